@@ -1,0 +1,16 @@
+"""mindscope watches a training run from the inside and tells what goes wrong, where, since when and why."""
+
+from importlib import import_module
+
+__version__ = "0.1.0"
+
+_WHERE = {"watch": ".watching", "open_store": ".storage", "diagnose": ".insight"}
+
+__all__ = ["__version__", "diagnose", "open_store", "watch"]
+
+
+def __getattr__(name: str) -> object:
+    """Public names load on first use: importing one folder never pays for the others."""
+    if name not in _WHERE:
+        raise AttributeError(f"module 'mindscope' has no attribute {name!r}; it has {', '.join(__all__)}")
+    return getattr(import_module(_WHERE[name], __name__), name)

@@ -1,0 +1,45 @@
+"""The nouns of mindscope and the store that keeps them."""
+
+from .errors import InvalidName, RunNotFound, StoreDamaged, StoreError, StoreTooNew, StoreUnavailable, nearest
+from .names import ROOT_SITE, SEVERITIES, SUBJECTS, Severity, display_site, metric_name, split_metric
+from .records import Block, Event, Finding, Histogram, Json, Layout, Outcome, StepRecord
+from .run import ModuleInfo, OptimizerInfo, ParameterInfo, Run, RunKind, RunState, Structure
+from .series import Matrix, Series
+from .store import Listener, RunWriter, Store
+
+__all__ = [
+    "ROOT_SITE",
+    "SEVERITIES",
+    "SUBJECTS",
+    "Block",
+    "Event",
+    "Finding",
+    "Histogram",
+    "InvalidName",
+    "Json",
+    "Layout",
+    "Listener",
+    "Matrix",
+    "ModuleInfo",
+    "OptimizerInfo",
+    "Outcome",
+    "ParameterInfo",
+    "Run",
+    "RunKind",
+    "RunNotFound",
+    "RunState",
+    "RunWriter",
+    "Series",
+    "Severity",
+    "StepRecord",
+    "Store",
+    "StoreDamaged",
+    "StoreError",
+    "StoreTooNew",
+    "StoreUnavailable",
+    "Structure",
+    "display_site",
+    "metric_name",
+    "nearest",
+    "split_metric",
+]

@@ -1,0 +1,147 @@
+"""What is recorded while a model trains: the step, its blocks of statistics, and the rare things beside them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .names import Severity
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The fixed shape of a stream: which rows and columns every block of it has.
+
+    Args:
+        subject: What was looked at, e.g. `activation` or `optimizer/exp_avg`.
+        sites: One site a row, at most 1024, in call order (activations) or model order (parameters).
+        statistics: One statistic a column, e.g. `("l2_norm", "mean", ...)`.
+        dtypes: What each column is stored as: `float32`, `float64` or `uint64`.
+        calls: Which call of the site in the step each row is, 0 for the first; empty means all 0.
+        part: Numbers the streams of one subject, when it has more sites than one stream holds.
+    """
+
+    subject: str
+    sites: tuple[str, ...]
+    statistics: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    calls: tuple[int, ...] = ()
+    part: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """The statistics of all sites of one stream at one step.
+
+    Args:
+        values: `(sites, statistics)` float64. NaN here means that the statistic is NaN.
+        present: `(sites,)` bool, False where the site was not observed in this step; None means all were.
+    """
+
+    layout: Layout
+    values: NDArray[np.float64]
+    present: NDArray[np.bool_] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Histogram:
+    """Counts of one tensor's values between edges.
+
+    Args:
+        edges: `(bins + 1,)` float64, ascending; the first and last may be infinite.
+        counts: `(bins,)` int64.
+    """
+
+    site: str
+    subject: str
+    edges: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    call: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something exact that happened: a fact, not a measurement.
+
+    Kinds in use: `step_skipped` (loss_scale), `gradient_before_forward` (parameters, l2_norm), `learning_rate_changed`,
+    `monitor_fault` (collector, error), `observations_lost` (count), `exception` (type, message).
+    """
+
+    kind: str
+    step: int
+    site: str = ""
+    micro_step: int = 0
+    data: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepRecord:
+    """Everything that one step left behind; the unit that travels from the training thread to the store.
+
+    Args:
+        step: Number of the optimizer step, from 0; a skipped step keeps its own number.
+        time: Unix seconds at the end of the step.
+        skipped: True when the optimizer did not apply the step (overflow under loss scaling).
+        scalars: Loss, learning rate, loss scale, throughput, whatever the user logs.
+    """
+
+    step: int
+    time: float
+    micro_step: int = 0
+    skipped: bool = False
+    blocks: tuple[Block, ...] = ()
+    scalars: Mapping[str, float] = field(default_factory=dict)
+    histograms: tuple[Histogram, ...] = ()
+    events: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong, with its evidence; `cause` is a word of the vocabulary of diagnosis.
+
+    Args:
+        step: The step whose record made the rule fire.
+        first_step: Since when it has been wrong.
+        evidence: Numbers only: the value, what was expected, the history it was compared with.
+        confidence: 1.0 for facts.
+        order: Position in the data flow within `first_step`, as the rule knows it: (micro_step, phase, call order).
+            Phases: 0 configuration, 1 forward, 2 loss, 3 backward, 4 optimizer. Smaller is earlier.
+    """
+
+    rule: str
+    cause: str
+    severity: Severity
+    step: int
+    first_step: int
+    site: str
+    metric: str
+    evidence: Mapping[str, float]
+    explanation: str
+    advice: str
+    confidence: float = 1.0
+    rank: int = 0
+    order: tuple[int, int, int] = (0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one attack did to one model at one budget.
+
+    Args:
+        epsilon: Budget in the norm's own unit, on inputs scaled to `bounds`; 0 is the clean accuracy.
+        accuracy: Share of samples still classified correctly, 0 to 1.
+        samples: How many inputs were attacked.
+        median_distance: Median distance of the successful adversarial examples; NaN when there is none.
+        details: Queries, gradient calls, steps, seed, versions: whatever repeats the measurement.
+    """
+
+    attack: str
+    norm: str
+    epsilon: float
+    accuracy: float
+    samples: int
+    median_distance: float = float("nan")
+    details: Mapping[str, Json] = field(default_factory=dict)

@@ -1,0 +1,99 @@
+"""A run as the catalogue lists it, and the structure of the model that it trained."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from .names import Severity
+from .records import Json
+
+RunState = Literal["running", "finished", "failed", "crashed"]
+RunKind = Literal["training", "evaluation", "imported"]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What `runs` lists of one run.
+
+    Args:
+        id: Unique, sorts by time, usable as a file name: `20261121-053312-digits-3f2a`.
+        state: `crashed` is a run that says it is running while its writer's heartbeat has stopped for long.
+        created_at: Unix seconds, as `updated_at`.
+        last_step: The newest step of any rank, -1 before the first.
+        worst: Severity of its worst unmuted finding, None when it has none.
+        parent: Id of the run that this one evaluates, None for a training.
+        error: What ended a failed run, empty otherwise.
+    """
+
+    id: str
+    name: str
+    state: RunState
+    created_at: float
+    updated_at: float
+    kind: RunKind = "training"
+    framework: str = ""
+    ranks: tuple[int, ...] = (0,)
+    last_step: int = -1
+    worst: Severity | None = None
+    findings: int = 0
+    parent: str | None = None
+    error: str = ""
+    tags: Mapping[str, Json] = field(default_factory=dict)
+    remark: str = ""
+    config: Mapping[str, Json] = field(default_factory=dict)
+    host: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleInfo:
+    """One module of the model.
+
+    Args:
+        site: Dotted name; the root is the empty string.
+        kind: Class name, e.g. `Dense` or `ReLU`.
+        order: Position among the module calls of the first forward, in order of completion; -1 if never called.
+        inputs: Sites whose outputs it consumed in that forward, as far as they could be told.
+        is_leaf: True when it has no child modules.
+    """
+
+    site: str
+    kind: str
+    order: int = -1
+    inputs: tuple[str, ...] = ()
+    is_leaf: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterInfo:
+    """One parameter of the model.
+
+    Args:
+        site: Dotted name, e.g. `decoder.0.attn.q_proj.weight`; its module is everything before the last dot.
+        group: `optimizer/group` indices that step it, e.g. `(0, 1)`; None when no watched optimizer does.
+        storage: Equal for parameters that share memory.
+    """
+
+    site: str
+    shape: tuple[int, ...]
+    dtype: str
+    requires_grad: bool = True
+    group: tuple[int, int] | None = None
+    storage: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerInfo:
+    """One watched optimizer: its class and the options of its groups (`lr`, `weight_decay`, `betas`, ...)."""
+
+    kind: str
+    groups: tuple[Mapping[str, Json], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """Facts about what is trained, as known after the first forward; recorded again when they change."""
+
+    modules: tuple[ModuleInfo, ...] = ()
+    parameters: tuple[ParameterInfo, ...] = ()
+    optimizers: tuple[OptimizerInfo, ...] = ()
+    subjects: tuple[str, ...] = ()

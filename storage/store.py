@@ -1,0 +1,173 @@
+"""The store's contract: what every backend promises, and the few calls in which it promises it.
+
+Promises
+    order        a rank's records come back in the order in which they were written, by (step, micro_step)
+    atomicity    `RunWriter.write` is one transaction: all of it is there, or none
+    exactness    what was written comes back bit for bit in the layout's dtypes; NaN, infinities and missing stay apart
+    bounds       every read is limited; down-sampling keeps minimum, maximum and every non-finite value of a bucket
+    one writer   a rank of a run has one writer; readers never block it and never see half a step
+    threads      a Store may be used from any thread; a RunWriter belongs to the thread that uses it
+    forks        a connection made before a fork is never used after it
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Protocol, Self
+
+from .names import Severity
+from .records import Event, Finding, Histogram, Json, Layout, Outcome, StepRecord
+from .run import Run, RunKind, RunState, Structure
+from .series import Matrix, Series
+
+
+class Listener(Protocol):
+    """Sees every record on its way into the store; what it finds is written in the same transaction."""
+
+    def begin(self, run: Run, structure: Structure) -> None:
+        """Called before the first record, and again whenever the structure has changed."""
+
+    def observe(self, record: StepRecord) -> Iterable[Finding]:
+        """The findings that this record gives rise to."""
+
+    def end(self) -> Iterable[Finding]:
+        """The findings that only the end of the run reveals."""
+
+
+class RunWriter(Protocol):
+    """Writes one rank of one run; not for several threads."""
+
+    @property
+    def run(self) -> Run:
+        """The run as it was begun."""
+
+    def write_structure(self, structure: Structure) -> None:
+        """Replaces the recorded structure."""
+
+    def write(self, records: Sequence[StepRecord], findings: Sequence[Finding] = ()) -> None:
+        """Adds records and findings in one transaction. A finding with the rule, site, rank and first step of an
+        earlier one replaces it."""
+
+    def write_outcomes(self, outcomes: Sequence[Outcome]) -> None:
+        """Adds outcomes in one transaction; one of the same attack, norm and epsilon replaces the earlier."""
+
+    def maintain(self) -> bool:
+        """Does one bounded piece of housekeeping (compaction, checkpoint, retention); True when more is waiting."""
+
+    def close(self, state: RunState = "finished", error: str = "") -> None:
+        """Compacts, records how the run ended and lets go of the store; a second call does nothing."""
+
+
+class Store(Protocol):
+    """The one read and write interface; `rank` is the recording process, sites and metrics follow `names.py`."""
+
+    url: str
+
+    def begin_run(
+        self,
+        name: str,
+        *,
+        kind: RunKind = "training",
+        framework: str = "",
+        rank: int = 0,
+        run_id: str | None = None,
+        parent: str | None = None,
+        config: Mapping[str, Json] | None = None,
+        tags: Mapping[str, Json] | None = None,
+    ) -> RunWriter:
+        """Starts a run, or joins the run `run_id` as another rank of it."""
+
+    def runs(self, *, limit: int = 1000) -> tuple[Run, ...]:
+        """The runs of the store, newest first."""
+
+    def find_run(self, reference: str) -> Run:
+        """The run with that id, unique id prefix, name (its newest) or `latest`.
+
+        Raises:
+            RunNotFound: None or several answer to it; the message lists the nearest.
+        """
+
+    def version(self, run: str) -> str:
+        """A word that changes whenever anything of the run has; cheap enough to poll."""
+
+    def structure(self, run: str, *, rank: int = 0) -> Structure:
+        """What was trained; empty before it is known."""
+
+    def layouts(self, run: str, *, rank: int = 0) -> tuple[Layout, ...]:
+        """The streams that the rank has recorded."""
+
+    def metrics(self, run: str, *, rank: int = 0) -> tuple[str, ...]:
+        """All metrics of the rank, `scalar/...` among them, sorted."""
+
+    def series(
+        self,
+        run: str,
+        site: str,
+        metric: str,
+        *,
+        rank: int = 0,
+        call: int = 0,
+        first: int | None = None,
+        last: int | None = None,
+        limit: int = 2000,
+    ) -> Series:
+        """One series between two steps, both included; scalars have the root site. Unknown names give an empty one."""
+
+    def matrix(
+        self,
+        run: str,
+        metric: str,
+        *,
+        rank: int = 0,
+        first: int | None = None,
+        last: int | None = None,
+        limit: int = 500,
+    ) -> Matrix:
+        """One metric over all sites (first calls) in at most `limit` columns."""
+
+    def replay(
+        self, run: str, *, rank: int = 0, first: int | None = None, last: int | None = None, limit: int | None = None
+    ) -> Iterator[StepRecord]:
+        """The stored records again, oldest first, equal to what was written as far as retention has kept them.
+        With `limit`, only the newest that many."""
+
+    def histograms(
+        self,
+        run: str,
+        site: str,
+        subject: str,
+        *,
+        rank: int = 0,
+        first: int | None = None,
+        last: int | None = None,
+        limit: int = 200,
+    ) -> tuple[tuple[int, Histogram], ...]:
+        """(step, histogram), oldest first, evenly thinned to `limit`."""
+
+    def events(self, run: str, *, rank: int = 0, kind: str | None = None, limit: int = 1000) -> tuple[Event, ...]:
+        """The newest events, oldest first."""
+
+    def findings(self, run: str, *, minimum: Severity = "info", limit: int = 1000) -> tuple[Finding, ...]:
+        """Findings of all ranks by (first_step, order); muted ones left out."""
+
+    def outcomes(self, run: str, *, limit: int = 1000) -> tuple[Outcome, ...]:
+        """What attacks did, by (attack, norm, epsilon)."""
+
+    def write_findings(self, run: str, findings: Sequence[Finding]) -> None:
+        """Adds the findings of an offline diagnosis, by the same rule of replacement as `RunWriter.write`."""
+
+    def annotate(
+        self, run: str, *, name: str | None = None, tags: Mapping[str, Json] | None = None, remark: str | None = None
+    ) -> Run:
+        """Changes what people add to a run; what is None stays."""
+
+    def delete_run(self, run: str) -> None:
+        """Removes a run and everything of it; one that is running is refused."""
+
+    def close(self) -> None:
+        """Lets go of every connection; the store can be opened again by its URL."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
