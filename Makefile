@@ -1,0 +1,67 @@
+# The commands of the README. Everything lives in .venv; nothing outside the checkout is touched.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+TORCH ?= torch==2.13.0
+STORE ?= runs/
+FAULT ?= none
+ARGS ?=
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+.PHONY: demo test test-all check bench dashboard docs lock clean
+
+demo: .venv/.installed
+	@exec $(BIN)/mindscope demo --fault $(FAULT) --store $(STORE) $(ARGS)
+
+dashboard: .venv/.installed
+	@exec $(BIN)/mindscope dashboard $(STORE) $(ARGS)
+
+test: .venv/.installed-test
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+
+# The complete suites: every sampled case, every seed.
+test-all: .venv/.installed-test
+	MINDSCOPE_TEST_ALL=1 $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+
+check: .venv/.installed-test .check/mindscope
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/.installed-test
+	@set -e; for name in monitor_overhead store; do $(BIN)/python benchmarks/$$name.py $(ARGS); done
+
+# The generated parts of the documentation: catalogues and the picture of the dashboard.
+docs: .venv/.installed-test
+	MINDSCOPE_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests/test_docs.py tests/contracts/test_rules.py tests/end_to_end/test_browser.py
+
+# Needs uv; writes what `pip install --require-hashes` reads.
+lock:
+	printf 'setuptools>=77\n' > .venv/build.in
+	uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-header --no-annotate -q \
+	  --extra demo pyproject.toml .venv/build.in -o requirements.lock
+	uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-header --no-annotate -q \
+	  --extra test -c requirements.lock pyproject.toml .venv/build.in -o requirements-test.lock
+
+clean:
+	rm -rf .venv .check build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mindscope needs Python 3.11 or newer, found " + sys.version)'
+	$(PYTHON) -m venv .venv
+
+.venv/.installed: .venv/bin/python requirements.lock pyproject.toml
+	$(PIP) install --require-hashes -r requirements.lock
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# torch first: what it needs is then pinned by the lock; its CPU wheel is enough.
+.venv/.installed-test: .venv/.installed requirements-test.lock
+	$(PIP) install '$(TORCH)'
+	$(PIP) install --require-hashes -r requirements-test.lock
+	@touch $@
+
+# mypy finds the package under its import name through this link.
+.check/mindscope:
+	mkdir -p .check && ln -s .. .check/mindscope
