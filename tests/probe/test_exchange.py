@@ -1,0 +1,69 @@
+"""What other tools read back from an export equals what the store holds."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from mindscope.probe.exchange import EXPORTERS, ExportError, export
+from mindscope.storage import Block, Layout, RunNotFound, StepRecord, Store, open_store
+
+LAYOUT = Layout("activation", ("net.0", "net.1"), ("mean", "max"), ("float64", "float64"), calls=(0, 1))
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with open_store("memory:") as store:
+        writer = store.begin_run("exported")
+        for step in range(5):
+            values = np.array([[0.1 * step, np.inf], [np.nan, 1e-300]])
+            present = np.array([True, step != 3])
+            record = StepRecord(step, 100.0 + step, blocks=(Block(LAYOUT, values, present),), scalars={"loss": 1 / 3})
+            writer.write([record])
+        writer.close()
+        yield store
+
+
+def test_csv_reads_back_bit_for_bit(store: Store, tmp_path: Path) -> None:
+    (path,) = export(store, "exported", "csv", tmp_path)
+    table = pd.read_csv(path, float_precision="round_trip", keep_default_na=False, na_values=["nan"])
+    means = table[(table.metric == "activation/mean") & (table.site == "net.0")]
+    assert means.value.tolist() == [0.1 * step for step in range(5)]
+    second = table[(table.metric == "activation/max") & (table.site == "net.1")]
+    assert second.step.tolist() == [0, 1, 2, 4]
+    assert second.value.eq(1e-300).all()
+    assert np.isinf(table[(table.metric == "activation/max") & (table.site == "net.0")].value).all()
+    assert table[table.metric == "scalar/loss"].value.eq(1 / 3).all()
+
+
+def test_tensorboard_reads_what_we_write(store: Store, tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    (folder,) = export(store, "exported", "tensorboard", tmp_path)
+    reader = EventAccumulator(str(folder))
+    reader.Reload()
+    tags = reader.Tags()["tensors"]
+    assert "scalar/loss" in tags
+    assert "activation/mean/net.1#1" in tags
+    steps = [event.step for event in reader.Tensors("activation/max/net.1#1")]
+    assert steps == [0, 1, 2, 4]
+
+
+def test_an_unknown_format_names_the_nearest(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match="did you mean 'tensorboard'"):
+        export(store, "exported", "tensorbord", tmp_path)
+
+
+@pytest.mark.parametrize("form", EXPORTERS)
+def test_an_unknown_run_writes_nothing(store: Store, tmp_path: Path, form: str) -> None:
+    with pytest.raises(RunNotFound):
+        export(store, "nothing", form, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("form", EXPORTERS)
+def test_a_folder_that_cannot_be_written_is_named(store: Store, tmp_path: Path, form: str) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(ExportError, match="cannot be written"):
+        export(store, "exported", form, tmp_path / "file" / "out")
