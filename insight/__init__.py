@@ -1,1 +1,31 @@
-"""Under construction."""
+"""From what was recorded to what is wrong: rules, live and offline diagnosis, root causes."""
+
+from .diagnosis import Diagnosis, LiveDiagnosis, Verdict, diagnose
+from .errors import InsightError, InvalidRule, UnknownRule
+from .recording import Recording
+from .render import finding_to_json, render_json, render_markdown, render_text
+from .root_cause import root_causes
+from .rule import Rule, find_rule, rule
+from .rules import RULES
+from .series import deviation
+
+__all__ = [
+    "RULES",
+    "Diagnosis",
+    "InsightError",
+    "InvalidRule",
+    "LiveDiagnosis",
+    "Recording",
+    "Rule",
+    "UnknownRule",
+    "Verdict",
+    "deviation",
+    "diagnose",
+    "find_rule",
+    "finding_to_json",
+    "render_json",
+    "render_markdown",
+    "render_text",
+    "root_causes",
+    "rule",
+]

@@ -1,0 +1,108 @@
+"""The model's structure, indexed for questions that rules ask: who owns a parameter, who consumes an output."""
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..storage import ModuleInfo, ParameterInfo, Structure
+
+#: Parameters that no optimizer is meant to move: the running statistics of normalisation layers.
+_BUFFERS = frozenset({"moving_mean", "moving_variance", "running_mean", "running_var", "num_batches_tracked"})
+_MATRIX_KINDS = ("dense", "linear", "conv", "attention", "rnn", "lstm", "gru")
+
+
+class Anatomy:
+    """What is known about the model; empty when nothing was recorded.
+
+    Args:
+        structure: As the probe recorded it.
+        expected_frozen: Globs of sites that are frozen, or left out of the optimizer, on purpose.
+    """
+
+    def __init__(self, structure: Structure, expected_frozen: tuple[str, ...] = ()) -> None:
+        self.structure = structure
+        self.modules: dict[str, ModuleInfo] = {module.site: module for module in structure.modules}
+        self.parameters: dict[str, ParameterInfo] = {item.site: item for item in structure.parameters}
+        self._expected_frozen = expected_frozen
+        self._consumers: dict[str, tuple[str, ...]] = {}
+        self._matrices: dict[tuple[int, int], NDArray[np.bool_]] = {}
+        for module in sorted(structure.modules, key=lambda module: module.order):
+            for source in module.inputs:
+                self._consumers[source] = (*self._consumers.get(source, ()), module.site)
+
+    @property
+    def is_known(self) -> bool:
+        """True once the parameters of the model were recorded."""
+        return bool(self.parameters)
+
+    def owner(self, site: str) -> str:
+        """The module that a parameter belongs to; a module is its own owner."""
+        return site if site in self.modules else site.rpartition(".")[0]
+
+    def order(self, site: str) -> int:
+        """Position of the site's module among the calls of the first forward; -1 when it is not known."""
+        module = self.modules.get(self.owner(site))
+        return -1 if module is None else module.order
+
+    def kind(self, site: str) -> str:
+        """Class name of the site's module, in lower case; empty when it is not known."""
+        module = self.modules.get(self.owner(site))
+        return "" if module is None else module.kind.lower()
+
+    def consumers(self, site: str) -> tuple[str, ...]:
+        """Modules that took the site's output as an input, in call order."""
+        return self._consumers.get(site, ())
+
+    def inputs(self, site: str) -> tuple[str, ...]:
+        """Modules whose output the site took as an input."""
+        module = self.modules.get(site)
+        return () if module is None else module.inputs
+
+    def is_matrix(self, site: str) -> bool:
+        """True for the weights of matrix products and convolutions: not for biases, gains and embeddings."""
+        info = self.parameters.get(site)
+        if info is None:
+            return site.endswith("weight") and "norm" not in site and "embed" not in site
+        if len(info.shape) < 2:
+            return False
+        kind = self.kind(site)
+        return not kind or any(word in kind for word in _MATRIX_KINDS) or not ("embed" in kind or "norm" in kind)
+
+    def matrices(self, sites: list[str]) -> NDArray[np.bool_]:
+        """`(sites,)` True where `is_matrix`; remembered for a list that only grows."""
+        key = (id(sites), len(sites))
+        if key not in self._matrices:
+            self._matrices[key] = np.array([self.is_matrix(site) for site in sites], dtype=np.bool_)
+        return self._matrices[key]
+
+    def is_expected_frozen(self, site: str) -> bool:
+        """True when the run's configuration declares the site, or a module around it, as frozen on purpose."""
+        parents = list(_ancestors(site))
+        return any(fnmatchcase(name, glob) for glob in self._expected_frozen for name in parents)
+
+    def is_trainable(self, parameter: ParameterInfo) -> bool:
+        """True for parameters that somebody may expect to be trained: not running statistics, not declared frozen."""
+        return parameter.site.rpartition(".")[2] not in _BUFFERS and not self.is_expected_frozen(parameter.site)
+
+    def gather(self, parameters: tuple[ParameterInfo, ...]) -> dict[str, tuple[ParameterInfo, ...]]:
+        """The given parameters under the widest modules all of whose parameters are among them.
+
+        A parameter whose module has others that are not given stands under its own site.
+        """
+        given = {item.site for item in parameters}
+        others = {name for item in self.parameters.values() if item.site not in given for name in _ancestors(item.site)}
+        found: dict[str, tuple[ParameterInfo, ...]] = {}
+        for item in parameters:
+            names = list(_ancestors(item.site))
+            widest = next((name for name in reversed(names[1:]) if name not in others), item.site)
+            found[widest] = (*found.get(widest, ()), item)
+        return found
+
+
+def _ancestors(site: str) -> Iterator[str]:
+    """The site itself and every dotted prefix of it, longest first; never the root."""
+    while site:
+        yield site
+        site = site.rpartition(".")[0]

@@ -1,0 +1,135 @@
+"""Diagnosis of a run: live as a listener of its writer, and again offline from what the store has kept."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ..storage import Finding, Json, Run, StepRecord, Store, Structure
+from .engine import Engine
+from .render import render_json, render_markdown, render_text
+from .root_cause import appearance, root_causes
+from .rules import RULES
+
+Verdict = Literal["healthy", "unhealthy", "undetermined"]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What is wrong with a run, and from what it follows.
+
+    Args:
+        run: Its id.
+        verdict: `healthy` only when every essential rule saw enough to speak and no rule found anything worse than a
+            notice.
+        root_causes: The findings from which the others follow, earliest first.
+        findings: All of them, by first step and data flow.
+        rules_not_run: Rules whose silence means nothing.
+        reasons: For each of those, why.
+    """
+
+    run: str
+    verdict: Verdict
+    root_causes: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    rules_not_run: tuple[str, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Json]:
+        """The document of `diagnose --json`: plain JSON values, evidence that is not finite as a string."""
+        return render_json(self)
+
+    def to_text(self) -> str:
+        """The diagnosis for a terminal, root causes first, without markup."""
+        return render_text(self)
+
+    def to_markdown(self) -> str:
+        """The diagnosis as a Markdown section."""
+        return render_markdown(self)
+
+
+class LiveDiagnosis:
+    """A listener that asks the rules about every record on its way into the store.
+
+    Args:
+        rank: The recording process.
+    """
+
+    def __init__(self, *, rank: int = 0) -> None:
+        self._rank = rank
+        self._run: Run | None = None
+        self._engine = Engine(RULES, rank=rank)
+
+    def begin(self, run: Run, structure: Structure) -> None:
+        """Starts with this run; called again with the same one, takes its changed structure and keeps the histories."""
+        if self._run is None or self._run.id != run.id:
+            self._engine = Engine(RULES, rank=self._rank, config=run.config)
+        self._run = run
+        self._engine.learn_structure(structure)
+
+    def observe(self, record: StepRecord) -> tuple[Finding, ...]:
+        """The findings that this record gives rise to."""
+        return self._engine.observe(record)
+
+    def end(self) -> tuple[Finding, ...]:
+        """Nothing: every rule speaks as soon as it can, so that a killed run loses no finding."""
+        return ()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All findings so far, by first step and data flow."""
+        return self._engine.findings
+
+    def diagnosis(self) -> Diagnosis:
+        """The diagnosis of what has been seen so far."""
+        return _conclude(self._run.id if self._run else "", [self._engine])
+
+
+def diagnose(store: Store, run: str, *, write: bool = False) -> Diagnosis:
+    """The diagnosis of a stored run, finished or not: the same findings as live, from the same engine.
+
+    Args:
+        store: Where the run is.
+        run: Its id, a unique prefix, a name, or `latest`.
+        write: Also write the findings into the store.
+
+    Raises:
+        RunNotFound: None or several runs answer to it.
+    """
+    found = store.find_run(run)
+    engines = []
+    for rank in found.ranks:
+        engine = Engine(RULES, rank=rank, config=found.config)
+        engine.learn_structure(store.structure(found.id, rank=rank))
+        for record in store.replay(found.id, rank=rank):
+            engine.observe(record)
+        engines.append(engine)
+    diagnosis = _conclude(found.id, engines)
+    if write and diagnosis.findings:
+        store.write_findings(found.id, diagnosis.findings)
+    return diagnosis
+
+
+def _conclude(run: str, engines: list[Engine]) -> Diagnosis:
+    findings = sorted(
+        (finding for engine in engines for finding in engine.findings),
+        key=appearance,
+    )
+    reasons: dict[str, str] = {}
+    for engine in engines:
+        reasons.update(engine.not_run())
+    return Diagnosis(
+        run=run,
+        verdict=_verdict(findings, reasons),
+        root_causes=root_causes(findings),
+        findings=tuple(findings),
+        rules_not_run=tuple(sorted(reasons)),
+        reasons=dict(sorted(reasons.items())),
+    )
+
+
+def _verdict(findings: Iterable[Finding], reasons: Mapping[str, str]) -> Verdict:
+    if any(finding.severity != "info" and finding.cause != "monitor_fault" for finding in findings):
+        return "unhealthy"
+    if any(rule.essential and rule.name in reasons for rule in RULES.values()):
+        return "undetermined"
+    return "healthy"

@@ -1,0 +1,124 @@
+"""The one engine that shows records to the rules: inside the run as they pass, and again when they are replayed.
+
+Its findings depend on the structure and the records alone, never on time, threads or chance; so the live diagnosis and
+the offline one agree bit for bit.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from ..storage import Block, Event, Finding, Json, StepRecord, Structure
+from .anatomy import Anatomy
+from .moment import Moment, Rows, Table
+from .root_cause import appearance
+from .rule import Rule
+
+_log = logging.getLogger(__name__)
+
+FindingKey = tuple[str, str, int, int]
+
+
+class Engine:
+    """Rules with their memories, for one rank of one run.
+
+    Args:
+        rules: Which rules to ask.
+        rank: The recording process.
+        config: The run's configuration; `expected_frozen`, a list of globs, is read from it.
+    """
+
+    def __init__(self, rules: Mapping[str, Rule], *, rank: int = 0, config: Mapping[str, Json] | None = None) -> None:
+        self._rules = dict(rules)
+        self._rank = rank
+        self._expected_frozen = _globs((config or {}).get("expected_frozen"))
+        self._memories = {name: item.memory() if item.memory else None for name, item in rules.items()}
+        self._rows: dict[str, Rows] = {}
+        self._anatomy = Anatomy(Structure())
+        self._seen: dict[str, int] = {}
+        self._findings: dict[FindingKey, Finding] = {}
+        self._faults: list[Event] = []
+        self.records = 0
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was found so far, by first step and data flow; a later word on a finding replaces the earlier."""
+        return tuple(sorted(self._findings.values(), key=appearance))
+
+    @property
+    def structure(self) -> Structure:
+        """The newest structure of the model."""
+        return self._anatomy.structure
+
+    def learn_structure(self, structure: Structure) -> None:
+        """Takes the structure, or its change; histories are kept."""
+        self._anatomy = Anatomy(structure, self._expected_frozen)
+
+    def observe(self, record: StepRecord) -> tuple[Finding, ...]:
+        """The findings that this record gives rise to; a rule that raises is switched off and reported as one."""
+        tables = self._tables(record.blocks)
+        available = {"record", *tables, *(f"scalar/{name}" for name in record.scalars)}
+        if self._anatomy.is_known:
+            available.add("structure")
+        for need in available:
+            self._seen[need] = self._seen.get(need, 0) + 1
+        self.records += 1
+        now = Moment(record, tables, self._anatomy, self._rank)
+        found: list[Finding] = []
+        for rule in list(self._rules.values()):
+            if any(need in available for need in rule.needs):
+                found.extend(self._ask(rule, now))
+        for finding in found:
+            self._findings[finding.rule, finding.site, finding.rank, finding.first_step] = finding
+        return tuple(found)
+
+    def not_run(self) -> dict[str, str]:
+        """For every rule whose silence means nothing: why."""
+        reasons = {event.site: str(event.data["error"]) for event in self._faults}
+        for rule in self._rules.values():
+            missing = [need for need in rule.needs if need not in self._seen]
+            short = [need for need in rule.needs if 0 < self._seen.get(need, 0) < rule.warm_up]
+            if missing:
+                reasons[rule.name] = f"{' and '.join(missing)} {'was' if len(missing) == 1 else 'were'} never recorded"
+            elif short:
+                reasons[rule.name] = f"{short[0]} was recorded {self._seen[short[0]]} times, {rule.warm_up} are needed"
+        return dict(sorted(reasons.items()))
+
+    def _tables(self, blocks: tuple[Block, ...]) -> dict[str, Table]:
+        parts: dict[str, list[Block]] = {}
+        for block in blocks:
+            parts.setdefault(block.layout.subject, []).append(block)
+        tables = {}
+        for subject, found in parts.items():
+            if subject not in self._rows:
+                self._rows[subject] = Rows(found[0].layout)
+            tables[subject] = self._rows[subject].table(found)
+        return tables
+
+    def _ask(self, rule: Rule, now: Moment) -> Iterable[Finding]:
+        now.speak_for(rule.name, rule.cause, rule.phase)
+        try:
+            return list(rule.check(now, self._memories[rule.name]))
+        except Exception as error:  # noqa: BLE001 - a rule of whatever quality must never harm the run
+            _log.warning("rule %s failed at step %d and is switched off", rule.name, now.step, exc_info=True)
+            del self._rules[rule.name]
+            return [self._fault(rule, now, error)]
+
+    def _fault(self, rule: Rule, now: Moment, error: Exception) -> Finding:
+        words = f"{type(error).__name__}: {error}"
+        self._faults.append(Event("monitor_fault", now.step, rule.name, data={"error": f"failed with {words}"}))
+        now.speak_for("monitor-fault", "monitor_fault", 0)
+        return now.finding(
+            f"rule/{rule.name}",
+            "",
+            {"step": now.step},
+            severity="warning",
+            explanation=f"the rule {rule.name!r} raised {words} at step {now.step} and was switched off; "
+            "the training was not touched, and the other rules go on",
+            advice="report this as a bug of mindscope with the run file; its silence is not health",
+        )
+
+
+def _globs(value: Json | None) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,)
+    return tuple(str(item) for item in value) if isinstance(value, list | tuple) else ()

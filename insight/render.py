@@ -1,0 +1,104 @@
+"""Findings as a person or a program reads them: text for a terminal, Markdown, and the JSON document.
+
+JSON knows no NaN and no infinity, so evidence that is not finite is written as the strings "NaN", "Infinity" and
+"-Infinity", which `float()` reads back.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..storage import Finding, Json, display_site
+
+if TYPE_CHECKING:
+    from .diagnosis import Diagnosis
+
+_MEANING = {
+    "healthy": "nothing is wrong as far as the recorded data shows",
+    "unhealthy": "something is wrong",
+    "undetermined": "too little was recorded to say",
+}
+
+
+def finding_to_json(finding: Finding) -> dict[str, Json]:
+    """The finding as the JSON object of `diagnose --json`."""
+    return {
+        "rule": finding.rule,
+        "cause": finding.cause,
+        "severity": finding.severity,
+        "step": finding.step,
+        "first_step": finding.first_step,
+        "site": finding.site,
+        "rank": finding.rank,
+        "metric": finding.metric,
+        "evidence": {name: _number(value) for name, value in finding.evidence.items()},
+        "explanation": finding.explanation,
+        "advice": finding.advice,
+        "confidence": _number(finding.confidence),
+    }
+
+
+def render_json(diagnosis: "Diagnosis") -> dict[str, Json]:
+    """The document of `diagnose --json`; every value of it is plain JSON."""
+    return {
+        "run": diagnosis.run,
+        "verdict": diagnosis.verdict,
+        "root_causes": [finding_to_json(finding) for finding in diagnosis.root_causes],
+        "findings": [finding_to_json(finding) for finding in diagnosis.findings],
+        "rules_not_run": dict(diagnosis.reasons),
+    }
+
+
+def render_text(diagnosis: "Diagnosis") -> str:
+    """The diagnosis for a terminal, root causes first, without markup."""
+    lines = [f"{diagnosis.run}: {diagnosis.verdict} - {_MEANING[diagnosis.verdict]}"]
+    for number, finding in enumerate(diagnosis.root_causes, 1):
+        lines += ["", f"{number}. {_headline(finding)}", f"   {finding.explanation}"]
+        lines += [f"   what to do: {finding.advice}", f"   evidence: {_evidence(finding)}"]
+    rest = _rest(diagnosis)
+    if rest:
+        lines += ["", "follows from it, or is good to know:" if diagnosis.root_causes else "good to know:"]
+        lines += [f"   {finding.severity}: {_headline(finding)}" for finding in rest]
+    if diagnosis.reasons:
+        lines += ["", "rules that could not run:"]
+        lines += [f"   {name}: {reason}" for name, reason in diagnosis.reasons.items()]
+    return "\n".join(lines)
+
+
+def render_markdown(diagnosis: "Diagnosis") -> str:
+    """The diagnosis as a Markdown section, for an issue or a pull request."""
+    lines = [f"## {diagnosis.run}: {diagnosis.verdict}", "", f"{_MEANING[diagnosis.verdict].capitalize()}."]
+    for number, finding in enumerate(diagnosis.root_causes, 1):
+        lines += ["", f"### {number}. {_headline(finding)}", "", f"{finding.explanation}.", ""]
+        lines += [f"**What to do:** {finding.advice}.", "", "| evidence | value |", "|---|---|"]
+        lines += [f"| {name} | {value:.6g} |" for name, value in finding.evidence.items()]
+    lines += _markdown_list("Other findings", [f"{item.severity}: {_headline(item)}" for item in _rest(diagnosis)])
+    lines += _markdown_list("Rules that could not run", [f"`{name}`: {why}" for name, why in diagnosis.reasons.items()])
+    return "\n".join(lines)
+
+
+def _markdown_list(title: str, items: Sequence[str]) -> list[str]:
+    return ["", f"### {title}", "", *(f"- {item}" for item in items)] if items else []
+
+
+def _rest(diagnosis: "Diagnosis") -> list[Finding]:
+    return [finding for finding in diagnosis.findings if finding not in diagnosis.root_causes]
+
+
+def _headline(finding: Finding) -> str:
+    where = f"at {display_site(finding.site)}"
+    since = f"since step {finding.first_step}"
+    seen = "" if finding.step == finding.first_step else f", seen at step {finding.step}"
+    rank = f", rank {finding.rank}" if finding.rank else ""
+    sure = "" if finding.confidence == 1 else f", confidence {finding.confidence:.0%}"
+    return f"{finding.cause} {where} {since}{seen}{rank}{sure}"
+
+
+def _evidence(finding: Finding) -> str:
+    return ", ".join(f"{name} {value:.6g}" for name, value in finding.evidence.items())
+
+
+def _number(value: float) -> float | str:
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")

@@ -1,0 +1,41 @@
+"""A collector or the writer failed: observations are missing, the training was not touched."""
+
+from collections.abc import Iterator
+
+from ...storage import Event, Finding
+from ..moment import Moment
+from ..recording import Recording
+from ..rule import CONFIGURATION, rule
+
+
+@rule(
+    "monitor-fault",
+    needs=("record",),
+    phase=CONFIGURATION,
+    is_fact=True,
+    fires_on=(
+        Recording(events=(Event("monitor_fault", 0, "fc", data={"collector": "weight", "error": "ValueError: no"}),)),
+        Recording(events=(Event("observations_lost", 0, data={"count": 7}),)),
+    ),
+    silent_on=(Recording(events=(Event("step_skipped", 0, data={"loss_scale": 1024.0}),)),),
+)
+def check(now: Moment, memory: None) -> Iterator[Finding]:
+    """What the monitor says about itself: a collector that failed and was switched off, steps that were dropped.
+
+    It never makes a run unhealthy and is never a root cause; it says where silence is not health. Rules that raise are
+    reported in the same way.
+    """
+    for event in (*now.events("monitor_fault"), *now.events("observations_lost")):
+        lost = event.data.get("count")
+        collector = str(event.data.get("collector", ""))
+        words = f"observations of {lost} steps were lost" if lost else f"{collector or 'a collector'} failed and is off"
+        yield now.finding(
+            event.site or collector,
+            "",
+            {"count": float(lost) if isinstance(lost, int | float) else 1.0},
+            severity="warning",
+            explanation=f"{words} at step {event.step}: {event.data.get('error', 'the queue was full')}; "
+            "the training was not touched",
+            advice="do not read the missing observations as health; for lost steps record less often or choose a "
+            "faster place for the store, for a failed collector report its message",
+        )

@@ -1,0 +1,89 @@
+"""A module turns finite input into NaN or infinity."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...storage import Finding, display_site
+from ..moment import Mask, Moment, Table
+from ..recording import Recording, chain
+from ..rule import FORWARD, rule
+
+_MODEL = chain("embed:Dense", "norm:LayerNorm", "head:Dense")
+
+
+@dataclass(slots=True)
+class _Memory:
+    """Has it been said, and which weights were not finite when last seen."""
+
+    is_said: bool = False
+    bad_weights: tuple[str, ...] = ()
+
+
+@rule(
+    "non-finite-activation",
+    needs=("activation",),
+    phase=FORWARD,
+    memory=_Memory,
+    is_fact=True,
+    fires_on=(
+        Recording(
+            {"embed activation/nans": 0, "norm activation/nans": (0, 0, 3), "head activation/nans": (0, 0, 64)}, _MODEL
+        ),
+        Recording({"embed activation/pos_infs": (0, 1)}, _MODEL),
+    ),
+    silent_on=(
+        Recording({"embed activation/nans": 0, "norm activation/max": (2, 1e30)}, _MODEL),
+        # an attention mask: minus infinity that softmax turns into zero
+        Recording({"norm activation/neg_infs": (5, 5), "head activation/nans": 0, "scalar/loss": (2.0, 1.9)}, _MODEL),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """The first module, in call order, whose output holds NaN or infinity.
+
+    Modules are recorded in the order in which they finish, so everything before the first bad one was finite, its
+    inputs among it; what comes later merely passes it on. Minus infinity alone is how attention masks are written and
+    is not reported while the loss stays finite. Said once a run: after the first time nothing later means anything.
+    """
+    weights = now.table("weight")
+    table = now.table("activation")
+    if table is not None and not memory.is_said and table.non_finite.any():
+        bad = table.non_finite & ~_is_mask(table) if _loss_is_fine(now) else table.non_finite
+        if bad.any():
+            memory.is_said = True
+            yield _report(now, table, int(np.argmax(bad)), int(bad.sum()), memory)
+    if weights is not None:
+        memory.bad_weights = tuple(weights.rows.sites[row] for row in np.flatnonzero(weights.non_finite))
+
+
+def _is_mask(table: Table) -> Mask:
+    mask: Mask = (table.column("nans") == 0) & (table.column("pos_infs") == 0)
+    return mask
+
+
+def _loss_is_fine(now: Moment) -> bool:
+    loss = now.scalar("loss")
+    return loss is None or bool(np.isfinite(loss))
+
+
+def _report(now: Moment, table: Table, row: int, count: int, memory: _Memory) -> Finding:
+    site = table.rows.sites[row]
+    kind = now.anatomy.kind(site)
+    own = [name for name in memory.bad_weights if now.anatomy.owner(name) == site]
+    why = (
+        f"its own weights ({', '.join(own[:3])}) were already non-finite after the step before: look at that step"
+        if own
+        else "every module that finished before it in this step was finite, so it makes them itself"
+    )
+    values = table.counts(row)
+    name = f"{display_site(site)} ({kind})" if kind else display_site(site)
+    return now.finding(
+        site,
+        "activation/nans" if values["nans"] else "activation/pos_infs",
+        {**values, "call": table.rows.calls[row], "modules_affected": count},
+        explanation=f"the output of {name} holds {values['nans']:.0f} NaN, "
+        f"{values['pos_infs']:.0f} +Inf and {values['neg_infs']:.0f} -Inf among {values['size']:.0f} values; {why}",
+        advice="look at the operation inside this module for log or sqrt of a negative number, division by a sum that "
+        "can be zero, exp of a large number, 0 x Inf; in float16 a value above 65504 is enough: compute it in float32",
+    )

@@ -1,0 +1,68 @@
+"""The loss itself is not finite while everything before it is."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...storage import ROOT_SITE, Finding
+from ..moment import Moment
+from ..recording import Recording
+from ..rule import LOSS, rule
+
+
+@dataclass(slots=True)
+class _Memory:
+    """Has it been said, or has something before the loss spoiled it."""
+
+    is_done: bool = False
+    last_finite: float = float("nan")
+
+
+@rule(
+    "non-finite-loss",
+    needs=("scalar/loss",),
+    phase=LOSS,
+    memory=_Memory,
+    essential=True,
+    is_fact=True,
+    fires_on=(
+        Recording({"scalar/loss": (2.3, 2.1, float("inf")), "head activation/nans": 0}),
+        Recording({"scalar/loss": (2.3, float("nan"))}),
+    ),
+    silent_on=(
+        Recording({"scalar/loss": (2.3, 2.1, 1e30), "head activation/nans": 0}),
+        Recording({"scalar/loss": (2.3, float("nan")), "head activation/nans": (0, 64)}),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """The loss is NaN or infinite although every recorded activation of the step is finite.
+
+    When a module's output is already bad, that module is the finding and the loss only shows it. When no activation was
+    recorded in this step the loss is all there is, and the finding says so with half the confidence.
+    """
+    loss = now.scalar("loss")
+    if loss is None or memory.is_done:
+        return
+    if np.isfinite(loss):
+        memory.last_finite = loss
+        return
+    memory.is_done = True
+    table = now.table("activation")
+    if table is not None and table.non_finite.any():
+        return
+    explanation, confidence = (
+        ("every recorded activation of the step is finite, so the loss function makes it", 1.0)
+        if table is not None
+        else ("activations were not recorded in this step, so it may have come from a module before it", 0.5)
+    )
+    yield now.finding(
+        ROOT_SITE,
+        "scalar/loss",
+        {"loss": loss, "last_finite_loss": memory.last_finite},
+        explanation=f"the loss became {loss} at step {now.step}, the last finite value was {memory.last_finite:.6g}; "
+        f"{explanation}",
+        advice="look for log(0), division by an empty mask or batch, softmax and log taken separately (use the fused "
+        "cross-entropy on logits), or a target outside the loss function's domain",
+        confidence=confidence,
+    )
