@@ -1,0 +1,97 @@
+"""The command line put together: which subcommands there are, and how a call becomes an exit code."""
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from . import armour, dashboard, demonstrate, diagnosis, doctor, migrate, runs, script
+from .failures import describe
+
+application = typer.Typer(
+    name="mindscope",
+    help="Watches a training run from the inside and tells what goes wrong, where, since when and why.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+
+_WATCH = "Watch"
+_READ = "Read"
+_KEEP = "Keep house"
+
+application.command("demo", rich_help_panel=_WATCH)(demonstrate.demo)
+application.command("run", rich_help_panel=_WATCH, context_settings={"allow_interspersed_args": False})(script.run)
+application.command("dashboard", rich_help_panel=_READ)(dashboard.dashboard)
+application.command("runs", rich_help_panel=_READ)(runs.runs)
+application.command("show", rich_help_panel=_READ)(runs.show)
+application.command("diagnose", rich_help_panel=_READ)(diagnosis.diagnose)
+application.command("migrate", rich_help_panel=_KEEP)(migrate.migrate)
+application.command("doctor", rich_help_panel=_KEEP)(doctor.doctor)
+application.add_typer(armour.application, name="armour", rich_help_panel=_READ)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from .. import __version__
+
+        print(f"mindscope {__version__}")
+        raise typer.Exit
+
+
+@application.callback()
+def _options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show debug logs and full tracebacks.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s", force=True
+    )
+    if debug:
+        logging.getLogger("mindscope").setLevel(logging.DEBUG)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code of one call of the command.
+
+    Args:
+        arguments: What follows the command's name; None reads the process's own. `--debug` may stand anywhere
+            before a `--`.
+
+    Returns:
+        0 done, 1 findings at or above `--fail-on`, 2 wrong use, 3 the store cannot be read, 130 interrupted,
+        70 a fault of mindscope itself; `run` returns the script's own code.
+    """
+    debug, words = _debug_first(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = application(words, prog_name="mindscope", standalone_mode=False)
+        sys.stdout.flush()
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else 1
+    except BrokenPipeError:  # the reader of our output has left, as in `mindscope runs | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (Exception, KeyboardInterrupt) as error:
+        if debug:
+            logging.getLogger(__name__).exception("the command stopped")
+        code, message = describe(error)
+        print(message, file=sys.stderr)
+    return code if isinstance(code, int) else 0
+
+
+def _debug_first(arguments: Sequence[str]) -> tuple[bool, list[str]]:
+    ours = list(arguments)
+    rest: list[str] = []
+    if "--" in ours:
+        cut = ours.index("--")
+        ours, rest = ours[:cut], ours[cut:]
+    if "--debug" not in ours:
+        return False, ours + rest
+    return True, ["--debug", *(word for word in ours if word != "--debug"), *rest]

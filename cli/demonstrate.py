@@ -1,0 +1,47 @@
+"""`mindscope demo` trains two real models while the dashboard shows them."""
+
+from typing import Annotated
+
+import typer
+
+from .failures import WrongUse
+from .options import DEFAULT_STORE, StoreOption
+
+_MODELS = {"cnn": ("cnn",), "transformer": ("transformer",), "both": ("cnn", "transformer")}
+
+
+_Fault = Annotated[
+    str,
+    typer.Option(
+        "--fault",
+        metavar="NAME",
+        help="Harm the training: nan-at-layer, lr-too-high, dead-relu, frozen-layer, missing-zero-grad, or none.",
+    ),
+]
+_Steps = Annotated[
+    int, typer.Option("--steps", min=0, help="Steps of each training; 0 takes what fits into three minutes.")
+]
+_Keep = Annotated[bool, typer.Option("--keep", help="Serve the pages on after the trainings, until Ctrl-C.")]
+_Port = Annotated[
+    int, typer.Option("--port", min=0, max=65535, help="Where the pages are served; a free port when it is taken.")
+]
+
+
+def demo(
+    fault: _Fault = "none",
+    model: Annotated[str, typer.Option("--model", metavar="NAME", help="cnn, transformer or both.")] = "both",
+    steps: _Steps = 0,
+    store: StoreOption = DEFAULT_STORE,
+    no_dashboard: Annotated[bool, typer.Option("--no-dashboard", help="Do not serve the pages.")] = False,
+    keep: _Keep = False,
+    port: _Port = 8050,
+) -> int:
+    """Train a CNN and a transformer on real data, watch them live, and diagnose them."""
+    if model not in _MODELS:
+        raise WrongUse(f"--model expects one of {', '.join(_MODELS)}, got {model!r}")
+    from rich.console import Console
+
+    from .demo import Wishes, run_demo
+
+    wishes = Wishes(_MODELS[model], fault, steps, store, not no_dashboard, keep, port)
+    return run_demo(wishes, Console())

@@ -1,0 +1,53 @@
+"""`mindscope diagnose RUN` replays the stored records through the rules and says what went wrong first."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .failures import WrongUse
+from .options import DEFAULT_STORE, JsonOption, RunArgument, StoreOption
+from .output import console, print_json
+from .stores import open_existing
+
+if TYPE_CHECKING:
+    from ..insight import Diagnosis
+
+
+def diagnose(
+    run: RunArgument = "latest",
+    store: StoreOption = DEFAULT_STORE,
+    as_document: JsonOption = False,
+    fail_on: Annotated[
+        str, typer.Option("--fail-on", metavar="SEVERITY", help="Exit with 1 on findings of this severity or worse.")
+    ] = "",
+    write: Annotated[bool, typer.Option("--write", help="Keep what is found in the store.")] = False,
+) -> int:
+    """Say what went wrong in a run: root causes first, each with its evidence and what to do."""
+    severities = _at_least(fail_on)
+    from ..insight import diagnose as diagnosis_of
+
+    with open_existing(store) as opened:
+        found = diagnosis_of(opened, opened.find_run(run).id, write=write)
+    if as_document:
+        print_json(found.to_json())
+    else:
+        print_diagnosis(found)
+    return int(any(finding.severity in severities for finding in found.findings))
+
+
+def print_diagnosis(found: "Diagnosis") -> None:
+    """Prints the verdict for a person."""
+    from ..insight import render_text
+
+    console().print(render_text(found), markup=False, soft_wrap=True)
+
+
+def _at_least(severity: str) -> tuple[str, ...]:
+    from ..storage import SEVERITIES, nearest
+
+    if not severity:
+        return ()
+    words: tuple[str, ...] = SEVERITIES
+    if severity not in words:
+        raise WrongUse(f"--fail-on expects one of {', '.join(words)}, got {severity!r}{nearest(severity, words)}")
+    return words[words.index(severity) :]

@@ -1,0 +1,138 @@
+"""`mindscope doctor` looks at the machine: versions, BLAS, cores, the store, and what is missing."""
+
+import os
+import platform
+import shutil
+import sqlite3
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from .options import DEFAULT_STORE, JsonOption, StoreArgument
+from .output import console, print_json, table
+from .stores import is_path
+
+_NEEDED = ("numpy", "numba", "sqlalchemy", "zstandard", "pydantic", "dash", "plotly", "typer")
+_EXTRAS = (
+    ("torch", "watching PyTorch models", "mindscope[torch]"),
+    ("scikit-learn", "the demo's digits", "mindscope[demo]"),
+    ("psycopg", "stores on PostgreSQL", "mindscope[postgres]"),
+    ("mindspore", "watching MindSpore models", "mindscope[mindspore]"),
+)
+#: Below this much free space a store soon stops recording (our choice: a day of a small run).
+_LOW_SPACE_BYTES = 1 << 30
+_MARKS = {"ok": "[green]ok[/]", "missing": "[dim]missing[/]", "warning": "[yellow]warning[/]", "error": "[red]error[/]"}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at, what was found, and what to do when it is not well."""
+
+    name: str
+    state: Literal["ok", "missing", "warning", "error"]
+    found: str
+    advice: str = ""
+
+
+def doctor(store: StoreArgument = DEFAULT_STORE, as_document: JsonOption = False) -> int:
+    """Look at this machine: versions, BLAS, cores, the store. Exit code 3 when the store cannot be used."""
+    checks = (*_versions(), *_extras(), _blas(), _cores(), _sqlite(), *_store(store))
+    if as_document:
+        print_json({"store": store, "checks": checks})
+    else:
+        listing = table("", "", "what", "found", "what to do")
+        for check in checks:
+            listing.add_row(_MARKS[check.state], check.name, check.found, check.advice)
+        console().print(listing)
+    return 3 if any(check.state == "error" for check in checks if check.name == "store") else 0
+
+
+def _versions() -> Iterator[Check]:
+    from .. import __version__
+
+    yield Check("mindscope", "ok", __version__)
+    yield Check(
+        "python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}, {sys.executable}"
+    )
+    for name in _NEEDED:
+        version = _version(name)
+        yield Check(name, "ok", version) if version else Check(name, "error", "missing", f"pip install {name}")
+
+
+def _extras() -> Iterator[Check]:
+    for name, purpose, extra in _EXTRAS:
+        version = _version(name)
+        if version:
+            yield Check(name, "ok", version)
+        else:
+            yield Check(name, "missing", f"for {purpose}", f"pip install '{extra}'")
+
+
+def _version(distribution: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return ""
+
+
+def _blas() -> Check:
+    import numpy as np
+
+    try:
+        from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
+    except ImportError:
+        built = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+        return Check("blas", "ok", f"{built.get('name', 'unknown')} {built.get('version', '')}".strip())
+    found = [library for library in threadpool_info() if library["user_api"] == "blas"]
+    if not found:
+        return Check(
+            "blas", "warning", "none found", "matrix products will be slow; install a numpy wheel with OpenBLAS"
+        )
+    words = (
+        f"{library['internal_api']} {library.get('version') or ''} kernel {library.get('architecture') or 'unknown'}, "
+        f"{library['num_threads']} threads"
+        for library in found
+    )
+    return Check("blas", "ok", "; ".join(words))
+
+
+def _cores() -> Check:
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    found = f"{usable} usable of {os.cpu_count()}"
+    if usable < 2:
+        return Check("cores", "warning", found, "the writer thread shares the training's core; expect more overhead")
+    return Check("cores", "ok", found)
+
+
+def _sqlite() -> Check:
+    return Check("sqlite", "ok", sqlite3.sqlite_version)
+
+
+def _store(url: str) -> Iterator[Check]:
+    from ..storage import StoreError, open_store
+
+    if is_path(url):
+        place = _nearest_existing(Path(url))
+        if not os.access(place, os.W_OK):
+            yield Check("store", "error", f"{url}: {place} cannot be written", "choose another place with --store")
+            return
+        free = shutil.disk_usage(place).free
+        low = free < _LOW_SPACE_BYTES
+        advice = "free some: recording stops when the disk is nearly full" if low else ""
+        yield Check("disk", "warning" if low else "ok", f"{free / 1e9:.1f} GB free at {place}", advice)
+        if not Path(url).exists():
+            yield Check("store", "ok", f"{url} is not there yet and can be made")
+            return
+    try:
+        with open_store(url) as opened:
+            yield Check("store", "ok", f"{url}: {len(opened.runs())} runs")
+    except StoreError as error:
+        yield Check("store", "error", str(error), "see the message")
+
+
+def _nearest_existing(path: Path) -> Path:
+    return next(place for place in (path, *path.absolute().parents) if place.exists())

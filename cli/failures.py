@@ -1,0 +1,56 @@
+"""From an exception to one line on stderr and an exit code."""
+
+from typing import Final
+
+WRONG_USE: Final = 2
+STORE_UNREADABLE: Final = 3
+OUR_FAULT: Final = 70
+INTERRUPTED: Final = 130
+
+
+class WrongUse(ValueError):
+    """The command was called with something that cannot be done."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """The user stopped the command after it had said and saved what there was to save."""
+
+
+def describe(error: BaseException) -> tuple[int, str]:
+    """Exit code and the one line that tells the user what was expected, what came and what to do."""
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED, str(error) or "mindscope: interrupted"
+    code = _exit_code(error)
+    text = " ".join(_message(error).split())
+    if code == OUR_FAULT:
+        text = f"unexpected {type(error).__name__}: {text}; this is a fault of mindscope, see it whole with --debug"
+    return code, f"mindscope: {text}"
+
+
+def _exit_code(error: BaseException) -> int:
+    from ..storage.errors import InvalidName, RunNotFound, StoreError
+
+    if isinstance(error, StoreError) and not isinstance(error, RunNotFound | InvalidName):
+        return STORE_UNREADABLE
+    if isinstance(error, WrongUse | RunNotFound | InvalidName) or _is_usage_error(error):
+        return WRONG_USE
+    if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError | NotADirectoryError):
+        return WRONG_USE
+    ours = type(error).__module__.partition(".")[0] == __name__.partition(".")[0]
+    return WRONG_USE if ours and isinstance(error, ValueError | LookupError | TypeError | OSError) else OUR_FAULT
+
+
+def _is_usage_error(error: BaseException) -> bool:
+    """Typer's own complaints, told by their shape: the class lives in click or in typer, depending on the version."""
+    return getattr(error, "exit_code", None) == WRONG_USE and hasattr(error, "format_message")
+
+
+def _message(error: BaseException) -> str:
+    if _is_usage_error(error):
+        context = getattr(error, "ctx", None)
+        path = getattr(context, "command_path", "mindscope")
+        said: str = error.format_message()  # type: ignore[attr-defined]
+        return f"{said.rstrip('.')}; see '{path} --help'"
+    if isinstance(error, KeyError) and error.args:
+        return str(error.args[0])
+    return str(error) or type(error).__name__

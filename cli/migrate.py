@@ -1,0 +1,18 @@
+"""`mindscope migrate [STORE]` brings a store written by an older mindscope up to this one's schema."""
+
+from .options import DEFAULT_STORE, JsonOption, StoreArgument
+from .output import print_json
+from .stores import require_existing
+
+
+def migrate(store: StoreArgument = DEFAULT_STORE, as_document: JsonOption = False) -> int:
+    """Bring a store up to this version's schema."""
+    require_existing(store)
+    from ..storage import migrate as migrate_store
+
+    done = migrate_store(store)
+    if as_document:
+        print_json({"store": store, "migrated": done})
+    else:
+        print("\n".join(done) if done else f"{store} is up to date")
+    return 0

@@ -1,0 +1,135 @@
+"""`mindscope runs` lists a store, `mindscope show RUN` describes one run."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .options import DEFAULT_STORE, JsonOption, RunArgument, StoreArgument, StoreOption
+from .output import age, as_json, console, print_json, sparkline, table
+from .stores import open_existing
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..storage import Finding, Run, Series, Store, Structure
+
+_STATE_STYLES = {"running": "cyan", "finished": "green", "failed": "red", "crashed": "red"}
+_SEVERITY_STYLES = {"info": "dim", "warning": "yellow", "error": "red"}
+
+
+def runs(
+    store: StoreArgument = DEFAULT_STORE,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many at most, newest first.")] = 50,
+    as_document: JsonOption = False,
+) -> int:
+    """List the runs of a store, newest first."""
+    with open_existing(store) as opened:
+        found = opened.runs(limit=limit)
+    if as_document:
+        print_json({"store": store, "runs": found})
+        return 0
+    listing = table(
+        "", "id", "name", "state", "kind", "steps", "findings", "updated", "tags", right=("steps", "findings")
+    )
+    for run in found:
+        listing.add_row(
+            run.id, run.name, _state(run), run.kind, str(run.last_step + 1), _worst(run), f"{age(run.updated_at)} ago",
+            _tags(run),
+        )  # fmt: skip
+    out = console()
+    out.print(listing if found else f"no runs in {store!r} yet; 'mindscope demo' makes two")
+    return 0
+
+
+def show(run: RunArgument = "latest", store: StoreOption = DEFAULT_STORE, as_document: JsonOption = False) -> int:
+    """Describe one run: state, model, what was recorded, the loss, the findings."""
+    with open_existing(store) as opened:
+        found = opened.find_run(run)
+        structure = opened.structure(found.id)
+        loss = opened.series(found.id, "", "scalar/loss", limit=400)
+        findings = opened.findings(found.id)
+        if as_document:
+            print_json(_document(opened, found, structure, loss, findings))
+            return 0
+        out = console()
+        _print_head(out, found, loss)
+        _print_model(out, opened, found, structure)
+        _print_findings(out, findings)
+    return 0
+
+
+def _document(
+    store: "Store", run: "Run", structure: "Structure", loss: "Series", findings: "tuple[Finding, ...]"
+) -> dict[str, object]:
+    return {
+        **as_json(run),
+        "parameters": _parameter_count(structure),
+        "modules": len(structure.modules),
+        "optimizers": structure.optimizers,
+        "metrics": store.metrics(run.id),
+        "loss": {"steps": loss.steps.tolist(), "values": loss.values.tolist()},
+        "findings": findings,
+    }
+
+
+def _print_head(out: "Console", run: "Run", loss: "Series") -> None:
+    out.print(f"[bold]{run.name}[/bold]  {run.id}", markup=True)
+    facts = [_state(run), f"{run.last_step + 1} steps", f"{age(run.created_at)} ago", run.kind, run.framework]
+    out.print("  " + " · ".join(fact for fact in facts if fact))
+    if run.error:
+        out.print(f"  ended by: {run.error}", style="red", markup=False)
+    if run.tags:
+        out.print(f"  tags: {_tags(run)}", markup=False)
+    if run.remark:
+        out.print(f"  remark: {run.remark}", markup=False)
+    if len(loss.values):
+        out.print(f"  loss  {sparkline(loss.values.tolist())}  {loss.values[0]:.4g} → {loss.values[-1]:.4g}")
+
+
+def _print_model(out: "Console", store: "Store", run: "Run", structure: "Structure") -> None:
+    if structure.modules or structure.parameters:
+        out.print(
+            f"  model: {len(structure.modules)} modules, {len(structure.parameters)} parameters "
+            f"of {_parameter_count(structure):,} elements"
+        )
+    for optimizer in structure.optimizers:
+        rates = ", ".join(str(group["lr"]) for group in optimizer.groups if "lr" in group)
+        out.print(f"  optimizer: {optimizer.kind}" + (f" at rate {rates}" if rates else ""))
+    streams = table("recorded", "subject", "sites", "statistics", right=("sites",))
+    for layout in store.layouts(run.id):
+        streams.add_row(layout.subject, str(len(layout.sites)), " ".join(layout.statistics))
+    if streams.row_count:
+        out.print(streams)
+
+
+def _print_findings(out: "Console", findings: "tuple[Finding, ...]") -> None:
+    from ..storage import display_site
+
+    if not findings:
+        out.print("no findings")
+        return
+    listing = table("findings", "severity", "since", "cause", "site", "what", right=("since",))
+    for finding in findings:
+        severity = f"[{_SEVERITY_STYLES[finding.severity]}]{finding.severity}[/]"
+        listing.add_row(
+            severity, str(finding.first_step), finding.cause, display_site(finding.site), finding.explanation
+        )
+    out.print(listing)
+
+
+def _parameter_count(structure: "Structure") -> int:
+    from math import prod
+
+    return sum(prod(parameter.shape) for parameter in structure.parameters)
+
+
+def _state(run: "Run") -> str:
+    return f"[{_STATE_STYLES[run.state]}]{run.state}[/]"
+
+
+def _worst(run: "Run") -> str:
+    return f"[{_SEVERITY_STYLES[run.worst]}]{run.findings} {run.worst}[/]" if run.worst else str(run.findings)
+
+
+def _tags(run: "Run") -> str:
+    return " ".join(f"{key}={value}" for key, value in run.tags.items())
