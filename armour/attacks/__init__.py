@@ -1,1 +1,6 @@
-"""Under construction."""
+"""The catalogue of attacks, one line a file, sorted."""
+
+from .fgsm import FGSM
+from .pgd import PGD
+
+__all__ = ["FGSM", "PGD"]

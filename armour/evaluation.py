@@ -1,0 +1,61 @@
+"""The result of an evaluation: what every attack left of the accuracy, as numbers and as a table."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from ..storage import Outcome
+
+#: The attack's name under which the worst case over all attacks is stored.
+WORST_CASE: Final = "worst-case"
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Outcomes of attacks times budgets.
+
+    Args:
+        outcomes: By attack in the order they were run, then epsilon; those of `WORST_CASE` last.
+        samples: How many inputs were looked at, those wrong from the start among them.
+        run: Id of the stored run, empty without a store.
+        interrupted: True when the user stopped it; `outcomes` is then what was complete.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    clean_accuracy: float
+    samples: int
+    norm: str
+    run: str = ""
+    interrupted: bool = False
+
+    @property
+    def attacks(self) -> tuple[str, ...]:
+        """Names of the attacks in the order they were run, the worst case last."""
+        return tuple(dict.fromkeys(outcome.attack for outcome in self.outcomes))
+
+    @property
+    def epsilons(self) -> tuple[float, ...]:
+        """The budgets, ascending, from 0."""
+        return tuple(sorted({outcome.epsilon for outcome in self.outcomes}))
+
+    def accuracy(self, attack: str = WORST_CASE) -> dict[float, float]:
+        """Accuracy by epsilon under that attack."""
+        return {outcome.epsilon: outcome.accuracy for outcome in self.outcomes if outcome.attack == attack}
+
+    def table(self) -> str:
+        """Accuracy against epsilon, a line an attack, as text in columns; `-` where the work was not done."""
+        rows = [["attack", *(f"{epsilon:g}" for epsilon in self.epsilons)]]
+        for attack in self.attacks:
+            accuracy = self.accuracy(attack)
+            cells = (f"{accuracy[epsilon]:.3f}" if epsilon in accuracy else "-" for epsilon in self.epsilons)
+            rows.append([attack, *cells])
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        lines = [
+            row[0].ljust(widths[0])
+            + "".join("  " + cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
+            for row in rows
+        ]
+        heading = f"accuracy of {self.samples} samples within epsilon ({self.norm})"
+        return "\n".join([heading + (", interrupted" if self.interrupted else ""), *lines])
+
+    def __str__(self) -> str:
+        return self.table()

@@ -1,0 +1,77 @@
+"""Counts, attack by attack, which samples still stand at which budget, and turns the counts into outcomes."""
+
+import numpy as np
+
+from ..storage import Json, Outcome
+from .attack import Attack, Attempt
+from .evaluation import WORST_CASE
+from .samples import Samples
+
+
+class Tally:
+    """Which samples are lost at each budget, over all attacks so far.
+
+    Args:
+        budgets: Ascending.
+        details: What repeats every measurement: seed, bounds.
+    """
+
+    def __init__(self, samples: Samples, norm: str, budgets: tuple[float, ...], details: dict[str, Json]) -> None:
+        self.outcomes: list[Outcome] = []
+        self._samples = samples
+        self._norm = norm
+        self._details = details
+        self._lost = {budget: samples.solved.copy() for budget in budgets}
+        self._distances = {budget: np.full(len(samples.solved), np.inf) for budget in budgets}
+        self._attacks: dict[float, list[Json]] = {budget: [] for budget in budgets}
+
+    def add(self, attack: Attack, label: str, budget: float, attempt: Attempt) -> None:
+        """Counts what the attack reached at that budget; what falls within a budget falls within every larger one."""
+        self._attacks[budget].append(label)
+        reached = np.where(attempt.success, attempt.distances, np.inf)
+        for larger in self._lost:
+            if larger >= budget:
+                self._lost[larger] |= attempt.success
+                self._distances[larger] = np.minimum(self._distances[larger], reached)
+        attacked = ~self._samples.solved
+        details: dict[str, Json] = {
+            **self._details,
+            "options": attack.options(),
+            "queries": _mean(attempt.queries[attacked]),
+            "gradient_calls": _mean(attempt.gradient_calls[attacked]),
+            "successes": int(attempt.success.sum()),
+            "wrong_from_the_start": int(self._samples.solved.sum()),
+        }
+        lost = attempt.success | self._samples.solved
+        self.outcomes.append(self._outcome(label, budget, lost, attempt.distances[attempt.success], details))
+
+    def worst_case(self) -> list[Outcome]:
+        """One outcome for each budget that an attack has finished, ascending."""
+        return [
+            self._outcome(
+                WORST_CASE,
+                budget,
+                lost,
+                self._distances[budget][np.isfinite(self._distances[budget])],
+                {**self._details, "attacks": list(self._attacks[budget])},
+            )
+            for budget, lost in self._lost.items()
+            if self._attacks[budget]
+        ]
+
+    def _outcome(
+        self, attack: str, epsilon: float, lost: np.ndarray, distances: np.ndarray, details: dict[str, Json]
+    ) -> Outcome:
+        return Outcome(
+            attack=attack,
+            norm=self._norm,
+            epsilon=epsilon,
+            accuracy=float(np.mean(~lost)),
+            samples=len(lost),
+            median_distance=float(np.median(distances)) if len(distances) else float("nan"),
+            details=details,
+        )
+
+
+def _mean(counts: np.ndarray) -> float:
+    return float(np.mean(counts)) if len(counts) else 0.0
