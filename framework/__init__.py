@@ -1,1 +1,62 @@
-"""Under construction."""
+"""The engine: tensors, differentiation, cells, optimizers, data; public names in the order one learns them."""
+
+from . import ops, random
+from .context import is_recording, no_grad, quiet, recording
+from .dtype import (
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+)
+from .errors import ChangedTensorError, DtypeError, EngineError, FreedGraphError, GradientError, ShapeError
+from .hooks import Handle, register_backward_start_hook
+from .primitive import PRIMITIVES, Primitive
+from .random import Key, set_seed
+from .tape import gradients
+from .tensor import Parameter, Tensor
+from .transforms import grad, jvp, stop_gradient, value_and_grad, vjp
+
+__all__ = [
+    "PRIMITIVES",
+    "ChangedTensorError",
+    "DtypeError",
+    "EngineError",
+    "FreedGraphError",
+    "GradientError",
+    "Handle",
+    "Key",
+    "Parameter",
+    "Primitive",
+    "ShapeError",
+    "Tensor",
+    "bfloat16",
+    "bool_",
+    "float16",
+    "float32",
+    "float64",
+    "grad",
+    "gradients",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "is_recording",
+    "jvp",
+    "no_grad",
+    "ops",
+    "quiet",
+    "random",
+    "recording",
+    "register_backward_start_hook",
+    "set_seed",
+    "stop_gradient",
+    "uint8",
+    "value_and_grad",
+    "vjp",
+]

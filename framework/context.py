@@ -1,0 +1,63 @@
+"""What holds for the code that is running: whether operations are recorded, and whether numerical faults are silent.
+
+Both are context variables, so threads and coroutines do not disturb each other.
+"""
+
+from collections.abc import Iterator
+from contextlib import ContextDecorator, contextmanager
+from contextvars import ContextVar, Token
+
+import numpy as np
+
+__all__ = ["is_recording", "no_grad", "quiet", "recording"]
+
+RECORDING: ContextVar[bool] = ContextVar("recording", default=True)
+QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
+# How many `grad` transforms are running a function right now: gradients taken inside one are themselves recorded.
+DEPTH: ContextVar[int] = ContextVar("depth", default=0)
+
+
+def is_recording() -> bool:
+    """Whether operations on tensors that require gradients are recorded for the way back."""
+    return RECORDING.get()
+
+
+@contextmanager
+def recording(enabled: bool = True) -> Iterator[None]:
+    """A block in which operations are recorded (or are not)."""
+    token = RECORDING.set(enabled)
+    try:
+        yield
+    finally:
+        RECORDING.reset(token)
+
+
+class no_grad(ContextDecorator):  # noqa: N801 (the field writes it in lower case)
+    """A block, or a decorated function, in which nothing is recorded."""
+
+    def __init__(self) -> None:
+        self._tokens: list[Token[bool]] = []
+
+    def __enter__(self) -> None:
+        self._tokens.append(RECORDING.set(False))
+
+    def __exit__(self, *_: object) -> None:
+        RECORDING.reset(self._tokens.pop())
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """A block in which overflow, division by zero and NaN follow IEEE 754 without a NumPy warning.
+
+    Every primitive computes so on its own. Entering NumPy's error state costs about a microsecond; code that runs
+    many primitives (a cell, a backward pass) enters it once here and spares them the price. Nested blocks are free.
+    """
+    if QUIET.get():
+        yield
+        return
+    token = QUIET.set(True)
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    finally:
+        QUIET.reset(token)

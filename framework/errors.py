@@ -1,0 +1,59 @@
+"""The engine's exceptions.
+
+EngineError
+    ShapeError (ValueError)      shapes that do not fit together
+    DtypeError (TypeError)       dtypes an operation cannot take
+    GradientError (RuntimeError) differentiation that cannot be done as asked
+        FreedGraphError          a second way back through a graph that was freed by the first
+        ChangedTensorError       a tensor needed for the gradient was changed in place
+    NameTaken (ValueError)       a name registered twice
+"""
+
+from typing import Self
+
+__all__ = [
+    "ChangedTensorError",
+    "DtypeError",
+    "EngineError",
+    "FreedGraphError",
+    "GradientError",
+    "NameTaken",
+    "ShapeError",
+]
+
+
+class EngineError(Exception):
+    """What every exception of the engine derives from; it can name the cell that was running."""
+
+    site: str | None = None
+
+    def at(self, site: str) -> Self:
+        """This error, with the innermost running cell named in front of its message (the first name stays)."""
+        if self.site is None:
+            self.site = site
+            self.args = (f"in cell '{site}': {self.args[0] if self.args else ''}", *self.args[1:])
+        return self
+
+
+class ShapeError(EngineError, ValueError):
+    """Shapes that do not fit together."""
+
+
+class DtypeError(EngineError, TypeError):
+    """A dtype that an operation cannot take."""
+
+
+class GradientError(EngineError, RuntimeError):
+    """A gradient that cannot be computed as asked."""
+
+
+class FreedGraphError(GradientError):
+    """The recorded graph was freed by an earlier backward pass."""
+
+
+class ChangedTensorError(GradientError):
+    """A tensor that the gradient needs was changed in place after it was used."""
+
+
+class NameTaken(EngineError, ValueError):
+    """A name that is registered already."""

@@ -1,0 +1,330 @@
+"""Shape and place: operations that move elements and leave their values alone."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..dtype import as_dtype, bool_
+from ..errors import ShapeError
+from ..primitive import Primitive
+from ..shape import Shape, Spec, broadcast_shapes, normalize_axis, reshaped
+from ..tensor import Array, Tensor, TensorLike, method, plain_index, wrap
+from .operands import as_tensor, cast_to, pair
+from .reduce import broadcast_to, sum_to
+
+_identity = Primitive("identity", lambda x: x, lambda x: x, (lambda g, _, x: g,))
+
+
+def identity(x: Tensor) -> Tensor:
+    """The same values, as a new tensor of the graph."""
+    return _identity(x)  # type: ignore[no-any-return]
+
+
+_reshape = Primitive(
+    "reshape",
+    lambda x, *, shape: x.reshape(shape),
+    lambda x, *, shape: Spec(reshaped(x.shape, shape), x.dtype),
+    (lambda g, _, x, *, shape: _reshape(g, shape=x.shape),),
+)
+
+
+@method
+def reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """The elements in another shape; one length may be -1."""
+    return _reshape(x, shape=tuple(shape))  # type: ignore[no-any-return]
+
+
+@method
+def flatten(x: Tensor, start: int = 0, end: int = -1) -> Tensor:
+    """Axes `start` to `end`, both included, joined into one."""
+    if x.ndim == 0:
+        return reshape(x, (1,))
+    first, last = normalize_axis(start, x.ndim), normalize_axis(end, x.ndim)
+    joined = int(np.prod(x.shape[first : last + 1]))
+    return reshape(x, (*x.shape[:first], joined, *x.shape[last + 1 :]))
+
+
+def expand_dims(x: Tensor, axis: int) -> Tensor:
+    """The tensor with a new axis of length 1 at `axis`."""
+    place = normalize_axis(axis, x.ndim + 1)
+    return reshape(x, (*x.shape[:place], 1, *x.shape[place:]))
+
+
+def squeeze(x: Tensor, axis: int) -> Tensor:
+    """The tensor without its axis of length 1 at `axis`."""
+    place = normalize_axis(axis, x.ndim)
+    if x.shape[place] != 1:
+        raise ShapeError(f"squeeze expects length 1 along axis {axis}, got shape {x.shape}")
+    return reshape(x, x.shape[:place] + x.shape[place + 1 :])
+
+
+def _infer_transpose(x: Spec, *, axes: Shape) -> Spec:
+    if sorted(normalize_axis(axis, x.ndim) for axis in axes) != list(range(x.ndim)):
+        raise ShapeError(f"transpose of {x.shape} expects each of its {x.ndim} axes once, got {axes}")
+    return Spec(tuple(x.shape[axis] for axis in axes), x.dtype)
+
+
+_transpose = Primitive(
+    "transpose",
+    lambda x, *, axes: x.transpose(axes),
+    _infer_transpose,
+    (lambda g, _, x, *, axes: _transpose(g, axes=tuple(int(i) for i in np.argsort(axes))),),
+)
+
+
+@method
+def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
+    """The axes in another order, reversed by default."""
+    order = range(x.ndim - 1, -1, -1) if axes is None else (axis % x.ndim for axis in axes)
+    return _transpose(x, axes=tuple(order))  # type: ignore[no-any-return]
+
+
+_swapaxes = Primitive(
+    "swapaxes",
+    lambda x, *, first, second: x.swapaxes(first, second),
+    lambda x, *, first, second: _infer_swap(x, first, second),
+    (lambda g, _, x, *, first, second: _swapaxes(g, first=first, second=second),),
+)
+
+
+def _infer_swap(x: Spec, first: int, second: int) -> Spec:
+    shape = list(x.shape)
+    i, j = normalize_axis(first, x.ndim), normalize_axis(second, x.ndim)
+    shape[i], shape[j] = shape[j], shape[i]
+    return Spec(tuple(shape), x.dtype)
+
+
+@method
+def swapaxes(x: Tensor, first: int, second: int) -> Tensor:
+    """Two axes exchanged."""
+    return _swapaxes(x, first=first, second=second)  # type: ignore[no-any-return]
+
+
+@method
+def cast(x: Tensor, dtype: npt.DTypeLike) -> Tensor:
+    """The values in another element type; gradients flow back in the former."""
+    return cast_to(x, as_dtype(dtype))
+
+
+def _infer_where(condition: Spec, a: Spec, b: Spec) -> Spec:
+    shape = broadcast_shapes(condition.shape, a.shape, b.shape)
+    return Spec(shape, a.dtype if a.dtype == b.dtype or a.shape or not b.shape else b.dtype)
+
+
+_where = Primitive(
+    "where",
+    np.where,
+    _infer_where,
+    (
+        None,
+        lambda g, _, condition, a, b: sum_to(_where(condition, g, 0.0), a),
+        lambda g, _, condition, a, b: sum_to(_where(condition, 0.0, g), b),
+    ),
+)
+
+
+def where(condition: Tensor, a: TensorLike, b: TensorLike) -> Tensor:
+    """`a` where the condition holds, else `b`."""
+    a, b = pair(a, b)
+    return _where(cast_to(as_tensor(condition), bool_), a, b)  # type: ignore[no-any-return]
+
+
+def _infer_concat(*parts: Spec, axis: int) -> Spec:
+    first, place = parts[0], normalize_axis(axis, parts[0].ndim)
+    for part in parts[1:]:
+        if part.ndim != first.ndim or any(
+            a != b for i, (a, b) in enumerate(zip(first.shape, part.shape, strict=True)) if i != place
+        ):
+            raise ShapeError(f"concat along axis {axis} expects equal other axes, got {first.shape} and {part.shape}")
+    total = sum(part.shape[place] for part in parts)
+    return Spec((*first.shape[:place], total, *first.shape[place + 1 :]), first.dtype)
+
+
+def _concat_gradient(needs: Sequence[bool], g: Tensor, _: None, *parts: Tensor, axis: int) -> list[Tensor | None]:
+    gradients: list[Tensor | None] = []
+    start = 0
+    for part, need in zip(parts, needs, strict=True):
+        end = start + part.shape[axis]
+        gradients.append(narrow(g, axis, start, end) if need else None)
+        start = end
+    return gradients
+
+
+_concat = Primitive("concat", lambda *parts, axis: np.concatenate(parts, axis=axis), _infer_concat, _concat_gradient)
+
+
+def concat(parts: Sequence[Tensor], axis: int = 0) -> Tensor:
+    """The tensors one after the other along `axis`."""
+    if not parts:
+        raise ShapeError("concat expects one tensor or more, got none")
+    dtype = np.result_type(*(part.dtype for part in parts)) if len({p.dtype for p in parts}) > 1 else parts[0].dtype
+    return _concat(*(cast_to(part, dtype) for part in parts), axis=normalize_axis(axis, parts[0].ndim))  # type: ignore[no-any-return]
+
+
+def stack(parts: Sequence[Tensor], axis: int = 0) -> Tensor:
+    """The tensors side by side along a new axis."""
+    return concat([expand_dims(part, axis) for part in parts], axis)
+
+
+def narrow(x: Tensor, axis: int, start: int, end: int) -> Tensor:
+    """Elements `start` to `end` (not included) along `axis`."""
+    return getitem(x, (*(slice(None),) * axis, slice(start, end)))
+
+
+def split(x: Tensor, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
+    """The tensor cut along `axis` into parts of these lengths, or of one length (the last may be shorter)."""
+    place = normalize_axis(axis, x.ndim)
+    length = x.shape[place]
+    if isinstance(sizes, int):
+        sizes = [min(sizes, length - start) for start in range(0, length, sizes)]
+    if sum(sizes) != length:
+        raise ShapeError(
+            f"split along axis {axis} of {x.shape} expects lengths that add up to {length}, got {tuple(sizes)}"
+        )
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(narrow(x, place, start, start + size))
+        start += size
+    return tuple(parts)
+
+
+def _is_basic(index: Any) -> bool:
+    """Whether NumPy answers with a view, in which no element appears twice."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return all(part is None or part is Ellipsis or isinstance(part, int | slice | np.integer) for part in parts)
+
+
+def _scatter(g: Array, *, index: Any, shape: Shape) -> Array:
+    result = np.zeros(shape, g.dtype)
+    if _is_basic(index):
+        result[index] = g
+    else:
+        np.add.at(result, index, g)
+    return result
+
+
+_getitem = Primitive(
+    "getitem",
+    lambda x, *, index: x[index],
+    lambda x, *, index: Spec(_indexed_shape(x.shape, index), x.dtype),
+    (lambda g, _, x, *, index: _put(g, index=index, shape=x.shape),),
+)
+
+
+def _indexed_shape(shape: Shape, index: Any) -> Shape:
+    """The shape of an indexed array, read from one of the same shape that takes a single byte."""
+    return np.broadcast_to(np.zeros((), np.bool_), shape)[index].shape
+
+
+_put = Primitive(
+    "put",
+    _scatter,
+    lambda g, *, index, shape: Spec(shape, g.dtype),
+    (lambda gg, _, g, *, index, shape: _getitem(gg, index=index),),
+)
+
+
+@method
+def getitem(x: Tensor, index: object) -> Tensor:
+    """`x[index]` with everything NumPy takes as an index; integer tensors too."""
+    return _getitem(x, index=plain_index(index))  # type: ignore[no-any-return]
+
+
+_gather = Primitive(
+    "gather",
+    lambda table, indices: table[indices],
+    lambda table, indices: Spec(indices.shape + table.shape[1:], table.dtype),
+    (lambda g, _, table, indices: _scatter_add(g, indices, rows=table.shape[0]), None),
+)
+
+
+def _add_rows(g: Array, indices: Array, *, rows: int) -> Array:
+    from_row = indices.ndim
+    width = int(np.prod(g.shape[from_row:], dtype=np.int64))
+    flat, values = indices.reshape(-1), g.reshape(-1, width)
+    result = np.zeros((rows, width), g.dtype)
+    np.add.at(result, flat, values)
+    return result.reshape(rows, *g.shape[from_row:])
+
+
+_scatter_add = Primitive(
+    "scatter_add",
+    _add_rows,
+    lambda g, indices, *, rows: Spec((rows, *g.shape[indices.ndim :]), g.dtype),
+    (lambda gg, _, g, indices, *, rows: _gather(gg, indices), None),
+)
+
+
+def gather(table: Tensor, indices: Tensor) -> Tensor:
+    """Rows of the table `(rows, *row)` at integer `indices` `(*batch)`, as `(*batch, *row)`: an embedding."""
+    return _gather(table, as_tensor(indices))  # type: ignore[no-any-return]
+
+
+def scatter_add(values: Tensor, indices: Tensor, rows: int) -> Tensor:
+    """A table of `rows` rows in which each value is added to the row its index names; the transpose of `gather`."""
+    return _scatter_add(values, as_tensor(indices), rows=rows)  # type: ignore[no-any-return]
+
+
+def _infer_pad(x: Spec, *, widths: tuple[tuple[int, int], ...]) -> Spec:
+    if len(widths) != x.ndim:
+        raise ShapeError(f"pad of {x.shape} expects {x.ndim} pairs of widths, got {len(widths)}")
+    return Spec(tuple(before + n + after for n, (before, after) in zip(x.shape, widths, strict=True)), x.dtype)
+
+
+_pad = Primitive(
+    "pad",
+    lambda x, *, widths: np.pad(x, widths),
+    _infer_pad,
+    (
+        lambda g, _, x, *, widths: getitem(
+            g, tuple(slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True))
+        ),
+    ),
+)
+
+
+def pad(x: Tensor, widths: Sequence[tuple[int, int]]) -> Tensor:
+    """The tensor with zeros before and after, one pair of widths an axis."""
+    return _pad(x, widths=tuple(tuple(pair_) for pair_ in widths))  # type: ignore[no-any-return]
+
+
+def tile(x: Tensor, repeats: Sequence[int]) -> Tensor:
+    """The tensor repeated `repeats[i]` times along axis `i`."""
+    if len(repeats) != x.ndim:
+        raise ShapeError(f"tile of {x.shape} expects {x.ndim} counts, got {tuple(repeats)}")
+    split_shape = tuple(n for length in x.shape for n in (1, length))
+    full = tuple(n for length, count in zip(x.shape, repeats, strict=True) for n in (count, length))
+    final = tuple(length * count for length, count in zip(x.shape, repeats, strict=True))
+    return reshape(broadcast_to(reshape(x, split_shape), full), final)
+
+
+def zeros(shape: Sequence[int], dtype: npt.DTypeLike = "float32") -> Tensor:
+    """A tensor of zeros."""
+    return wrap(np.zeros(tuple(shape), as_dtype(dtype)))
+
+
+def ones(shape: Sequence[int], dtype: npt.DTypeLike = "float32") -> Tensor:
+    """A tensor of ones."""
+    return wrap(np.ones(tuple(shape), as_dtype(dtype)))
+
+
+def zeros_like(x: Tensor) -> Tensor:
+    """Zeros of the same shape and dtype."""
+    return wrap(np.zeros(x.shape, x.dtype))
+
+
+def ones_like(x: Tensor) -> Tensor:
+    """Ones of the same shape and dtype."""
+    return wrap(np.ones(x.shape, x.dtype))
+
+
+def full(shape: Sequence[int], value: float, dtype: npt.DTypeLike = "float32") -> Tensor:
+    """A tensor filled with one value."""
+    return wrap(np.full(tuple(shape), value, as_dtype(dtype)))
+
+
+def arange(*bounds: int, dtype: npt.DTypeLike = "int64") -> Tensor:
+    """Numbers from a start (0) up to an end, not included, by a step (1)."""
+    return wrap(np.arange(*bounds, dtype=as_dtype(dtype)))

@@ -1,0 +1,279 @@
+"""Element-wise arithmetic and functions."""
+
+import numpy as np
+
+from ..primitive import NOT_DIFFERENTIABLE, Primitive
+from ..tensor import Tensor, TensorLike, method
+from .array import where
+from .compare import equal, greater, greater_equal, less, less_equal
+from .operands import as_floating, as_tensor, infer_broadcast, infer_same, pair
+from .reduce import sum_to
+
+_add = Primitive(
+    "add",
+    np.add,
+    infer_broadcast,
+    (lambda g, _, a, b: sum_to(g, a), lambda g, _, a, b: sum_to(g, b)),
+)
+
+
+@method
+def add(a: TensorLike, b: TensorLike) -> Tensor:
+    """`a + b`."""
+    return _add(*pair(a, b))  # type: ignore[no-any-return]
+
+
+_subtract = Primitive(
+    "subtract",
+    np.subtract,
+    infer_broadcast,
+    (lambda g, _, a, b: sum_to(g, a), lambda g, _, a, b: negative(sum_to(g, b))),
+)
+
+
+@method
+def subtract(a: TensorLike, b: TensorLike) -> Tensor:
+    """`a - b`."""
+    return _subtract(*pair(a, b))  # type: ignore[no-any-return]
+
+
+_multiply = Primitive(
+    "multiply",
+    np.multiply,
+    infer_broadcast,
+    (lambda g, _, a, b: sum_to(_multiply(g, b), a), lambda g, _, a, b: sum_to(_multiply(g, a), b)),
+)
+
+
+@method
+def multiply(a: TensorLike, b: TensorLike) -> Tensor:
+    """`a * b`."""
+    return _multiply(*pair(a, b))  # type: ignore[no-any-return]
+
+
+_divide = Primitive(
+    "divide",
+    np.true_divide,
+    infer_broadcast,
+    (
+        lambda g, _, a, b: sum_to(divide(g, b), a),
+        lambda g, out, a, b: sum_to(negative(divide(multiply(g, out), b)), b),
+    ),
+    saves_output=True,
+)
+
+
+@method
+def divide(a: TensorLike, b: TensorLike) -> Tensor:
+    """`a / b`; integers are divided in float32."""
+    a, b = pair(a, b)
+    if isinstance(a, Tensor) and a.dtype.kind in "iub":
+        a = as_floating(a)
+    if isinstance(b, Tensor) and b.dtype.kind in "iub":
+        b = as_floating(b)
+    return _divide(a, b)  # type: ignore[no-any-return]
+
+
+def _power_of_base(g: Tensor, out: Tensor, a: TensorLike, b: TensorLike) -> Tensor:
+    slope = multiply(b, power(a, b - 1))
+    if isinstance(b, Tensor):  # 0 * 0**-1 is not a number, but the slope of a**0 is 0
+        slope = where(equal(b, 0.0), 0.0, slope)
+    return sum_to(multiply(g, slope), a)
+
+
+def _power_of_exponent(g: Tensor, out: Tensor, a: TensorLike, b: TensorLike) -> Tensor:
+    safe = where(equal(a, 0.0), 1.0, a)
+    return sum_to(multiply(g, multiply(power(a, b), log(safe))), b)
+
+
+_power = Primitive("power", np.power, infer_broadcast, (_power_of_base, _power_of_exponent))
+
+
+@method
+def power(a: TensorLike, b: TensorLike) -> Tensor:
+    """`a ** b`; the slope in the exponent is taken as 0 where the base is 0."""
+    if not isinstance(b, Tensor) and isinstance(a, Tensor):
+        if b == 2:
+            return square(a)
+        if b == 1:
+            return a
+        if b == 0:
+            return a * 0.0 + 1.0 if a.requires_grad else as_tensor(np.ones_like(a.numpy()))
+    return _power(*pair(a, b))  # type: ignore[no-any-return]
+
+
+def _tie_share(g: Tensor, a: TensorLike, b: TensorLike) -> Tensor:
+    """Half of the gradient where both operands are equal."""
+    return where(equal(a, b), multiply(g, 0.5), 0.0)
+
+
+_maximum = Primitive(
+    "maximum",
+    np.maximum,
+    infer_broadcast,
+    (
+        lambda g, _, a, b: sum_to(where(greater(a, b), g, _tie_share(g, a, b)), a),
+        lambda g, _, a, b: sum_to(where(less(a, b), g, _tie_share(g, a, b)), b),
+    ),
+)
+
+
+def maximum(a: TensorLike, b: TensorLike) -> Tensor:
+    """The larger of two elements; equal ones share the gradient."""
+    return _maximum(*pair(a, b))  # type: ignore[no-any-return]
+
+
+_minimum = Primitive(
+    "minimum",
+    np.minimum,
+    infer_broadcast,
+    (
+        lambda g, _, a, b: sum_to(where(less(a, b), g, _tie_share(g, a, b)), a),
+        lambda g, _, a, b: sum_to(where(greater(a, b), g, _tie_share(g, a, b)), b),
+    ),
+)
+
+
+def minimum(a: TensorLike, b: TensorLike) -> Tensor:
+    """The smaller of two elements; equal ones share the gradient."""
+    return _minimum(*pair(a, b))  # type: ignore[no-any-return]
+
+
+_negative = Primitive("negative", np.negative, infer_same, (lambda g, _, x: negative(g),))
+
+
+@method
+def negative(x: Tensor) -> Tensor:
+    """`-x`."""
+    return _negative(x)  # type: ignore[no-any-return]
+
+
+_sign = Primitive("sign", np.sign, infer_same, NOT_DIFFERENTIABLE)
+
+
+def sign(x: Tensor) -> Tensor:
+    """-1, 0 or 1; no gradient flows."""
+    return _sign(x)  # type: ignore[no-any-return]
+
+
+_floor = Primitive("floor", np.floor, infer_same, NOT_DIFFERENTIABLE)
+
+
+def floor(x: Tensor) -> Tensor:
+    """The largest integer not above; no gradient flows."""
+    return _floor(x)  # type: ignore[no-any-return]
+
+
+_abs = Primitive("abs", np.abs, infer_same, (lambda g, _, x: multiply(g, sign(x)),))
+
+
+@method
+def abs(x: Tensor) -> Tensor:
+    """`|x|`, with slope 0 at 0."""
+    return _abs(x)  # type: ignore[no-any-return]
+
+
+_square = Primitive("square", np.square, infer_same, (lambda g, _, x: multiply(g, multiply(x, 2.0)),))
+
+
+def square(x: Tensor) -> Tensor:
+    """`x ** 2`."""
+    return _square(x)  # type: ignore[no-any-return]
+
+
+_exp = Primitive("exp", np.exp, infer_same, (lambda g, out, x: multiply(g, out),), saves_output=True)
+
+
+@method
+def exp(x: Tensor) -> Tensor:
+    """`e ** x`."""
+    return _exp(as_floating(x))  # type: ignore[no-any-return]
+
+
+_log = Primitive("log", np.log, infer_same, (lambda g, _, x: divide(g, x),))
+
+
+@method
+def log(x: Tensor) -> Tensor:
+    """Natural logarithm."""
+    return _log(as_floating(x))  # type: ignore[no-any-return]
+
+
+_log1p = Primitive("log1p", np.log1p, infer_same, (lambda g, _, x: divide(g, add(x, 1.0)),))
+
+
+def log1p(x: Tensor) -> Tensor:
+    """`log(1 + x)`, exact for small `x`."""
+    return _log1p(as_floating(x))  # type: ignore[no-any-return]
+
+
+_expm1 = Primitive("expm1", np.expm1, infer_same, (lambda g, out, x: multiply(g, add(out, 1.0)),), saves_output=True)
+
+
+def expm1(x: Tensor) -> Tensor:
+    """`e ** x - 1`, exact for small `x`."""
+    return _expm1(as_floating(x))  # type: ignore[no-any-return]
+
+
+_sqrt = Primitive("sqrt", np.sqrt, infer_same, (lambda g, out, x: divide(multiply(g, 0.5), out),), saves_output=True)
+
+
+@method
+def sqrt(x: Tensor) -> Tensor:
+    """Square root."""
+    return _sqrt(as_floating(x))  # type: ignore[no-any-return]
+
+
+def rsqrt(x: Tensor) -> Tensor:
+    """`1 / sqrt(x)`."""
+    return divide(1.0, sqrt(x))
+
+
+_sin = Primitive("sin", np.sin, infer_same, (lambda g, _, x: multiply(g, cos(x)),))
+
+
+def sin(x: Tensor) -> Tensor:
+    """Sine."""
+    return _sin(as_floating(x))  # type: ignore[no-any-return]
+
+
+_cos = Primitive("cos", np.cos, infer_same, (lambda g, _, x: negative(multiply(g, sin(x))),))
+
+
+def cos(x: Tensor) -> Tensor:
+    """Cosine."""
+    return _cos(as_floating(x))  # type: ignore[no-any-return]
+
+
+_tanh = Primitive(
+    "tanh",
+    np.tanh,
+    infer_same,
+    (lambda g, out, x: multiply(g, subtract(1.0, square(out))),),
+    saves_output=True,
+)
+
+
+@method
+def tanh(x: Tensor) -> Tensor:
+    """Hyperbolic tangent."""
+    return _tanh(as_floating(x))  # type: ignore[no-any-return]
+
+
+def _clip_gradient(g: Tensor, _: None, x: Tensor, *, low: float | None, high: float | None) -> Tensor:
+    if low is not None:
+        g = where(greater_equal(x, low), g, 0.0)
+    return g if high is None else where(less_equal(x, high), g, 0.0)
+
+
+_clip = Primitive("clip", lambda x, *, low, high: np.clip(x, low, high), infer_same, (_clip_gradient,))
+
+
+def clip(x: Tensor, low: float | None = None, high: float | None = None) -> Tensor:
+    """Elements below `low` or above `high` replaced by the bound; the gradient passes inside, the bounds included."""
+    return _clip(x, low=low, high=high)  # type: ignore[no-any-return]
+
+
+def reciprocal(x: Tensor) -> Tensor:
+    """`1 / x`."""
+    return divide(1.0, x)

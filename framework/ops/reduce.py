@@ -1,0 +1,174 @@
+"""Reductions over axes, and broadcasting, which is their transpose."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..dtype import bfloat16, float16, int64
+from ..errors import ShapeError
+from ..primitive import Primitive
+from ..shape import Axes, Shape, Spec, broadcast_shapes, normalize_axes, reduced_shape
+from ..tensor import Array, Tensor, TensorLike, method
+from .operands import as_floating, as_tensor
+
+_NARROW = frozenset({float16, bfloat16})
+
+
+def _total(x: Array, axes: Shape | None, keepdims: bool) -> Any:
+    """Sum in the dtype of `x`, accumulated in float32 for the 16-bit types."""
+    if x.dtype in _NARROW:
+        return np.add.reduce(x, axis=axes, keepdims=keepdims, dtype=np.float32).astype(x.dtype)
+    return np.add.reduce(x, axis=axes, keepdims=keepdims)
+
+
+def _infer_broadcast_to(x: Spec, *, shape: Shape) -> Spec:
+    if broadcast_shapes(x.shape, shape) != tuple(shape):
+        raise ShapeError(f"{x.shape} does not broadcast to {shape}")
+    return Spec(tuple(shape), x.dtype)
+
+
+_broadcast_to = Primitive(
+    "broadcast_to",
+    lambda x, *, shape: np.broadcast_to(x, shape),
+    _infer_broadcast_to,
+    (lambda g, _, x, *, shape: sum_to(g, x),),
+)
+
+
+def broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """The tensor repeated along axes of length 1, and along new ones in front, up to `shape`."""
+    return _broadcast_to(x, shape=tuple(shape))  # type: ignore[no-any-return]
+
+
+def _sum_to_shape(x: Array, *, shape: Shape) -> Array:
+    extra = x.ndim - len(shape)
+    axes = tuple(range(extra)) + tuple(
+        axis for axis, length in enumerate(shape, extra) if length == 1 and x.shape[axis] != 1
+    )
+    if axes == tuple(range(len(axes))) and x.flags.c_contiguous and x.size and x.dtype not in _NARROW:
+        # Leading axes only: a vector of ones times the matrix, which BLAS sums at memory speed.
+        columns = x.reshape(int(np.prod(x.shape[: len(axes)])), -1)
+        return np.dot(_ones(len(columns), x.dtype), columns).reshape(shape)
+    return np.asarray(_total(x, axes, keepdims=False)).reshape(shape)
+
+
+def _ones(length: int, dtype: Any) -> Array:
+    return np.ones(length, dtype)
+
+
+def _infer_sum_to(x: Spec, *, shape: Shape) -> Spec:
+    if broadcast_shapes(x.shape, shape) != x.shape:
+        raise ShapeError(f"sum_to expects a shape that broadcasts to {x.shape}, got {shape}")
+    return Spec(tuple(shape), x.dtype)
+
+
+_sum_to = Primitive(
+    "sum_to",
+    _sum_to_shape,
+    _infer_sum_to,
+    (lambda g, _, x, *, shape: _broadcast_to(g, shape=x.shape),),
+)
+
+
+def sum_to(x: Tensor, like: TensorLike | Shape) -> Tensor:
+    """The sum over the axes along which `like` (a tensor, a number or a shape) was broadcast to the shape of `x`."""
+    shape = like._data.shape if isinstance(like, Tensor) else like if isinstance(like, tuple) else ()
+    if x._data.shape == shape:
+        return x
+    return _sum_to(x, shape=shape)  # type: ignore[no-any-return]
+
+
+def _infer_reduction(x: Spec, *, axes: Shape, keepdims: bool) -> Spec:
+    return Spec(reduced_shape(x.shape, axes, keepdims), x.dtype)
+
+
+def _infer_sum(x: Spec, *, axes: Shape, keepdims: bool) -> Spec:
+    dtype = int64 if x.dtype.kind in "bi" else np.dtype(np.uint64) if x.dtype.kind == "u" else x.dtype
+    return Spec(reduced_shape(x.shape, axes, keepdims), dtype)
+
+
+def _kept(g: Tensor, x: Tensor, axes: Shape) -> Tensor:
+    """The gradient of a reduction with the reduced axes back in place, of length 1."""
+    shape = reduced_shape(x.shape, axes, keepdims=True)
+    return g if g.shape == shape else g.reshape(shape)
+
+
+_sum = Primitive(
+    "sum",
+    lambda x, *, axes, keepdims: _total(x, axes, keepdims),
+    _infer_sum,
+    (lambda g, _, x, *, axes, keepdims: _broadcast_to(_kept(g, x, axes), shape=x.shape),),
+)
+
+
+@method
+def sum(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Sum over `axis`; integers add up in int64, 16-bit floats in float32."""
+    x = as_tensor(x)
+    if x.dtype.kind == "b":
+        x = x.astype(int64)
+    return _sum(x, axes=normalize_axes(axis, x.ndim), keepdims=keepdims)  # type: ignore[no-any-return]
+
+
+def _mean_of(x: Array, *, axes: Shape, keepdims: bool) -> Any:
+    if x.dtype in _NARROW:
+        return np.mean(x, axis=axes, keepdims=keepdims, dtype=np.float32).astype(x.dtype)
+    count = int(np.prod([x.shape[axis] for axis in axes]))
+    return np.add.reduce(x, axis=axes, keepdims=keepdims) / x.dtype.type(count)
+
+
+def _mean_gradient(g: Tensor, _: None, x: Tensor, *, axes: Shape, keepdims: bool) -> Tensor:
+    count = int(np.prod([x.shape[axis] for axis in axes]))
+    return _broadcast_to(_kept(g, x, axes) * (1.0 / (count or 1)), shape=x.shape)  # type: ignore[no-any-return]
+
+
+_mean = Primitive("mean", _mean_of, _infer_reduction, (_mean_gradient,))
+
+
+@method
+def mean(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Mean over `axis`; NaN where there is no element."""
+    x = as_floating(x)
+    return _mean(x, axes=normalize_axes(axis, x.ndim), keepdims=keepdims)  # type: ignore[no-any-return]
+
+
+@method
+def var(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Population variance over `axis`."""
+    centred = x - mean(x, axis, keepdims=True)
+    return mean(centred * centred, axis, keepdims)
+
+
+def _extreme_gradient(g: Tensor, out: Tensor, x: Tensor, *, axes: Shape, keepdims: bool) -> Tensor:
+    """The gradient shared evenly by the elements that are equal to the extreme."""
+    chosen = (x == _kept(out, x, axes)).astype(x.dtype)
+    return _kept(g, x, axes) / chosen.sum(axes, keepdims=True) * chosen
+
+
+_max = Primitive(
+    "max",
+    lambda x, *, axes, keepdims: np.max(x, axis=axes, keepdims=keepdims),
+    _infer_reduction,
+    (_extreme_gradient,),
+    saves_output=True,
+)
+_min = Primitive(
+    "min",
+    lambda x, *, axes, keepdims: np.min(x, axis=axes, keepdims=keepdims),
+    _infer_reduction,
+    (_extreme_gradient,),
+    saves_output=True,
+)
+
+
+@method
+def max(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Largest element over `axis`, NaN if there is one; equal largest elements share the gradient."""
+    return _max(x, axes=normalize_axes(axis, x.ndim), keepdims=keepdims)  # type: ignore[no-any-return]
+
+
+@method
+def min(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Smallest element over `axis`, NaN if there is one; equal smallest elements share the gradient."""
+    return _min(x, axes=normalize_axes(axis, x.ndim), keepdims=keepdims)  # type: ignore[no-any-return]

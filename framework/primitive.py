@@ -1,0 +1,214 @@
+"""Primitives: named operations with evaluation, inference and differentiation side by side, all in one table.
+
+A primitive is made of pure functions.
+
+    evaluate(*arrays, **attributes)    -> array, or a tuple of arrays
+    infer(*specs, **attributes)        -> Spec, or a tuple of Specs: shape and dtype without values
+    vjp                                -> how gradients of the outputs become gradients of the inputs; either
+        a tuple of rules, one an argument   rule(g, out, *inputs, **attributes) -> Tensor, None where none exists
+        one joint rule                      rule(needs, g, out, *inputs, **attributes) -> one Tensor or None an argument
+        NOT_DIFFERENTIABLE                  outputs never require a gradient
+
+The rules work on tensors and are written with primitives, so that derivatives of any order come from the same table.
+`out` is None unless the primitive says `saves_output`. Arguments are tensors or Python numbers: weak constants.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from .context import QUIET, RECORDING
+from .dtype import Dtype, bool_, float32, int64
+from .errors import ChangedTensorError, EngineError, FreedGraphError, NameTaken, ShapeError
+from .hooks import Hooks
+from .shape import Spec
+from .tensor import Array, Tensor, wrap
+
+__all__ = ["NOT_DIFFERENTIABLE", "PRIMITIVES", "Node", "Primitive"]
+
+# Rules take as many arguments as their primitive has.
+Rule: TypeAlias = Callable[..., Any]
+
+PRIMITIVES: "dict[str, Primitive]" = {}
+NOT_DIFFERENTIABLE: tuple[Rule | None, ...] = ()
+
+_order = count(1)
+
+
+class Node:
+    """One recorded application of a primitive: what its vjp needs on the way back."""
+
+    __slots__ = ("attributes", "hooks", "inputs", "order", "outputs", "primitive", "size", "versions")
+
+    def __init__(
+        self,
+        primitive: "Primitive",
+        inputs: tuple[Any, ...],
+        attributes: dict[str, Any],
+        outputs: Array | tuple[Array, ...] | None,
+        size: int,
+    ) -> None:
+        self.primitive = primitive
+        self.inputs: tuple[Any, ...] | None = inputs
+        self.attributes = attributes
+        self.outputs = outputs
+        self.size = size  # number of outputs
+        self.order = next(_order)
+        self.hooks: dict[int, Hooks] | None = None
+        self.versions = tuple([x._version[0] if isinstance(x, Tensor) else 0 for x in inputs])
+
+    def __lt__(self, other: "Node") -> bool:
+        return self.order > other.order  # the latest first: the order of the way back, as a heap wants it
+
+    def hooks_of(self, index: int) -> Hooks:
+        """The hooks on output `index`."""
+        if self.hooks is None:
+            self.hooks = {}
+        return self.hooks.setdefault(index, {})
+
+    def saved_inputs(self) -> tuple[Any, ...]:
+        """The arguments, if they are still here and unchanged."""
+        inputs = self.inputs
+        if inputs is None:
+            raise FreedGraphError(
+                f"the graph through '{self.primitive.name}' was freed by an earlier backward pass; "
+                f"pass retain_graph=True to that one, or compute the result again"
+            )
+        for position, (x, version) in enumerate(zip(inputs, self.versions, strict=True)):
+            if isinstance(x, Tensor) and x._version[0] != version:
+                name = getattr(x, "name", "")
+                who = f"argument {position} of '{self.primitive.name}'{f' (parameter {name!r})' if name else ''}"
+                raise ChangedTensorError(
+                    f"{who}, shape {x.shape}, was changed in place after it was used; "
+                    f"go backward before the change, or compute the result again"
+                )
+        return inputs
+
+    def saved_output(self) -> Any:  # a tensor, a tuple of tensors, or None
+        """The outputs as tensors that belong to this node, where the primitive saves them."""
+        if self.outputs is None:
+            return None
+        if self.size == 1:
+            return _output(self.outputs, self, 0)  # type: ignore[arg-type]
+        return tuple(_output(array, self, index) for index, array in enumerate(self.outputs))
+
+    def free(self) -> None:
+        """Nothing; what was saved is let go."""
+        self.inputs = None
+        self.outputs = None
+
+
+def _output(array: Array, node: Node, index: int) -> Tensor:
+    result = wrap(array)
+    result._node = node
+    result._index = index
+    result.requires_grad = True
+    return result
+
+
+class Primitive:
+    """One named operation; calling it evaluates, and records where a gradient may be asked for.
+
+    Args:
+        name: Its key in `PRIMITIVES`.
+        evaluate: Arrays (and Python numbers) to an array or a tuple of arrays.
+        infer: Specs to a Spec or a tuple of Specs.
+        vjp: Rules as the module describes.
+        saves_output: Whether the rules read `out`.
+    """
+
+    __slots__ = ("_joint", "_rules", "evaluate", "infer", "is_differentiable", "name", "saves_output")
+
+    def __init__(
+        self,
+        name: str,
+        evaluate: Callable[..., Any],
+        infer: Callable[..., Any],
+        vjp: Sequence[Rule | None] | Rule,
+        *,
+        saves_output: bool = False,
+    ) -> None:
+        if name in PRIMITIVES:
+            raise NameTaken(f"a primitive '{name}' is registered already; give the new one another name")
+        self.name = name
+        self.evaluate = evaluate
+        self.infer = infer
+        self._joint: Rule | None = vjp if callable(vjp) else None
+        self._rules: tuple[Rule | None, ...] = () if callable(vjp) else tuple(vjp)
+        self.is_differentiable = bool(self._joint or self._rules)
+        self.saves_output = saves_output
+        PRIMITIVES[name] = self
+
+    def __call__(self, *inputs: Any, **attributes: Any) -> Any:
+        """The output tensor, or a tuple of them."""
+        tracked = False
+        values = []
+        for x in inputs:
+            if isinstance(x, Tensor):
+                values.append(x._data)
+                if x.requires_grad:
+                    tracked = True
+            else:
+                values.append(x)
+        try:
+            if QUIET.get():
+                result = self.evaluate(*values, **attributes)
+            else:
+                with np.errstate(all="ignore"):
+                    result = self.evaluate(*values, **attributes)
+        except (ValueError, TypeError, IndexError) as error:
+            raise self._explain(error, values, attributes) from error
+        if tracked and self.is_differentiable and RECORDING.get():
+            return self._record(inputs, attributes, result)
+        if type(result) is tuple:
+            return tuple([wrap(array) for array in result])
+        return wrap(result if type(result) is np.ndarray else np.asarray(result))
+
+    def _record(self, inputs: tuple[Any, ...], attributes: dict[str, Any], result: Any) -> Any:
+        if type(result) is tuple:
+            node = Node(self, inputs, attributes, result if self.saves_output else None, len(result))
+            return tuple([_output(array, node, index) for index, array in enumerate(result)])
+        if type(result) is not np.ndarray:
+            result = np.asarray(result)
+        return _output(result, Node(self, inputs, attributes, result if self.saves_output else None, 1), 0)
+
+    def pull_back(self, node: Node, needs: Sequence[bool], g: Any) -> Sequence[Tensor | None]:
+        """The gradients of the arguments that need one, from the gradients `g` of the outputs."""
+        inputs, out = node.saved_inputs(), node.saved_output()
+        if self._joint is not None:
+            return self._joint(needs, g, out, *inputs, **node.attributes)  # type: ignore[no-any-return]
+        return [
+            rule(g, out, *inputs, **node.attributes) if need and rule is not None else None
+            for need, rule in zip(needs, self._rules, strict=True)
+        ]
+
+    def _explain(self, error: Exception, values: list[Any], attributes: dict[str, Any]) -> EngineError:
+        """The error in the words of this primitive: what infer says, or else what NumPy said."""
+        specs = [spec_of(value) for value in values]
+        shapes = ", ".join(f"{s.shape} {s.dtype}" for s in specs)
+        reason: Exception = error
+        try:
+            self.infer(*specs, **attributes)
+        except EngineError as better:
+            reason = better
+        except (ValueError, TypeError, IndexError):
+            pass
+        kind = type(reason) if isinstance(reason, EngineError) else ShapeError
+        return kind(f"'{self.name}' cannot take {shapes}: {reason}")
+
+    def __repr__(self) -> str:
+        return f"Primitive({self.name!r})"
+
+
+def spec_of(value: Any) -> Spec:  # an array, a tensor or a Python number
+    """The shape and dtype of a value."""
+    if isinstance(value, bool):
+        return Spec((), bool_)
+    if isinstance(value, int):
+        return Spec((), int64)
+    if isinstance(value, float):
+        return Spec((), float32)
+    dtype: Dtype = value.dtype
+    return Spec(tuple(value.shape), dtype)
