@@ -1,11 +1,15 @@
 """The nouns of mindscope and the store that keeps them."""
 
 from .errors import InvalidName, RunNotFound, StoreDamaged, StoreError, StoreTooNew, StoreUnavailable, nearest
+from .layout import quantize
+from .memory import MemoryStore
 from .names import ROOT_SITE, SEVERITIES, SUBJECTS, Severity, display_site, metric_name, split_metric
 from .records import Block, Event, Finding, Histogram, Json, Layout, Outcome, StepRecord
 from .run import ModuleInfo, OptimizerInfo, ParameterInfo, Run, RunKind, RunState, Structure
 from .series import Matrix, Series
 from .store import Listener, RunWriter, Store
+from .url import open_store
+from .writer import QueueWriter
 
 __all__ = [
     "ROOT_SITE",
@@ -20,10 +24,12 @@ __all__ = [
     "Layout",
     "Listener",
     "Matrix",
+    "MemoryStore",
     "ModuleInfo",
     "OptimizerInfo",
     "Outcome",
     "ParameterInfo",
+    "QueueWriter",
     "Run",
     "RunKind",
     "RunNotFound",
@@ -41,5 +47,7 @@ __all__ = [
     "display_site",
     "metric_name",
     "nearest",
+    "open_store",
+    "quantize",
     "split_metric",
 ]

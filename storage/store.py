@@ -47,6 +47,9 @@ class RunWriter(Protocol):
         """Adds records and findings in one transaction. A finding with the rule, site, rank and first step of an
         earlier one replaces it."""
 
+    def write_events(self, events: Sequence[Event]) -> None:
+        """Adds events that belong to no record, in one transaction."""
+
     def write_outcomes(self, outcomes: Sequence[Outcome]) -> None:
         """Adds outcomes in one transaction; one of the same attack, norm and epsilon replaces the earlier."""
 
@@ -159,6 +162,9 @@ class Store(Protocol):
         self, run: str, *, name: str | None = None, tags: Mapping[str, Json] | None = None, remark: str | None = None
     ) -> Run:
         """Changes what people add to a run; what is None stays."""
+
+    def mute(self, run: str, rule: str, site: str, *, muted: bool = True) -> None:
+        """Hides the findings of a rule at a site from `findings` and from the counts of the run, or shows them again."""
 
     def delete_run(self, run: str) -> None:
         """Removes a run and everything of it; one that is running is refused."""

@@ -1,0 +1,113 @@
+"""Arrays of one statistic as compressed bytes and back, exactly: byte-shuffle, then zstd at level 1.
+
+Bytes of equal weight stand together, so that signs, exponents and high mantissa bytes, which hardly change from step to
+step, compress; counts and norms that a narrower type holds exactly are stored in it.
+"""
+
+import threading
+
+import numpy as np
+import zstandard
+from numpy.typing import NDArray
+
+from .errors import StoreDamaged
+
+#: Version of the format; stands beside every compressed array.
+CODEC_VERSION = 1
+
+_DTYPES = {1: np.dtype("<u1"), 2: np.dtype("<u2"), 4: np.dtype("<u4"), 14: np.dtype("<f4"), 18: np.dtype("<f8")}
+_local = threading.local()
+
+
+def compress(data: bytes) -> bytes:
+    """The data compressed by zstd at level 1, with its length in the frame."""
+    if not hasattr(_local, "compressor"):
+        _local.compressor = zstandard.ZstdCompressor(level=1, write_checksum=False)
+    packed: bytes = _local.compressor.compress(data)
+    return packed
+
+
+def decompress(data: bytes) -> bytes:
+    """What `compress` was given.
+
+    Raises:
+        StoreDamaged: The bytes are not what `compress` gave.
+    """
+    if not hasattr(_local, "decompressor"):
+        _local.decompressor = zstandard.ZstdDecompressor()
+    try:
+        raw: bytes = _local.decompressor.decompress(data)
+    except zstandard.ZstdError as error:
+        raise StoreDamaged(f"compressed data cannot be read: {error}") from error
+    return raw
+
+
+def encode(values: NDArray[np.float64]) -> bytes:
+    """Float64 values as bytes; the first says in which type, all zeros take one byte."""
+    code = _code(values)
+    if code == 0:
+        return b"\0"
+    return bytes((code,)) + compress(_shuffle(values.astype(_DTYPES[code])))
+
+
+def decode(data: bytes, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """The values that `encode` was given, in their shape.
+
+    Raises:
+        StoreDamaged: The bytes are not an array of that shape.
+    """
+    if data == b"\0":
+        return np.zeros(shape)
+    try:
+        dtype = _DTYPES[data[0]]
+        return _unshuffle(decompress(data[1:]), dtype).reshape(shape).astype(np.float64)
+    except (KeyError, IndexError, ValueError) as error:
+        raise StoreDamaged(f"an array of shape {shape} cannot be read: {error}") from error
+
+
+def encode_steps(values: NDArray[np.int64] | NDArray[np.float64]) -> bytes:
+    """Ascending 64-bit numbers (steps, times) as bytes: their differences, shuffled and compressed."""
+    bits = np.ascontiguousarray(values).view(np.uint64)
+    return compress(_shuffle(np.diff(bits, prepend=np.uint64(0))))
+
+
+def decode_steps(data: bytes) -> NDArray[np.int64]:
+    """What `encode_steps` was given; times are read with `.view(np.float64)`."""
+    return np.cumsum(_unshuffle(decompress(data), np.dtype("<u8")), dtype=np.uint64).view(np.int64)
+
+
+def encode_flags(flags: NDArray[np.bool_]) -> bytes:
+    """Flags as compressed bits; nothing when all of them are set."""
+    return b"" if flags.all() else compress(np.packbits(flags).tobytes())
+
+
+def decode_flags(data: bytes, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """The flags that `encode_flags` was given, in their shape."""
+    if not data:
+        return np.ones(shape, dtype=np.bool_)
+    bits = np.frombuffer(decompress(data), dtype=np.uint8)
+    return np.unpackbits(bits, count=int(np.prod(shape))).astype(np.bool_).reshape(shape)
+
+
+def _code(values: NDArray[np.float64]) -> int:
+    """The narrowest type that gives every bit back (of a NaN only that it is one)."""
+    if not values.any() and not np.signbit(values).any():
+        return 0
+    with np.errstate(over="ignore", invalid="ignore"):
+        low, high = values.min(), values.max()
+        if low >= 0 and high < 2**32 and (values == np.floor(values)).all() and not np.signbit(values).any():
+            return 1 if high < 2**8 else 2 if high < 2**16 else 4
+        exact = values.astype(np.float32).astype(np.float64) == values
+        return 14 if (exact | np.isnan(values)).all() else 18
+
+
+def _shuffle(values: NDArray[np.generic]) -> bytes:
+    width = values.dtype.itemsize
+    return values.tobytes() if width == 1 else values.reshape(-1, 1).view(np.uint8).T.tobytes()
+
+
+def _unshuffle(data: bytes, dtype: np.dtype[np.generic]) -> NDArray[np.generic]:
+    raw = np.frombuffer(data, dtype=np.uint8)
+    if dtype.itemsize == 1:
+        return raw
+    return np.ascontiguousarray(raw.reshape(dtype.itemsize, -1).T).view(dtype).ravel()

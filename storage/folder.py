@@ -1,0 +1,203 @@
+"""A folder of run files, `<run>.rank<k>.db`, one SQLite file a rank; also one such file alone."""
+
+import logging
+import os
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sqlalchemy import Engine, select
+
+from .catalogue import Catalogue
+from .connect import file_reader, file_writer, in_our_words
+from .errors import StoreDamaged, StoreError, StoreUnavailable
+from .migrations import check_version, upgrade
+from .rare import touch, write_findings
+from .recorder import Recorder, claim
+from .recording import Note, Recording, Summary, summarise_recording
+from .records import Finding, Json
+from .run import Run
+from .runfile import RunFile
+from .store import RunWriter
+from .tables import recording
+
+_log = logging.getLogger(__name__)
+_FILE = re.compile(r"(?P<run>.+)\.rank(?P<rank>\d+)\.db")
+#: Files whose connections are kept open for reading.
+_KEPT = 32
+
+_Signature = tuple[int, ...]
+
+
+class Folder:
+    """The `Library` of a folder; with `only`, of one run file in it."""
+
+    def __init__(self, folder: Path, url: str, only: Path | None = None) -> None:
+        self.url = url
+        self._folder = folder
+        self._only = only
+        self._catalogue = Catalogue(folder)
+        self._engines: dict[tuple[Path, int], Recording] = {}
+        self._seen: dict[Path, tuple[_Signature, Summary]] = {}
+        self._lock = threading.RLock()
+
+    def run_ids(self) -> Sequence[str]:
+        """The runs, newest first by their ids."""
+        return sorted({run for run, _, _ in self._files()}, reverse=True)
+
+    def recordings(self, run: str) -> tuple[Recording, ...]:
+        """The ranks of a run, ascending; none for an unknown run."""
+        return tuple(self._open(path) for _, path in self._ranks(run))
+
+    def summaries(self, run: str) -> tuple[Summary, ...]:
+        """What the ranks of a run say about themselves; a file that cannot be read is left out with a warning."""
+        found = []
+        for _, path in self._ranks(run):
+            try:
+                found.append(self._summary(path))
+            except StoreDamaged as error:
+                _log.warning("%s", error)
+        return tuple(found)
+
+    def note(self, run: str) -> Note:
+        """What people have added to a run."""
+        return self._catalogue.note(run)
+
+    def annotate(self, run: str, name: str | None, tags: Mapping[str, Json] | None, remark: str | None) -> None:
+        """Changes what is not None."""
+        self._catalogue.annotate(run, name, tags, remark)
+
+    def mute(self, run: str, rule: str, site: str, muted: bool) -> None:
+        """Hides the findings of a rule at a site, or shows them again."""
+        self._catalogue.mute(run, rule, site, muted)
+
+    def begin(self, run: Run, rank: int) -> RunWriter:
+        """Makes or joins the recording of a rank.
+
+        Raises:
+            StoreUnavailable: The folder cannot be written, or another writer has the rank.
+        """
+        if self._only is not None:
+            raise StoreUnavailable(f"{self._only} is one run's file; open its folder {self._folder} to begin a run")
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreUnavailable(
+                f"{self._folder} cannot be made: {error.strerror}; give a folder to write to"
+            ) from error
+        path = self._folder / f"{run.id}.rank{rank}.db"
+        engine = file_writer(path)
+        try:
+            with in_our_words(path), engine.begin() as connection:
+                upgrade(connection)
+                number, begun = claim(connection, run, rank, str(path))
+            target = Recording(run.id, rank, number, engine, str(path))
+            return Recorder(target, begun, RunFile(path, engine))
+        except BaseException:
+            engine.dispose()
+            raise
+
+    def add_findings(self, target: Recording, findings: Sequence[Finding]) -> None:
+        """Adds findings to a recording, beside its writer if there is one."""
+        engine = file_writer(Path(target.place))
+        try:
+            with in_our_words(target.place), engine.begin() as connection:
+                write_findings(connection, target.id, findings)
+                touch(connection, target.id, updated_at=recording.c.updated_at)
+        finally:
+            engine.dispose()
+
+    def delete(self, run: str) -> None:
+        """Removes the files of a run."""
+        for _, path in self._ranks(run):
+            with self._lock:
+                for key in [key for key in self._engines if key[0] == path]:
+                    self._engines.pop(key).engine.dispose()
+                self._seen.pop(path, None)
+            try:
+                for ending in ("", "-wal", "-shm"):
+                    Path(f"{path}{ending}").unlink(missing_ok=True)
+            except OSError as error:
+                raise StoreUnavailable(f"{path} cannot be deleted: {error.strerror}") from error
+        self._catalogue.forget(run)
+
+    def close(self) -> None:
+        """Lets go of every connection."""
+        with self._lock:
+            for one in self._engines.values():
+                one.engine.dispose()
+            self._engines.clear()
+        self._catalogue.close()
+
+    def _files(self) -> list[tuple[str, int, Path]]:
+        """(run, rank, path) of every run file."""
+        try:
+            names = [self._only.name] if self._only is not None else os.listdir(self._folder)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise StoreUnavailable(f"{self._folder} cannot be read: {error.strerror}") from error
+        found = [
+            (match["run"], int(match["rank"]), self._folder / match[0])
+            for match in map(_FILE.fullmatch, names)
+            if match
+        ]
+        return sorted(found)
+
+    def _ranks(self, run: str) -> list[tuple[int, Path]]:
+        return sorted((rank, path) for name, rank, path in self._files() if name == run)
+
+    def _open(self, path: Path) -> Recording:
+        """The recording in a file; its engine is kept, the oldest of many is let go."""
+        try:
+            key = (path, path.stat().st_ino)
+        except OSError as error:
+            raise StoreUnavailable(f"{path} cannot be read: {error.strerror}") from error
+        with self._lock:
+            if (known := self._engines.pop(key, None)) is None:
+                known = _open_recording(path)
+                if len(self._engines) >= _KEPT:
+                    self._engines.pop(next(iter(self._engines))).engine.dispose()
+            self._engines[key] = known
+            return known
+
+    def _summary(self, path: Path) -> Summary:
+        signature = _signature(path)
+        with self._lock:
+            cached = self._seen.get(path)
+        if cached is not None and cached[0] == signature:
+            return cached[1]
+        one = self._open(path)
+        with one.read() as connection:
+            summary = summarise_recording(connection, one.id)
+        with self._lock:
+            self._seen[path] = (signature, summary)
+        return summary
+
+
+def _open_recording(path: Path) -> Recording:
+    engine: Engine = file_reader(path)
+    try:
+        with in_our_words(path), engine.connect() as connection, connection.begin():
+            check_version(connection)
+            row = connection.execute(select(recording.c.id, recording.c.run, recording.c.rank)).first()
+    except StoreError:
+        engine.dispose()
+        raise
+    if row is None:
+        engine.dispose()
+        raise StoreDamaged(f"{path} holds no recording; delete it")
+    return Recording(row.run, row.rank, row.id, engine, str(path))
+
+
+def _signature(path: Path) -> _Signature:
+    """Changes when the file or its log does."""
+    parts: list[int] = []
+    for name in (path, Path(f"{path}-wal")):
+        try:
+            stat = name.stat()
+            parts += [stat.st_ino, stat.st_size, stat.st_mtime_ns]
+        except OSError:
+            parts.append(0)
+    return tuple(parts)

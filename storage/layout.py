@@ -1,0 +1,192 @@
+"""How one block of statistics becomes bytes and back: one column after the other, each as narrow as it can be kept exactly.
+
+A packed block is a header (sites, statistics, one code a column), the presence bitmap when a site is missing, and the
+columns themselves, statistic by statistic, so that one statistic of all sites is one slice.
+"""
+
+import struct
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import StoreDamaged, StoreError
+from .records import Block, Layout
+
+#: Version of the format below; stands beside every packed block.
+PACK_VERSION = 1
+
+#: dtype of a column by the code in the header; code 0 is a column of zeros and takes no bytes.
+_DTYPES = {1: np.dtype("<u1"), 2: np.dtype("<u2"), 4: np.dtype("<u4"), 14: np.dtype("<f4"), 18: np.dtype("<f8")}
+_HEADER = struct.Struct("<IHB")
+_F4_MAX = float(np.finfo(np.float32).max)
+_F4_TINY = float(np.finfo(np.float32).tiny)
+
+
+def check_block(block: Block) -> None:
+    """Nothing, for a block whose arrays have the layout's shape.
+
+    Raises:
+        StoreError: The layout's tuples differ in length, a dtype is unknown, or an array has another shape.
+    """
+    layout = block.layout
+    expected = (len(layout.sites), len(layout.statistics))
+    if len(layout.dtypes) != expected[1] or (layout.calls and len(layout.calls) != expected[0]):
+        raise StoreError(
+            f"layout of {layout.subject!r} expects one dtype a statistic and one call a site, got {expected[0]} sites, "
+            f"{len(layout.calls)} calls, {expected[1]} statistics, {len(layout.dtypes)} dtypes"
+        )
+    if unknown := set(layout.dtypes) - {"float32", "float64", "uint64"}:
+        raise StoreError(f"layout of {layout.subject!r} has dtypes {sorted(unknown)}; use float32, float64 or uint64")
+    if block.values.shape != expected:
+        raise StoreError(f"block of {layout.subject!r} expects values of shape {expected}, got {block.values.shape}")
+    if block.present is not None and block.present.shape != expected[:1]:
+        raise StoreError(f"block of {layout.subject!r} expects presence {expected[:1]}, got {block.present.shape}")
+
+
+def quantize(block: Block) -> Block:
+    """The block as every backend gives it back: columns rounded to their dtypes, rows that are missing all NaN.
+
+    A column that float32 cannot hold (a value overflows to infinity or falls below the smallest normal number) keeps
+    float64; doing it twice changes nothing.
+    """
+    check_block(block)
+    values = np.array(block.values, dtype=np.float64)
+    missing = None
+    if block.present is not None and not block.present.all():
+        missing = ~block.present
+        values[missing] = 0.0
+    narrow = _columns(block.layout.dtypes, "float32")
+    floats = values[:, narrow]
+    rounded, fits = _as_float32(floats, axis=0)
+    values[:, narrow] = np.where(fits, rounded, floats)
+    if missing is not None:
+        values[missing] = np.nan
+    return Block(block.layout, values, None if missing is None else ~missing)
+
+
+def pack(block: Block) -> bytes:
+    """The block as bytes; `unpack` gives `quantize(block)` back."""
+    check_block(block)
+    layout = block.layout
+    columns = np.array(block.values.T, dtype=np.float64, order="C")
+    present = None if block.present is None or block.present.all() else block.present
+    if present is not None:
+        columns[:, ~present] = 0.0
+    codes = np.full(len(layout.statistics), 18, dtype=np.uint8)
+    narrow, counts = _columns(layout.dtypes, "float32"), _columns(layout.dtypes, "uint64")
+    rounded, fits = _as_float32(columns[narrow], axis=1)
+    codes[narrow] = np.where(fits[:, 0], 14, 18)
+    codes[counts] = _count_codes(columns[counts])
+    parts = [_HEADER.pack(len(layout.sites), len(codes), present is not None), codes.tobytes()]
+    if present is not None:
+        parts.append(np.packbits(present).tobytes())
+    place = {column: at for at, column in enumerate(narrow)}
+    for column, code in enumerate(codes.tolist()):
+        if code == 14:
+            parts.append(rounded[place[column]].tobytes())
+        elif code:
+            parts.append(columns[column].astype(_DTYPES[code], copy=False).tobytes())
+    return b"".join(parts)
+
+
+def unpack(layout: Layout, data: bytes) -> Block:
+    """The block that `pack` was given, quantized.
+
+    Raises:
+        StoreDamaged: The bytes are not a block of that layout.
+    """
+    (values,), (present,) = unpack_columns([data], range(len(layout.statistics)), len(layout.sites))
+    if not present.all():
+        values[~present] = np.nan
+        return Block(layout, values, present)
+    return Block(layout, values)
+
+
+def unpack_columns(
+    blocks: Sequence[bytes], columns: Sequence[int], sites: int, rows: slice = slice(None)
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Values `(blocks, rows, columns)` and presence `(blocks, rows)` of some columns of many packed blocks.
+
+    Raises:
+        StoreDamaged: A block's bytes do not fit its header.
+    """
+    height = len(range(*rows.indices(sites)))
+    values = np.empty((len(blocks), height, len(columns)), dtype=np.float64)
+    present = np.ones((len(blocks), height), dtype=np.bool_)
+    for begin, end, header in _alike(blocks):
+        try:
+            count, offsets = _offsets(header)
+            if count != sites or any(len(block) != offsets[-1][1] for block in blocks[begin:end]):
+                raise ValueError("its length does not fit its header")
+            joined = np.frombuffer(b"".join(blocks[begin:end]), dtype=np.uint8).reshape(end - begin, -1)
+        except (ValueError, IndexError, KeyError, struct.error) as error:
+            raise StoreDamaged(f"a packed block of {sites} sites cannot be read: {error}") from error
+        if header[6]:
+            bitmap = joined[:, len(header) : len(header) + (sites + 7) // 8]
+            present[begin:end] = np.unpackbits(bitmap, axis=1, count=sites)[:, rows].astype(np.bool_)
+        for at, column in enumerate(columns):
+            code, stop = offsets[column]
+            if code == 0:
+                values[begin:end, :, at] = 0.0
+                continue
+            dtype = _DTYPES[code]
+            start = stop - sites * dtype.itemsize
+            values[begin:end, :, at] = np.ascontiguousarray(joined[:, start:stop]).view(dtype)[:, rows]
+    return values, present
+
+
+@lru_cache(maxsize=256)
+def _columns(dtypes: tuple[str, ...], dtype: str) -> list[int]:
+    return [at for at, one in enumerate(dtypes) if one == dtype]
+
+
+def _as_float32(values: NDArray[np.float64], axis: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """The values in float32 and, along `axis`, whether it holds them all."""
+    size = np.abs(values)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        lost = ((size < _F4_TINY) & (size != 0.0)) | ((size > _F4_MAX) & (size != np.inf))
+        return values.astype(np.float32), ~lost.any(axis=axis, keepdims=True)
+
+
+def _count_codes(columns: NDArray[np.float64]) -> list[int]:
+    """The code of each column of counts; float64 for what is no count."""
+    if not columns.size:
+        return [0] * len(columns)
+    with np.errstate(invalid="ignore"):
+        whole = ((columns >= 0.0) & (columns == np.floor(columns))).all(axis=1).tolist()
+    return [_width(top) if good else 18 for good, top in zip(whole, columns.max(axis=1).tolist(), strict=True)]
+
+
+def _width(top: float) -> int:
+    if top == 0:
+        return 0
+    return 1 if top < 2**8 else 2 if top < 2**16 else 4 if top < 2**32 else 18
+
+
+def _alike(blocks: Sequence[bytes]) -> list[tuple[int, int, bytes]]:
+    """Stretches of blocks with equal headers: (begin, end, header without the bitmap)."""
+    stretches: list[tuple[int, int, bytes]] = []
+    begin, header = 0, b""
+    for at, block in enumerate(blocks):
+        if at and block.startswith(header):
+            continue
+        if at:
+            stretches.append((begin, at, header))
+        begin, header = at, block[: _HEADER.size + int.from_bytes(block[4:6], "little")]
+    if blocks:
+        stretches.append((begin, len(blocks), header))
+    return stretches
+
+
+@lru_cache(maxsize=256)
+def _offsets(header: bytes) -> tuple[int, list[tuple[int, int]]]:
+    """Number of sites, and per column its code and where it ends."""
+    sites, statistics, partial = _HEADER.unpack_from(header)
+    stop = _HEADER.size + statistics + ((sites + 7) // 8 if partial else 0)
+    offsets = []
+    for code in header[_HEADER.size : _HEADER.size + statistics]:
+        stop += sites * _DTYPES[code].itemsize if code else 0
+        offsets.append((code, stop))
+    return sites, offsets or [(0, stop)]

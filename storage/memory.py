@@ -1,0 +1,405 @@
+"""A store that lives as long as its process: plain lists, read naively; the measure for every other backend."""
+
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from .downsample import spaced
+from .errors import RunNotFound, StoreError, StoreUnavailable
+from .identify import check_run_id, find_run, new_run_id
+from .layout import quantize
+from .names import ROOT_SITE, SEVERITIES, Severity, split_metric
+from .order import check_order
+from .process import machine
+from .read import Columns, every_record, first_calls, join_matrix, join_series, list_metrics, row_of
+from .records import Block, Event, Finding, Histogram, Json, Layout, Outcome, StepRecord
+from .run import Run, RunKind, RunState, Structure
+from .series import Matrix, Series
+from .streams import FIRST, LAST, SCALAR
+
+
+@dataclass(slots=True)
+class _Rank:
+    """What one rank of one run has recorded."""
+
+    run: Run
+    structure: Structure = field(default_factory=Structure)
+    records: list[StepRecord] = field(default_factory=list)
+    events: list[tuple[int, int, Event]] = field(default_factory=list)
+    findings: dict[tuple[str, str, int, int], Finding] = field(default_factory=dict)
+    outcomes: dict[tuple[str, str, float], Outcome] = field(default_factory=dict)
+    layouts: dict[Layout, None] = field(default_factory=dict)
+    revision: int = 0
+    is_written: bool = True
+
+    def add_findings(self, findings: Iterable[Finding]) -> None:
+        self.findings.update({(one.rule, one.site, one.rank, one.first_step): one for one in findings})
+        self.revision += 1
+
+
+@dataclass(slots=True)
+class _Notes:
+    name: str | None = None
+    tags: dict[str, Json] | None = None
+    remark: str = ""
+    muted: set[tuple[str, str]] = field(default_factory=set)
+    revision: int = 0
+
+
+class MemoryStore:
+    """A `Store` without a place; the promises stand in `store.py`."""
+
+    url = "memory:"
+
+    def __init__(self) -> None:
+        self._runs: dict[str, dict[int, _Rank]] = {}
+        self._notes: dict[str, _Notes] = {}
+        self._lock = threading.RLock()
+
+    def begin_run(
+        self,
+        name: str,
+        *,
+        kind: RunKind = "training",
+        framework: str = "",
+        rank: int = 0,
+        run_id: str | None = None,
+        parent: str | None = None,
+        config: Mapping[str, Json] | None = None,
+        tags: Mapping[str, Json] | None = None,
+    ) -> "MemoryWriter":
+        """Starts a run, or joins the run `run_id` as another rank of it."""
+        now = time.time()
+        key = check_run_id(run_id) if run_id is not None else new_run_id(name, now)
+        run = Run(key, name, "running", now, now, kind, framework, (rank,), parent=parent, host=machine())
+        run = replace(run, tags=dict(tags or {}), config=dict(config or {}))
+        with self._lock:
+            ranks = self._runs.setdefault(key, {})
+            if rank in ranks and ranks[rank].is_written:
+                raise StoreUnavailable(
+                    f"rank {rank} of run {key!r} is being written by this process; one rank has one writer"
+                )
+            one = ranks.setdefault(rank, _Rank(run))
+            one.run = replace(one.run, state="running", error="")
+            one.is_written = True
+            return MemoryWriter(one, self._lock)
+
+    def runs(self, *, limit: int = 1000) -> tuple[Run, ...]:
+        """The runs of the store, newest first."""
+        with self._lock:
+            found = [self._merged(run) for run in self._runs]
+        return tuple(sorted(found, key=lambda run: (run.created_at, run.id), reverse=True)[:limit])
+
+    def find_run(self, reference: str) -> Run:
+        """The run with that id, unique id prefix, name (its newest) or `latest`."""
+        return find_run(self.runs(limit=1_000_000), reference)
+
+    def version(self, run: str) -> str:
+        """A word that changes whenever anything of the run has."""
+        with self._lock:
+            ranks = self._ranks(run)
+            words = [f"{rank}:{one.revision}" for rank, one in ranks.items()]
+            return f"{self._note(run).revision}/{','.join(words)}"
+
+    def structure(self, run: str, *, rank: int = 0) -> Structure:
+        """What was trained; empty before it is known."""
+        one = self._ranks(run).get(rank)
+        return Structure() if one is None else one.structure
+
+    def layouts(self, run: str, *, rank: int = 0) -> tuple[Layout, ...]:
+        """The streams that the rank has recorded."""
+        with self._lock:
+            return tuple(self._rank(run, rank).layouts)
+
+    def metrics(self, run: str, *, rank: int = 0) -> tuple[str, ...]:
+        """All metrics of the rank, `scalar/...` among them, sorted."""
+        with self._lock:
+            one = self._rank(run, rank)
+            scalars = {f"{SCALAR}/{name}" for record in one.records for name in record.scalars}
+            return tuple(sorted(scalars.union(list_metrics(tuple(one.layouts)))))
+
+    def series(
+        self,
+        run: str,
+        site: str,
+        metric: str,
+        *,
+        rank: int = 0,
+        call: int = 0,
+        first: int | None = None,
+        last: int | None = None,
+        limit: int = 2000,
+    ) -> Series:
+        """One series between two steps, both included; scalars have the root site. Unknown names give an empty one."""
+        points = []
+        for record in self._between(run, rank, first, last):
+            for value in _values(record, site, metric, call):
+                points.append((record.step, record.micro_step, value, record.time))
+        columns = list(zip(*points, strict=True)) or [(), (), (), ()]
+        steps, micro_steps = (np.array(column, dtype=np.int64) for column in columns[:2])
+        values, times = (np.array(column, dtype=np.float64) for column in columns[2:])
+        return join_series([(steps, micro_steps, values, times)], site, metric, rank, call, limit)
+
+    def matrix(
+        self,
+        run: str,
+        metric: str,
+        *,
+        rank: int = 0,
+        first: int | None = None,
+        last: int | None = None,
+        limit: int = 500,
+    ) -> Matrix:
+        """One metric over all sites (first calls) in at most `limit` columns."""
+        subject, statistic = split_metric(metric)
+        grouped: dict[Layout, list[tuple[int, Block]]] = {}
+        for record in self._between(run, rank, first, last):
+            for block in record.blocks:
+                if block.layout.subject == subject and statistic in block.layout.statistics:
+                    grouped.setdefault(block.layout, []).append((record.step, block))
+        parts: list[Columns] = []
+        for layout in (one for one in self.layouts(run, rank=rank) if one in grouped):
+            rows, column = first_calls(layout), layout.statistics.index(statistic)
+            steps = np.array([step for step, _ in grouped[layout]], dtype=np.int64)
+            values = np.stack([block.values[rows, column] for _, block in grouped[layout]])
+            present = np.stack(
+                [np.ones(len(rows), np.bool_) if b.present is None else b.present[rows] for _, b in grouped[layout]]
+            )
+            parts.append(every_record(tuple(layout.sites[row] for row in rows), steps, values, present))
+        return join_matrix(parts, metric, rank, limit)
+
+    def replay(
+        self, run: str, *, rank: int = 0, first: int | None = None, last: int | None = None, limit: int | None = None
+    ) -> Iterator[StepRecord]:
+        """The records again, oldest first; with `limit`, only the newest that many."""
+        found = self._between(run, rank, first, last)
+        return iter(found if limit is None else found[max(len(found) - limit, 0) :])
+
+    def histograms(
+        self,
+        run: str,
+        site: str,
+        subject: str,
+        *,
+        rank: int = 0,
+        first: int | None = None,
+        last: int | None = None,
+        limit: int = 200,
+    ) -> tuple[tuple[int, Histogram], ...]:
+        """(step, histogram), oldest first, evenly thinned to `limit`."""
+        records = self._between(run, rank, first, last)
+        found = [(r.step, one) for r in records for one in r.histograms if (one.site, one.subject) == (site, subject)]
+        return tuple(found[at] for at in spaced(len(found), limit).tolist())
+
+    def events(self, run: str, *, rank: int = 0, kind: str | None = None, limit: int = 1000) -> tuple[Event, ...]:
+        """The newest events, oldest first."""
+        with self._lock:
+            events = sorted(self._rank(run, rank).events, key=lambda one: one[:2])
+        found = [one for _, _, one in events if kind is None or one.kind == kind]
+        return tuple(found[max(len(found) - limit, 0) :])
+
+    def findings(self, run: str, *, minimum: Severity = "info", limit: int = 1000) -> tuple[Finding, ...]:
+        """Findings of all ranks by (first_step, order); muted ones left out."""
+        with self._lock:
+            found = [one for rank in self._ranks(run).values() for one in rank.findings.values()]
+            muted = self._note(run).muted
+        severe = SEVERITIES[SEVERITIES.index(minimum) :]
+        shown = [one for one in found if one.severity in severe and (one.rule, one.site) not in muted]
+        return tuple(sorted(shown, key=lambda one: (one.first_step, one.order))[:limit])
+
+    def outcomes(self, run: str, *, limit: int = 1000) -> tuple[Outcome, ...]:
+        """What attacks did, by (attack, norm, epsilon)."""
+        with self._lock:
+            found = [one for rank in self._ranks(run).values() for one in rank.outcomes.values()]
+        return tuple(sorted(found, key=lambda one: (one.attack, one.norm, one.epsilon))[:limit])
+
+    def write_findings(self, run: str, findings: Sequence[Finding]) -> None:
+        """Adds the findings of an offline diagnosis, each to its rank, by the same rule as `RunWriter.write`."""
+        with self._lock:
+            ranks = self._ranks(run)
+            for one in findings:
+                ranks.get(one.rank, ranks[min(ranks)]).add_findings([one])
+
+    def annotate(
+        self, run: str, *, name: str | None = None, tags: Mapping[str, Json] | None = None, remark: str | None = None
+    ) -> Run:
+        """Changes what people add to a run; what is None stays."""
+        with self._lock:
+            self._ranks(run)
+            note = self._note(run)
+            note.name = note.name if name is None else name
+            note.tags = note.tags if tags is None else dict(tags)
+            note.remark = note.remark if remark is None else remark
+            note.revision += 1
+            return self._merged(run)
+
+    def mute(self, run: str, rule: str, site: str, *, muted: bool = True) -> None:
+        """Hides the findings of a rule at a site from `findings`, or shows them again."""
+        with self._lock:
+            self._ranks(run)
+            note = self._note(run)
+            (note.muted.add if muted else note.muted.discard)((rule, site))
+            note.revision += 1
+
+    def delete_run(self, run: str) -> None:
+        """Removes a run and everything of it; one that is running is refused."""
+        with self._lock:
+            if any(one.is_written for one in self._ranks(run).values()):
+                raise StoreUnavailable(f"run {run!r} is being written; close it before you delete it")
+            del self._runs[run]
+            self._notes.pop(run, None)
+
+    def close(self) -> None:
+        """Nothing: there is nothing to let go of."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _note(self, run: str) -> _Notes:
+        return self._notes.setdefault(run, _Notes())
+
+    def _ranks(self, run: str) -> dict[int, _Rank]:
+        if run not in self._runs:
+            self.find_run(run)
+            raise RunNotFound(f"{run!r} is not the id of a run; look it up with find_run first")
+        return self._runs[run]
+
+    def _rank(self, run: str, rank: int) -> _Rank:
+        ranks = self._ranks(run)
+        if rank not in ranks:
+            raise RunNotFound(f"run {run!r} has no rank {rank}; it has {', '.join(map(str, sorted(ranks)))}")
+        return ranks[rank]
+
+    def _between(self, run: str, rank: int, first: int | None, last: int | None) -> list[StepRecord]:
+        low, high = FIRST if first is None else first, LAST if last is None else last
+        with self._lock:
+            return [record for record in self._rank(run, rank).records if low <= record.step <= high]
+
+    def _merged(self, run: str) -> Run:
+        ranks = [one for _, one in sorted(self._runs[run].items())]
+        note = self._note(run)
+        shown = [f for one in ranks for f in one.findings.values() if (f.rule, f.site) not in note.muted]
+        states = {one.run.state for one in ranks}
+        severities = {one.severity for one in shown}
+        first = ranks[0].run
+        return replace(
+            first,
+            name=first.name if note.name is None else note.name,
+            state=next(state for state in ("failed", "running", "finished") if state in states),
+            updated_at=max(one.run.updated_at for one in ranks),
+            ranks=tuple(sorted(self._runs[run])),
+            last_step=max(one.run.last_step for one in ranks),
+            worst=next((word for word in reversed(SEVERITIES) if word in severities), None),
+            findings=len(shown),
+            error=next((one.run.error for one in ranks if one.run.error), ""),
+            tags=first.tags if note.tags is None else note.tags,
+            remark=note.remark,
+        )
+
+
+class MemoryWriter:
+    """The `RunWriter` of a memory store."""
+
+    def __init__(self, rank: _Rank, lock: AbstractContextManager[bool]) -> None:
+        self._rank = rank
+        self._lock = lock
+        self._run = rank.run
+        self._closed = False
+
+    @property
+    def run(self) -> Run:
+        """The run as it was begun."""
+        return self._run
+
+    def write_structure(self, structure: Structure) -> None:
+        """Replaces the recorded structure."""
+        self._check_open()
+        with self._lock:
+            self._rank.structure = structure
+            self._touch()
+
+    def write(self, records: Sequence[StepRecord], findings: Sequence[Finding] = ()) -> None:
+        """Adds records and findings, all or none.
+
+        Raises:
+            StoreError: A record does not come after the last one; nothing was written.
+        """
+        self._check_open()
+        with self._lock:
+            known = self._rank.records
+            check_order(self._run.id, (known[-1].step, known[-1].micro_step) if known else (-1, 0), records)
+            rounded = [_rounded(record) for record in records]
+            known.extend(rounded)
+            self._rank.layouts.update(dict.fromkeys(block.layout for record in rounded for block in record.blocks))
+            self._rank.events.extend((r.step, r.micro_step, one) for r in rounded for one in r.events)
+            self._rank.add_findings(findings)
+            self._touch()
+
+    def write_events(self, events: Sequence[Event]) -> None:
+        """Adds events that belong to no record."""
+        self._check_open()
+        with self._lock:
+            self._rank.events.extend((one.step, one.micro_step, one) for one in events)
+            self._touch()
+
+    def write_outcomes(self, outcomes: Sequence[Outcome]) -> None:
+        """Adds outcomes; one of the same attack, norm and epsilon replaces the earlier."""
+        self._check_open()
+        with self._lock:
+            self._rank.outcomes.update({(one.attack, one.norm, one.epsilon): one for one in outcomes})
+            self._touch()
+
+    def maintain(self) -> bool:
+        """False: memory needs no housekeeping."""
+        return False
+
+    def close(self, state: RunState = "finished", error: str = "") -> None:
+        """Records how the run ended; a second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        with self._lock:
+            self._rank.run = replace(self._rank.run, state=state, error=error)
+            self._rank.is_written = False
+            self._touch()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError(f"run {self._run.id!r} is closed; nothing more can be written to it")
+
+    def _touch(self) -> None:
+        rank = self._rank
+        last = rank.records[-1].step if rank.records else rank.run.last_step
+        rank.run = replace(rank.run, updated_at=time.time(), last_step=last)
+        rank.revision += 1
+
+
+def _rounded(record: StepRecord) -> StepRecord:
+    """The record as every other backend would give it back."""
+    scalars = {name: float(value) for name, value in record.scalars.items()}
+    return replace(record, blocks=tuple(quantize(block) for block in record.blocks), scalars=scalars)
+
+
+def _values(record: StepRecord, site: str, metric: str, call: int) -> Iterator[float]:
+    """The values of one series in one record."""
+    if metric.startswith(f"{SCALAR}/"):
+        name = metric.partition("/")[2]
+        if site == ROOT_SITE and not call and name in record.scalars:
+            yield record.scalars[name]
+        return
+    subject, statistic = split_metric(metric)
+    for block in record.blocks:
+        row = row_of(block.layout, site, call) if block.layout.subject == subject else None
+        if row is not None and statistic in block.layout.statistics and (block.present is None or block.present[row]):
+            yield float(block.values[row, block.layout.statistics.index(statistic)])

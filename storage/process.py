@@ -1,0 +1,82 @@
+"""Who writes a recording, and whether that process still lives."""
+
+import os
+import platform
+import time
+from functools import lru_cache
+from pathlib import Path
+
+from .records import Json
+from .rows import from_json, to_json
+
+#: A writer on another machine counts as gone when it has not been heard of for so long (it beats every 10 s).
+SILENCE_S = 120.0
+
+
+def identity() -> str:
+    """This process in words that another can check: machine, process number, start of the process."""
+    return to_json(
+        {"machine": _machine(), "host": platform.node(), "pid": os.getpid(), "started": _started(os.getpid())}
+    )
+
+
+def is_alive(writer: str, heard_at: float) -> bool:
+    """True when the process that called itself `writer` still runs, or may: on other machines silence decides."""
+    if not writer:
+        return False
+    known = from_json(writer)
+    if known.get("machine") != _machine():
+        return time.time() - heard_at < SILENCE_S
+    pid = known.get("pid")
+    if not isinstance(pid, int):
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return known.get("started") == _started(pid) and not _is_zombie(pid)
+
+
+def describe(writer: str) -> str:
+    """The writer as an error names it: `process 4711 on node-3`."""
+    known = from_json(writer) if writer else {}
+    return f"process {known.get('pid', '?')} on {known.get('host', '?')}"
+
+
+def machine() -> dict[str, Json]:
+    """What a run remembers of the machine it ran on."""
+    return {
+        "node": platform.node(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "cpus": os.cpu_count(),
+        "pid": os.getpid(),
+    }
+
+
+@lru_cache(maxsize=1)
+def _machine() -> str:
+    """One boot of one kernel, as one process-id namespace of it sees it."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{platform.node()}/{boot}/{os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return platform.node()
+
+
+def _stat(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def _started(pid: int) -> str:
+    fields = _stat(pid)
+    return fields[19] if len(fields) > 19 else ""
+
+
+def _is_zombie(pid: int) -> bool:
+    return _stat(pid)[:1] == ["Z"]

@@ -1,0 +1,288 @@
+"""The queue between a training and its store, and the one thread that writes.
+
+The training thread pays for one append. The thread takes all that waits, shows it to the listeners, writes it in one
+transaction and keeps the house in order. Whatever fails here costs observations, which are counted, and never a step.
+"""
+
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from .errors import StoreError
+from .layout import quantize
+from .order import check_order
+from .records import Event, Finding, Json, StepRecord
+from .run import Run, RunState, Structure
+from .store import Listener, RunWriter
+
+_log = logging.getLogger(__name__)
+
+#: How long the thread waits for a record before it gives a sign of life.
+_IDLE_S = 5.0
+
+
+class QueueWriter:
+    """Takes records from a training thread and writes them on its own; never raises into the training.
+
+    Args:
+        writer: Used by the thread alone from now on.
+        listeners: See every record before it is written; one that fails is switched off and reported.
+        capacity: Records that may wait.
+        when_full: `block` makes the training wait; `drop` loses the oldest record and counts it.
+    """
+
+    def __init__(
+        self,
+        writer: RunWriter,
+        listeners: Sequence[Listener] = (),
+        capacity: int = 64,
+        when_full: Literal["block", "drop"] = "block",
+    ) -> None:
+        if capacity < 1:
+            raise StoreError(f"the queue expects a capacity of 1 or more, got {capacity}")
+        self._writer = writer
+        self._listeners = list(listeners)
+        self._capacity = capacity
+        self._blocks = when_full == "block"
+        self._pid = os.getpid()
+        self._waiting: deque[StepRecord | Structure] = deque()
+        self._changed = threading.Condition(threading.Lock())
+        self._taken = 0  # put so far, and of these done with
+        self._done = 0
+        self._lost = 0
+        self._untold = 0  # lost, and not yet recorded as an event
+        self._closing: tuple[RunState, str] | None = None
+        self._begun = False
+        self._found: list[Finding] = []
+        self._fault: BaseException | None = None
+        self._last = (-(2**62), 0)
+        self._last_step = 0
+        self._notices: list[Event] = []
+        self._structure = Structure()
+        self._thread = threading.Thread(target=self._work, name="mindscope-writer", daemon=True)
+        self._thread.start()
+
+    @property
+    def run(self) -> Run:
+        """The run as it was begun."""
+        return self._writer.run
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the listeners have found so far."""
+        return tuple(self._found)
+
+    @property
+    def fault(self) -> BaseException | None:
+        """What keeps the store from being written at present; None when all is well."""
+        return self._fault
+
+    @property
+    def lost(self) -> int:
+        """Records that were not written: dropped from a full queue, or refused by the store."""
+        return self._lost
+
+    def put(self, record: StepRecord) -> None:
+        """Hands a record over; returns at once unless the queue is full and set to block."""
+        self._put(record)
+
+    def put_structure(self, structure: Structure) -> None:
+        """Hands a structure over; it holds for the records after it."""
+        self._put(structure)
+
+    def flush(self, timeout: float = 60.0) -> bool:
+        """True when all that was put before this call is written or lost; False when the time was not enough."""
+        if os.getpid() != self._pid:
+            return True
+        with self._changed:
+            target = self._taken
+            return self._changed.wait_for(lambda: self._done >= target or not self._thread.is_alive(), timeout)
+
+    def close(self, state: RunState = "finished", error: str = "", timeout: float = 30.0) -> bool:
+        """True when everything is written and the run is ended; gives up after `timeout` seconds, then False.
+
+        A second call does nothing more.
+        """
+        if os.getpid() != self._pid:
+            return True
+        with self._changed:
+            if self._closing is None:
+                self._closing = (state, error)
+            self._changed.notify_all()
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            _log.error("run %s: the store did not take everything within %.0f s", self.run.id, timeout)
+            return False
+        return True
+
+    def _put(self, item: StepRecord | Structure) -> None:
+        if os.getpid() != self._pid or self._closing is not None:
+            return
+        with self._changed:
+            if len(self._waiting) >= self._capacity:
+                self._make_room()
+            self._waiting.append(item)
+            self._taken += 1
+            if len(self._waiting) == 1:
+                self._changed.notify_all()
+
+    def _make_room(self) -> None:
+        """Waits for room, or loses the oldest record; a structure is never lost."""
+        if self._blocks:
+            self._changed.wait_for(lambda: len(self._waiting) < self._capacity or not self._thread.is_alive())
+            if self._thread.is_alive():
+                return
+        for at, item in enumerate(self._waiting):
+            if isinstance(item, StepRecord):
+                del self._waiting[at]
+                self._done += 1
+                self._lose(1)
+                return
+
+    def _lose(self, count: int) -> None:
+        self._lost += count
+        self._untold += count
+
+    def _work(self) -> None:
+        """The thread: takes all that waits until the run is closed."""
+        try:
+            while True:
+                items = self._take()
+                if items:
+                    self._handle(items)
+                elif self._closing is not None:
+                    break
+                self._keep_house()
+            self._end(*self._closing)
+        except BaseException as error:  # noqa: BLE001  the training must not notice
+            self._fail("the writer stopped", error)
+        finally:
+            with self._changed:
+                self._changed.notify_all()
+
+    def _take(self) -> list[StepRecord | Structure]:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closing is not None, _IDLE_S)
+            items = list(self._waiting)
+            self._waiting.clear()
+            self._changed.notify_all()
+        return items
+
+    def _handle(self, items: list[StepRecord | Structure]) -> None:
+        """Writes what was taken: records up to the next structure in one transaction."""
+        records: list[StepRecord] = []
+        for item in items:
+            if isinstance(item, Structure):
+                self._write(records)
+                records = []
+                self._set_structure(item)
+            else:
+                records.append(item)
+        self._write(records)
+        with self._changed:
+            self._done += len(items)
+            self._changed.notify_all()
+
+    def _set_structure(self, structure: Structure) -> None:
+        self._structure = structure
+        self._begun = True
+        self._attempt(lambda: self._writer.write_structure(structure))
+        self._ask(self._last_step, lambda one: one.begin(self._writer.run, structure))
+
+    def _write(self, records: list[StepRecord]) -> None:
+        """Shows records to the listeners and writes them with what was found; lost ones are counted."""
+        if records and not self._begun:
+            self._begun = True
+            self._ask(records[0].step, lambda one: one.begin(self._writer.run, self._structure))
+        findings: list[Finding] = []
+        ready: list[StepRecord] = []
+        untold = self._untold
+        for record in records:
+            rounded = self._prepare(record)
+            if rounded is not None:
+                ready.append(rounded)
+                self._ask(record.step, lambda one, seen=rounded: findings.extend(one.observe(seen)))  # type: ignore[misc]
+        if not ready:
+            return
+        self._found += findings
+        if not self._attempt(lambda: self._writer.write(ready, findings)):
+            with self._changed:
+                self._untold += untold
+                self._lose(len(ready))
+
+    def _prepare(self, record: StepRecord) -> StepRecord | None:
+        """The record rounded as it will be stored, with what happened to the monitor meanwhile; None if it is lost."""
+        try:
+            check_order(self.run.id, self._last, (record,))
+            blocks = tuple(quantize(block) for block in record.blocks)
+            scalars = {name: float(value) for name, value in record.scalars.items()}
+        except (StoreError, TypeError, ValueError) as error:
+            self._fail(f"the record of step {record.step} is lost", error, lasting=False)
+            with self._changed:
+                self._lose(1)
+            return None
+        self._last, self._last_step = (int(record.step), int(record.micro_step)), int(record.step)
+        with self._changed:
+            untold, self._untold = self._untold, 0
+        if untold:
+            self._notices.append(Event("observations_lost", record.step, data={"count": untold}))
+        events, self._notices = (*record.events, *self._notices), []
+        return replace(record, blocks=blocks, scalars=scalars, events=events)
+
+    def _ask(self, step: int, question: Callable[[Listener], object]) -> None:
+        """Puts a question to every listener; one that fails is switched off and reported."""
+        for one in tuple(self._listeners):
+            try:
+                question(one)
+            except Exception as error:
+                _log.exception("listener %s failed at step %d and is switched off", type(one).__name__, step)
+                self._listeners.remove(one)
+                data: dict[str, Json] = {"collector": type(one).__name__, "error": f"{type(error).__name__}: {error}"}
+                self._notices.append(Event("monitor_fault", step, data=data))
+
+    def _attempt(self, action: Callable[[], object]) -> bool:
+        """True when the store did it; False, with the reason in `fault`, when it could not."""
+        try:
+            action()
+        except Exception as error:
+            self._fail("the store cannot be written, observations are lost", error)
+            return False
+        if self._fault is not None:
+            _log.warning("run %s: the store can be written again; %d records were lost", self.run.id, self._lost)
+            self._fault = None
+        return True
+
+    def _keep_house(self) -> None:
+        """Housekeeping, piece by piece, until a record waits."""
+        while not self._waiting and self._fault is None:
+            try:
+                if not self._writer.maintain():
+                    return
+            except Exception as error:
+                self._fail("housekeeping of the store failed", error)
+
+    def _end(self, state: RunState, error: str) -> None:
+        last: list[Finding] = []
+        self._ask(self._last_step, lambda one: last.extend(one.end()))
+        if last:
+            self._found += last
+            self._attempt(lambda: self._writer.write((), last))
+        with self._changed:
+            untold, self._untold = self._untold, 0
+        if untold:
+            self._notices.append(Event("observations_lost", self._last_step, data={"count": untold}))
+        if self._notices:
+            self._attempt(lambda: self._writer.write_events(self._notices))
+        self._attempt(lambda: self._writer.close(state, error))
+
+    def _fail(self, what: str, error: BaseException, *, lasting: bool = True) -> None:
+        """Remembers and logs a failure; the same one only once."""
+        if lasting:
+            known, self._fault = self._fault, error
+            if type(known) is type(error):
+                return
+        _log.error("run %s: %s: %s", self.run.id, what, error)
