@@ -11,11 +11,10 @@ Reference:
 from contextvars import ContextVar
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import count
 
 import numpy as np
 
-__all__ = ["Key", "fold_in", "next_key", "set_seed", "split"]
+__all__ = ["Key", "fold_in", "get_state", "next_key", "set_seed", "set_state", "split"]
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -68,9 +67,9 @@ class _Sequence:
 
     __slots__ = ("key", "taken")
 
-    def __init__(self, key: Key) -> None:
+    def __init__(self, key: Key, taken: int = 0) -> None:
         self.key = key
-        self.taken = count()
+        self.taken = taken
 
 
 _SEQUENCE: ContextVar[_Sequence] = ContextVar("sequence")
@@ -85,4 +84,17 @@ def set_seed(seed: int) -> None:
 def next_key() -> Key:
     """The next key of the running context, for those who were given none (initialization, dropout)."""
     sequence = _SEQUENCE.get(_DEFAULT)
-    return fold_in(sequence.key, next(sequence.taken))
+    sequence.taken += 1
+    return fold_in(sequence.key, sequence.taken - 1)
+
+
+def get_state() -> tuple[int, int]:
+    """Where `next_key` stands in the running context: the bits of its key, and how many keys were taken."""
+    sequence = _SEQUENCE.get(_DEFAULT)
+    return sequence.key.bits, sequence.taken
+
+
+def set_state(state: tuple[int, int]) -> None:
+    """Nothing; `next_key` goes on from a place that `get_state` told."""
+    bits, taken = state
+    _SEQUENCE.set(_Sequence(from_bits(bits), taken))
