@@ -1,1 +1,52 @@
-"""`ms.watch`: where the monitor of the probe and the live diagnosis of insight meet."""
+"""Where probe, storage and insight meet: a monitor whose records are diagnosed on their way into a store."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .insight import LiveDiagnosis
+from .probe import Config, Monitor
+from .probe import watch as _watch
+from .storage import Json, Listener, Store, open_store
+
+
+def watch(
+    model: object,
+    optimizer: object | Sequence[object] | None = None,
+    *,
+    store: Store | str | Path = "runs/",
+    config: Config | Mapping[str, Any] | str | Path | None = None,
+    run: str | None = None,
+    tags: Mapping[str, Json] | None = None,
+    listeners: Sequence[Listener] = (),
+    rank: int = 0,
+    run_id: str | None = None,
+) -> Monitor:
+    """A monitor that records the training of the model and diagnoses it while it runs.
+
+    Args:
+        model: A torch Module or an engine Cell.
+        optimizer: The one that steps its parameters, or several; None takes whichever turns out to (torch).
+        store: A folder, `postgresql+psycopg://...`, `memory:`, or a store that is open already.
+        config: A YAML or JSON file, a mapping, or nothing: every quantity at every step.
+        run: The run's name; by default the model's class.
+        tags: What tells this run from others, e.g. `{"lr": 3e-4}`.
+        listeners: See every record besides the diagnosis.
+        rank: Of this process, where several train one model; the others join the run `run_id`.
+
+    Raises:
+        ConfigError, SiteNotFound, NotWatchable: What is wrong with the arguments, and what would be right.
+        StoreError: The store cannot take a new run.
+    """
+    place = open_store(store) if isinstance(store, str | Path) else store
+    return _watch(
+        model,
+        optimizer,
+        store=place,
+        config=config,
+        run=run,
+        tags=tags,
+        listeners=(LiveDiagnosis(), *listeners),
+        rank=rank,
+        run_id=run_id,
+    )

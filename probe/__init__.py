@@ -1,1 +1,26 @@
-"""Under construction."""
+"""Hooks into a training: what happens at every module, parameter and optimizer slot, step by step."""
+
+from . import collectors
+from .collector import COLLECTORS, Collector, collector
+from .config import Config, load_config
+from .errors import ConfigError, NotWatchable, ProbeError, ScriptNotFound, SiteNotFound
+from .kernels import STATISTICS
+from .monitor import Monitor, watch
+from .schedule import Schedule
+
+__all__ = [
+    "COLLECTORS",
+    "STATISTICS",
+    "Collector",
+    "Config",
+    "ConfigError",
+    "Monitor",
+    "NotWatchable",
+    "ProbeError",
+    "Schedule",
+    "ScriptNotFound",
+    "SiteNotFound",
+    "collector",
+    "load_config",
+    "watch",
+]

@@ -1,1 +1,33 @@
-"""Under construction."""
+"""Adapters: one a framework; each is imported only when a model of its framework is handed over."""
+
+import sys
+from importlib import import_module
+from typing import cast
+
+from ..errors import NotWatchable
+from .adapter import Adapter
+
+_FRAMEWORKS = (
+    # a model of this class, whose module is loaded already, is watched by this adapter
+    ("torch", "torch.nn", "Module", ".torch", "TorchAdapter"),
+    ("mindscope", "mindscope.framework.nn.cell", "Cell", ".engine", "EngineAdapter"),
+)
+
+
+def adapter_for(model: object, optimizers: tuple[object, ...] = ()) -> Adapter:
+    """The adapter that watches this model.
+
+    Raises:
+        NotWatchable: The model or an optimizer is none of a framework that is known and loaded.
+    """
+    for _, module, kind, adapter, name in _FRAMEWORKS:
+        loaded = sys.modules.get(module)
+        if loaded is not None and isinstance(model, getattr(loaded, kind)):
+            return cast("Adapter", getattr(import_module(adapter, __name__), name)(model, optimizers))
+    raise NotWatchable(
+        f"model must be a torch.nn.Module or a mindscope.framework.nn.Cell, got {type(model).__module__}."
+        f"{type(model).__qualname__}; pass the model itself, not its output or its parameters"
+    )
+
+
+__all__ = ["Adapter", "adapter_for"]

@@ -1,1 +1,23 @@
-"""Under construction."""
+"""Kernels: statistics of arrays in one pass over memory; one contract, several engines."""
+
+from .arrays import statistics_of
+from .cpu import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, STATISTICS, measure, measure_many, measure_updates
+from .histogram import count_values, edges_between, histogram_of
+from .table import Arrays, table_of
+
+__all__ = [
+    "BFLOAT16",
+    "FLOAT16",
+    "FLOAT32",
+    "FLOAT64",
+    "STATISTICS",
+    "Arrays",
+    "count_values",
+    "edges_between",
+    "histogram_of",
+    "measure",
+    "measure_many",
+    "measure_updates",
+    "statistics_of",
+    "table_of",
+]

@@ -1,0 +1,35 @@
+"""The contract of a framework's adapter: it puts hooks on, tells the recorder what happens, and leaves no trace."""
+
+from typing import Protocol
+
+from ...storage.run import Structure
+from ..collector import View
+from ..recorder import Recorder
+
+
+class Adapter(Protocol):
+    """One model and its optimizers, watched through the framework's own hooks."""
+
+    @property
+    def framework(self) -> str:
+        """Its name and version, e.g. `torch 2.13.0`."""
+
+    @property
+    def view(self) -> View:
+        """Its parameters and optimizers."""
+
+    def attach(self, recorder: Recorder) -> None:
+        """Puts every hook on."""
+
+    def detach(self) -> None:
+        """Takes every hook off; the model, the optimizer and the framework are as they were."""
+
+    def step_done(self) -> None:
+        """Closes the step of a loop without an optimizer."""
+
+    def structure(self) -> Structure:
+        """What is trained, as far as known; complete after the first forward."""
+
+    @property
+    def structure_version(self) -> int:
+        """Grows whenever `structure` has something new to say."""

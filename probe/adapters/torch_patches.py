@@ -1,0 +1,84 @@
+"""What torch has no hooks for: the start of a backward pass, and the loss scaler.
+
+Both are seen by replacing functions of torch while anybody listens; the last listener that leaves puts them back.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Protocol
+
+import torch
+
+
+class TrainingListener(Protocol):
+    """What happens in the process, whichever model it belongs to."""
+
+    def backward_begins(self, roots: Any) -> None:
+        """`torch.autograd.backward` is about to start from these tensors."""
+
+    def loss_scaled(self, loss: Any, scaled: Any, scaler: Any) -> None:
+        """A loss scaler has multiplied a loss."""
+
+    def scaler_stepped(self, optimizer: Any, scaler: Any) -> None:
+        """A loss scaler has stepped the optimizer, or has found that it must not."""
+
+
+_listeners: list[TrainingListener] = []
+_originals: list[tuple[Any, str, Any, Any]] = []
+
+
+def add_listener(listener: TrainingListener) -> None:
+    """Nothing; the listener hears what happens from now on."""
+    _listeners.append(listener)
+    if len(_listeners) == 1:
+        _replace(torch.autograd, "backward", _watched_backward)
+        _replace(torch.amp.GradScaler, "scale", _watched_scale)
+        _replace(torch.amp.GradScaler, "step", _watched_step)
+
+
+def remove_listener(listener: TrainingListener) -> None:
+    """Nothing; after the last one torch is as it was, unless others have replaced the same functions meanwhile."""
+    if listener in _listeners:
+        _listeners.remove(listener)
+    if _listeners:
+        return
+    while _originals:
+        owner, name, original, ours = _originals.pop()
+        if getattr(owner, name) is ours:
+            setattr(owner, name, original)
+
+
+def _replace(owner: Any, name: str, build: Callable[[Any], Any]) -> None:
+    original = getattr(owner, name)
+    ours = wraps(original)(build(original))
+    _originals.append((owner, name, original, ours))
+    setattr(owner, name, ours)
+
+
+def _watched_backward(original: Any) -> Any:
+    def backward(tensors: Any, *arguments: Any, **options: Any) -> Any:
+        for listener in tuple(_listeners):
+            listener.backward_begins(tensors)
+        return original(tensors, *arguments, **options)
+
+    return backward
+
+
+def _watched_scale(original: Any) -> Any:
+    def scale(self: Any, outputs: Any) -> Any:
+        scaled = original(self, outputs)
+        for listener in tuple(_listeners):
+            listener.loss_scaled(outputs, scaled, self)
+        return scaled
+
+    return scale
+
+
+def _watched_step(original: Any) -> Any:
+    def step(self: Any, optimizer: Any, *arguments: Any, **options: Any) -> Any:
+        result = original(self, optimizer, *arguments, **options)
+        for listener in tuple(_listeners):
+            listener.scaler_stepped(optimizer, self)
+        return result
+
+    return step

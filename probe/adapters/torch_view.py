@@ -1,0 +1,106 @@
+"""A torch model's parameters and the optimizers that step them, as the collectors see them."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+
+from ..kernels import Arrays, table_of
+from .torch_memory import CODES, Tensor, Unsupported, place_of
+
+_ABSENT = (0, 0, 0)
+
+
+class TorchView:
+    """The parameters by their sites, in model order; one row each in every table.
+
+    Args:
+        report: Called once for a parameter of which something cannot be recorded, with its site and the reason.
+    """
+
+    def __init__(self, report: Callable[[str, str], None]) -> None:
+        self._names: list[str] = []
+        self.parameters: list[Tensor] = []
+        self.optimizers: list[Any] = []
+        self.stepping: Any = None
+        self._report = report
+        self._reported: set[str] = set()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sites of the parameters."""
+        return tuple(self._names)
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The shapes of the parameters."""
+        return tuple(tuple(parameter.shape) for parameter in self.parameters)
+
+    def add(self, named: Iterable[tuple[str, Tensor]]) -> bool:
+        """Whether any of these parameters was new; they join at the end."""
+        known = {id(parameter) for parameter in self.parameters}
+        fresh = [(name, one) for name, one in named if id(one) not in known]
+        self._names += [name for name, _ in fresh]
+        self.parameters += [one for _, one in fresh]
+        return bool(fresh)
+
+    def weights(self) -> Arrays:
+        """Where the weights lie now."""
+        return self._table(self.parameters)
+
+    def gradients(self) -> Arrays:
+        """Where the gradients lie now; of the optimizer that is stepping, when one is."""
+        if self.stepping is None or len(self.optimizers) < 2:
+            return self._table([parameter.grad for parameter in self.parameters])
+        mine = {id(one) for group in self.stepping.param_groups for one in group["params"]}
+        return self._table([one.grad if id(one) in mine else None for one in self.parameters])
+
+    def slots(self) -> dict[str, Arrays]:
+        """Every slot that holds a tensor of at least one dimension for some parameter."""
+        states = [self._state(parameter) for parameter in self.parameters]
+        names = dict.fromkeys(name for state in states for name, slot in state.items() if _is_slot(slot))
+        return {name: self._table([_slot(state, name) for state in states]) for name in names}
+
+    def learning_rates(self) -> tuple[float, ...]:
+        """The rate of every group of every optimizer."""
+        return tuple(float(group["lr"]) for optimizer in self.optimizers for group in optimizer.param_groups)
+
+    def _state(self, parameter: Tensor) -> dict[str, Any]:
+        for optimizer in self.optimizers:
+            state: dict[str, Any] | None = optimizer.state.get(parameter)
+            if state:
+                return state
+        return {}
+
+    def _table(self, tensors: Sequence[Tensor | None]) -> Arrays:
+        owners: list[Tensor] = []
+        places = [
+            _ABSENT
+            if tensor is None
+            else (tensor.data_ptr() or 1, tensor.numel(), CODES[tensor.dtype])
+            if tensor.layout is torch.strided and tensor.is_cpu and tensor.dtype in CODES and tensor.is_contiguous()
+            else self._prepared(number, tensor, owners)
+            for number, tensor in enumerate(tensors)
+        ]
+        return table_of(places, (owners, tensors))
+
+    def _prepared(self, number: int, tensor: Tensor, owners: list[Tensor]) -> tuple[int, int, int]:
+        name = self._names[number]
+        try:
+            place, owner = place_of(tensor)
+        except Unsupported as error:
+            if name not in self._reported:
+                self._reported.add(name)
+                self._report(name, str(error))
+            return _ABSENT
+        owners.append(owner)
+        return place
+
+
+def _is_slot(slot: Any) -> bool:
+    return isinstance(slot, torch.Tensor) and slot.dim() > 0 and slot.is_floating_point()
+
+
+def _slot(state: dict[str, Any], name: str) -> Tensor | None:
+    slot = state.get(name)
+    return slot if _is_slot(slot) else None

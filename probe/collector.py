@@ -1,0 +1,143 @@
+"""The table of collectors: each is one quantity, the moment it waits for, and the columns it fills.
+
+Three kinds, told apart by the moment:
+
+    forward, backward          `measure(address, size, code, out_address)` fills one row, straight in a hook
+    before_step, after_step    `collect(view)` returns the rows of all parameters, or scalars, in one call
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..storage.errors import nearest
+from ..storage.records import Histogram
+from .kernels import Arrays
+
+Moment = Literal["forward", "backward", "before_step", "after_step"]
+
+
+class View(Protocol):
+    """What a framework shows of its parameters and its optimizers at a step; one parameter a row, in model order."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sites of the parameters that are recorded; may grow at the end."""
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Their shapes."""
+
+    def weights(self) -> Arrays:
+        """Where the weights lie now."""
+
+    def gradients(self) -> Arrays:
+        """Where the gradients lie now, as the optimizer is about to apply them; absent where there is none."""
+
+    def slots(self) -> Mapping[str, Arrays]:
+        """Where each slot of the optimizers lies now."""
+
+    def learning_rates(self) -> tuple[float, ...]:
+        """The rate of every group of every optimizer."""
+
+
+@dataclass(slots=True)
+class Step:
+    """What a collector sees of the step in progress, and may leave for the next one.
+
+    Args:
+        view: The framework's parameters.
+        number: Of the step.
+        loss: The loss as found, None when it was not.
+        loss_scale: Of mixed precision, None without.
+        elapsed_s: Since the end of the previous step.
+        weight_rows: Statistics of the weights when `update` has just read them, so that they are read once.
+        bins: Of histograms.
+        histogram_subjects: Those of which histograms are wanted.
+    """
+
+    view: View
+    number: int
+    loss: float | None = None
+    loss_scale: float | None = None
+    elapsed_s: float = 0.0
+    weight_rows: NDArray[np.float64] | None = None
+    bins: int = 64
+    histogram_subjects: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """One row a parameter, and which of them hold something."""
+
+    values: NDArray[np.float64]
+    present: NDArray[np.bool_]
+
+
+#: What `collect` may return: rows or scalars by their names, or histograms.
+Collected = Mapping[str, Rows] | Mapping[str, float] | tuple[Histogram, ...]
+Measure = Callable[[int, int, int, int], None]
+
+
+class Collect(Protocol):
+    """A quantity of all parameters at once; one instance a monitor, so it may remember."""
+
+    def __call__(self, step: Step) -> Collected:
+        """The rows by subject, or the scalars by name."""
+
+    def prepare(self, step: Step) -> None:
+        """Called before the optimizer moves the weights of a step at which the quantity is due."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collector:
+    """One entry of the table.
+
+    Args:
+        name: The subject, or the scalar's name.
+        at: The moment it waits for.
+        columns: Statistics of a row; empty for scalars and histograms.
+        measure: For forward and backward: the kernel of one array.
+        build: For the steps: makes the monitor's own instance.
+    """
+
+    name: str
+    at: Moment
+    columns: tuple[str, ...]
+    doc: str
+    measure: Measure | None = None
+    build: Callable[[], Collect] | None = None
+
+
+COLLECTORS: Final[dict[str, Collector]] = {}
+
+_Built = TypeVar("_Built", bound=Callable[[], Collect])
+
+
+def collector(name: str, *, at: Moment, columns: tuple[str, ...] = ()) -> Callable[[_Built], _Built]:
+    """Puts a class whose instances are `Collect` into the table, under this name.
+
+    Raises:
+        ValueError: The name is taken.
+    """
+
+    def put(build: _Built) -> _Built:
+        _add(Collector(name, at, columns, build.__doc__ or "", build=build))
+        return build
+
+    return put
+
+
+def array_collector(name: str, measure: Measure, *, at: Moment, columns: tuple[str, ...], doc: str) -> Collector:
+    """The entry of a quantity that one kernel computes from one array, now in the table."""
+    return _add(Collector(name, at, columns, doc, measure=measure))
+
+
+def _add(entry: Collector) -> Collector:
+    if entry.name in COLLECTORS:
+        raise ValueError(f"collector {entry.name!r} is there already; choose another name{nearest(entry.name, ())}")
+    COLLECTORS[entry.name] = entry
+    return entry

@@ -1,0 +1,15 @@
+"""The loss scale of mixed precision."""
+
+from ..collector import Step, collector
+
+
+@collector("loss_scale", at="after_step")
+class LossScale:
+    """Factor by which the loss was multiplied before the backward pass."""
+
+    def prepare(self, step: Step) -> None:
+        """Nothing is needed before the step."""
+
+    def __call__(self, step: Step) -> dict[str, float]:
+        """`loss_scale`, where there is one."""
+        return {} if step.loss_scale is None else {"loss_scale": step.loss_scale}

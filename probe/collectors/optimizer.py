@@ -1,0 +1,18 @@
+"""Optimizer state: momenta and second moments, whatever slots the optimizer keeps."""
+
+from ..collector import Rows, Step, collector
+from ..kernels import STATISTICS
+
+
+@collector("optimizer", at="after_step", columns=STATISTICS)
+class Optimizer:
+    """Statistics of every slot after the step, as subject `optimizer/<slot>`; counters are left out."""
+
+    def prepare(self, step: Step) -> None:
+        """Nothing is needed before the step."""
+
+    def __call__(self, step: Step) -> dict[str, Rows]:
+        """Rows of each slot."""
+        return {
+            f"optimizer/{slot}": Rows(arrays.statistics(), arrays.present) for slot, arrays in step.view.slots().items()
+        }

@@ -1,0 +1,60 @@
+"""Updates: how far the step moved each parameter, absolutely and against its size."""
+
+import ctypes
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..collector import Rows, Step, collector
+from ..kernels import STATISTICS, Arrays, measure_updates
+
+_ITEM_BYTES = np.array([4, 8, 2, 2], np.int64)
+
+
+@collector("update", at="after_step", columns=(*STATISTICS, "ratio_to_weight"))
+class Update:
+    """Statistics of `w_after - w_before`, and `ratio_to_weight`, its norm over that of `w_before`.
+
+    One copy of the weights is kept. The pass that reads the weights after a step reads the copy beside them and
+    refreshes it, so that a step costs one pass; the copy is taken anew where the previous step was not recorded.
+    """
+
+    def __init__(self) -> None:
+        self._copies: list[NDArray[np.uint8]] = []
+        self._sizes = self._codes = self._addresses = np.empty(0, np.int64)
+        self._held = np.empty(0, np.bool_)
+        self._norms = np.empty(0)
+        self._step = -1
+
+    def prepare(self, step: Step) -> None:
+        """Copies the weights where the copy is not the end of the previous step."""
+        now = step.view.weights()
+        if self._step == step.number - 1 and self._fits(now):
+            return
+        if not (np.array_equal(now.sizes, self._sizes) and np.array_equal(now.codes, self._codes)):
+            self._copies = [np.empty(n, np.uint8) for n in now.sizes * _ITEM_BYTES[now.codes]]
+            self._addresses = np.array([copy.ctypes.data for copy in self._copies], np.int64)
+            self._sizes, self._codes = now.sizes.copy(), now.codes.copy()
+        for place, address, copy in zip(self._addresses.tolist(), now.addresses.tolist(), self._copies, strict=True):
+            if address:
+                ctypes.memmove(place, address, copy.nbytes)
+        self._held = now.present
+        self._norms = now.statistics()[:, 0].copy()
+
+    def __call__(self, step: Step) -> dict[str, Rows]:
+        """Rows of `update`; those of `weight` are left with the step."""
+        now = step.view.weights()
+        if not self._fits(now):
+            raise RuntimeError("the parameters changed their shapes or dtypes inside the step; updates cannot be told")
+        weights, moved = np.full((now.sizes.size, 10), np.nan), np.full((now.sizes.size, 11), np.nan)
+        measure_updates(now.addresses, now.sizes, now.codes, self._addresses, self._norms, weights, moved)
+        self._step = step.number
+        step.weight_rows = weights
+        return {"update": Rows(moved, now.present)}
+
+    def _fits(self, now: Arrays) -> bool:
+        return (
+            np.array_equal(now.sizes, self._sizes)
+            and np.array_equal(now.codes, self._codes)
+            and np.array_equal(now.present, self._held)
+        )

@@ -1,0 +1,18 @@
+"""Weights: the parameters after the step."""
+
+from ..collector import Rows, Step, collector
+from ..kernels import STATISTICS
+
+
+@collector("weight", at="after_step", columns=STATISTICS)
+class Weight:
+    """Statistics of every parameter after the optimizer has moved it."""
+
+    def prepare(self, step: Step) -> None:
+        """Nothing is needed before the step."""
+
+    def __call__(self, step: Step) -> dict[str, Rows]:
+        """Rows of `weight`."""
+        arrays = step.view.weights()
+        rows = arrays.statistics() if step.weight_rows is None else step.weight_rows
+        return {"weight": Rows(rows, arrays.present)}

@@ -1,0 +1,43 @@
+"""Many arrays as the kernels take them in one call: addresses, sizes and dtype codes, with what keeps them alive."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .cpu import STATISTICS, measure_many
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrays:
+    """Where the arrays of one quantity lie at this moment, one row a parameter.
+
+    Args:
+        addresses: `(n,)` int64, 0 where there is none.
+        sizes: `(n,)` int64, elements.
+        codes: `(n,)` int64, dtype codes.
+        owners: What keeps the memory alive and in place until the kernels have read it.
+    """
+
+    addresses: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    codes: NDArray[np.int64]
+    owners: Sequence[object] = ()
+
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """`(n,)`, where there is an array."""
+        return self.addresses != 0
+
+    def statistics(self, columns: int = len(STATISTICS)) -> NDArray[np.float64]:
+        """`(n, columns)`, of which the first ten are measured; rows without an array are NaN."""
+        rows = np.full((self.addresses.size, columns), np.nan)
+        measure_many(self.addresses, self.sizes, self.codes, rows)
+        return rows
+
+
+def table_of(places: Sequence[tuple[int, int, int]], owners: Sequence[object] = ()) -> Arrays:
+    """The table of (address, size, code) triples."""
+    columns = np.array(places, np.int64).reshape(-1, 3).T.copy()
+    return Arrays(columns[0], columns[1], columns[2], owners)

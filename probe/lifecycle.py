@@ -1,0 +1,53 @@
+"""What happens to monitors when the process ends or forks."""
+
+import atexit
+import os
+import sys
+from typing import Protocol
+from weakref import WeakSet
+
+
+class _Closable(Protocol):
+    def close(self, error: BaseException | None = None) -> None:
+        """Ends the run."""
+
+    def disown(self) -> None:
+        """Becomes inert: the process is a copy of the one that watches."""
+
+
+_open: "WeakSet[_Closable]" = WeakSet()
+_seen_before: list[BaseException | None] = [None]
+
+
+def register(monitor: _Closable) -> None:
+    """Nothing; the monitor is closed at exit, and inert in forked copies of this process."""
+    if not _open:
+        _seen_before[0] = _last_error()
+    _open.add(monitor)
+
+
+def unregister(monitor: _Closable) -> None:
+    """Nothing; the monitor looks after itself again."""
+    _open.discard(monitor)
+
+
+def _last_error() -> BaseException | None:
+    """The exception that nobody caught, as the interpreter leaves it behind when it prints one."""
+    return getattr(sys, "last_value", None)
+
+
+def _close_all() -> None:
+    error = _last_error()
+    for monitor in tuple(_open):
+        monitor.close(error if error is not _seen_before[0] else None)
+
+
+def _disown_all() -> None:
+    for monitor in tuple(_open):
+        monitor.disown()
+    _open.clear()
+
+
+atexit.register(_close_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_disown_all)

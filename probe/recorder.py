@@ -1,0 +1,253 @@
+"""The step in progress: what is due, what has been seen, and the record that it becomes.
+
+An adapter tells the recorder what happens, in the framework's own order:
+
+    forward_begins -> (rows filled by hooks) -> backward_begins -> (rows) -> before_step -> after_step
+
+A forward that begins after a backward without a step between them opens the next micro-step: the rows so far become a
+record of their own. After a step the record waits until the next thing happens, so that scalars logged behind
+`optimizer.step()` still belong to it.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..storage.records import Block, Event, Histogram, Json, StepRecord
+from .block import CallRows, TableRows, merge_rows
+from .collector import COLLECTORS, Collect, Rows, Step, View
+from .config import Config
+from .kernels import FLOAT64
+
+_log = logging.getLogger(__name__)
+
+#: Of something that happens at every step, the first so many are noted, and later every so many.
+_OFTEN, _SELDOM = 10, 100
+
+
+class Recorder:
+    """Collects one rank's observations step by step; `emit` gets each finished record.
+
+    Attributes that hooks read: `stamp` changes with every micro-step; `sees_forward` and `sees_backward` say whether
+    the hooks' quantities are due; `wants_histogram` names the hooks' subjects whose histogram is due.
+    """
+
+    def __init__(
+        self, config: Config, emit: Callable[[StepRecord], None], *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.config, self._emit, self._clock = config, emit, clock
+        self.step = self.micro_step = self.stamp = 0
+        self.is_open = False
+        self.saw_backward = False
+        self.activations = CallRows("activation", COLLECTORS["activation"].columns)
+        self.activation_grads = CallRows("activation_grad", COLLECTORS["activation_grad"].columns)
+        self.histograms: list[Histogram] = []
+        self.loss_scale: float | None = None
+        self._schedules = {name: config.schedule(name) for name in COLLECTORS}
+        self._collect: dict[str, Collect] = {n: c.build() for n, c in COLLECTORS.items() if c.build}
+        self._off: set[str] = set()
+        self._tables = TableRows()
+        self._rows: dict[str, Rows] = {}
+        self._scalars: dict[str, float] = {}
+        self._events: list[Event] = []
+        self._loss: float | None = None
+        self._pending: StepRecord | None = None
+        self._ended = time.perf_counter()
+        self._records = self._residues = 0
+        self._decide_what_is_due()
+
+    # What the adapter tells -------------------------------------------------------------------------------------
+
+    def forward_begins(self) -> None:
+        """A training forward of the whole model begins."""
+        self.flush()
+        if self.saw_backward and self.is_open:
+            self._finish_micro_step()
+        self.is_open = True
+
+    def backward_begins(self, loss: float | None) -> None:
+        """A backward pass starts from a scalar of this value, or from something that is none."""
+        self.flush()
+        self.saw_backward = self.is_open = True
+        if loss is not None:
+            self._loss = loss if self._loss is None else self._loss + loss
+
+    def before_step(self, view: View) -> None:
+        """The optimizer is about to move the weights."""
+        self.flush()
+        self.is_open = True
+        if not self._records:
+            self._note_initial_weights(view)
+        self._run("before_step", view)
+        for name, collect in self._collect.items():
+            if COLLECTORS[name].at == "after_step" and self._is_due(name):
+                self._guard(name, collect.prepare, self._step_of(view))
+
+    def after_step(self, view: View, *, skipped: bool = False) -> None:
+        """The step is over; `skipped` when overflow kept the optimizer from moving the weights."""
+        self._run("after_step", view)
+        self._ended = time.perf_counter()
+        blocks = [*self.activations.take(), *self.activation_grads.take()]
+        names = view.names
+        wide = bool((view.weights().codes == FLOAT64).any())
+        for subject, rows in self._rows.items():
+            columns = COLLECTORS[subject.partition("/")[0]].columns
+            blocks += self._tables.blocks(subject, columns, names, rows, wide=wide)
+        self._note_an_empty_first_step(blocks)
+        self._pending = self._record(tuple(blocks), skipped=skipped)
+        self._records += 1
+        self.step, self.micro_step = self.step + 1, 0
+        self.stamp += 1
+        self.is_open = self.saw_backward = False
+        self.loss_scale = None
+        self._decide_what_is_due()
+
+    def residue(self, parameters: int, norm: float) -> None:
+        """Gradients of earlier steps were there when new ones were about to be added; noted ever more rarely."""
+        self._residues += 1
+        if self._residues <= _OFTEN or self._residues % _SELDOM == 0:
+            self.event("gradient_before_forward", parameters=parameters, l2_norm=finite_or_none(norm))
+
+    # What the monitor tells -------------------------------------------------------------------------------------
+
+    def log(self, scalars: Mapping[str, float]) -> None:
+        """Scalars of the step in progress, or of the one that has just ended when none is."""
+        if self._pending is None:
+            self._scalars.update(scalars)
+        else:
+            self._pending = _with_scalars(self._pending, scalars)
+
+    def event(self, kind: str, site: str = "", **data: Json) -> None:
+        """Something exact that happened in the step in progress."""
+        self._events.append(Event(kind, self.step, site, self.micro_step, data))
+
+    def flush(self) -> None:
+        """Hands the waiting record over."""
+        if self._pending is not None:
+            record, self._pending = self._pending, None
+            self._emit(record)
+
+    def finish(self) -> None:
+        """Hands over what is there, whole steps or not."""
+        self.flush()
+        if not self.is_open and not self._events and not self._scalars:
+            return
+        self._emit(self._record((*self.activations.take(), *self.activation_grads.take())))
+        self.is_open = False
+
+    @property
+    def has_recorded(self) -> bool:
+        """Whether any step has been closed."""
+        return self._records > 0
+
+    def fail(self, name: str, error: Exception) -> None:
+        """The collector is switched off; said once in the log and once in the run."""
+        if name in self._off:
+            return
+        self._off.add(name)
+        _log.error("collector %r failed at step %d and is switched off: %s", name, self.step, error, exc_info=error)
+        self.event("monitor_fault", collector=name, error=f"{type(error).__name__}: {error}")
+        self._decide_what_is_due()
+
+    # Inside -----------------------------------------------------------------------------------------------------
+
+    def _decide_what_is_due(self) -> None:
+        self._due = {
+            name for name, schedule in self._schedules.items() if name not in self._off and schedule.is_due(self.step)
+        }
+        self.sees_forward = "activation" in self._due
+        self.sees_backward = "activation_grad" in self._due
+        self.wants_histogram = frozenset(self.config.histograms.subjects if "histogram" in self._due else ())
+
+    def _is_due(self, name: str) -> bool:
+        return name in self._due
+
+    def _step_of(self, view: View) -> Step:
+        step = Step(view, self.step, self._loss, self.loss_scale, time.perf_counter() - self._ended)
+        step.bins, step.histogram_subjects = self.config.histograms.bins, self.config.histograms.subjects
+        return step
+
+    def _run(self, moment: str, view: View) -> None:
+        step = self._step_of(view)
+        for name, collect in self._collect.items():
+            if COLLECTORS[name].at == moment and self._is_due(name):
+                found = self._guard(name, collect, step)
+                if isinstance(found, tuple):
+                    self.histograms += found
+                elif found:
+                    self._put(found)
+
+    def _put(self, found: Mapping[str, Any]) -> None:  # Any: rows or numbers, told apart here
+        rows = {key: value for key, value in found.items() if isinstance(value, Rows)}
+        if rows:
+            self._rows = merge_rows(self._rows, rows)
+        else:
+            self._scalars = {**found, **self._scalars}
+
+    def _guard(self, name: str, work: Callable[[Step], Any], step: Step) -> Any:  # Any: whatever the work returns
+        try:
+            return work(step)
+        except Exception as error:  # noqa: BLE001  the training must not feel that a collector fails
+            self.fail(name, error)
+            return None
+
+    def _finish_micro_step(self) -> None:
+        if self._loss is not None and self._is_due("loss"):
+            self._scalars.setdefault("loss", self._loss)
+        self._emit(self._record((*self.activations.take(), *self.activation_grads.take())))
+        self.micro_step += 1
+        self.stamp += 1
+        self.saw_backward = False
+
+    def _record(self, blocks: tuple[Block, ...], *, skipped: bool = False) -> StepRecord:
+        record = StepRecord(
+            self.step,
+            self._clock(),
+            self.micro_step,
+            skipped,
+            blocks,
+            self._scalars,
+            tuple(self.histograms),
+            tuple(self._events),
+        )
+        self._rows, self._scalars, self._events, self.histograms, self._loss = {}, {}, [], [], None
+        return record
+
+    def _note_initial_weights(self, view: View) -> None:
+        """What the weights of two and more dimensions were before the first step, for judging their initialisation."""
+        rows = view.weights().statistics()
+        for site, shape, row in zip(view.names, view.shapes, rows, strict=True):
+            if len(shape) > 1:
+                numbers = {"mean": finite_or_none(row[1]), "std": finite_or_none(row[2])}
+                fan_in = int(np.prod(shape[1:]))
+                self.event("initial_weight", site, **numbers, fan_in=fan_in, shape=list(shape))
+
+    def _note_an_empty_first_step(self, blocks: list[Block]) -> None:
+        if self._records or not self.sees_forward or any(block.layout.subject == "activation" for block in blocks):
+            return
+        message = (
+            "no activation was recorded in the first due step; was the model called in training mode with gradients on?"
+        )
+        _log.warning("%s (configuration `record: %s`)", message, self.config.record)
+        self.event("monitor_fault", collector="activation", error=message)
+
+
+def _with_scalars(record: StepRecord, scalars: Mapping[str, float]) -> StepRecord:
+    return StepRecord(
+        record.step,
+        record.time,
+        record.micro_step,
+        record.skipped,
+        record.blocks,
+        {**record.scalars, **scalars},
+        record.histograms,
+        record.events,
+    )
+
+
+def finite_or_none(value: float) -> float | None:
+    """The value where JSON can hold it, else None."""
+    return float(value) if np.isfinite(value) else None
