@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from . import armour, dashboard, demonstrate, diagnosis, doctor, migrate, runs, script
+from . import armour, dashboard, demonstrate, diagnosis, doctor, export, migrate, runs, script
 from .failures import describe
 
 application = typer.Typer(
@@ -31,6 +31,7 @@ application.command("dashboard", rich_help_panel=_READ)(dashboard.dashboard)
 application.command("runs", rich_help_panel=_READ)(runs.runs)
 application.command("show", rich_help_panel=_READ)(runs.show)
 application.command("diagnose", rich_help_panel=_READ)(diagnosis.diagnose)
+application.command("export", rich_help_panel=_READ)(export.export)
 application.command("migrate", rich_help_panel=_KEEP)(migrate.migrate)
 application.command("doctor", rich_help_panel=_KEEP)(doctor.doctor)
 application.add_typer(armour.application, name="armour", rich_help_panel=_READ)

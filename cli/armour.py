@@ -74,9 +74,17 @@ def evaluate(
     x, y = load_samples(data)
     with open_store(store) as opened:  # an unknown norm is told by evaluate itself
         found = evaluation_of(
-            wrapped, x, y, epsilon, attacks=attack, norm=cast("Norm", norm), store=opened, parent=parent or None, seed=seed,
+            wrapped,
+            x,
+            y,
+            epsilon,
+            attacks=attack,
+            norm=cast("Norm", norm),
+            store=opened,
+            parent=parent or None,
+            seed=seed,
             batch_size=batch_size,
-        )  # fmt: skip
+        )
     if as_document:
         print_json(found)
     else:

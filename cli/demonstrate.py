@@ -35,6 +35,8 @@ def demo(
     no_dashboard: Annotated[bool, typer.Option("--no-dashboard", help="Do not serve the pages.")] = False,
     keep: _Keep = False,
     port: _Port = 8050,
+    config: Annotated[str, typer.Option("--config", metavar="FILE", help="What to record and when.")] = "",
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of weights and batches.")] = 0,
 ) -> int:
     """Train a CNN and a transformer on real data, watch them live, and diagnose them."""
     if model not in _MODELS:
@@ -43,5 +45,5 @@ def demo(
 
     from .demo import Wishes, run_demo
 
-    wishes = Wishes(_MODELS[model], fault, steps, store, not no_dashboard, keep, port)
+    wishes = Wishes(_MODELS[model], fault, steps, store, not no_dashboard, keep, port, config, seed)
     return run_demo(wishes, Console())

@@ -1,16 +1,13 @@
 """`mindscope diagnose RUN` replays the stored records through the rules and says what went wrong first."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from .failures import WrongUse
 from .options import DEFAULT_STORE, JsonOption, RunArgument, StoreOption
-from .output import console, print_json
+from .output import print_json
 from .stores import open_existing
-
-if TYPE_CHECKING:
-    from ..insight import Diagnosis
 
 
 def diagnose(
@@ -25,21 +22,15 @@ def diagnose(
     """Say what went wrong in a run: root causes first, each with its evidence and what to do."""
     severities = _at_least(fail_on)
     from ..insight import diagnose as diagnosis_of
+    from ..insight import render_json, render_text
 
     with open_existing(store) as opened:
         found = diagnosis_of(opened, opened.find_run(run).id, write=write)
     if as_document:
-        print_json(found.to_json())
+        print_json(render_json(found))
     else:
-        print_diagnosis(found)
+        print(render_text(found))
     return int(any(finding.severity in severities for finding in found.findings))
-
-
-def print_diagnosis(found: "Diagnosis") -> None:
-    """Prints the verdict for a person."""
-    from ..insight import render_text
-
-    console().print(render_text(found), markup=False, soft_wrap=True)
 
 
 def _at_least(severity: str) -> tuple[str, ...]:

@@ -45,12 +45,12 @@ def load_samples(path: str) -> "tuple[NDArray[np.generic], NDArray[np.generic]]"
     if not Path(path).is_file():
         raise WrongUse(f"no data at {path!r}; --data expects an .npz file with arrays x and y")
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             missing = [name for name in ("x", "y") if name not in arrays]
             if not missing:
                 return arrays["x"], arrays["y"]
             held = ", ".join(arrays) or "nothing"
-    except (ValueError, AttributeError, zipfile.BadZipFile):
+    except (ValueError, AttributeError, EOFError, zipfile.BadZipFile):
         raise WrongUse(f"{path!r} is not an .npz file; write one with numpy.savez(path, x=..., y=...)") from None
     raise WrongUse(f"{path!r} lacks {' and '.join(missing)}; it holds {held}")
 

@@ -1,0 +1,38 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+def test_diagnose_tells_the_verdict(command: Callable, run_folder: Path) -> None:
+    told = command("diagnose", "digits", "--store", run_folder)
+    assert told.code == 0
+    assert "digits" in told.out
+
+
+def test_diagnose_as_json_follows_the_documented_form(command: Callable, run_folder: Path) -> None:
+    document = json.loads(command("diagnose", "--store", run_folder, "--json").out)
+    assert {"run", "verdict", "root_causes", "findings"} <= set(document)
+
+
+@pytest.mark.parametrize(("severity", "code"), [("error", 1), ("warning", 1), ("info", 1), ("", 0)])
+def test_fail_on_turns_findings_into_exit_code_1(command: Callable, nan_folder: Path, severity: str, code: int) -> None:
+    options = ["--fail-on", severity] if severity else []
+    told = command("diagnose", "--store", nan_folder, "--json", *options)
+    assert told.code == code
+    causes = [finding["cause"] for finding in json.loads(told.out)["root_causes"]]
+    assert causes == ["non_finite_loss"]
+
+
+def test_fail_on_of_an_unknown_severity_names_the_nearest(command: Callable, run_folder: Path) -> None:
+    told = command("diagnose", "--store", run_folder, "--fail-on", "eror")
+    assert (told.code, told.out) == (2, "")
+    assert "did you mean 'error'" in told.err
+
+
+def test_what_diagnose_finds_is_kept_only_when_asked(command: Callable, nan_folder: Path) -> None:
+    command("diagnose", "--store", nan_folder)
+    assert json.loads(command("show", "--store", nan_folder, "--json").out)["findings"] == []
+    command("diagnose", "--store", nan_folder, "--write")
+    assert json.loads(command("show", "--store", nan_folder, "--json").out)["findings"] != []

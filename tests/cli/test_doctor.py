@@ -1,0 +1,36 @@
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+def test_doctor_tells_versions_cores_and_blas(command: Callable, tmp_path: Path) -> None:
+    told = command("doctor", tmp_path / "runs")
+    assert told.code == 0
+    for word in ("mindscope", "numpy", "cores", "blas", "sqlite", "torch"):
+        assert word in told.out
+
+
+def test_doctor_as_json_is_one_list_of_checks(command: Callable, tmp_path: Path) -> None:
+    checks = json.loads(command("doctor", tmp_path / "runs", "--json").out)["checks"]
+    assert {check["state"] for check in checks} <= {"ok", "missing", "warning", "error"}
+    assert not (tmp_path / "runs").exists()
+
+
+def test_doctor_opens_the_store_that_is_there(command: Callable, run_folder: Path) -> None:
+    assert "1 runs" in command("doctor", run_folder).out
+
+
+def test_doctor_of_a_store_that_cannot_be_read_is_code_3(command: Callable, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("this is no store")
+    told = command("doctor", tmp_path / "file")
+    assert told.code == 3
+    assert "Traceback" not in told.out + told.err
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_doctor_of_a_place_that_cannot_be_written_is_code_3(command: Callable, tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    assert command("doctor", tmp_path / "runs").code == 3

@@ -1,0 +1,59 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+def test_runs_lists_what_the_store_holds(command: Callable, run_folder: Path) -> None:
+    told = command("runs", run_folder)
+    assert (told.code, told.err) == (0, "")
+    assert "digits" in told.out
+    assert "finished" in told.out
+    assert "lr=0.1" in told.out
+
+
+def test_runs_as_json_is_one_document_with_the_same_runs(command: Callable, run_folder: Path) -> None:
+    told = command("runs", run_folder, "--json")
+    (run,) = json.loads(told.out)["runs"]
+    assert (run["name"], run["state"], run["last_step"], run["findings"]) == ("digits", "finished", 9, 1)
+
+
+def test_the_store_may_be_named_by_the_environment(
+    command: Callable, run_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINDSCOPE_STORE", str(run_folder))
+    assert "digits" in command("runs").out
+
+
+def test_show_tells_model_loss_streams_and_findings(command: Callable, run_folder: Path) -> None:
+    told = command("show", "digits", "--store", run_folder)
+    assert told.code == 0
+    for words in ("10 steps", "32 elements", "1 → 0.1", "weight", "dead_units", "no unit fires"):
+        assert words in told.out
+
+
+def test_show_as_json_holds_the_loss_curve(command: Callable, run_folder: Path) -> None:
+    document = json.loads(command("show", "latest", "--store", run_folder, "--json").out)
+    assert document["loss"]["steps"] == list(range(10))
+    assert document["loss"]["values"][-1] == pytest.approx(0.1)
+    assert document["findings"][0]["cause"] == "dead_units"
+    assert "weight/l2_norm" in document["metrics"]
+
+
+def test_an_unknown_run_is_wrong_use_and_names_the_nearest(command: Callable, run_folder: Path) -> None:
+    told = command("show", "digit", "--store", run_folder)
+    assert (told.code, told.out) == (2, "")
+    assert "digits" in told.err
+    assert told.err.count("\n") == 1
+
+
+def test_reading_never_creates_a_store(command: Callable, tmp_path: Path) -> None:
+    told = command("runs", tmp_path / "nowhere")
+    assert told.code == 3
+    assert "there is no store at" in told.err
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_an_empty_store_says_how_to_fill_it(command: Callable, tmp_path: Path) -> None:
+    assert "mindscope demo" in command("runs", tmp_path).out
