@@ -1,0 +1,182 @@
+"""The Dash application over a store: shell, pages, and what happens when a page fails."""
+
+import logging
+from typing import Any
+
+import dash
+import flask
+from dash import ClientsideFunction, Input, Output, State
+from dash.development.base_component import Component
+from werkzeug.exceptions import HTTPException
+
+from ..storage import RunNotFound, Store, StoreError
+from .address import Address, BadAddress, parse
+from .components import notice
+from .components.shell import navigation, shell
+from .data import Reader
+from .ids import Shell
+from .pages import PAGES
+from .pages.not_found import bad_address, unknown_page, unknown_run, unreadable_store
+from .security import add_headers, protect
+from .settings import Settings
+
+_log = logging.getLogger(__name__)
+
+_INDEX = """<!DOCTYPE html>
+<html lang="en">
+  <head>
+    {%metas%}
+    <title>{%title%}</title>
+    <link rel="icon" type="image/svg+xml" href="/assets/brand.svg">
+    {%css%}
+  </head>
+  <body>
+    {%app_entry%}
+    <footer>{%config%}{%scripts%}{%renderer%}</footer>
+  </body>
+</html>"""
+
+
+def create_app(store: Store, settings: Settings | None = None) -> dash.Dash:
+    """The application; its `server` is a Flask application that any WSGI server can serve."""
+    settings = settings or Settings()
+    reader = Reader(store)
+    server = _server(settings)
+    app = dash.Dash(
+        "mindscope.dashboard",
+        server=server,
+        assets_folder=f"{__file__.rpartition('app.py')[0]}assets",
+        index_string=_INDEX,
+        title="mindscope",
+        update_title=None,
+        suppress_callback_exceptions=True,
+        serve_locally=True,
+        compress=False,
+        add_log_handler=False,
+        meta_tags=[{"name": "viewport", "content": "width=device-width, initial-scale=1"}],
+        on_error=_on_error,
+    )
+    app.layout = shell(reader.place)
+    _connect_shell(app, reader)
+    for page in PAGES.values():
+        page.connect(app, reader)
+    _answer_unknown_addresses(server, reader)
+    add_headers(server, tuple(app.csp_hashes()))
+    return app
+
+
+def _server(settings: Settings) -> flask.Flask:
+    """The Flask application with its guards in front, before Dash adds its routes."""
+    server = flask.Flask("mindscope.dashboard", static_folder=None)
+    server.config["MAX_CONTENT_LENGTH"] = 4 * 1024 * 1024
+    protect(server, settings)
+
+    @server.get("/healthz")
+    def healthz() -> tuple[str, int]:
+        return "ok\n", 200
+
+    @server.errorhandler(Exception)
+    def fail(error: Exception) -> flask.typing.ResponseReturnValue:
+        """Says in one line what went wrong; the trace goes to the log, never to the browser."""
+        if isinstance(error, HTTPException):
+            return error
+        if isinstance(error, StoreError):
+            return f"the store cannot be read: {error}\n", 503
+        _log.warning("refused a request that could not be understood: %s", flask.request.path, exc_info=error)
+        return "this request could not be understood\n", 400
+
+    return server
+
+
+def page_at(reader: Reader, pathname: str | None, search: str | None) -> tuple[int, Address, Component]:
+    """HTTP status, address and content of what a URL leads to; never raises for anything in the URL or the store."""
+    path = (pathname or "/").strip("/")
+    try:
+        address = parse(pathname, search)
+    except BadAddress as error:
+        return 400, Address(path), bad_address(str(error), path if path in PAGES else "")
+    if path not in PAGES:
+        return 404, address, unknown_page(path)
+    try:
+        return 200, address, PAGES[path].layout(reader, address)
+    except RunNotFound:
+        return (404 if address.run else 200), address, unknown_run(reader, address)
+    except StoreError as error:
+        _log.warning("page %r cannot be shown: %s", path, error)
+        return 503, address, unreadable_store(str(error))
+
+
+def _connect_shell(app: dash.Dash, reader: Reader) -> None:
+    @app.callback(
+        Output(Shell.content, "children"),
+        Output(Shell.navigation, "children"),
+        Output(Shell.shown, "data"),
+        Output(Shell.banner, "children"),
+        Input(Shell.url, "pathname"),
+        Input(Shell.url, "search"),
+        Input(Shell.scheme, "data"),
+        State(Shell.shown, "data"),
+    )
+    def show(pathname: str | None, search: str | None, scheme: str, shown: list[str] | None) -> tuple[object, ...]:
+        """Lays out the page when page, run or colours have changed; the rest of the query is the page's own."""
+        try:
+            address = parse(pathname, search)
+            if shown == [address.page, address.run, scheme]:
+                raise dash.exceptions.PreventUpdate
+        except BadAddress:
+            pass
+        status, address, content = page_at(reader, pathname, search)
+        key = [address.page, address.run, scheme] if status == 200 else None
+        return content, navigation(address), key, None
+
+    app.clientside_callback(
+        ClientsideFunction("mindscope", "scheme"),
+        Output(Shell.scheme_choice, "data"),
+        Output(Shell.scheme, "data"),
+        Output(Shell.provider, "forceColorScheme"),
+        Input(Shell.scheme_button, "n_clicks"),
+        Input(Shell.scheme_choice, "modified_timestamp"),
+        State(Shell.scheme_choice, "data"),
+        State(Shell.scheme, "data"),
+    )
+
+
+def _answer_unknown_addresses(server: flask.Flask, reader: Reader) -> None:
+    """The first answer for an address that leads nowhere carries 404 or 400, its page says the rest."""
+
+    @server.after_request
+    def mark(answer: flask.Response) -> flask.Response:
+        path = flask.request.path
+        is_page = flask.request.method == "GET" and answer.mimetype == "text/html" and answer.status_code == 200
+        if is_page and not path.startswith(("/_", "/assets/")):
+            answer.status_code = _status_of(reader, path, flask.request.query_string.decode("utf-8", "replace"))
+        return answer
+
+
+def _status_of(reader: Reader, path: str, query: str) -> int:
+    try:
+        address = parse(path, query)
+        if address.page not in PAGES:
+            return 404
+        if address.run:
+            reader.find(address.run)
+    except BadAddress:
+        return 400
+    except RunNotFound:
+        return 404
+    except StoreError:
+        return 503
+    return 200
+
+
+# Dash hands over whatever was raised and takes anything as outputs; None leaves them as they are.
+def _on_error(error: Exception) -> Any:
+    if isinstance(error, RunNotFound):
+        words = "This run is no longer in the store. Choose another one."
+    elif isinstance(error, StoreError):
+        words = f"The store cannot be read at the moment: {error}"
+    else:
+        words = "Something went wrong on this page; the server's log says what. The run is not affected."
+    _log.warning("a callback failed: %s", error, exc_info=not isinstance(error, StoreError))
+    dash.set_props(Shell.banner, {"children": notice(words)})
+    return None

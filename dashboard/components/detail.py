@@ -1,0 +1,91 @@
+"""One tensor: its series, its distribution near a step, and every statistic of that step."""
+
+from dash import html
+from dash.development.base_component import Component
+
+from ...storage import InvalidName, Run, display_site, split_metric
+from ..data import Reader
+from ..figures import bars_of, curve_figure, flags_of, histogram_figure, points_of
+from ..theme import Palette
+from ..words import number, sentence
+from .empty_state import empty_state
+from .graph import graph
+from .panel import panel
+
+
+def tensor_panel(reader: Reader, run: Run, metric: str, site: str, step: int | None, palette: Palette) -> html.Section:
+    """The panel about one tensor; an empty state in it when there is nothing of that name."""
+    title = html.Span([html.Span(display_site(site), className="mono"), html.Span(metric, className="mono muted")])
+    return panel(title, _body(reader, run, metric, site, step, palette))
+
+
+def _body(reader: Reader, run: Run, metric: str, site: str, step: int | None, palette: Palette) -> list[Component]:
+    try:
+        subject, _ = split_metric(metric)
+    except InvalidName as error:
+        return [empty_state("No such metric", str(error), "Choose one from the list above the map.")]
+    series = reader.series(run.id, site, metric)
+    if not series.total:
+        return [
+            empty_state(
+                "Nothing recorded here", f"{display_site(site)} has no {metric}.", _elsewhere(reader, run, site)
+            )
+        ]
+    at = step if step is not None else int(series.steps[-1])
+    mine = [finding for finding in reader.findings(run.id) if finding.site == site]
+    figure = curve_figure(
+        points_of(series.steps, series.values, broken=reader.broken_steps(run.id, site, metric)),
+        palette,
+        name=f"{metric} {site}",
+        flags=flags_of(mine),
+        selected=step,
+    )
+    curve = graph("detail-curve", f"{metric} of {display_site(site)} over the steps", 240, figure)
+    both = html.Div(
+        [_part("Over the steps", curve), _distribution(reader, run, site, subject, at, palette)], className="two"
+    )
+    return [both, _statistics(reader, run, site, subject, at)]
+
+
+def _part(title: str, body: Component) -> html.Div:
+    return html.Div([html.H3(title, className="part-title"), body], className="part")
+
+
+def _elsewhere(reader: Reader, run: Run, site: str) -> str:
+    others = [metric for metric in reader.metrics(run.id) if site in reader.sites(run.id, metric)]
+    if not others:
+        return "No metric was recorded at this site; choose another one."
+    return f"It has {', '.join(others[:6])}{' and more' if len(others) > 6 else ''}."
+
+
+def _distribution(reader: Reader, run: Run, site: str, subject: str, step: int, palette: Palette) -> html.Div:
+    found = reader.histogram(run.id, site, subject, step)
+    if found is None:
+        note = empty_state(
+            "No histogram",
+            f"None was recorded of the {subject} here.",
+            "Turn histograms on in the monitor's configuration.",
+        )
+        return _part("Distribution", note)
+    nearest, histogram = found
+    figure = histogram_figure(bars_of(histogram), palette)
+    label = f"histogram of the {subject} of {display_site(site)} at step {nearest}"
+    return _part(f"Distribution at step {nearest:,}", graph("detail-histogram", label, 240, figure))
+
+
+def _statistics(reader: Reader, run: Run, site: str, subject: str, step: int) -> html.Div:
+    values = reader.statistics(run.id, site, subject, step)
+    pairs = [
+        html.Div([html.Dt(sentence(name)), html.Dd(number(value), className=_tone(name, value))])
+        for name, value in values.items()
+    ]
+    title = f"All statistics of the {subject} at step {step:,}"
+    body = (
+        html.Dl(pairs, className="evidence") if pairs else html.P("This step was not observed here.", className="muted")
+    )
+    return _part(title, body)
+
+
+def _tone(name: str, value: float) -> str:
+    is_bad = value != value or (name in ("nans", "pos_infs", "neg_infs") and value > 0)
+    return "bad" if is_bad else ""

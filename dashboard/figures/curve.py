@@ -1,0 +1,123 @@
+"""One series over the steps, with findings and non-finite values marked on it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import plotly.graph_objects as go
+
+from ...storage import Finding, display_site
+from ..theme import Palette, template
+from ..words import sentence
+from .points import Points
+
+#: Order of the traces, which live updates rely on.
+LINE_TRACE: Final = 0
+MARK_TRACE: Final = 1
+#: Above the marks, which stand on the upper edge.
+_FLAG_HEIGHT: Final = 1.07
+_SYMBOLS: Final = {"error": "diamond", "warning": "triangle-up", "info": "circle"}
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """All findings that began at one step: its worst severity and what to read about them."""
+
+    step: int
+    severity: str
+    text: str
+
+
+def flags_of(findings: Sequence[Finding]) -> tuple[Flag, ...]:
+    """One flag for every step at which something began, earliest first."""
+    by_step: dict[int, list[Finding]] = {}
+    for finding in findings:
+        by_step.setdefault(finding.first_step, []).append(finding)
+    return tuple(_flag(step, by_step[step]) for step in sorted(by_step))
+
+
+def _flag(step: int, findings: list[Finding]) -> Flag:
+    worst = min(findings, key=lambda finding: ("error", "warning", "info").index(finding.severity))
+    shown = [f"{sentence(one.cause)} at {display_site(one.site)}" for one in findings[:4]]
+    if len(findings) > len(shown):
+        shown.append(f"and {len(findings) - len(shown)} more")
+    return Flag(step, worst.severity, "<br>".join(shown))
+
+
+def curve_figure(
+    points: Points,
+    palette: Palette,
+    *,
+    name: str,
+    flags: Sequence[Flag] = (),
+    log: bool = False,
+    selected: int | None = None,
+) -> go.Figure:
+    """The curve; findings stand as symbols along the top, each with a thin line down to its step.
+
+    The marks live on a second axis from 0 to 1, so they stay in view however the values are zoomed.
+    """
+    figure = go.Figure(layout={"template": template(palette)})
+    figure.add_scatter(
+        x=list(points.x),
+        y=list(points.y),
+        mode="lines+markers" if len(points.x) < 3 else "lines",
+        name=name,
+        line={"width": 1.8, "color": palette.lines[0]},
+        hovertemplate="step %{x}<br><b>%{y:.6g}</b><extra></extra>",
+    )
+    figure.add_scatter(
+        x=list(points.mark_x),
+        y=list(points.mark_y),
+        yaxis="y2",
+        mode="markers",
+        name="not finite",
+        text=list(points.mark_text),
+        marker={
+            "symbol": list(points.mark_symbol),
+            "size": 8,
+            "color": palette.non_finite,
+            "line": {"width": 1.5, "color": palette.non_finite},
+        },
+        cliponaxis=False,
+        hovertemplate="step %{x}<br><b>%{text}</b><extra></extra>",
+    )
+    _add_flags(figure, flags, palette)
+    if selected is not None:
+        figure.add_vline(x=selected, line={"width": 1, "color": palette.muted, "dash": "dot"})
+    figure.update_layout(
+        showlegend=False,
+        uirevision=name,
+        margin={"t": 28},
+        xaxis={"title": "step", "showgrid": False, "rangemode": "tozero"},
+        yaxis={"type": "log" if log else "linear", "exponentformat": "power" if log else "e"},
+        yaxis2={"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True},
+    )
+    return figure
+
+
+def _add_flags(figure: go.Figure, flags: Sequence[Flag], palette: Palette) -> None:
+    colors = [palette.severity(flag.severity) for flag in flags]  # type: ignore[arg-type]  # a flag's word is a severity
+    figure.add_scatter(
+        x=[flag.step for flag in flags],
+        y=[_FLAG_HEIGHT] * len(flags),
+        yaxis="y2",
+        mode="markers",
+        name="findings",
+        text=[flag.text for flag in flags],
+        marker={"symbol": [_SYMBOLS[flag.severity] for flag in flags], "size": 10, "color": colors},
+        cliponaxis=False,
+        hovertemplate="<b>since step %{x}</b><br>%{text}<extra></extra>",
+    )
+    for flag, color in list(zip(flags, colors, strict=True))[
+        :40
+    ]:  # symbols stay for all; more lines would hide the curve
+        figure.add_shape(
+            type="line",
+            x0=flag.step,
+            x1=flag.step,
+            yref="y2 domain",
+            y0=0,
+            y1=1,
+            line={"width": 1, "color": color, "dash": "dot"},
+        )

@@ -1,0 +1,211 @@
+"""Layer x step: every site a row, every column some steps, raw or as deviation from the row's own history."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from ...storage import Matrix, display_site
+from ..theme import ColorScale, Palette, template
+from ..words import number, short_site
+from .deviation import deviation
+
+View = Literal["deviation", "raw"]
+
+#: Colours are full at this many robust standard deviations; the number under the pointer is not cut.
+_FULL_COLOR: Final = 12.0
+#: Below this many cells a hover shows the cell's range as well; above it the page would grow past 2 MB.
+_DETAILED_CELLS: Final = 60_000
+_ROW_HEIGHT: Final = 15
+_LABELLED_ROWS: Final = 60
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Heat:
+    """What the heat map shows.
+
+    Args:
+        z: `(sites, columns)` float32, what gives the colour; NaN leaves the cell empty.
+        span: Smallest and largest value of the colour scale.
+        ticks: Values on the colour bar with their labels.
+        non_finite: `(sites, columns)`, how many values of the cell were NaN or infinite.
+    """
+
+    sites: tuple[str, ...]
+    steps: NDArray[np.int64]
+    z: NDArray[np.float32]
+    span: tuple[float, float]
+    ticks: tuple[tuple[float, str], ...]
+    diverging: bool
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    non_finite: NDArray[np.int64]
+    unit: str
+
+
+def with_elements(matrix: Matrix, counts: Sequence[Matrix]) -> Matrix:
+    """The matrix with the non-finite elements of the same tensors counted into its `non_finite`.
+
+    Counts whose rows or columns are others than the matrix's are left out: they belong to other tensors.
+    """
+    total = matrix.non_finite.copy()
+    for count in counts:
+        if count.sites == matrix.sites and np.array_equal(count.steps, matrix.steps):
+            total += np.nan_to_num(count.high, nan=0.0).astype(np.int64)
+    return replace(matrix, non_finite=total)
+
+
+def heat_of(matrix: Matrix, view: View) -> Heat:
+    """The colours of a matrix in one of its two views."""
+    return _deviation_heat(matrix) if view == "deviation" else _raw_heat(matrix)
+
+
+def _heat(matrix: Matrix, z: NDArray[np.float64], **how: object) -> Heat:
+    ranges = {"low": matrix.low, "high": matrix.high, "non_finite": matrix.non_finite}
+    return Heat(matrix.sites, matrix.steps, z.astype(np.float32), **ranges, **how)  # type: ignore[arg-type]  # checked by name below
+
+
+def _deviation_heat(matrix: Matrix) -> Heat:
+    marks = (-_FULL_COLOR, -_FULL_COLOR / 2, 0.0, _FULL_COLOR / 2, _FULL_COLOR)
+    words = ("≤ -12σ", "-6σ", "usual", "+6σ", "≥ +12σ")
+    return _heat(
+        matrix,
+        deviation(matrix),
+        span=(-_FULL_COLOR, _FULL_COLOR),
+        ticks=tuple(zip(marks, words, strict=True)),
+        diverging=True,
+        unit="σ from its history",
+    )
+
+
+def _raw_heat(matrix: Matrix) -> Heat:
+    with np.errstate(invalid="ignore"):
+        values = np.where(np.abs(matrix.low) > np.abs(matrix.high), matrix.low, matrix.high)
+    finite = values[np.isfinite(values)]
+    if finite.size and finite.min() < 0:
+        bound = float(np.abs(finite).max())
+        return _heat(matrix, values, span=(-bound, bound), ticks=_ticks(-bound, bound), diverging=True, unit="")
+    positive = finite[finite > 0]
+    if positive.size and positive.max() > 50 * positive.min():
+        return _log_heat(matrix, values, float(positive.min()), float(positive.max()))
+    top = float(finite.max()) if finite.size else 1.0
+    top = top if top > 0 else 1.0
+    return _heat(matrix, values, span=(0.0, top), ticks=_ticks(0.0, top), diverging=False, unit="")
+
+
+def _log_heat(matrix: Matrix, values: NDArray[np.float64], smallest: float, largest: float) -> Heat:
+    smallest = max(smallest, largest * 1e-12)
+    with np.errstate(invalid="ignore"):
+        z = np.log10(np.maximum(values, smallest))
+    span = (float(np.log10(smallest)), float(np.log10(largest)))
+    if span[1] - span[0] < 2.5:
+        round_values = [digit * 10.0**decade for decade in range(-40, 40) for digit in (1, 2, 5)]
+        fine = tuple((float(np.log10(value)), f"{value:g}") for value in round_values if smallest <= value <= largest)
+        return _heat(matrix, z, span=span, ticks=fine, diverging=False, unit="log10")
+    stride = max(1, int(np.ceil((span[1] - span[0]) / 6)))
+    decades = range(int(np.ceil(span[0])), int(np.floor(span[1])) + 1, stride)
+    ticks = tuple((float(decade), f"1e{decade}") for decade in decades)
+    return _heat(matrix, z, span=span, ticks=ticks, diverging=False, unit="log10")
+
+
+def _ticks(low: float, high: float) -> tuple[tuple[float, str], ...]:
+    return tuple((float(value), number(float(value), 3)) for value in np.linspace(low, high, 5))
+
+
+def heat_height(rows: int) -> int:
+    """Pixels that the heat map of so many rows needs to be read, within what a screen bears."""
+    return int(np.clip(rows * _ROW_HEIGHT + 64, 220, 720))
+
+
+def heat_figure(heat: Heat, palette: Palette, *, selected: tuple[str, int] | None = None) -> go.Figure:
+    """The heat map; non-finite cells have a colour of their own, missing ones none, the selected one a frame."""
+    names = [display_site(site) for site in heat.sites]
+    figure = go.Figure(layout={"template": template(palette)})
+    figure.add_heatmap(
+        x=heat.steps,
+        y=names,
+        z=heat.z,
+        zmin=heat.span[0],
+        zmax=heat.span[1],
+        colorscale=_scale(palette.diverging if heat.diverging else palette.sequential),
+        hoverongaps=False,
+        colorbar=_colorbar(heat, palette),
+        **_hover(heat),
+    )
+    _add_non_finite(figure, heat, palette)
+    figure.update_layout(shapes=heat_frame(heat.sites, heat.steps, selected, palette))
+    rows = range(0, len(heat.sites), max(1, -(-len(heat.sites) // _LABELLED_ROWS)))
+    figure.update_layout(
+        height=heat_height(len(heat.sites)),
+        uirevision="heat",
+        margin={"l": 8, "r": 8, "t": 8, "b": 40},
+        xaxis={"title": "step", "showgrid": False, "constrain": "domain"},
+        yaxis={
+            "autorange": "reversed",
+            "showgrid": False,
+            "automargin": True,
+            "type": "category",
+            "tickmode": "array",
+            "tickvals": [names[row] for row in rows],
+            "ticktext": [short_site(names[row]) for row in rows],
+            "tickfont": {"size": 10},
+        },
+    )
+    return figure
+
+
+def _scale(colors: ColorScale) -> list[list[float | str]]:
+    return [[place, color] for place, color in colors]
+
+
+def _colorbar(heat: Heat, palette: Palette) -> dict[str, object]:
+    return {
+        "thickness": 8,
+        "outlinewidth": 0,
+        "len": 1.0,
+        "tickvals": [value for value, _ in heat.ticks],
+        "ticktext": [text for _, text in heat.ticks],
+        "tickfont": {"size": 10, "color": palette.muted},
+    }
+
+
+def _hover(heat: Heat) -> dict[str, object]:
+    place = "<b>%{y}</b><br>from step %{x}"
+    shade = f"<br>%{{z:.3g}} {heat.unit}" if heat.unit else ""
+    if heat.z.size > _DETAILED_CELLS:
+        return {"hovertemplate": f"{place}{shade or '<br>%{z:.4g}'}<extra></extra>"}
+    ranges = np.stack([heat.low, heat.high], axis=-1).astype(np.float32)
+    values = "<br>%{customdata[0]:.5g} to %{customdata[1]:.5g}"
+    return {"customdata": ranges, "hovertemplate": f"{place}{values}{shade}<extra></extra>"}
+
+
+def _add_non_finite(figure: go.Figure, heat: Heat, palette: Palette) -> None:
+    if not heat.non_finite.any():
+        return
+    figure.add_heatmap(
+        x=heat.steps,
+        y=[display_site(site) for site in heat.sites],
+        z=np.where(heat.non_finite > 0, heat.non_finite, np.nan).astype(np.float32),
+        colorscale=[[0, palette.non_finite], [1, palette.non_finite]],
+        showscale=False,
+        hoverongaps=False,
+        hovertemplate="<b>%{y}</b><br>from step %{x}<br><b>%{z} NaN or infinite</b><extra></extra>",
+    )
+
+
+def heat_frame(
+    sites: Sequence[str], steps: NDArray[np.int64], selected: tuple[str, int] | None, palette: Palette
+) -> list[dict[str, object]]:
+    """The shapes around the row and the column of the selected place; none when it is not on the map."""
+    if selected is None or selected[0] not in sites or not steps.size:
+        return []
+    row = sites.index(selected[0])
+    column = max(0, int(np.searchsorted(steps, selected[1], side="right")) - 1)
+    x = float(steps[column])
+    line = {"width": 1, "color": palette.text}
+    around = {"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "y0": row - 0.5, "y1": row + 0.5, "line": line}
+    down = {"type": "line", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1, "line": {**line, "dash": "dot"}}
+    return [around, down]

@@ -1,0 +1,63 @@
+"""The distribution of one tensor's values at one step."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import plotly.graph_objects as go
+
+from ...storage import Histogram
+from ..theme import Palette, template
+from ..words import number
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """One bar for every bin.
+
+    Args:
+        centers: Where each bar stands; open bins get the width of their neighbour.
+        labels: The range of each bar in words.
+        open: Whether the bin reaches to infinity.
+    """
+
+    centers: tuple[float, ...]
+    widths: tuple[float, ...]
+    counts: tuple[int, ...]
+    labels: tuple[str, ...]
+    open: tuple[bool, ...]
+
+
+def bars_of(histogram: Histogram) -> Bars:
+    """The bars of a histogram; bins open to infinity are drawn as wide as the one beside them."""
+    edges = np.array(histogram.edges, dtype=np.float64)
+    finite = edges[np.isfinite(edges)]
+    width = float(np.diff(finite).min()) if finite.size > 1 else 1.0
+    is_open = ~np.isfinite(edges[:-1]) | ~np.isfinite(edges[1:])
+    start = float(finite[0]) if finite.size else 0.0
+    end = float(finite[-1]) if finite.size else 0.0
+    left = np.where(np.isneginf(edges[:-1]), start - width, edges[:-1])
+    right = np.where(np.isposinf(edges[1:]), end + width, edges[1:])
+    labels = tuple(f"{number(a)} to {number(b)}" for a, b in pairwise(edges.tolist()))
+    centers, widths = (left + right) / 2, right - left
+    counts = tuple(int(count) for count in histogram.counts)
+    return Bars(tuple(centers.tolist()), tuple(widths.tolist()), counts, labels, tuple(is_open.tolist()))
+
+
+def histogram_figure(bars: Bars, palette: Palette) -> go.Figure:
+    """The bars; open ones are hatched."""
+    figure = go.Figure(layout={"template": template(palette)})
+    figure.add_bar(
+        x=list(bars.centers),
+        y=list(bars.counts),
+        width=list(bars.widths),
+        customdata=list(bars.labels),
+        marker={
+            "color": palette.lines[0],
+            "line": {"width": 0},
+            "pattern": {"shape": ["/" if is_open else "" for is_open in bars.open]},
+        },
+        hovertemplate="%{customdata}<br><b>%{y:,} values</b><extra></extra>",
+    )
+    figure.update_layout(bargap=0, xaxis={"title": "value", "showgrid": False}, yaxis={"rangemode": "tozero"})
+    return figure

@@ -1,0 +1,177 @@
+"""All runs of the store: how each is doing and where to look first."""
+
+import time
+from typing import Any
+
+import dash
+import dash_ag_grid
+import dash_mantine_components as dmc
+from dash import Input, Output, State, dcc, html
+from dash.development.base_component import Component
+
+from ...storage import Run
+from ..address import Address
+from ..components import empty_state
+from ..data import Reader
+from ..headline import headline
+from ..ids import Overview as Id
+from ..page import page
+from ..words import count, sentence
+
+_REFRESH_MS = 2000
+_WITHOUT_SCROLLING = 14
+
+# A row of the grid is JSON: unlike values under fixed keys.
+Row = dict[str, Any]
+
+_COLUMNS = [
+    {"field": "name", "headerName": "Run", "cellRenderer": "RunLink", "minWidth": 150, "flex": 2, "filter": True},
+    {"field": "state", "headerName": "State", "cellRenderer": "Badge", "width": 124, "filter": True},
+    {
+        "field": "worst",
+        "headerName": "First anomaly",
+        "cellRenderer": "Worst",
+        "minWidth": 175,
+        "flex": 2,
+        "filter": True,
+    },
+    {"field": "first_bad", "headerName": "Since step", "width": 104, "type": "rightAligned"},
+    {"field": "spark", "headerName": "Loss", "cellRenderer": "Spark", "width": 148, "sortable": False},
+    {"field": "step", "headerName": "Last step", "width": 98, "type": "rightAligned"},
+    {"field": "kind", "headerName": "Kind", "width": 110, "filter": True},
+    {"field": "tags", "headerName": "Tags", "cellRenderer": "Tags", "minWidth": 80, "flex": 1.5, "filter": True},
+    {"field": "age", "headerName": "Updated", "cellRenderer": "Age", "width": 104},
+]
+
+_GRID_OPTIONS = {
+    "rowHeight": 44,
+    "headerHeight": 38,
+    "suppressCellFocus": False,
+    "suppressColumnVirtualisation": True,
+    "animateRows": False,
+    "enableCellTextSelection": True,
+    "theme": {
+        "function": "themeQuartz.withParams({backgroundColor: 'var(--surface)', foregroundColor: 'var(--text)', "
+        "headerBackgroundColor: 'var(--surface)', headerTextColor: 'var(--muted)', borderColor: 'var(--line)', "
+        "rowHoverColor: 'var(--hover)', accentColor: 'var(--accent)', fontFamily: 'inherit', fontSize: 13, "
+        "headerFontSize: 12, headerFontWeight: 500, wrapperBorder: false, wrapperBorderRadius: 0, "
+        "columnBorder: false, headerColumnBorder: false, headerColumnResizeHandleColor: 'transparent'})"
+    },
+}
+
+
+def row_of(reader: Reader, run: Run, now: float) -> Row:
+    """What the table says about one run."""
+    findings = reader.findings(run.id)
+    first = headline(run, findings).first
+    return {
+        "id": run.id,
+        "name": run.name or run.id,
+        "href": _address(run).href,
+        "state": run.state,
+        "severity": first.severity if first else "",
+        "worst": sentence(first.cause) if first else "",
+        "first_bad": first.first_step if first else None,
+        "spark": list(reader.spark(run.id)),
+        "step": run.last_step if run.last_step >= 0 else None,
+        "kind": run.kind,
+        "tags": "  ".join(f"{key} {value}" for key, value in run.tags.items()),
+        "age": round(now - run.updated_at),
+    }
+
+
+def _address(run: Run) -> Address:
+    if run.kind == "evaluation":
+        return Address("robustness", run=run.parent or run.id)
+    return Address("run", run=run.id)
+
+
+def _counts(runs: tuple[Run, ...]) -> str:
+    running = sum(run.state == "running" for run in runs)
+    bad = sum(run.worst == "error" for run in runs)
+    parts = [count(len(runs), "run"), f"{running} running" if running else "", f"{bad} with errors" if bad else ""]
+    return " · ".join(part for part in parts if part)
+
+
+def connect(app: dash.Dash, reader: Reader) -> None:
+    """Keeps the table fresh; the browser filters it."""
+
+    @app.callback(
+        Output(Id.grid, "rowData"),
+        Output(Id.counts, "children"),
+        Input(Id.tick, "n_intervals"),
+        State(Id.grid, "rowData"),
+        prevent_initial_call=True,
+    )
+    def refresh(_: int, shown: list[Row] | None) -> tuple[object, str]:
+        runs = reader.runs()
+        now = time.time()
+        rows = [row_of(reader, run, now) for run in runs]
+        return (dash.no_update if _are_same(rows, shown) else rows), _counts(runs)
+
+    app.clientside_callback(
+        dash.ClientsideFunction("mindscope", "quickFilter"),
+        Output(Id.grid, "dashGridOptions"),
+        Input(Id.search, "value"),
+        State(Id.grid, "dashGridOptions"),
+        prevent_initial_call=True,
+    )
+
+
+def _are_same(rows: list[Row], shown: list[Row] | None) -> bool:
+    """Whether nothing but the age moved, and that by less than five seconds."""
+    if shown is None or len(rows) != len(shown):
+        return False
+    still = all({**new, "age": 0} == {**old, "age": 0} for new, old in zip(rows, shown, strict=True))
+    return still and all(abs(new["age"] - old["age"]) < 5 for new, old in zip(rows, shown, strict=True))
+
+
+@page("", title="Runs", icon="runs", connect=connect, needs_run=False)
+def layout(reader: Reader, address: Address) -> Component:
+    """The table of runs."""
+    runs = reader.runs()
+    head = html.Header(
+        [
+            html.Div(
+                [html.H1("Runs", className="page-title"), html.Span(_counts(runs), id=Id.counts, className="muted")],
+                className="page-head-text",
+            ),
+            html.Div(
+                dmc.TextInput(
+                    id=Id.search,
+                    placeholder="Filter runs",
+                    size="xs",
+                    w=220,
+                    debounce=150,
+                    **{"aria-label": "Filter runs"},
+                ),
+                className="page-head-controls",
+            ),
+        ],
+        className="page-head",
+    )
+    now = time.time()
+    grid = dash_ag_grid.AgGrid(
+        id=Id.grid,
+        columnDefs=_COLUMNS,
+        rowData=[row_of(reader, run, now) for run in runs],
+        getRowId="params.data.id",
+        defaultColDef={"sortable": True, "resizable": True, "cellDataType": False},
+        dashGridOptions={**_GRID_OPTIONS, "domLayout": "autoHeight" if len(runs) <= _WITHOUT_SCROLLING else "normal"},
+        className="runs-grid",
+        style={} if len(runs) <= _WITHOUT_SCROLLING else {"height": "calc(100vh - 150px)"},
+    )
+    body = html.Div(grid, className="grid-frame", style={} if runs else {"display": "none"})
+    parts: list[Component] = [head, html.Section(body, className="panel flush")]
+    if not runs:
+        parts.append(html.Section(_no_runs(), className="panel"))
+    return html.Div([*parts, dcc.Interval(id=Id.tick, interval=_REFRESH_MS)])
+
+
+def _no_runs() -> html.Div:
+    return empty_state(
+        "No runs yet",
+        "Watch a training and it appears here while it goes on:",
+        html.Code('monitor = ms.watch(model, optimizer, store="runs/")'),
+        "or type `mindscope demo` for one with everything in it.",
+    )

@@ -1,0 +1,44 @@
+"""Findings folded under what they follow from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..insight.root_cause import explains, root_causes
+from ..storage import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A finding, others of the same cause, and those that may follow from it; each by first step."""
+
+    finding: Finding
+    same: tuple[Finding, ...] = ()
+    follows: tuple[Finding, ...] = ()
+
+
+def roots_of(findings: Sequence[Finding]) -> tuple[Root, ...]:
+    """Root causes, earliest first, then what no root explains, grouped by cause; nothing is left out."""
+    heads = list(root_causes(findings))
+    same: dict[int, list[Finding]] = {index: [] for index in range(len(heads))}
+    follows: dict[int, list[Finding]] = {index: [] for index in range(len(heads))}
+    for finding in findings:
+        if finding in heads:
+            continue
+        index = _place(finding, heads)
+        if index is None:
+            index = len(heads)
+            heads.append(finding)
+            same[index], follows[index] = [], []
+        elif heads[index].cause == finding.cause:
+            same[index].append(finding)
+        else:
+            follows[index].append(finding)
+    return tuple(Root(head, tuple(same[index]), tuple(follows[index])) for index, head in enumerate(heads))
+
+
+def _place(finding: Finding, heads: Sequence[Finding]) -> int | None:
+    """The head of the same cause, else the first that explains the finding."""
+    for index, head in enumerate(heads):
+        if head.cause == finding.cause:
+            return index
+    return next((index for index, head in enumerate(heads) if explains(head, finding)), None)

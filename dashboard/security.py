@@ -1,0 +1,117 @@
+"""Who may ask: Host and Origin of every request, the token where one is demanded, the headers of every answer."""
+
+import hashlib
+import hmac
+import ipaddress
+import logging
+import socket
+from typing import Final
+from urllib.parse import urlencode, urlsplit
+
+import flask
+
+from .settings import Settings, is_loopback
+
+_log = logging.getLogger(__name__)
+
+_HEADERS: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_MONTH_S: Final = 30 * 86_400
+
+
+def protect(server: flask.Flask, settings: Settings) -> None:
+    """Puts the guards before every request of the server, pages, callbacks and assets alike."""
+    cookie = f"mindscope_{settings.port}"
+    secret = _proof(settings.token) if settings.token else ""
+
+    @server.before_request
+    def check() -> flask.typing.ResponseReturnValue | None:
+        if not _is_own_host(flask.request.host, settings.host):
+            return _refuse(403, f"this dashboard does not answer to the host name {flask.request.host!r}")
+        origin = flask.request.headers.get("Origin")
+        if flask.request.method not in ("GET", "HEAD") and origin and urlsplit(origin).netloc != flask.request.host:
+            return _refuse(403, f"a page of {origin} may not use this dashboard")
+        if settings.token is None or _knows(settings.token, secret, cookie):
+            return _without_token() if settings.token and "token" in flask.request.args else None
+        return _welcome_or_refuse(settings.token, secret, cookie)
+
+
+def _proof(token: str) -> str:
+    """What the cookie holds instead of the token itself."""
+    return hashlib.sha256(b"mindscope dashboard cookie\0" + token.encode()).hexdigest()
+
+
+def _equal(given: str, expected: str) -> bool:
+    return hmac.compare_digest(given.encode(), expected.encode())
+
+
+def _knows(token: str, secret: str, cookie: str) -> bool:
+    bearer = flask.request.headers.get("Authorization", "").removeprefix("Bearer ")
+    return _equal(flask.request.cookies.get(cookie, ""), secret) or _equal(bearer, token)
+
+
+def _welcome_or_refuse(token: str, secret: str, cookie: str) -> flask.typing.ResponseReturnValue:
+    if not _equal(flask.request.args.get("token", ""), token):
+        return _refuse(401, "this dashboard asks for its token; open the address that it printed when it started")
+    answer = _without_token()
+    answer.set_cookie(
+        cookie, secret, max_age=_MONTH_S, httponly=True, samesite="Strict", secure=flask.request.is_secure
+    )
+    return answer
+
+
+def _without_token() -> flask.Response:
+    """Sends the visitor to the same address without the token, so that it stays out of history and screenshots."""
+    query = [(key, value) for key, value in flask.request.args.items(multi=True) if key != "token"]
+    path = "/" + flask.request.path.lstrip("/\\")
+    return flask.redirect(path + ("?" + urlencode(query) if query else ""), code=303)  # type: ignore[return-value]  # it is one
+
+
+def _refuse(status: int, why: str) -> flask.Response:
+    _log.info("refused %s %s: %s", flask.request.method, flask.request.path, why)
+    return flask.Response(why + "\n", status=status, mimetype="text/plain")
+
+
+def _is_own_host(asked: str, host: str) -> bool:
+    """True for addresses in figures and this machine's own names: a rebinding attack needs a name of its own."""
+    name = urlsplit(f"//{asked}").hostname or ""
+    if is_loopback(name):
+        return True
+    if is_loopback(host):
+        return False
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        machine = socket.gethostname().lower()
+        return name.lower() in {host.lower(), machine, machine.partition(".")[0], socket.getfqdn().lower()}
+    return True
+
+
+def add_headers(server: flask.Flask, script_hashes: tuple[str, ...]) -> None:
+    """Every answer carries a policy that lets the browser load from here and from nowhere else."""
+    policy = "; ".join(
+        (
+            "default-src 'self'",
+            f"script-src 'self' {' '.join(script_hashes)}".rstrip(),
+            "style-src 'self' 'unsafe-inline'",
+            "img-src 'self' data: blob:",
+            "font-src 'self' data:",
+            "connect-src 'self'",
+            "object-src 'none'",
+            "base-uri 'none'",
+            "form-action 'self'",
+            "frame-ancestors 'none'",
+        )
+    )
+
+    @server.after_request
+    def stamp(answer: flask.Response) -> flask.Response:
+        answer.headers["Content-Security-Policy"] = policy
+        for name, value in _HEADERS.items():
+            answer.headers[name] = value
+        return answer

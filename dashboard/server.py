@@ -1,0 +1,140 @@
+"""Serving the application: blocking for the command, in a thread for whoever goes on working beside it."""
+
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+import waitress
+from waitress import wasyncore
+
+from ..storage import Store, open_store
+from .app import create_app
+from .settings import Settings, SettingsError, is_loopback, new_token
+
+_WAKE_S = 0.5
+
+
+class Server:
+    """A dashboard that listens; it owns the store that it was given.
+
+    Raises:
+        SettingsError: The address cannot be listened on.
+    """
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._settings = settings
+        self._sockets: dict[int, object] = {}
+        self._is_stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        host = _first_address(settings.host)
+        try:
+            self._http = waitress.create_server(
+                create_app(store, settings).server,
+                map=self._sockets,
+                host=host,
+                port=settings.port,
+                threads=settings.threads,
+                ident=None,
+                clear_untrusted_proxy_headers=True,
+                expose_tracebacks=False,
+            )
+        except OSError as error:
+            raise SettingsError(
+                f"dashboard cannot listen on {settings.host}:{settings.port}: {error.strerror}; "
+                f"choose another port, or 0 for a free one"
+            ) from error
+
+    @property
+    def url(self) -> str:
+        """The address to open, with the token where one is demanded."""
+        host = self._settings.host
+        host = socket.gethostname() if host in ("0.0.0.0", "::") else host
+        host = f"[{host}]" if ":" in host else host
+        token = f"?token={self._settings.token}" if self._settings.token else ""
+        return f"http://{host}:{self._http.effective_port}/{token}"
+
+    def run(self) -> None:
+        """Serves until `stop` is called or Ctrl-C is pressed."""
+        while not self._is_stopping.is_set():
+            wasyncore.loop(timeout=_WAKE_S, map=self._sockets, count=1)
+
+    def start(self) -> Self:
+        """Serves in a thread that does not keep the process alive."""
+        self._thread = threading.Thread(target=self.run, name="mindscope-dashboard", daemon=True)
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Stops listening, ends what is being answered and closes the store; a second call does nothing."""
+        if self._is_stopping.is_set():
+            return
+        self._is_stopping.set()
+        if self._thread is not None:
+            self._http.pull_trigger()
+            self._thread.join(timeout=5)
+        self._http.task_dispatcher.shutdown(timeout=2)
+        wasyncore.close_all(self._sockets, ignore_all=True)
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _first_address(host: str) -> str:
+    """One address for a name: `localhost` has two, and two sockets would get two free ports."""
+    try:
+        return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
+    except OSError as error:
+        raise SettingsError(f"dashboard host {host!r} is not an address of this machine; use 127.0.0.1") from error
+
+
+def start_in_thread(store_url: str, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None) -> Server:
+    """A dashboard over the store that serves in its own thread; stop it when done."""
+    settings = Settings(host=host, port=port, token=token or (None if is_loopback(host) else new_token()))
+    return _opened(store_url, settings).start()
+
+
+def serve(
+    store_url: str,
+    host: str = "127.0.0.1",
+    port: int = 8050,
+    token: str | None = None,
+    *,
+    announce: Callable[[str], object] | None = None,
+) -> None:
+    """Serves the dashboard over the store until Ctrl-C, which comes through as `KeyboardInterrupt`.
+
+    Args:
+        store_url: What `open_store` takes.
+        host: An address that other machines reach demands a token.
+        port: 0 takes a free one.
+        token: Made here when one is needed and none is given.
+        announce: Takes the address to open, once; written to stderr when not given.
+    """
+    settings = Settings(host=host, port=port, token=token or (None if is_loopback(host) else new_token()))
+    with _opened(store_url, settings) as server:
+        (announce or _tell)(server.url)
+        server.run()
+
+
+def _opened(store_url: str, settings: Settings) -> Server:
+    store = open_store(store_url)
+    try:
+        return Server(store, settings)
+    except BaseException:
+        store.close()
+        raise
+
+
+def _tell(url: str) -> None:
+    sys.stderr.write(f"mindscope: dashboard on {url}\n")
+    sys.stderr.flush()

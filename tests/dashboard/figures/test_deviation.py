@@ -1,0 +1,77 @@
+"""Deviation from a row's own history, against a slow version of the same definition."""
+
+import numpy as np
+import pytest
+from mindscope.dashboard.figures import deviation
+from mindscope.storage import Matrix
+
+RANDOM = np.random.default_rng(3)
+
+
+def matrix_of(low, high=None, non_finite=None) -> Matrix:
+    low = np.asarray(low, dtype=np.float64)
+    high = low if high is None else np.asarray(high, dtype=np.float64)
+    none = np.zeros(low.shape, dtype=np.int64)
+    broken = none if non_finite is None else np.asarray(non_finite, dtype=np.int64)
+    sites = tuple(f"layer.{row}" for row in range(low.shape[0]))
+    return Matrix("gradient/l2_norm", sites, np.arange(low.shape[1]), low, high, broken, none + 1)
+
+
+def slow_deviation(row: np.ndarray) -> np.ndarray:
+    """One positive row with one value a column, column by column with NumPy's own medians."""
+    scaled = np.log10(np.maximum(row, np.finfo(np.float32).tiny))
+    out = np.full(len(row), np.nan)
+    for column in range(5, len(row)):
+        history = scaled[max(0, column - 32) : column]
+        history = history[np.isfinite(history)]
+        if len(history) >= 5:
+            center = np.median(history)
+            spread = max(1.4826 * np.median(np.abs(history - center)), 0.02)
+            out[column] = (scaled[column] - center) / spread
+    return out
+
+
+def test_it_agrees_with_the_slow_version_column_by_column():
+    values = np.exp(RANDOM.normal(0, 0.5, (7, 90)))
+    values[2, 10:30] = np.nan
+    expected = np.stack([slow_deviation(row) for row in values])
+    np.testing.assert_allclose(deviation(matrix_of(values)), expected, rtol=1e-9)
+
+
+def test_a_spike_stands_out_by_far_and_a_trend_does_not():
+    values = np.exp(np.linspace(0, 1, 200) + RANDOM.normal(0, 0.05, (1, 200)))
+    values[0, 120] *= 20
+    found = deviation(matrix_of(values))[0]
+    assert found[120] > 20
+    assert np.nanmax(np.abs(np.delete(found, 120))) < 8
+
+
+def test_one_spike_does_not_spoil_the_history_of_the_columns_after_it():
+    values = np.exp(RANDOM.normal(0, 0.05, (1, 60)))
+    without = deviation(matrix_of(values))[0, 31:]
+    values[0, 30] *= 1000
+    np.testing.assert_allclose(deviation(matrix_of(values))[0, 31:], without, atol=1.5)
+
+
+@pytest.mark.parametrize("sign", [1, -1], ids=["high", "low"])
+def test_of_a_column_the_extreme_farther_from_history_counts(sign):
+    low = np.ones((1, 20))
+    high = np.ones((1, 20))
+    (high if sign > 0 else low)[0, 15] = 100.0**sign
+    assert deviation(matrix_of(low, high))[0, 15] * sign > 50
+
+
+def test_signed_rows_are_compared_as_they_are():
+    values = RANDOM.normal(0, 1, (1, 50))
+    values[0, 40] = -30.0
+    assert deviation(matrix_of(values))[0, 40] < -8
+
+
+def test_a_constant_row_never_deviates_and_too_little_history_says_nothing():
+    found = deviation(matrix_of(np.full((2, 12), 3.0)))
+    assert np.isnan(found[:, :5]).all()
+    assert (found[:, 5:] == 0).all()
+
+
+def test_a_run_of_no_columns_has_no_deviation():
+    assert deviation(matrix_of(np.empty((3, 0)))).shape == (3, 0)

@@ -1,0 +1,80 @@
+"""The heat map: two views, non-finite cells, the frame around what is selected."""
+
+import numpy as np
+import pytest
+from mindscope.dashboard.figures import heat_figure, heat_frame, heat_height, heat_of, with_elements
+from mindscope.dashboard.theme import DARK, LIGHT
+
+from .test_deviation import matrix_of
+
+WIDE = np.array([[1e-3, 1.0, 1e3], [1e-2, 10.0, 1e2]])
+
+
+def test_positive_values_of_many_magnitudes_are_coloured_by_decade():
+    heat = heat_of(matrix_of(WIDE), "raw")
+    np.testing.assert_allclose(heat.z, np.log10(WIDE), rtol=1e-6)
+    assert heat.span == pytest.approx((-3, 3))
+    assert "1e0" in dict(heat.ticks).values()
+    assert not heat.diverging
+
+
+def test_a_span_below_a_decade_still_has_readable_ticks():
+    heat = heat_of(matrix_of(np.linspace(0.02, 1.4, 12).reshape(2, 6)), "raw")
+    assert {"0.05", "0.1", "0.2", "0.5", "1"} <= {text for _, text in heat.ticks}
+
+
+def test_signed_values_are_coloured_around_zero():
+    heat = heat_of(matrix_of([[-2.0, 1.0, 0.5]]), "raw")
+    assert heat.diverging
+    assert heat.span == (-2.0, 2.0)
+
+
+def test_counts_of_zero_alone_can_be_drawn():
+    heat = heat_of(matrix_of(np.zeros((2, 3))), "raw")
+    assert heat.span == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("view", ["raw", "deviation"])
+def test_non_finite_cells_are_a_layer_of_their_own_in_a_colour_of_their_own(view):
+    broken = np.zeros((2, 8), dtype=np.int64)
+    broken[1, 6] = 3
+    figure = heat_figure(heat_of(matrix_of(np.ones((2, 8)), non_finite=broken), view), DARK)
+    layer = figure.data[1]
+    assert np.isnan(layer.z).sum() == 15
+    assert layer.z[1][6] == 3
+    assert {color for _, color in layer.colorscale} == {DARK.non_finite}
+
+
+def test_without_non_finite_values_there_is_one_layer():
+    assert len(heat_figure(heat_of(matrix_of(WIDE), "raw"), LIGHT).data) == 1
+
+
+def test_broken_elements_count_although_the_statistic_of_the_others_is_finite():
+    matrix, counts = matrix_of(np.ones((2, 3))), matrix_of([[0, 0, 4.0], [0, np.nan, 0]])
+    assert with_elements(matrix, [counts, counts]).non_finite.tolist() == [[0, 0, 8], [0, 0, 0]]
+
+
+def test_counts_of_other_columns_are_not_mixed_in():
+    assert with_elements(matrix_of(np.ones((2, 3))), [matrix_of(np.ones((2, 4)))]).non_finite.sum() == 0
+
+
+def test_a_small_map_tells_the_range_of_each_cell_and_a_huge_one_stays_small():
+    small = heat_figure(heat_of(matrix_of(WIDE), "raw"), LIGHT)
+    assert np.shape(small.data[0].customdata) == (2, 3, 2)
+    huge = heat_figure(heat_of(matrix_of(np.ones((1000, 150))), "raw"), LIGHT)
+    assert huge.data[0].customdata is None
+    assert len(huge.to_json()) < 2_000_000
+    assert huge.layout.height == heat_height(1000) == 720
+
+
+def test_the_frame_stands_at_the_selected_row_and_at_the_column_that_holds_the_step():
+    steps = np.array([0, 10, 20])
+    rectangle, line = heat_frame(("a", "", "c"), steps, ("", 17), LIGHT)
+    assert (rectangle["y0"], rectangle["y1"]) == (0.5, 1.5)
+    assert line["x0"] == 10
+
+
+def test_what_is_not_on_the_map_has_no_frame():
+    assert heat_frame(("a",), np.array([0]), ("b", 0), LIGHT) == []
+    assert heat_frame(("a",), np.array([], dtype=np.int64), ("a", 0), LIGHT) == []
+    assert heat_frame(("a",), np.array([0]), None, LIGHT) == []

@@ -1,0 +1,44 @@
+"""The four cards in one breath, and what is folded under what."""
+
+from dataclasses import replace
+
+from mindscope.dashboard.headline import headline
+from mindscope.dashboard.roots import roots_of
+
+from .recorded import BAD_SITE, BAD_STEP, findings
+
+
+def test_the_first_root_cause_is_the_headline(bad_run):
+    said = headline(bad_run, findings())
+    assert said.verdict == "Unhealthy"
+    assert said.first is not None
+    assert (said.first.site, said.clean_until) == (BAD_SITE, BAD_STEP - 1)
+
+
+def test_a_run_without_findings_is_healthy_up_to_its_last_step(healthy_run):
+    said = headline(healthy_run, ())
+    assert (said.verdict, said.tone, said.clean_until) == ("Healthy", "good", healthy_run.last_step)
+
+
+def test_a_run_without_steps_waits(healthy_run):
+    assert headline(replace(healthy_run, last_step=-1), ()).tone == "quiet"
+
+
+def test_a_run_that_failed_without_a_finding_is_not_called_healthy(healthy_run):
+    assert headline(replace(healthy_run, state="failed"), ()).verdict == "Ended early"
+
+
+def test_no_finding_is_lost_between_the_roots():
+    roots = roots_of(findings())
+    kept = [finding for root in roots for finding in (root.finding, *root.same, *root.follows)]
+    assert sorted(one.rule for one in kept) == sorted(one.rule for one in findings())
+    assert roots[0].finding.site == BAD_SITE
+    assert [finding.cause for finding in roots[0].follows] == ["non_finite_loss"]
+
+
+def test_the_same_cause_in_many_places_is_one_box():
+    root = findings()[1]
+    others = tuple(replace(root, site=f"decoder.3.part{index}", order=(0, 1, 30 + index)) for index in range(4))
+    first, *rest = roots_of((root, *others))
+    assert not rest
+    assert first.same == others
