@@ -28,6 +28,7 @@ class Anatomy:
         self._expected_frozen = expected_frozen
         self._consumers: dict[str, tuple[str, ...]] = {}
         self._matrices: dict[tuple[int, int], NDArray[np.bool_]] = {}
+        self._ordered: dict[tuple[int, int], NDArray[np.intp]] = {}
         for module in sorted(structure.modules, key=lambda module: module.order):
             for source in module.inputs:
                 self._consumers[source] = (*self._consumers.get(source, ()), module.site)
@@ -69,6 +70,18 @@ class Anatomy:
             return False
         kind = self.kind(site)
         return not kind or any(word in kind for word in _MATRIX_KINDS) or not ("embed" in kind or "norm" in kind)
+
+    def is_linear_map(self, site: str) -> bool:
+        """True for the weights of modules known to be dense layers, convolutions, attention or recurrences."""
+        return self.is_matrix(site) and any(word in self.kind(site) for word in _MATRIX_KINDS)
+
+    def matrices_in_order(self, sites: list[str]) -> NDArray[np.intp]:
+        """Rows of the weight matrices among the sites, in call order; in the order given where that is not known."""
+        key = (id(sites), len(sites))
+        if key not in self._ordered:
+            rows = np.flatnonzero(self.matrices(sites))
+            self._ordered[key] = np.array(sorted(rows, key=lambda row: self.order(sites[row])), dtype=np.intp)
+        return self._ordered[key]
 
     def matrices(self, sites: list[str]) -> NDArray[np.bool_]:
         """`(sites,)` True where `is_matrix`; remembered for a list that only grows."""

@@ -114,7 +114,7 @@ def chain(
                 "float32",
                 requires_grad=site not in frozen,
                 group=None if site in not_stepped else (0, 0),
-                storage=at,
+                storage=at + 1,
             )
             for at, site in enumerate(weights)
         ),

@@ -55,6 +55,11 @@ class Window:
         values = np.array(self._values)
         return _NORMAL * median(np.abs(values - median(values)))
 
+    def noise(self) -> float:
+        """Spread of one value around the trend, from the differences of neighbours; NaN while there are none."""
+        differences = np.diff(np.array(self._values))
+        return _NORMAL / float(np.sqrt(2)) * median(np.abs(differences - median(differences)))
+
 
 class Streaks:
     """For every row of a subject, for how many observations in a row something has been so.

@@ -1,0 +1,43 @@
+"""How the gradient changes with depth: the early weight matrices against the late ones."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .moment import Moment
+from .series import median
+
+
+@dataclass(frozen=True, slots=True)
+class DepthProfile:
+    """Gradients of the first third of the weight matrices against those of the last third.
+
+    Args:
+        ratio: Median root mean square of the first third over that of the last.
+        matrices: How many matrices had a finite gradient other than zero.
+        first: Site of the earliest of them.
+        last: Site of the latest.
+    """
+
+    ratio: float
+    matrices: int
+    first: str
+    last: str
+
+
+def depth_profile(now: Moment) -> DepthProfile | None:
+    """The profile of this record; None when fewer than four matrices have a gradient to compare."""
+    table = now.table("gradient")
+    if table is None or now.record.skipped:
+        return None
+    order = now.anatomy.matrices_in_order(table.rows.sites)
+    norms = table.column("l2_norm")[order]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        sizes = norms / np.sqrt(table.column("size")[order])
+    usable = (sizes > 0) & (sizes < np.inf) & table.present[order] & ~table.non_finite[order]
+    if int(usable.sum()) < 4:
+        return None
+    sizes, order = sizes[usable], order[usable]
+    third = max(1, len(sizes) // 3)
+    ratio = median(sizes[:third]) / median(sizes[-third:])
+    return DepthProfile(ratio, len(sizes), table.rows.sites[order[0]], table.rows.sites[order[-1]])

@@ -1,0 +1,124 @@
+"""The gradient grows with depth, or beyond everything the run has known."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...storage import ROOT_SITE, Finding, display_site
+from ..depth import depth_profile
+from ..moment import Moment, Table
+from ..recording import Recording, chain
+from ..rule import BACKWARD, rule
+from ..series import Window
+
+_LAYERS = [f"layer{at}" for at in range(6)]
+_MODEL = chain(*(f"{name}:Dense" for name in _LAYERS))
+#: In 37 healthy trainings the early third was at most 5 times the late third.
+_DEPTH = 1e4
+#: In the same, the norm rose up to 500 times above its median when the loss was near zero, but never 10 times above the
+#: largest of the first 20 records.
+_TIME, _START = 100.0, 10.0
+_WARM_UP, _LASTING = 20, 3
+
+
+@dataclass(slots=True)
+class _Memory:
+    """The history of the gradient's norm, and for how long it has been beyond it."""
+
+    history: Window = field(default_factory=lambda: Window(50))
+    seen: int = 0
+    start: float = 0.0
+    deep: int = 0
+    beyond: int = 0
+    deep_since: int = 0
+    beyond_since: int = 0
+    said: set[str] = field(default_factory=set)
+
+
+@rule(
+    "exploding-gradient",
+    needs=("gradient",),
+    phase=BACKWARD,
+    memory=_Memory,
+    warm_up=_WARM_UP,
+    fires_on=(
+        Recording(
+            {f"{name}.weight gradient/l2_norm": (100.0 ** (8 - at),) * 12 for at, name in enumerate(_LAYERS)}, _MODEL
+        ),
+        Recording({"layer0.weight gradient/l2_norm": (1.0, 1.2) * 12 + (300.0, 900.0, 4000.0)}, _MODEL),
+    ),
+    silent_on=(
+        Recording(
+            {f"{name}.weight gradient/l2_norm": (2.0 ** (8 - at),) * 12 for at, name in enumerate(_LAYERS)}, _MODEL
+        ),
+        # converged, then a few harder batches
+        Recording({"layer0.weight gradient/l2_norm": (2.0,) * 20 + (0.001,) * 60 + (1.0, 1.5, 0.8)}, _MODEL),
+        Recording({"layer0.weight gradient/l2_norm": (1.0, 1.2) * 12 + (300.0, 1.0, 1.0)}, _MODEL),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """The first third of the weight matrices gets over 1e4 times the gradient of the last third, or the norm explodes.
+
+    In time: for three records the norm over all parameters is above 100 times the median of its newest 50 values and
+    above 10 times the largest of the first 20. What is not finite is never learned and belongs to other rules.
+    """
+    table = now.table("gradient")
+    if table is None or now.record.skipped:
+        return
+    yield from _with_depth(now, memory)
+    yield from _with_time(now, memory, table)
+
+
+def _with_depth(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    profile = depth_profile(now)
+    if profile is None or not profile.ratio > _DEPTH:
+        memory.deep = 0
+        return
+    memory.deep_since = now.step if memory.deep == 0 else memory.deep_since
+    memory.deep += 1
+    if memory.deep >= 10 and "depth" not in memory.said:
+        memory.said.add("depth")
+        yield now.finding(
+            profile.first,
+            "gradient/l2_norm",
+            {"early_over_late": profile.ratio, "limit": _DEPTH, "matrices": profile.matrices},
+            severity="warning",
+            first_step=memory.deep_since,
+            explanation=f"the gradient at {display_site(profile.first)} is {profile.ratio:.1e} times that at "
+            f"{display_site(profile.last)}: it grows with every layer on its way back",
+            advice="reduce the gain of the initialisation, normalise between the layers, or clip by global norm",
+            confidence=0.8,
+        )
+
+
+def _with_time(now: Moment, memory: _Memory, table: Table) -> Iterator[Finding]:
+    norms = table.column("l2_norm")[table.present]
+    norm = float(np.sqrt(np.square(norms).sum()))
+    if not np.isfinite(norm) or table.non_finite.any():
+        return
+    memory.seen += 1
+    usual = memory.history.median()
+    if memory.seen <= _WARM_UP:
+        memory.start = max(memory.start, norm)
+    if memory.seen <= _WARM_UP or not norm > max(_TIME * usual, _START * memory.start):
+        memory.history.add(norm)
+        memory.beyond = 0
+        return
+    memory.beyond_since = now.step if memory.beyond == 0 else memory.beyond_since
+    memory.beyond += 1
+    if memory.beyond >= _LASTING and "time" not in memory.said:
+        memory.said.add("time")
+        yield now.finding(
+            ROOT_SITE,
+            "gradient/l2_norm",
+            {"norm": norm, "usual_norm": usual, "largest_early_norm": memory.start, "records": memory.beyond},
+            first_step=memory.beyond_since,
+            place=0,
+            explanation=f"the norm of all gradients is {norm:.3g}, usual was {usual:.3g}, and it has been so for "
+            f"{memory.beyond} records",
+            advice="clip by global norm near the usual value; look at what changed at this step: the rate, the data, "
+            "the "
+            "number of backward passes since the last zero_grad",
+            confidence=0.8,
+        )

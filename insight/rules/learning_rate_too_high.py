@@ -1,0 +1,122 @@
+"""Steps larger than the weights bear, from the start or after a jump of the rate."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...storage import ROOT_SITE, Finding
+from ..moment import Moment
+from ..recording import Recording, chain
+from ..rule import OPTIMIZER, rule
+from ..stability import LARGE_UPDATE, Stability, is_cold_start
+
+_MODEL = chain("one:Dense", "two:Dense")
+_JUDGED_AT = 40
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What the run did so far, and whether it has been said."""
+
+    stability: Stability = field(default_factory=Stability)
+    is_done: bool = False
+
+
+@rule(
+    "learning-rate-too-high",
+    needs=("scalar/loss", "update"),
+    phase=OPTIMIZER,
+    memory=_Memory,
+    warm_up=10,
+    essential=True,
+    fires_on=(
+        Recording(
+            {
+                "scalar/loss": (2.3, 2.2, 2.1, 2.0, 90.0, 800.0, 7000.0),
+                "scalar/learning_rate": (0.1, 0.1, 0.1, 30.0, 30.0, 30.0, 30.0),
+                "one.weight update/ratio_to_weight": (0.01, 0.01, 0.01, 3.0, 40.0, 300.0, 2000.0),
+            },
+            _MODEL,
+        ),
+        Recording(
+            {"scalar/loss": (2.3, 9.0, float("nan")), "one.weight update/ratio_to_weight": (0.8, 20.0, 900.0)}, _MODEL
+        ),
+    ),
+    silent_on=(
+        Recording({"scalar/loss": (2.3, 2.2, 2.1), "one.weight update/ratio_to_weight": (0.14, 0.1, 0.08)}, _MODEL),
+        # the loss rises first and the update follows: a bad batch, not the rate
+        Recording(
+            {
+                "scalar/loss": (2.3, 2.2, 40.0, 2.1, 2.0),
+                "one.weight update/ratio_to_weight": (0.01, 0.01, 0.5, 0.01, 0.01),
+            },
+            _MODEL,
+        ),
+        # a value from elsewhere is not finite while the updates were small
+        Recording(
+            {"scalar/loss": (2.3, 2.2, float("nan")), "one.weight update/ratio_to_weight": (0.01, 0.01, 0.01)}, _MODEL
+        ),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """Updates of 0.3 of the weights and more in a step, and then a loss that has lost all its progress.
+
+    Both are needed, in this order: large updates alone are borne by some networks, and a loss that rises first has
+    another reason. The update is the median over the weight matrices of update norm over weight norm; about 0.001 is
+    usual (Karpathy, "A Recipe for Training Neural Networks"), 0.15 was the largest in healthy trainings of ours, 0.3
+    is our limit. An adaptive optimizer that starts at its full rate is judged after 40 records, when it is clear
+    whether the run
+    recovers: then it lacks warm-up.
+    """
+    stability = memory.stability
+    if memory.is_done:
+        return
+    stability.update(now)
+    cold = is_cold_start(now, stability)
+    if cold and stability.records < _JUDGED_AT and not stability.is_beyond_measure():
+        return
+    stuck = cold and stability.records == _JUDGED_AT and not stability.has_recovered()
+    if stuck or (stability.is_ruined(now.step) and not (cold and stability.has_recovered())):
+        memory.is_done = True
+        since = stability.large_from if cold or stability.large_since is None else stability.large_since
+        yield _report(now, stability, since)
+
+
+def _report(now: Moment, stability: Stability, since: int) -> Finding:
+    jumped = stability.jumped_at is not None and stability.jumped_at <= since + 1
+    if jumped and stability.jumped_at is not None:
+        since = min(since, stability.jumped_at)
+    history = (
+        f"the rate rose {stability.jump:.3g} times at step {stability.jumped_at}"
+        if jumped
+        else "the rate did not jump before, so it was too high from the start"
+    )
+    return now.finding(
+        ROOT_SITE,
+        "update/ratio_to_weight",
+        {
+            "largest_update_ratio": stability.peak,
+            "limit": LARGE_UPDATE,
+            "learning_rate": stability.rate,
+            "rate_jump": stability.jump if jumped else 1.0,
+            "loss": stability.loss,
+            "usual_loss": stability.usual.median(),
+            "first_loss": stability.first,
+        },
+        first_step=since,
+        place=0,
+        explanation=f"since step {since} one step changes the typical weight matrix by up to {stability.peak:.2g} of "
+        f"its "
+        f"norm, and the loss went from {stability.usual.median():.4g} to {stability.loss:.4g}; {history}",
+        advice=f"divide the learning rate ({stability.rate:.3g}) by {_divisor(stability.peak):.0f} or more, so that "
+        f"updates "
+        "are near 0.001 to 0.01 of the weights; go back to a checkpoint from before this step; look at the schedule "
+        "at it",
+        confidence=0.9,
+    )
+
+
+def _divisor(peak: float) -> float:
+    """The power of ten that brings the largest update down to about a hundredth of the weights."""
+    return float(10.0 ** np.clip(np.round(np.log10(peak / 0.01)), 1, 6))

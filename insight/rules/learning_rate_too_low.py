@@ -1,0 +1,132 @@
+"""Nothing moves although the gradients are healthy."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...storage import ROOT_SITE, Finding
+from ..moment import Moment
+from ..recording import Recording, chain
+from ..rule import OPTIMIZER, rule
+from ..series import Window
+
+_MODEL = chain("one:Dense", "two:Dense")
+#: Update over weight; at this pace a matrix changes by its own size in a million steps.
+_STANDSTILL = 1e-6
+_LASTING = 20
+
+
+@dataclass(slots=True)
+class _Memory:
+    """For how long nothing has moved, and what loss and rate did meanwhile."""
+
+    streak: int = 0
+    since: int = 0
+    first_loss: float = float("nan")
+    losses: Window = field(default_factory=lambda: Window(_LASTING))
+    rates: Window = field(default_factory=lambda: Window(_LASTING))
+    highest_rate: float = 0.0
+    is_said: bool = False
+
+
+@rule(
+    "learning-rate-too-low",
+    needs=("update", "scalar/loss", "gradient"),
+    phase=OPTIMIZER,
+    memory=_Memory,
+    warm_up=_LASTING,
+    fires_on=(
+        Recording(
+            {
+                "scalar/loss": (2.3,) * 25,
+                "scalar/learning_rate": 1e-9,
+                "one.weight update/ratio_to_weight": 1e-9,
+                "one.weight gradient/l2_norm": 0.5,
+            },
+            _MODEL,
+        ),
+    ),
+    silent_on=(
+        # warming up
+        Recording(
+            {
+                "scalar/loss": (2.3,) * 25,
+                "scalar/learning_rate": tuple(1e-10 * (step + 1) for step in range(25)),
+                "one.weight update/ratio_to_weight": 1e-7,
+                "one.weight gradient/l2_norm": 0.5,
+            },
+            _MODEL,
+        ),
+        # converged
+        Recording(
+            {
+                "scalar/loss": (2.3, *(0.001,) * 25),
+                "scalar/learning_rate": 0.1,
+                "one.weight update/ratio_to_weight": (0.01, *(1e-8,) * 25),
+                "one.weight gradient/l2_norm": 1e-7,
+            },
+            _MODEL,
+        ),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """Updates below one millionth of the weights in the typical matrix for 20 records, gradients flowing, loss unmoved.
+
+    A rate that is still rising (warm-up), one that has decayed to a tenth of its highest (the end of a schedule) and a
+    loss that has fallen by 2 % or more are no case of it; updates of exactly zero are a missing step.
+    """
+    _learn(now, memory)
+    ratio = now.typical_update
+    if memory.is_said or np.isnan(ratio):
+        return
+    if not 0 < ratio < _STANDSTILL or now.record.skipped:
+        memory.streak = 0
+        return
+    memory.since = now.step if memory.streak == 0 else memory.since
+    memory.streak += 1
+    if memory.streak >= _LASTING and _is_unmoved(memory) and _is_steady(memory):
+        memory.is_said = True
+        rate = memory.rates.median()
+        yield now.finding(
+            ROOT_SITE,
+            "update/ratio_to_weight",
+            {
+                "update_ratio": ratio,
+                "limit": _STANDSTILL,
+                "learning_rate": rate,
+                "records": memory.streak,
+                "first_loss": memory.first_loss,
+                "loss": memory.losses.median(),
+            },
+            severity="warning",
+            first_step=memory.since,
+            place=0,
+            explanation=f"for {memory.streak} records one step has changed the typical weight matrix by {ratio:.1e} "
+            f"of its "
+            f"norm, at a learning rate of {rate:.3g}, and the loss stays at {memory.losses.median():.4g}",
+            advice=f"raise the learning rate by about {1e-3 / ratio:.0e} times, towards updates of 0.001 of the "
+            f"weights; "
+            "check its unit, its schedule, and that no clipping or loss divisor eats the gradient",
+            confidence=0.8,
+        )
+
+
+def _learn(now: Moment, memory: _Memory) -> None:
+    loss, rate = now.scalar("loss"), now.scalar("learning_rate")
+    if loss is not None:
+        memory.losses.add(loss)
+        if np.isnan(memory.first_loss):
+            memory.first_loss = loss
+    if rate is not None:
+        memory.rates.add(rate)
+        memory.highest_rate = max(memory.highest_rate, rate)
+
+
+def _is_unmoved(memory: _Memory) -> bool:
+    return abs(memory.losses.median() - memory.first_loss) < 0.02 * abs(memory.first_loss)
+
+
+def _is_steady(memory: _Memory) -> bool:
+    rates = memory.rates.newest(_LASTING)
+    return not rates or (rates[-1] <= 1.0001 * rates[0] and rates[-1] >= 0.1 * memory.highest_rate > 0)

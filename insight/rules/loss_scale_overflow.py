@@ -1,0 +1,96 @@
+"""The scale of mixed precision is too high, or collapses."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ...storage import ROOT_SITE, Finding
+from ..moment import Moment
+from ..recording import Recording
+from ..rule import BACKWARD, rule
+
+#: From any usual first scale (2**16 to 2**24) so many halvings lead to 1 or below.
+_TOO_MANY = 25
+_SETTLED = 100
+_RECENT = 50
+
+
+@dataclass(slots=True)
+class _Memory:
+    """Which of the newest steps were skipped, and what the scale was."""
+
+    skips: deque[bool] = field(default_factory=lambda: deque(maxlen=_RECENT))
+    in_a_row: int = 0
+    since: int = 0
+    good: int = 0
+    scale: float = float("nan")
+    scale_at_first_skip: float = float("nan")
+    is_said: bool = False
+
+
+@rule(
+    "loss-scale-overflow",
+    needs=("scalar/loss_scale",),
+    phase=BACKWARD,
+    memory=_Memory,
+    is_fact=True,
+    fires_on=(
+        Recording({"scalar/loss_scale": (65536.0,) * 8}, skipped=tuple(range(2, 8))),
+        Recording({"scalar/loss_scale": tuple(16.0 / 2**at for at in range(8))}, skipped=tuple(range(8))),
+    ),
+    silent_on=(
+        # the scaler finds its scale
+        Recording(
+            {"scalar/loss_scale": tuple(65536.0 / 2**at for at in range(8)) + (512.0,) * 9}, skipped=tuple(range(8))
+        ),
+        # one overflow when it tries a higher one
+        Recording({"scalar/loss_scale": (1024.0,) * 150 + (512.0,) * 50}, skipped=(149,)),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """Steps are skipped for overflow without end: the scale does not fall, falls below 1, or overflows keep coming.
+
+    A dynamic scale begins too high on purpose and halves until gradients fit, and it overflows once in a while when it
+    tries a higher one (Micikevicius et al. 2018, arXiv:1710.03740); none of this is reported. Reported are 5 skips in
+    a row at a scale that does not fall, a scale below 1, 25 skips in a row, and 10 skips among the newest 50 steps
+    after 100 good ones.
+    """
+    _learn(now, memory)
+    if memory.is_said or not now.record.skipped:
+        return
+    stays = memory.in_a_row >= 5 and memory.scale >= memory.scale_at_first_skip
+    why = {
+        "the scale does not fall": stays,
+        "the scale has fallen below 1": memory.scale < 1,
+        f"{memory.in_a_row} steps in a row overflowed": memory.in_a_row >= _TOO_MANY,
+        f"{sum(memory.skips)} of the newest {len(memory.skips)} steps overflowed": memory.good >= _SETTLED
+        and sum(memory.skips) >= _RECENT // 5,
+    }
+    reasons = [words for words, holds in why.items() if holds]
+    if reasons:
+        memory.is_said = True
+        yield now.finding(
+            ROOT_SITE,
+            "scalar/loss_scale",
+            {"loss_scale": memory.scale, "skipped_in_a_row": memory.in_a_row, "skipped_of_newest": sum(memory.skips)},
+            first_step=memory.since,
+            explanation=f"gradients overflow at a loss scale of {memory.scale:.6g}: {' and '.join(reasons)}; skipped "
+            f"steps "
+            "train nothing",
+            advice="with a fixed scale lower it or use a dynamic one; when a dynamic scale collapses the gradients "
+            "themselves "
+            "are too large or not finite: look for NaN in the forward pass, clip after unscaling, or use bfloat16",
+        )
+
+
+def _learn(now: Moment, memory: _Memory) -> None:
+    scale = now.scalar("loss_scale")
+    memory.scale = scale if scale is not None else memory.scale
+    memory.skips.append(now.record.skipped)
+    if not now.record.skipped:
+        memory.in_a_row = 0
+        memory.good += 1
+        return
+    if memory.in_a_row == 0:
+        memory.since, memory.scale_at_first_skip = now.step, memory.scale
+    memory.in_a_row += 1

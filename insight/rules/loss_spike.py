@@ -1,0 +1,80 @@
+"""A sudden rise of the loss."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...storage import ROOT_SITE, Finding
+from ..moment import Moment
+from ..recording import Recording
+from ..rule import LOSS, rule
+from ..series import Window
+
+_WARM_UP = 20
+_WINDOW = 32
+_LASTING = 3
+_CALM = tuple(2.0 - 0.03 * step + 0.02 * (-1) ** step for step in range(40))
+
+
+@dataclass(slots=True)
+class _Memory:
+    """The loss's own history; what is part of a spike is not learned."""
+
+    history: Window = field(default_factory=lambda: Window(_WINDOW))
+    first: float = float("nan")
+    streak: int = 0
+    since: int = 0
+    last_said: int = -1000
+
+
+@rule(
+    "loss-spike",
+    needs=("scalar/loss",),
+    phase=LOSS,
+    memory=_Memory,
+    warm_up=_WARM_UP,
+    fires_on=(Recording({"scalar/loss": (*_CALM, 2.5, 3.0, 2.8, 2.9)}),),
+    silent_on=(
+        Recording({"scalar/loss": _CALM}),
+        Recording({"scalar/loss": (*_CALM, 2.5, 0.9, 0.8, 0.8)}),
+        Recording({"scalar/loss": (*(2.3 * 0.8**step for step in range(40)), 0.1, 0.1, 0.1, 0.1)}),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """For three records in a row the loss lies 8 robust deviations above its history and half its progress is lost.
+
+    The history is the newest 32 finite losses, the deviation that of one loss around their trend. Both are needed: the
+    loss of single batches has heavy tails, and near zero it varies by large factors in healthy runs; single batches are
+    not reported. With 8 deviations and half of the progress none of our healthy trainings is (our choice).
+    """
+    loss = now.scalar("loss")
+    if loss is None or not np.isfinite(loss):
+        return
+    memory.first = loss if np.isnan(memory.first) else memory.first
+    usual, spread = memory.history.median(), memory.history.noise()
+    progress = max(memory.first - usual, 0.1 * abs(memory.first))
+    if len(memory.history) < _WARM_UP or loss < usual + max(8 * spread, 0.5 * progress):
+        memory.history.add(loss)
+        memory.streak = 0
+        return
+    memory.since = now.step if memory.streak == 0 else memory.since
+    memory.streak += 1
+    if memory.streak >= 4 * _LASTING:
+        memory.history.add(loss)  # it has come to stay: this is the level from now on
+    if memory.streak == _LASTING and now.step - memory.last_said > 100:
+        memory.last_said = now.step
+        yield now.finding(
+            ROOT_SITE,
+            "scalar/loss",
+            {"loss": loss, "usual_loss": usual, "deviations": (loss - usual) / max(spread, 1e-12), "spread": spread},
+            severity="warning",
+            first_step=memory.since,
+            place=0,
+            explanation=f"the loss rose from {usual:.4g} to {loss:.4g} at step {memory.since} and has stayed up for "
+            f"{_LASTING} records, {(loss - usual) / max(spread, 1e-12):.0f} times its usual spread",
+            advice="if no other finding explains it, look at the batches of these steps, then at the gradient norm "
+            "just "
+            "before; skip those batches or restart from a checkpoint before it with a lower rate or tighter clipping",
+            confidence=0.7,
+        )

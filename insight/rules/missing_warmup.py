@@ -1,0 +1,104 @@
+"""An adaptive optimizer at its full rate from the first step on, before its second moment means anything."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...storage import ROOT_SITE, Finding
+from ..moment import Moment
+from ..recording import Recording, chain
+from ..rule import OPTIMIZER, rule
+from ..stability import LARGE_UPDATE, Stability, is_cold_start
+
+_MODEL = chain("one:Dense", "two:Dense", optimizer="Adam")
+_EARLY, _JUDGED_AT = 20, 40
+_FALL = tuple(3.0 * 0.96**step for step in range(40))
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What the run did so far, and the worst loss of its first steps."""
+
+    stability: Stability = field(default_factory=Stability)
+    harmed: int = 0
+    worst: float = float("nan")
+    is_done: bool = False
+
+
+@rule(
+    "missing-warmup",
+    needs=("scalar/loss", "update", "scalar/learning_rate", "structure"),
+    phase=OPTIMIZER,
+    memory=_Memory,
+    warm_up=_JUDGED_AT,
+    fires_on=(
+        Recording(
+            {
+                "scalar/loss": (2.3, 9.0, 8.0, 5.0, *_FALL),
+                "scalar/learning_rate": 0.03,
+                "one.weight update/ratio_to_weight": (0.8, 0.5, 0.3, *(0.05,) * 41),
+            },
+            _MODEL,
+        ),
+    ),
+    silent_on=(
+        Recording(
+            {
+                "scalar/loss": (2.3, 2.2, 2.1, *_FALL),
+                "scalar/learning_rate": 0.001,
+                "one.weight update/ratio_to_weight": 0.02,
+            },
+            _MODEL,
+        ),
+        Recording(
+            {
+                "scalar/loss": (2.3, 9.0, 8.0, 5.0, *_FALL),
+                "scalar/learning_rate": tuple(0.001 * min(step + 1, 30) for step in range(44)),
+                "one.weight update/ratio_to_weight": (0.8, 0.5, 0.3, *(0.05,) * 41),
+            },
+            _MODEL,
+        ),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """Adam and its kin at full rate from step 0, updates beyond 0.3 of the weights at once, a loss thrown up that
+    recovers.
+
+    In its first steps such an optimizer moves every weight by the whole rate, whatever the gradient, because its
+    second moment has seen nothing yet (Ma and Yarats 2021, arXiv:1910.04209). Many small networks bear it: only a run
+    whose loss was thrown above its start in the first 20 records, and had recovered after 40, is reported. One that
+    does not recover has a rate that is too high.
+    """
+    stability = memory.stability
+    if memory.is_done:
+        return
+    stability.update(now)
+    if stability.records <= _EARLY and stability.is_harmed:
+        memory.harmed += 1
+        memory.worst = float(np.fmax(memory.worst, stability.loss))
+    if stability.records < _JUDGED_AT:
+        return
+    memory.is_done = True
+    if memory.harmed >= 3 and is_cold_start(now, stability) and stability.has_recovered():
+        yield now.finding(
+            ROOT_SITE,
+            "update/ratio_to_weight",
+            {
+                "largest_update_ratio": stability.peak,
+                "limit": LARGE_UPDATE,
+                "first_loss": stability.first,
+                "worst_early_loss": memory.worst,
+                "learning_rate": stability.rate,
+            },
+            severity="warning",
+            first_step=stability.large_from,
+            place=0,
+            explanation=f"the optimizer started at its full rate of {stability.rate:.3g}; its first updates were up to "
+            f"{stability.peak:.2g} of the weights and threw the loss from {stability.first:.4g} to {memory.worst:.4g} "
+            "before it recovered",
+            advice="raise the rate linearly from 0 over the first 2 / (1 - beta2) steps (2000 for beta2 = 0.999), or "
+            "over "
+            "the first 1 to 5 % of a short run",
+            confidence=0.8,
+        )

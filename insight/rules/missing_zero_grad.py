@@ -1,0 +1,88 @@
+"""Gradients pile up over steps because nobody clears them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...storage import ROOT_SITE, Event, Finding
+from ..moment import Moment
+from ..recording import Recording, chain
+from ..rule import CONFIGURATION, rule
+
+_MODEL = chain("one:Dense", "two:Dense")
+_IN_A_ROW = 3
+
+
+def _left(step: int) -> Event:
+    return Event("gradient_before_forward", step, data={"parameters": 2, "l2_norm": 1.0})
+
+
+@dataclass(slots=True)
+class _Memory:
+    """For how many steps in a row gradients were left over."""
+
+    streak: int = 0
+    since: int = 0
+    norm_before: float = float("nan")
+    last_norm: float = float("nan")
+    is_said: bool = False
+
+
+@rule(
+    "missing-zero-grad",
+    needs=("structure",),
+    phase=CONFIGURATION,
+    memory=_Memory,
+    warm_up=_IN_A_ROW,
+    is_fact=True,
+    fires_on=(Recording({"one.weight gradient/l2_norm": (1.0,) * 8}, _MODEL, events=tuple(map(_left, range(3, 8)))),),
+    silent_on=(
+        Recording({"one.weight gradient/l2_norm": (1.0,) * 8}, _MODEL),
+        # a pass of its own, once: a penalty, a probe of the gradient
+        Recording({"one.weight gradient/l2_norm": (1.0,) * 8}, _MODEL, events=(_left(4),)),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """In three steps in a row the gradients of the step before were still there when new ones were added to them.
+
+    The probe reports it only when no accumulation over micro-batches is declared. It is a fact and needs no threshold;
+    the three in a row let a single backward pass outside the loop go by.
+    """
+    if memory.is_said:
+        return
+    norm = _norm(now)
+    events = now.events("gradient_before_forward")
+    if not events:
+        memory.streak, memory.norm_before = 0, norm if np.isfinite(norm) else memory.norm_before
+        return
+    memory.since = now.step if memory.streak == 0 else memory.since
+    memory.streak += 1
+    if memory.streak < _IN_A_ROW:
+        return
+    memory.is_said = True
+    left, count = events[-1].data.get("l2_norm"), events[-1].data.get("parameters")
+    yield now.finding(
+        ROOT_SITE,
+        "gradient/l2_norm",
+        {
+            "left_over_norm": float(left) if isinstance(left, int | float) else float("nan"),
+            "parameters": float(count) if isinstance(count, int | float) else float("nan"),
+            "norm_now": norm,
+            "norm_before": memory.norm_before,
+            "steps_in_a_row": memory.streak,
+        },
+        first_step=memory.since,
+        explanation=f"since step {memory.since} the gradients of the step before (norm {left}) are still there when "
+        f"a new "
+        "step begins, and backward() adds to them: every step follows the sum of all gradients so far",
+        advice="call optimizer.zero_grad() once a step, before backward(); if this is accumulation over micro-batches, "
+        "declare it with accumulation_steps in the monitor's configuration",
+    )
+
+
+def _norm(now: Moment) -> float:
+    table = now.table("gradient")
+    if table is None:
+        return float("nan")
+    return float(np.sqrt(np.square(table.column("l2_norm")[table.present]).sum()))

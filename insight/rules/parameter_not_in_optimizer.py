@@ -1,0 +1,73 @@
+"""Parameters that require gradients and that no optimizer knows."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+
+from ...storage import Finding, display_site
+from ..anatomy import Anatomy
+from ..moment import Moment
+from ..recording import Recording, chain
+from ..rule import CONFIGURATION, rule
+
+_LAYERS = ("one:Dense", "two:Dense", "three:Dense")
+
+
+@dataclass(slots=True)
+class _Memory:
+    """Which structure was checked."""
+
+    checked: Anatomy | None = None
+    said: set[str] = field(default_factory=set)
+
+
+@rule(
+    "parameter-not-in-optimizer",
+    needs=("structure",),
+    phase=CONFIGURATION,
+    memory=_Memory,
+    is_fact=True,
+    fires_on=(Recording(structure=chain(*_LAYERS, not_stepped=["two.weight"])),),
+    silent_on=(
+        Recording(structure=chain(*_LAYERS)),
+        Recording(structure=chain(*_LAYERS, not_stepped=["two.weight"]), config={"expected_frozen": ["two*"]}),
+        Recording(structure=chain(*_LAYERS, frozen=["two.weight"], not_stepped=["two.weight"])),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """A parameter that requires gradients stands in no group of any watched optimizer.
+
+    A parameter that shares its memory with one that is stepped is stepped with it. Without a watched optimizer there is
+    nothing to compare with. `expected_frozen` in the run's configuration says what is left out on purpose.
+    """
+    anatomy = now.anatomy
+    if memory.checked is anatomy or not anatomy.structure.optimizers:
+        return
+    memory.checked = anatomy
+    parameters = anatomy.parameters.values()
+    stepped = {item.storage for item in parameters if item.group is not None and item.storage}
+    outside = tuple(
+        item
+        for item in parameters
+        if item.requires_grad and item.group is None and item.storage not in stepped and anatomy.is_trainable(item)
+    )
+    total = sum(prod(item.shape) for item in parameters)
+    for site, items in list(anatomy.gather(outside).items())[:8]:
+        if site not in memory.said:
+            memory.said.add(site)
+            yield now.finding(
+                site,
+                "",
+                {
+                    "parameters": len(items),
+                    "values": sum(prod(item.shape) for item in items),
+                    "values_of_the_model": total,
+                },
+                severity="warning",
+                explanation=f"{len(items)} parameter{'s' * (len(items) > 1)} of {display_site(site)} get gradients, "
+                f"but no "
+                "watched optimizer holds them, so they keep their initial values",
+                advice="make the optimizer after the whole model is built and pass it all parameters; if another "
+                "optimizer "
+                f"steps them, watch that one too; if they shall not learn, expected_frozen: [{site!r}]",
+            )

@@ -1,0 +1,166 @@
+"""The learning rate breaks with its own schedule."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import cos, isfinite, pi
+
+from ...storage import ROOT_SITE, Finding
+from ..moment import Moment
+from ..recording import Recording
+from ..rule import CONFIGURATION, rule
+
+_STEPS = range(120)
+_COSINE = tuple(0.05 * (1 + cos(pi * step / 120)) for step in _STEPS)
+_COLLAPSED, _LASTING = 1e-4, 50
+
+
+@dataclass(slots=True)
+class _Memory:
+    """The newest rates and what was noticed about them."""
+
+    rates: deque[float] = field(default_factory=lambda: deque(maxlen=6))
+    seen: int = 0
+    highest: float = 0.0
+    falls: int = 0
+    tiny: int = 0
+    tiny_since: int = 0
+    extra: list[int] = field(default_factory=list)
+    said: set[str] = field(default_factory=set)
+
+
+@rule(
+    "schedule-error",
+    needs=("scalar/learning_rate",),
+    phase=CONFIGURATION,
+    memory=_Memory,
+    is_fact=True,
+    fires_on=(
+        Recording({"scalar/learning_rate": (0.1, 0.05, -0.01)}),
+        # restarted halfway: the state of the schedule was lost on resume
+        Recording({"scalar/learning_rate": (*_COSINE[:60], *_COSINE[:40])}),
+        # stepped once a batch, and once more at the end of each epoch of 20
+        Recording({"scalar/learning_rate": tuple(0.1 * 0.99 ** (step + step // 20) for step in _STEPS)}),
+        # a decay meant for epochs, stepped every batch
+        Recording({"scalar/learning_rate": tuple(0.1 * 0.5**step for step in _STEPS)}),
+    ),
+    silent_on=(
+        Recording({"scalar/learning_rate": 0.1}, steps=60),
+        Recording({"scalar/learning_rate": tuple(min(1, (step + 1) / 20) * _COSINE[step] for step in _STEPS)}),
+        # warm restarts at the bottom of the curve, and steps down by ten
+        Recording({"scalar/learning_rate": _COSINE + _COSINE}),
+        Recording({"scalar/learning_rate": (0.1,) * 40 + (0.01,) * 40 + (0.001,) * 40}),
+        Recording({"scalar/learning_rate": tuple(0.1 * 0.9 ** (step // 10) for step in _STEPS)}),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """The rate is negative or not finite, restarts in mid-curve, ticks twice at regular intervals, or ends far too
+    early.
+
+    Only what no intended schedule does: warm restarts begin from the bottom of the curve (below a tenth of the highest
+    rate; Loshchilov and Hutter 2017, arXiv:1608.03983), decay by steps stays level between them, and a rate below 1e-4
+    of its highest trains nothing, so to go on with it for as many steps as the fall took, 50 at least, is a schedule
+    that ended too early. A jump above the highest rate so far is no restart and is judged by what it does to the loss.
+    """
+    rate = now.scalar("learning_rate")
+    if rate is None:
+        return
+    if not isfinite(rate) or rate < 0:
+        words = f"the learning rate is {rate}"
+        yield from _once(
+            now, memory, "sign", {"learning_rate": rate}, words, "look at the schedule's formula at this step"
+        )
+        return
+    yield from _restart(now, memory, rate)
+    yield from _double_tick(now, memory, rate)
+    yield from _ended(now, memory, rate)
+    memory.falls = memory.falls + 1 if memory.rates and rate < memory.rates[-1] else memory.falls
+    memory.highest = max(memory.highest, rate)
+    memory.rates.append(rate)
+    memory.seen += 1
+
+
+def _restart(now: Moment, memory: _Memory, rate: float) -> Iterator[Finding]:
+    before = memory.rates[-1] if memory.rates else rate
+    upwards = rate > 1.5 * before and rate <= 1.001 * memory.highest
+    if upwards and memory.falls >= 10 and before > 0.1 * memory.highest:
+        yield from _once(
+            now,
+            memory,
+            "restart",
+            {"learning_rate": rate, "rate_before": before, "highest_rate": memory.highest},
+            f"the rate jumped from {before:.4g} back to {rate:.4g} in the middle of its decay",
+            "restore the schedule's state with the optimizer's when resuming, and look for a second schedule object",
+        )
+
+
+def _double_tick(now: Moment, memory: _Memory, rate: float) -> Iterator[Finding]:
+    """One change twice as large as all its neighbours, again and again at the same distance."""
+    if len(memory.rates) < 6:
+        return
+    values = [*memory.rates, rate]
+    changes = [later / earlier - 1 if earlier else 0.0 for earlier, later in pairwise(values)]
+    middle, others = changes[3], changes[:3] + changes[4:]
+    usual = sum(others) / len(others)
+    alike = usual != 0 and all(abs(change - usual) < 0.1 * abs(usual) for change in others)
+    if not alike or not 1.7 < middle / usual < 2.3:
+        return
+    memory.extra.append(now.step - 2)
+    if len(memory.extra) < 3:
+        return
+    first, second, third = memory.extra[-3:]
+    if second - first == third - second:
+        yield from _once(
+            now,
+            memory,
+            "double",
+            {"period": third - second, "change": middle, "usual_change": usual},
+            f"every {third - second} steps the rate changes twice as much as in the steps around",
+            "step the schedule either once a batch or once an epoch: now both happen",
+            first_step=memory.extra[0],
+        )
+
+
+def _ended(now: Moment, memory: _Memory, rate: float) -> Iterator[Finding]:
+    if not rate < _COLLAPSED * memory.highest:
+        memory.tiny = 0
+        return
+    memory.tiny_since = now.step if memory.tiny == 0 else memory.tiny_since
+    memory.tiny += 1
+    if memory.tiny >= max(_LASTING, memory.seen - memory.tiny):
+        yield from _once(
+            now,
+            memory,
+            "ended",
+            {"learning_rate": rate, "highest_rate": memory.highest, "records": memory.tiny},
+            f"the rate has been below {_COLLAPSED:g} of its highest, {memory.highest:.4g}, for {memory.tiny} records",
+            "a decay meant for epochs is stepped every batch, or the schedule is shorter than the training: set its "
+            "length",
+            first_step=memory.tiny_since,
+        )
+
+
+def _once(
+    now: Moment,
+    memory: _Memory,
+    kind: str,
+    evidence: dict[str, float],
+    words: str,
+    advice: str,
+    first_step: int | None = None,
+) -> Iterator[Finding]:
+    if kind in memory.said:
+        return
+    memory.said.add(kind)
+    yield now.finding(
+        ROOT_SITE,
+        "scalar/learning_rate",
+        evidence,
+        severity="error" if kind == "sign" else "warning",
+        first_step=first_step,
+        place=0,
+        explanation=f"{words}, at step {now.step if first_step is None else first_step}, against its own history",
+        advice=advice,
+        confidence=1.0 if kind in ("sign", "double") else 0.8,
+    )
