@@ -6,7 +6,7 @@ import typer
 
 from .failures import INTERRUPTED
 from .options import DEFAULT_STORE, JsonOption, StoreOption
-from .output import console, print_json, remark, table
+from .output import add_row, console, print_json, remark, table
 
 if TYPE_CHECKING:
     from ..armour import Norm
@@ -45,7 +45,7 @@ def attacks(as_document: JsonOption = False) -> int:
         return 0
     listing = table("", "name", "norms", "what it does", "paper")
     for entry in entries:
-        listing.add_row(entry.name, " ".join(entry.norms), _summary(entry.make), entry.reference)
+        add_row(listing, entry.name, " ".join(entry.norms), _summary(entry.make), entry.reference)
     console().print(listing)
     return 0
 

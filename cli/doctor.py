@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from .options import DEFAULT_STORE, JsonOption, StoreArgument
-from .output import console, print_json, table
+from .output import add_row, console, print_json, table
 from .stores import is_path
 
 _NEEDED = ("numpy", "numba", "sqlalchemy", "zstandard", "pydantic", "dash", "plotly", "typer")
@@ -23,7 +23,7 @@ _EXTRAS = (
 )
 #: Below this much free space a store soon stops recording (our choice: a day of a small run).
 _LOW_SPACE_BYTES = 1 << 30
-_MARKS = {"ok": "[green]ok[/]", "missing": "[dim]missing[/]", "warning": "[yellow]warning[/]", "error": "[red]error[/]"}
+_STYLES = {"ok": "green", "missing": "dim", "warning": "yellow", "error": "red"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,11 @@ def doctor(store: StoreArgument = DEFAULT_STORE, as_document: JsonOption = False
     if as_document:
         print_json({"store": store, "checks": checks})
     else:
+        from rich.text import Text
+
         listing = table("", "", "what", "found", "what to do")
         for check in checks:
-            listing.add_row(_MARKS[check.state], check.name, check.found, check.advice)
+            add_row(listing, Text(check.state, style=_STYLES[check.state]), check.name, check.found, check.advice)
         console().print(listing)
     return 3 if any(check.state == "error" for check in checks if check.name == "store") else 0
 

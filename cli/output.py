@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
 #: Columns of the output when nobody's terminal limits it: enough for an id, a name and a sentence.
 _PIPE_WIDTH = 200
@@ -54,10 +55,17 @@ def table(title: str, *columns: str, right: Sequence[str] = ()) -> "Table":
     from rich import box
     from rich.table import Table
 
-    made = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    made = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for column in columns:
         made.add_column(column, justify="right" if column in right else "left", overflow="fold")
     return made
+
+
+def add_row(to: "Table", *cells: "str | Text") -> None:
+    """Adds a row; what stands in brackets stays text."""
+    from rich.text import Text
+
+    to.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in cells))
 
 
 def age(then: float, now: float | None = None) -> str:

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .options import DEFAULT_STORE, JsonOption, RunArgument, StoreArgument, StoreOption
-from .output import age, as_json, console, print_json, sparkline, table
+from .output import add_row, age, as_json, console, print_json, sparkline, table
 from .stores import open_existing
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
     from ..storage import Finding, Run, Series, Store, Structure
 
@@ -32,7 +33,8 @@ def runs(
         "", "id", "name", "state", "kind", "steps", "findings", "updated", "tags", right=("steps", "findings")
     )
     for run in found:
-        listing.add_row(
+        add_row(
+            listing,
             run.id, run.name, _state(run), run.kind, str(run.last_step + 1), _worst(run), f"{age(run.updated_at)} ago",
             _tags(run),
         )  # fmt: skip
@@ -73,9 +75,11 @@ def _document(
 
 
 def _print_head(out: "Console", run: "Run", loss: "Series") -> None:
-    out.print(f"[bold]{run.name}[/bold]  {run.id}", markup=True)
-    facts = [_state(run), f"{run.last_step + 1} steps", f"{age(run.created_at)} ago", run.kind, run.framework]
-    out.print("  " + " · ".join(fact for fact in facts if fact))
+    from rich.text import Text
+
+    out.print(Text(run.name, style="bold").append(f"  {run.id}", style="not bold"))
+    facts = [f"{run.last_step + 1} steps", f"{age(run.created_at)} ago", run.kind, run.framework]
+    out.print(Text("  ").append(_state(run)).append("".join(f" · {fact}" for fact in facts if fact)))
     if run.error:
         out.print(f"  ended by: {run.error}", style="red", markup=False)
     if run.tags:
@@ -97,12 +101,14 @@ def _print_model(out: "Console", store: "Store", run: "Run", structure: "Structu
         out.print(f"  optimizer: {optimizer.kind}" + (f" at rate {rates}" if rates else ""))
     streams = table("recorded", "subject", "sites", "statistics", right=("sites",))
     for layout in store.layouts(run.id):
-        streams.add_row(layout.subject, str(len(layout.sites)), " ".join(layout.statistics))
+        add_row(streams, layout.subject, str(len(layout.sites)), " ".join(layout.statistics))
     if streams.row_count:
         out.print(streams)
 
 
 def _print_findings(out: "Console", findings: "tuple[Finding, ...]") -> None:
+    from rich.text import Text
+
     from ..storage import display_site
 
     if not findings:
@@ -110,9 +116,9 @@ def _print_findings(out: "Console", findings: "tuple[Finding, ...]") -> None:
         return
     listing = table("findings", "severity", "since", "cause", "site", "what", right=("since",))
     for finding in findings:
-        severity = f"[{_SEVERITY_STYLES[finding.severity]}]{finding.severity}[/]"
-        listing.add_row(
-            severity, str(finding.first_step), finding.cause, display_site(finding.site), finding.explanation
+        severity = Text(finding.severity, style=_SEVERITY_STYLES[finding.severity])
+        add_row(
+            listing, severity, str(finding.first_step), finding.cause, display_site(finding.site), finding.explanation
         )
     out.print(listing)
 
@@ -123,12 +129,16 @@ def _parameter_count(structure: "Structure") -> int:
     return sum(prod(parameter.shape) for parameter in structure.parameters)
 
 
-def _state(run: "Run") -> str:
-    return f"[{_STATE_STYLES[run.state]}]{run.state}[/]"
+def _state(run: "Run") -> "Text":
+    from rich.text import Text
+
+    return Text(run.state, style=_STATE_STYLES[run.state])
 
 
-def _worst(run: "Run") -> str:
-    return f"[{_SEVERITY_STYLES[run.worst]}]{run.findings} {run.worst}[/]" if run.worst else str(run.findings)
+def _worst(run: "Run") -> "Text":
+    from rich.text import Text
+
+    return Text(f"{run.findings} {run.worst}", style=_SEVERITY_STYLES[run.worst]) if run.worst else Text("0")
 
 
 def _tags(run: "Run") -> str:

@@ -2,7 +2,7 @@ import json
 from dataclasses import dataclass
 
 import pytest
-from mindscope.cli.output import age, as_json, print_json, sparkline
+from mindscope.cli.output import add_row, age, as_json, console, print_json, sparkline, table
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +47,10 @@ def test_a_sparkline_marks_buckets_that_are_not_finite() -> None:
 def test_a_sparkline_is_never_wider_than_asked_and_may_be_empty() -> None:
     assert len(sparkline([float(value) for value in range(1000)], width=30)) == 30
     assert sparkline([]) == ""
+
+
+def test_what_stands_in_brackets_stays_text(capsys: pytest.CaptureFixture[str]) -> None:
+    listing = table("", "advice")
+    add_row(listing, "pip install 'mindscope[torch]'")
+    console().print(listing)
+    assert "mindscope[torch]" in capsys.readouterr().out
