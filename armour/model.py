@@ -10,7 +10,9 @@ from typing import Protocol
 
 import numpy as np
 
+from ..framework.nn import Cell
 from .arrays import Array, cast, from_numpy, namespace
+from .engine_network import EngineNetwork
 from .errors import InvalidInput, InvalidModel
 
 
@@ -158,6 +160,8 @@ def wrap(model: object, bounds: tuple[float, float] = (0.0, 1.0), preprocessing:
 
 
 def _network_of(model: object) -> Network:
+    if isinstance(model, Cell):
+        return EngineNetwork(model)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(model, torch.nn.Module):
         from .torch_network import TorchNetwork  # noqa: PLC0415  optional extra

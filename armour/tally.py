@@ -27,7 +27,6 @@ class Tally:
 
     def add(self, attack: Attack, label: str, budget: float, attempt: Attempt) -> None:
         """Counts what the attack reached at that budget; what falls within a budget falls within every larger one."""
-        self._attacks[budget].append(label)
         reached = np.where(attempt.success, attempt.distances, np.inf)
         for larger in self._lost:
             if larger >= budget:
@@ -44,6 +43,7 @@ class Tally:
         }
         lost = attempt.success | self._samples.solved
         self.outcomes.append(self._outcome(label, budget, lost, attempt.distances[attempt.success], details))
+        self._attacks[budget].append(label)
 
     def worst_case(self) -> list[Outcome]:
         """One outcome for each budget that an attack has finished, ascending."""

@@ -33,11 +33,12 @@ class TorchNetwork:
         leaf = x.detach().requires_grad_()
         with torch.enable_grad():
             logits = self._checked(self._module(leaf))
-        if not logits.requires_grad:
-            raise InvalidModel("the logits do not depend on x through autograd; the model must not detach its input")
-        detached = logits.detach()
-        (gradient,) = torch.autograd.grad(logits, leaf, cotangent(detached), allow_unused=True)
-        return detached, torch.zeros_like(x) if gradient is None else gradient
+        detached, gradient = logits.detach(), None
+        if logits.requires_grad:
+            (gradient,) = torch.autograd.grad(logits, leaf, cotangent(detached), allow_unused=True)
+        if gradient is None:
+            raise InvalidModel("the logits do not depend on x by differentiable operations; do not detach the input")
+        return detached, gradient
 
     def training_modules(self) -> int:
         """How many modules are in training mode."""
