@@ -1,15 +1,13 @@
-"""Where a torch tensor lies, as the kernels take it."""
+"""Where a torch tensor lies, and the rest of what the hooks need to know of torch's tensors."""
 
-from typing import Any
+from collections.abc import Iterable
 
 import torch
 
 from ..kernels import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
+from .tensors import Access, Node, Place, Tensor, Unsupported
 
-# Any: torch is optional, so that its types cannot be named for the checker.
-Tensor = Any
-
-CODES: dict[Any, int] = {
+CODES = {
     torch.float32: FLOAT32,
     torch.float64: FLOAT64,
     torch.float16: FLOAT16,
@@ -17,11 +15,7 @@ CODES: dict[Any, int] = {
 }
 
 
-class Unsupported(TypeError):
-    """A tensor whose values do not lie in memory as plain numbers, such as a sparse one."""
-
-
-def place_of(tensor: Tensor) -> tuple[tuple[int, int, int], Tensor]:
+def place_of(tensor: Tensor) -> tuple[Place, Tensor]:
     """(address, size, code) of the tensor's values, and the tensor that keeps them there.
 
     Values stay where they are if they fill their memory without gaps, in whatever order; otherwise, and on other
@@ -30,9 +24,17 @@ def place_of(tensor: Tensor) -> tuple[tuple[int, int, int], Tensor]:
     Raises:
         Unsupported: The tensor is sparse, quantized or complex.
     """
-    if tensor.layout is not torch.strided or tensor.is_complex() or tensor.is_quantized:
-        kind = str(tensor.layout).removeprefix("torch.") if tensor.layout is not torch.strided else str(tensor.dtype)
-        raise Unsupported(f"{kind} tensors are not supported; only dense real ones are recorded")
+    code = CODES.get(tensor.dtype)
+    if tensor.layout is not torch.strided:
+        raise Unsupported(f"{str(tensor.layout).removeprefix('torch.')} tensors are not supported, only dense ones are")
+    if code is not None and tensor.is_cpu and tensor.is_contiguous():
+        return (tensor.data_ptr() or 1, tensor.numel(), code), tensor
+    return _prepared(tensor)
+
+
+def _prepared(tensor: Tensor) -> tuple[Place, Tensor]:
+    if tensor.is_complex() or tensor.is_quantized:
+        raise Unsupported(f"{str(tensor.dtype).removeprefix('torch.')} tensors are not supported, only real ones are")
     held = tensor.detach()
     if held.dtype not in CODES:
         held = held.to(torch.float32 if held.is_floating_point() and held.element_size() == 1 else torch.float64)
@@ -52,3 +54,22 @@ def _fills_its_memory(tensor: Tensor) -> bool:
             return False
         expected *= size
     return True
+
+
+def _nodes_before(node: Node) -> Iterable[Node]:
+    return [before for before, _ in node.next_functions if before is not None]
+
+
+def _is_floating(tensor: Tensor) -> bool:
+    return tensor.dtype in CODES or bool(tensor.is_floating_point())
+
+
+def _version(tensor: Tensor) -> int:
+    return int(tensor._version)
+
+
+def _node(tensor: Tensor) -> Node | None:
+    return tensor.grad_fn
+
+
+ACCESS = Access(torch.Tensor, place_of, _is_floating, _version, _node, _nodes_before, torch.is_grad_enabled)

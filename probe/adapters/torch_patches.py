@@ -19,8 +19,8 @@ class TrainingListener(Protocol):
     def loss_scaled(self, loss: Any, scaled: Any, scaler: Any) -> None:
         """A loss scaler has multiplied a loss."""
 
-    def scaler_stepped(self, optimizer: Any, scaler: Any) -> None:
-        """A loss scaler has stepped the optimizer, or has found that it must not."""
+    def scaler_stepped(self, optimizer: Any, scale: float) -> None:
+        """A loss scaler of this scale has stepped the optimizer, or has found that it must not."""
 
 
 _listeners: list[TrainingListener] = []
@@ -76,9 +76,10 @@ def _watched_scale(original: Any) -> Any:
 
 def _watched_step(original: Any) -> Any:
     def step(self: Any, optimizer: Any, *arguments: Any, **options: Any) -> Any:
+        scale = float(self.get_scale())
         result = original(self, optimizer, *arguments, **options)
         for listener in tuple(_listeners):
-            listener.scaler_stepped(optimizer, self)
+            listener.scaler_stepped(optimizer, scale)
         return result
 
     return step

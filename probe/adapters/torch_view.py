@@ -6,9 +6,10 @@ from typing import Any
 import torch
 
 from ..kernels import Arrays, table_of
-from .torch_memory import CODES, Tensor, Unsupported, place_of
+from .tensors import Place, Tensor, Unsupported
+from .torch_memory import place_of
 
-_ABSENT = (0, 0, 0)
+_ABSENT: Place = (0, 0, 0)
 
 
 class TorchView:
@@ -39,7 +40,7 @@ class TorchView:
     def add(self, named: Iterable[tuple[str, Tensor]]) -> bool:
         """Whether any of these parameters was new; they join at the end."""
         known = {id(parameter) for parameter in self.parameters}
-        fresh = [(name, one) for name, one in named if id(one) not in known]
+        fresh = [(name, one) for name, one in named if id(one) not in known and not _is_unborn(one)]
         self._names += [name for name, _ in fresh]
         self.parameters += [one for _, one in fresh]
         return bool(fresh)
@@ -54,6 +55,11 @@ class TorchView:
             return self._table([parameter.grad for parameter in self.parameters])
         mine = {id(one) for group in self.stepping.param_groups for one in group["params"]}
         return self._table([one.grad if id(one) in mine else None for one in self.parameters])
+
+    def has_gradients(self) -> bool:
+        """Whether the first few thousand values of any gradient hold one that is not zero."""
+        held = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
+        return any(_is_any_nonzero(gradient) for gradient in held)
 
     def slots(self) -> dict[str, Arrays]:
         """Every slot that holds a tensor of at least one dimension for some parameter."""
@@ -74,27 +80,25 @@ class TorchView:
 
     def _table(self, tensors: Sequence[Tensor | None]) -> Arrays:
         owners: list[Tensor] = []
-        places = [
-            _ABSENT
-            if tensor is None
-            else (tensor.data_ptr() or 1, tensor.numel(), CODES[tensor.dtype])
-            if tensor.layout is torch.strided and tensor.is_cpu and tensor.dtype in CODES and tensor.is_contiguous()
-            else self._prepared(number, tensor, owners)
-            for number, tensor in enumerate(tensors)
-        ]
-        return table_of(places, (owners, tensors))
+        places = [_ABSENT if one is None else self._place(number, one, owners) for number, one in enumerate(tensors)]
+        return table_of(places, owners)
 
-    def _prepared(self, number: int, tensor: Tensor, owners: list[Tensor]) -> tuple[int, int, int]:
-        name = self._names[number]
+    def _place(self, number: int, tensor: Tensor, owners: list[Tensor]) -> Place:
         try:
             place, owner = place_of(tensor)
         except Unsupported as error:
+            name = self._names[number]
             if name not in self._reported:
                 self._reported.add(name)
                 self._report(name, str(error))
             return _ABSENT
         owners.append(owner)
         return place
+
+
+def _is_unborn(parameter: Tensor) -> bool:
+    """Whether a lazy layer has yet to give the parameter its shape."""
+    return isinstance(parameter, torch.nn.parameter.UninitializedTensorMixin)
 
 
 def _is_slot(slot: Any) -> bool:
@@ -104,3 +108,9 @@ def _is_slot(slot: Any) -> bool:
 def _slot(state: dict[str, Any], name: str) -> Tensor | None:
     slot = state.get(name)
     return slot if _is_slot(slot) else None
+
+
+def _is_any_nonzero(gradient: Tensor) -> bool:
+    if gradient.layout is not torch.strided:
+        return True
+    return bool(gradient.detach().flatten()[:4096].count_nonzero())

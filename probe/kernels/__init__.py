@@ -1,6 +1,6 @@
 """Kernels: statistics of arrays in one pass over memory; one contract, several engines."""
 
-from .arrays import statistics_of
+from .arrays import readable, statistics_of
 from .cpu import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, STATISTICS, measure, measure_many, measure_updates
 from .histogram import count_values, edges_between, histogram_of
 from .table import Arrays, table_of
@@ -18,6 +18,7 @@ __all__ = [
     "measure",
     "measure_many",
     "measure_updates",
+    "readable",
     "statistics_of",
     "table_of",
 ]

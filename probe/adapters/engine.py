@@ -1,0 +1,135 @@
+"""The adapter of our own engine: a cell and its optimizers, watched through the engine's hooks."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ...framework.hooks import register_backward_start_hook
+from ...framework.nn.cell import Cell
+from ...framework.optim import Optimizer
+from ...framework.tensor import Tensor
+from ...storage.records import Json
+from ...storage.run import OptimizerInfo, ParameterInfo, Structure
+from ..collector import COLLECTORS
+from ..errors import NotWatchable
+from ..recorder import Recorder
+from ..select import choose_sites
+from .course import Course
+from .engine_view import ACCESS, EngineView
+from .taps import ForwardTaps
+from .trace import CallTrace
+
+
+class EngineAdapter:
+    """Watches one engine model.
+
+    Args:
+        model: The cell whose call is the model's.
+        optimizers: Those that step its parameters.
+    """
+
+    framework = "mindscope"
+
+    def __init__(self, model: Any, optimizers: tuple[Any, ...] = ()) -> None:
+        if not isinstance(model, Cell):
+            raise NotWatchable(f"model must be a Cell, got {type(model).__name__}; pass the cell itself")
+        for optimizer in optimizers:
+            if not isinstance(optimizer, Optimizer):
+                raise NotWatchable(f"optimizer must be an engine optimizer, got {type(optimizer).__name__}")
+        self.model = model
+        self.view = EngineView()
+        self.structure_version = 0
+        self._given = optimizers
+        self._cells: dict[str, Cell] = dict(model.cells_and_names())
+        self._handles: list[Any] = []
+        self._knows_order = False
+
+    def attach(self, recorder: Recorder) -> None:
+        """Puts every hook on.
+
+        Raises:
+            SiteNotFound: A pattern of the configuration matches nothing.
+        """
+        named = dict(self.model.parameters_and_names())
+        sites, names = choose_sites(list(self._cells), list(named), recorder.config)
+        self.view.add((name, named[name]) for name in names)
+        self._trace = CallTrace(self._cells, ACCESS, lambda cell, hook: cell.register_forward_hook(hook))
+        self._taps = ForwardTaps(recorder, ACCESS, lambda: self.model.training)
+        self.course = Course(recorder, self.view, self._taps, before_step=lambda: None, at_end=self._at_end)
+        self._handles.append(self.model.register_forward_pre_hook(self.course.forward_begins))
+        self._handles += [self._cells[site].register_forward_hook(self._taps.hook(site)) for site in sites]
+        self._handles.append(register_backward_start_hook(self._backward_begins))
+        for optimizer in self._given:
+            self.view.optimizers.append(optimizer)
+            self._handles.append(optimizer.register_step_pre_hook(self._before_step))
+            self._handles.append(optimizer.register_step_post_hook(lambda one, _: self.course.after_step(one)))
+            self._handles.append(optimizer.register_step_skipped_hook(self._step_skipped))
+
+    def detach(self) -> None:
+        """Takes every hook off."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        if hasattr(self, "_trace"):
+            self._trace.stop()
+
+    def structure(self) -> Structure:
+        """Cells in the order of their first calls, all parameters, the optimizers."""
+        return Structure(
+            self._trace.modules(lambda cell: cell.name_cells()),
+            self._parameters(),
+            tuple(
+                OptimizerInfo(type(one).__name__, tuple(_options(group) for group in one.param_groups))
+                for one in self.view.optimizers
+            ),
+            tuple(name for name, entry in COLLECTORS.items() if entry.columns),
+        )
+
+    def step_done(self) -> None:
+        """Closes the step of a loop without a watched optimizer."""
+        self.view.given = None
+        self.course.step_done()
+
+    def _backward_begins(self, root: Tensor) -> None:
+        self.course.backward_begins(lambda: float(root.numpy().item()) if root.size == 1 else None)
+
+    def _before_step(self, optimizer: Any, gradients: Any) -> None:
+        self.view.given = gradients
+        self.course.before_step(optimizer)
+
+    def _step_skipped(self, optimizer: Any, loss_scale: float) -> None:
+        self.view.given = optimizer.gradients()
+        self.course.step_skipped(optimizer, loss_scale)
+
+    def _at_end(self) -> None:
+        self.view.given = None
+        if self._trace.is_complete and not self._knows_order:
+            self._knows_order = True
+            self.structure_version += 1
+
+    def _parameters(self) -> tuple[ParameterInfo, ...]:
+        groups = {
+            id(parameter): (number, group_number)
+            for number, optimizer in enumerate(self.view.optimizers)
+            for group_number, group in enumerate(optimizer.param_groups)
+            for parameter in group["params"]
+        }
+        storages: dict[int, int] = {}
+        return tuple(
+            ParameterInfo(
+                name,
+                one.shape,
+                one.dtype.name,
+                one.requires_grad,
+                groups.get(id(one)),
+                storages.setdefault(one.numpy().ctypes.data, len(storages)),
+            )
+            for name, one in self.model.parameters_and_names()
+        )
+
+
+def _options(group: Mapping[str, Any]) -> dict[str, Json]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in _plain(group.items())}
+
+
+def _plain(items: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, Any]]:
+    return (one for one in items if one[0] != "params" and isinstance(one[1], bool | int | float | str | tuple | None))

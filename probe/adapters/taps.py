@@ -1,0 +1,160 @@
+"""Hooks on the modules of a model: activations as each module returns, their gradients on the way back."""
+
+from collections.abc import Callable
+from typing import Any
+from weakref import ref
+
+from ..block import CallRows, Row
+from ..collector import COLLECTORS
+from ..collectors.histogram import histogram_at
+from ..kernels import FLOAT64
+from ..recorder import Recorder
+from .tensors import Access, Place, Tensor, Unsupported, tensors_in
+
+_activation = COLLECTORS["activation"].measure
+_activation_grad = COLLECTORS["activation_grad"].measure
+
+
+class ForwardTaps:
+    """The forward hooks of one monitor. Each hook holds its own rows; nothing here holds a tensor.
+
+    Args:
+        is_training: Whether the model as a whole is in training mode.
+    """
+
+    def __init__(self, recorder: Recorder, access: Access, is_training: Callable[[], bool]) -> None:
+        self.recorder, self.access = recorder, access
+        is_recording = access.is_recording
+        self.counts: Callable[[], bool] = {
+            "training": lambda: is_recording() and is_training(),
+            "gradients": is_recording,
+            "all": lambda: True,
+        }[recorder.config.record]
+        self.forget()
+
+    def forget(self) -> None:
+        """Drops what is remembered of the last tensor seen."""
+        self._last: Callable[[], Tensor] = _nothing
+        self._version = -1
+        self._row: Row | None = None
+        self._gradient: _GradientTap | None = None
+
+    def hook(self, site: str) -> Callable[[Any, Any, Any], None]:
+        """The forward hook of the module at this site."""
+        recorder, access, counts = self.recorder, self.access, self.counts
+        kind, see, calls = access.kind, self._see, _Calls(recorder, site)
+
+        def after_forward(_module: Any, _inputs: Any, output: Any) -> None:
+            if not (recorder.sees_forward or recorder.sees_backward) or not counts():
+                return
+            try:
+                call = calls.next(recorder.stamp)
+                if isinstance(output, kind):
+                    if access.is_floating(output):
+                        see(calls.rows(call, ""), output)
+                else:
+                    for path, tensor in tensors_in(output, access):
+                        see(calls.rows(call, path), tensor)
+            except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+                recorder.fail("activation", error)
+                recorder.fail("activation_grad", error)
+
+        return after_forward
+
+    def _see(self, rows: tuple[Row, Row], tensor: Tensor) -> None:
+        """Records a tensor. One that was seen just now is not read again: containers hand on their last child's."""
+        row, gradient_row = rows
+        recorder, version = self.recorder, self.access.version(tensor)
+        if self._last() is not tensor or self._version != version:
+            self._last, self._version, self._row, self._gradient = ref(tensor), version, None, None
+        if recorder.sees_forward:
+            if self._row is not None:
+                row.copy_from(self._row)
+            else:
+                place, owner = self.access.place(tensor)
+                _fill(recorder, recorder.activations, "activation", row, place)
+                del owner
+                self._row = row
+        if recorder.sees_backward and self.access.node(tensor) is not None:
+            if self._gradient is not None:
+                self._gradient.rows.append(gradient_row)
+            else:
+                self._gradient = _GradientTap(recorder, self.access, gradient_row)
+                tensor.register_hook(self._gradient)
+
+
+class _Calls:
+    """The rows of one module: one a call and path, made when first needed and kept."""
+
+    __slots__ = ("_call", "_firsts", "_others", "_recorder", "_site", "_stamp")
+
+    def __init__(self, recorder: Recorder, site: str) -> None:
+        self._recorder, self._site = recorder, site
+        self._stamp, self._call = -1, 0
+        self._firsts: list[tuple[Row, Row]] = []
+        self._others: dict[tuple[int, str], tuple[Row, Row]] = {}
+
+    def next(self, stamp: int) -> int:
+        """Number of the call that has just ended, from 0 in every micro-step."""
+        self._call = self._call + 1 if stamp == self._stamp else 0
+        self._stamp = stamp
+        return self._call
+
+    def rows(self, call: int, path: str) -> tuple[Row, Row]:
+        """The rows of the activation and of its gradient."""
+        if not path and call < len(self._firsts):
+            return self._firsts[call]
+        found = self._others.get((call, path))
+        if found is None:
+            site = self._site + path
+            found = (self._recorder.activations.row(site, call), self._recorder.activation_grads.row(site, call))
+            if not path and call == len(self._firsts):
+                self._firsts.append(found)
+            else:
+                self._others[call, path] = found
+        return found
+
+
+class _GradientTap:
+    """The hook on one tensor of one forward; it records in the micro-step that it was made for and never after."""
+
+    __slots__ = ("_access", "_recorder", "_stamp", "rows")
+
+    def __init__(self, recorder: Recorder, access: Access, row: Row) -> None:
+        self._recorder, self._access, self._stamp = recorder, access, recorder.stamp
+        self.rows = [row]
+
+    def __call__(self, gradient: Tensor) -> None:
+        recorder = self._recorder
+        if recorder.stamp != self._stamp or not recorder.sees_backward:
+            return
+        try:
+            first = self.rows[0]
+            place, owner = self._access.place(gradient)
+            _fill(recorder, recorder.activation_grads, "activation_grad", first, place)
+            del owner
+            for row in self.rows[1:]:
+                row.copy_from(first)
+        except Unsupported:
+            return
+        except Exception as error:  # noqa: BLE001  as above
+            recorder.fail("activation_grad", error)
+
+
+def _fill(recorder: Recorder, rows: CallRows, subject: str, row: Row, place: Place) -> None:
+    """Nothing; the row has the statistics of the array at the place, and its histogram is added if it is due."""
+    measure = _activation if subject == "activation" else _activation_grad
+    address, size, code = place
+    measure(address, size, code, row.address)  # type: ignore[misc]  both entries have a kernel
+    row.present[row.index] = 1
+    if code == FLOAT64:
+        rows.is_wide = True
+    if recorder.wants_histogram and subject in recorder.wants_histogram:
+        values = row.values[row.index]
+        ends = (float(values[3]), float(values[4]))
+        bins = recorder.config.histograms.bins
+        recorder.histograms.append(histogram_at(row.site, subject, place, ends, bins, row.call))
+
+
+def _nothing() -> None:
+    return None

@@ -1,0 +1,74 @@
+"""What the hooks need to know of a framework's tensors, so that one set of hooks serves every framework."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+# A framework's tensor and the object it comes with in the graph of its differentiation: frameworks are optional, so
+# their types cannot be named.
+Tensor: TypeAlias = Any
+Node: TypeAlias = Any
+
+#: (address, size, dtype code) as the kernels take them.
+Place: TypeAlias = tuple[int, int, int]
+
+_MOST_TENSORS = 16
+_DEEPEST = 4
+
+
+class Unsupported(TypeError):
+    """A tensor whose values do not lie in memory as plain real numbers, such as a sparse one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How one framework's tensors are read.
+
+    Args:
+        kind: Their class.
+        place: Where the values lie, and the object that keeps them there; raises `Unsupported`.
+        is_floating: Whether the elements are floating-point.
+        version: Changes when the values are changed in place.
+        node: What made the tensor in the graph of differentiation; None for leaves and constants.
+        before: The nodes whose results a node has used.
+        is_recording: Whether differentiation is switched on here and now.
+    """
+
+    kind: type
+    place: Callable[[Tensor], tuple[Place, object]]
+    is_floating: Callable[[Tensor], bool]
+    version: Callable[[Tensor], int]
+    node: Callable[[Tensor], Node]
+    before: Callable[[Node], Iterable[Node]]
+    is_recording: Callable[[], bool]
+
+
+def tensors_in(value: Any, access: Access) -> Iterator[tuple[str, Tensor]]:
+    """(path, tensor) of the first sixteen floating tensors in a nested value, depth first.
+
+    The first has the empty path: it stands for the whole. Sequences, mappings and dataclasses are entered.
+    """
+    found = 0
+    for path, tensor in _walk("", value, access.kind, 0):
+        if access.is_floating(tensor):
+            yield (path if found else ""), tensor
+            found += 1
+            if found == _MOST_TENSORS:
+                return
+
+
+def _walk(path: str, value: Any, kind: type, depth: int) -> Iterator[tuple[str, Tensor]]:
+    if isinstance(value, kind):
+        yield path, value
+    elif depth < _DEEPEST:
+        for key, inner in _items(value):
+            yield from _walk(f"{path}[{key}]", inner, kind, depth + 1)
+
+
+def _items(value: Any) -> Iterable[tuple[object, Any]]:
+    if isinstance(value, dict):
+        return value.items()
+    if isinstance(value, list | tuple):
+        return enumerate(value)
+    names = getattr(value, "__dataclass_fields__", ())
+    return ((name, getattr(value, name, None)) for name in names)
