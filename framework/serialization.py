@@ -48,7 +48,7 @@ def save_checkpoint(
         OSError: The file cannot be written.
     """
     target = Path(path)
-    arrays = {name: np.ascontiguousarray(array) for name, array in _named_arrays(source).items()}
+    arrays = {name: np.asarray(array, order="C") for name, array in _named_arrays(source).items()}
     try:
         content = save(arrays, {_METADATA: json.dumps(metadata or {})})
     except (SafetensorError, KeyError, ValueError, TypeError) as error:
