@@ -24,6 +24,7 @@ class _Memory:
 
     streak: int = 0
     since: int = 0
+    last: int = -1
     norm_before: float = float("nan")
     last_norm: float = float("nan")
     is_said: bool = False
@@ -54,10 +55,12 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     norm = _norm(now)
     events = now.events("gradient_before_forward")
     if not events:
-        memory.streak, memory.norm_before = 0, norm if np.isfinite(norm) else memory.norm_before
+        is_next = memory.streak > 0 and now.step <= memory.last + 1  # another micro-step, or a step not yet complete
+        memory.norm_before = norm if np.isfinite(norm) and not is_next else memory.norm_before
         return
-    memory.since = now.step if memory.streak == 0 else memory.since
-    memory.streak += 1
+    memory.streak = memory.streak + 1 if events[0].step == memory.last + 1 else 1
+    memory.last = events[0].step
+    memory.since = memory.last if memory.streak == 1 else memory.since
     if memory.streak < _IN_A_ROW:
         return
     memory.is_said = True

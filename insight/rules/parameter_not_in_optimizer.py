@@ -45,7 +45,10 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         return
     memory.checked = anatomy
     parameters = anatomy.parameters.values()
-    stepped = {item.storage for item in parameters if item.group is not None and item.storage}
+    stepped = {item.storage for item in parameters if item.group is not None}
+    stepped = (
+        stepped if len({item.storage for item in parameters}) > 1 else set()
+    )  # all alike: sharing was not recorded
     outside = tuple(
         item
         for item in parameters

@@ -1,0 +1,111 @@
+"""Live and offline diagnosis over real stores: the same findings bit for bit, and verdicts that claim only what was
+seen."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mindscope.insight import RULES, LiveDiagnosis, Recording, diagnose
+from mindscope.insight.recording import chain
+from mindscope.storage import Block, Layout, QueueWriter, StepRecord, open_store
+
+MODEL = chain("one:Dense", "relu:ReLU", "two:Dense", "three:Dense", "four:Dense")
+EXAMPLES = [pytest.param(item, id=f"{name}-{at}") for name, r in RULES.items() for at, item in enumerate(r.fires_on)]
+
+
+def record_run(store, structure, records, config=None):
+    live = LiveDiagnosis()
+    writer = QueueWriter(store.begin_run("run", config=config or {}), listeners=(live,))
+    writer.put_structure(structure)
+    for record in records:
+        writer.put(record)
+    writer.close("finished")
+    return live
+
+
+@pytest.mark.parametrize("recording", EXAMPLES)
+def test_every_example_is_diagnosed_alike_live_and_offline(recording):
+    with open_store("memory:") as store:
+        live = record_run(store, recording.structure, recording.records(), dict(recording.config))
+        offline = diagnose(store, "latest")
+        assert live.findings
+        assert repr(offline.findings) == repr(live.findings)
+        assert offline == live.diagnosis() or repr(offline) == repr(live.diagnosis())
+        assert repr(store.findings(offline.run)) == repr(live.findings)
+
+
+wild = st.one_of(st.floats(0, 1e3), st.floats(allow_nan=True, allow_infinity=True), st.sampled_from([0.0, 1e30, -1.0]))
+SITES = ("one.weight", "two.weight", "three.weight", "four.weight")
+STATISTICS = ("l2_norm", "mean", "std", "min", "max", "zeros", "nans", "pos_infs", "neg_infs", "size")
+
+
+@st.composite
+def histories(draw):
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    scale = draw(st.sampled_from([1.0, 1e-8, 1e12]))
+    records = []
+    for step in range(draw(st.integers(1, 45))):
+        blocks = []
+        for subject in ("gradient", "weight", "update"):
+            names = (*STATISTICS, "ratio_to_weight") if subject == "update" else STATISTICS
+            dtypes = tuple("uint64" if name in STATISTICS[5:] else "float32" for name in names)
+            values = np.exp(random.normal(0, 4, (len(SITES), len(names)))) * scale
+            values[:, 5:10] = random.integers(0, 3, (len(SITES), 5)) * (random.random((len(SITES), 5)) < 0.05)
+            values[:, 9] = 64
+            present = random.random(len(SITES)) < 0.9
+            blocks.append(Block(Layout(subject, SITES, names, dtypes), values, present))
+        scalars = {"loss": draw(wild), "learning_rate": float(np.exp(random.normal()))}
+        records.append(
+            StepRecord(step, float(step), skipped=bool(random.random() < 0.05), blocks=tuple(blocks), scalars=scalars)
+        )
+    return records
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(histories())
+def test_any_history_is_diagnosed_alike_live_and_offline(tmp_path_factory, records):
+    for url in ("memory:", str(tmp_path_factory.mktemp("store"))):
+        with open_store(url) as store:
+            live = record_run(store, MODEL, records)
+            offline = diagnose(store, "latest")
+            assert repr(offline) == repr(live.diagnosis())
+            assert "monitor_fault" not in {item.cause for item in offline.findings}
+
+
+def test_too_little_is_undetermined_and_says_why():
+    with open_store("memory:") as store:
+        record_run(store, MODEL, Recording({"scalar/loss": (2.0, 1.9, 1.8)}, MODEL).records())
+        found = diagnose(store, "run")
+    assert found.verdict == "undetermined"
+    assert "non-finite-gradient" in found.rules_not_run
+    assert found.reasons["non-finite-gradient"] == "gradient was never recorded"
+
+
+def test_a_finding_makes_a_run_unhealthy_however_little_was_recorded():
+    with open_store("memory:") as store:
+        record_run(store, MODEL, Recording({"scalar/loss": (2.0, float("nan"))}, MODEL).records())
+        assert diagnose(store, "run").verdict == "unhealthy"
+
+
+def test_findings_are_written_when_asked_for():
+    with open_store("memory:") as store:
+        writer = store.begin_run("old")
+        writer.write(list(Recording({"scalar/loss": (2.0, float("nan"))}).records()))
+        writer.close()
+        assert diagnose(store, "old").findings
+        assert store.findings(store.find_run("old").id) == ()
+        found = diagnose(store, "old", write=True)
+        assert repr(store.findings(found.run)) == repr(found.findings)
+
+
+def test_a_changed_structure_keeps_the_histories_and_says_nothing_twice():
+    live = LiveDiagnosis()
+    with open_store("memory:") as store:
+        run = store.begin_run("run").run
+    recording = Recording({"relu activation/zeros": (64,) * 12, "relu activation/min": 0}, MODEL)
+    frozen = chain("one:Dense", "relu:ReLU", "two:Dense", "three:Dense", frozen=["two.weight"])
+    for record in recording.records():
+        live.begin(run, frozen)
+        live.observe(record)
+    assert [item.cause for item in live.findings] == ["frozen_parameter", "dead_units"]
+    assert list(live.end()) == []

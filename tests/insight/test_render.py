@@ -1,0 +1,68 @@
+"""The diagnosis in words and as a document."""
+
+import json
+
+from mindscope.insight import Diagnosis, render_markdown, render_text
+from mindscope.storage import Finding
+
+SPIKE = Finding(
+    "loss-spike", "loss_spike", "warning", 12, 10, "", "scalar/loss", {"loss": 5.0}, "it rose", "look", confidence=0.7
+)
+BAD = Finding(
+    "non-finite-loss",
+    "non_finite_loss",
+    "error",
+    9,
+    9,
+    "head",
+    "scalar/loss",
+    {"loss": float("nan"), "last": float("-inf"), "most": float("inf")},
+    "the loss became nan",
+    "look for log(0)",
+)
+SICK = Diagnosis("run-1", "unhealthy", (BAD,), (BAD, SPIKE), ("dead-units",), {"dead-units": "never recorded"})
+
+
+def test_the_document_is_valid_json_whatever_the_evidence():
+    document = json.loads(json.dumps(SICK.to_json(), allow_nan=False))
+    assert list(document)[:4] == ["run", "verdict", "root_causes", "findings"]
+    evidence = document["root_causes"][0]["evidence"]
+    assert evidence == {"loss": "NaN", "last": "-Infinity", "most": "Infinity"}
+    assert float(evidence["last"]) == float("-inf")
+
+
+def test_a_finding_in_the_document_has_the_keys_of_the_design():
+    assert list(SICK.to_json()["findings"][0]) == [
+        "rule",
+        "cause",
+        "severity",
+        "step",
+        "first_step",
+        "site",
+        "rank",
+        "metric",
+        "evidence",
+        "explanation",
+        "advice",
+        "confidence",
+    ]
+
+
+def test_the_text_names_cause_site_step_and_what_to_do():
+    text = render_text(SICK)
+    assert text.startswith("run-1: unhealthy")
+    assert "1. non_finite_loss at head since step 9" in text
+    assert "what to do: look for log(0)" in text
+    assert "warning: loss_spike at (model) since step 10, seen at step 12, confidence 70%" in text
+    assert "dead-units: never recorded" in text
+
+
+def test_a_healthy_run_is_one_line():
+    assert render_text(Diagnosis("run-1", "healthy")).count("\n") == 0
+
+
+def test_markdown_has_a_table_of_the_evidence():
+    text = render_markdown(SICK)
+    assert text.startswith("## run-1: unhealthy")
+    assert "| loss | nan |" in text
+    assert "- warning: loss_spike" in text
