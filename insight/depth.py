@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .moment import Moment
+from .anatomy import Anatomy
 from .series import median
+from .table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +26,9 @@ class DepthProfile:
     last: str
 
 
-def depth_profile(now: Moment) -> DepthProfile | None:
-    """The profile of this record; None when fewer than four matrices have a gradient to compare."""
-    table = now.table("gradient")
-    if table is None or now.record.skipped:
-        return None
-    order = now.anatomy.matrices_in_order(table.rows.sites)
+def depth_profile(table: Table, anatomy: Anatomy) -> DepthProfile | None:
+    """The profile of a table of gradients; None when fewer than four matrices have one to compare."""
+    order = anatomy.matrices_in_order(table.rows.sites)
     norms = table.column("l2_norm")[order]
     with np.errstate(invalid="ignore", divide="ignore"):
         sizes = norms / np.sqrt(table.column("size")[order])

@@ -7,11 +7,12 @@ the offline one agree bit for bit.
 import logging
 from collections.abc import Iterable, Mapping
 
-from ..storage import Block, Event, Finding, Json, StepRecord, Structure
+from ..storage import Event, Finding, Json, StepRecord, Structure
 from .anatomy import Anatomy
-from .moment import Moment, Rows, Table
+from .moment import Moment
 from .root_cause import appearance
 from .rule import Rule
+from .table import Rows
 
 _log = logging.getLogger(__name__)
 
@@ -55,14 +56,13 @@ class Engine:
 
     def observe(self, record: StepRecord) -> tuple[Finding, ...]:
         """The findings that this record gives rise to; a rule that raises is switched off and reported as one."""
-        tables = self._tables(record.blocks)
-        available = {"record", *tables, *(f"scalar/{name}" for name in record.scalars)}
+        now = Moment(record, self._rows, self._anatomy, self._rank)
+        available = {"record", *now.subjects, *(f"scalar/{name}" for name in record.scalars)}
         if self._anatomy.is_known:
             available.add("structure")
         for need in available:
             self._seen[need] = self._seen.get(need, 0) + 1
         self.records += 1
-        now = Moment(record, tables, self._anatomy, self._rank)
         found: list[Finding] = []
         for rule in list(self._rules.values()):
             if any(need in available for need in rule.needs):
@@ -82,17 +82,6 @@ class Engine:
             elif short:
                 reasons[rule.name] = f"{short[0]} was recorded {self._seen[short[0]]} times, {rule.warm_up} are needed"
         return dict(sorted(reasons.items()))
-
-    def _tables(self, blocks: tuple[Block, ...]) -> dict[str, Table]:
-        parts: dict[str, list[Block]] = {}
-        for block in blocks:
-            parts.setdefault(block.layout.subject, []).append(block)
-        tables = {}
-        for subject, found in parts.items():
-            if subject not in self._rows:
-                self._rows[subject] = Rows(found[0].layout)
-            tables[subject] = self._rows[subject].table(found)
-        return tables
 
     def _ask(self, rule: Rule, now: Moment) -> Iterable[Finding]:
         now.speak_for(rule.name, rule.cause, rule.phase)

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import Finding, display_site
-from ..moment import Mask, Moment, Table
+from ..moment import Moment
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 from ..series import Streaks
+from ..table import Mask, Table
 
 _MODEL = chain("one:Dense", "relu:ReLU", "two:Dense")
 #: Share of zeros from which a layer is dead. Large trained ReLU layers are up to 99 % sparse and healthy (Li et al.

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding, display_site
-from ..depth import depth_profile
-from ..moment import Moment, Table
+from ..moment import Moment
 from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
 from ..series import Window
+from ..table import Table
 
 _LAYERS = [f"layer{at}" for at in range(6)]
 _MODEL = chain(*(f"{name}:Dense" for name in _LAYERS))
@@ -71,7 +71,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
 
 
 def _with_depth(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    profile = depth_profile(now)
+    profile = now.depth
     if profile is None or not profile.ratio > _DEPTH:
         memory.deep = 0
         return

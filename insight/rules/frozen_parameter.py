@@ -8,10 +8,11 @@ import numpy as np
 
 from ...storage import Finding, ParameterInfo, display_site
 from ..anatomy import Anatomy
-from ..moment import Moment, Table
+from ..moment import Moment
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
 from ..series import Streaks
+from ..table import Table
 
 _LAYERS = ("one:Dense", "two:Dense", "three:Dense")
 _WAITED = 20

@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...storage import ROOT_SITE, Finding
-from ..moment import Mask, Moment, Table
+from ..moment import Moment
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 from ..series import Streaks
+from ..table import Mask, Table
 
 _MODEL = chain("one:Dense", "two:Dense")
 _LASTING = 5

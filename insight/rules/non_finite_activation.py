@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...storage import Finding, display_site
-from ..moment import Mask, Moment, Table
+from ..moment import Moment
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
+from ..table import Mask, Table
 
 _MODEL = chain("embed:Dense", "norm:LayerNorm", "head:Dense")
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...storage import Finding, display_site
-from ..moment import Moment, Table
+from ..moment import Moment
 from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
+from ..table import Table
 
 _MODEL = chain("first:Dense", "root:Sqrt", "head:Dense")
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...storage import Finding, display_site
-from ..depth import depth_profile
 from ..moment import Moment
 from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
@@ -56,7 +55,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     Compared are medians of root mean squares, in call order, of at least four matrices; gradients that are exactly zero
     belong to dead units or cut paths and are left out.
     """
-    profile = depth_profile(now)
+    profile = now.depth
     if profile is None or memory.is_said:
         return
     if not profile.ratio < _LIMIT:

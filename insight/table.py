@@ -1,0 +1,103 @@
+"""One subject of one step as a table, whose rows keep their numbers over the whole run."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..storage import Block, Layout
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+_COUNTS = ("nans", "pos_infs", "neg_infs")
+
+
+class Rows:
+    """The rows of one subject over a whole run: they are only ever added, so a row keeps its number."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.statistics = layout.statistics
+        self.column = {name: at for at, name in enumerate(layout.statistics)}
+        places = [self.column[name] for name in _COUNTS if name in self.column]
+        neighbours = bool(places) and places[-1] - places[0] == len(places) - 1
+        self.counts: slice | list[int] = slice(places[0], places[-1] + 1) if neighbours else places
+        self.sites: list[str] = []
+        self.calls: list[int] = []
+        self._numbers: dict[tuple[str, int], int] = {}
+        self._places: dict[Layout, NDArray[np.intp]] = {}
+        self._straight: dict[Layout, bool] = {}
+
+    def place(self, layout: Layout) -> NDArray[np.intp]:
+        """The row of each of the layout's sites."""
+        place = self._places.get(layout)
+        if place is None:
+            calls = layout.calls or (0,) * len(layout.sites)
+            place = np.array([self._number(key) for key in zip(layout.sites, calls, strict=True)], dtype=np.intp)
+            self._places[layout] = place
+            straight = np.array_equal(place, np.arange(len(place))) and layout.statistics == self.statistics
+            self._straight[layout] = bool(straight)
+        return place
+
+    def _number(self, key: tuple[str, int]) -> int:
+        if key not in self._numbers:
+            self._numbers[key] = len(self.sites)
+            self.sites.append(key[0])
+            self.calls.append(key[1])
+        return self._numbers[key]
+
+    def table(self, blocks: list[Block]) -> "Table":
+        """One table of all blocks of the subject in a step; a block that has all rows in order is not copied."""
+        places = [self.place(block.layout) for block in blocks]
+        only = blocks[0]
+        if len(blocks) == 1 and len(places[0]) == len(self.sites) and self._straight[only.layout]:
+            present = np.ones(len(self.sites), dtype=np.bool_) if only.present is None else only.present
+            return Table(self, np.ascontiguousarray(only.values, dtype=np.float64), present)
+        values = np.full((len(self.sites), len(self.statistics)), np.nan)
+        present = np.zeros(len(self.sites), dtype=np.bool_)
+        for block, place in zip(blocks, places, strict=True):
+            for at, name in enumerate(block.layout.statistics):
+                if name in self.column:
+                    values[place, self.column[name]] = block.values[:, at]
+            present[place] = True if block.present is None else block.present
+        return Table(self, values, present)
+
+
+class Table:
+    """The statistics of one subject in one step.
+
+    Args:
+        rows: What each row is.
+        values: `(rows, statistics)` float64; meaningless where not present.
+        present: `(rows,)` bool.
+    """
+
+    __slots__ = ("_non_finite", "present", "rows", "values")
+
+    def __init__(self, rows: Rows, values: Floats, present: Mask) -> None:
+        self.rows = rows
+        self.values = values
+        self.present = present
+        self._non_finite: Mask | None = None
+
+    def column(self, statistic: str) -> Floats:
+        """`(rows,)` values of one statistic; NaN everywhere when it was not recorded."""
+        at = self.rows.column.get(statistic)
+        return self.values[:, at] if at is not None else np.full(len(self.values), np.nan)
+
+    def value(self, row: int, statistic: str) -> float:
+        """One number of one row."""
+        at = self.rows.column.get(statistic)
+        return float(self.values[row, at]) if at is not None else float("nan")
+
+    @property
+    def non_finite(self) -> Mask:
+        """`(rows,)` True where the tensor held a NaN or an infinity."""
+        if self._non_finite is None:
+            # one cheap look at the whole block: the mask is only needed when something is there
+            counts = self.values[:, self.rows.counts]
+            anything = bool((counts > 0).any())
+            self._non_finite = (counts > 0).any(axis=1) & self.present if anything else np.zeros_like(self.present)
+        return self._non_finite
+
+    def counts(self, row: int) -> dict[str, float]:
+        """How many values of the row were NaN, infinite, and how many there are: the evidence of a fact."""
+        return {name: self.value(row, name) for name in (*_COUNTS, "size")}
