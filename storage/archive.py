@@ -10,8 +10,9 @@ from sqlalchemy import select
 from .errors import RunNotFound, StoreUnavailable
 from .identify import check_run_id, find_run, new_run_id
 from .names import Severity
+from .pictures import list_metrics
 from .rare import read_events, read_findings, read_histograms, read_outcomes
-from .read import list_metrics, read_matrix, read_series
+from .read import read_matrix, read_series
 from .recording import Note, Recording, Summary, merge
 from .records import Event, Finding, Histogram, Json, Layout, Outcome, StepRecord
 from .replay import replay
@@ -98,7 +99,7 @@ class Archive:
     def runs(self, *, limit: int = 1000) -> tuple[Run, ...]:
         """The runs of the store, newest first."""
         library = self._library
-        found = []
+        found: list[Run] = []
         for run in library.run_ids():
             if len(found) >= limit:
                 break

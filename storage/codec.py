@@ -5,6 +5,7 @@ step, compress; counts and norms that a narrower type holds exactly are stored i
 """
 
 import threading
+from typing import Any
 
 import numpy as np
 import zstandard
@@ -15,7 +16,15 @@ from .errors import StoreDamaged
 #: Version of the format; stands beside every compressed array.
 CODEC_VERSION = 1
 
-_DTYPES = {1: np.dtype("<u1"), 2: np.dtype("<u2"), 4: np.dtype("<u4"), 14: np.dtype("<f4"), 18: np.dtype("<f8")}
+_DTYPES: dict[int, np.dtype[Any]] = {
+    1: np.dtype("<u1"),
+    2: np.dtype("<u2"),
+    4: np.dtype("<u4"),
+    14: np.dtype("<f4"),
+    18: np.dtype("<f8"),
+}
+#: What `narrowest` says of values that need all 64 bits.
+WIDEST = 18
 _local = threading.local()
 
 
@@ -42,9 +51,14 @@ def decompress(data: bytes) -> bytes:
     return raw
 
 
-def encode(values: NDArray[np.float64]) -> bytes:
-    """Float64 values as bytes; the first says in which type, all zeros take one byte."""
-    code = _code(values)
+def encode(values: NDArray[np.float64], code: int | None = None) -> bytes:
+    """Float64 values as bytes; the first says in which type, all zeros take one byte.
+
+    Args:
+        code: What `narrowest` said of these values, or of more among which they are.
+    """
+    if code is None:
+        code = narrowest(values)
     if code == 0:
         return b"\0"
     return bytes((code,)) + compress(_shuffle(values.astype(_DTYPES[code])))
@@ -63,6 +77,18 @@ def decode(data: bytes, shape: tuple[int, ...]) -> NDArray[np.float64]:
         return _unshuffle(decompress(data[1:]), dtype).reshape(shape).astype(np.float64)
     except (KeyError, IndexError, ValueError) as error:
         raise StoreDamaged(f"an array of shape {shape} cannot be read: {error}") from error
+
+
+def narrowest(values: NDArray[np.float64]) -> int:
+    """The code of the narrowest type that gives every bit back (of a NaN only that it is one)."""
+    if not values.any() and not np.signbit(values).any():
+        return 0
+    with np.errstate(over="ignore", invalid="ignore"):
+        low, high = values.min(), values.max()
+        if low >= 0 and high < 2**32 and (values == np.floor(values)).all() and not np.signbit(values).any():
+            return 1 if high < 2**8 else 2 if high < 2**16 else 4
+        exact = values.astype(np.float32).astype(np.float64) == values
+        return 14 if (exact | np.isnan(values)).all() else WIDEST
 
 
 def encode_steps(values: NDArray[np.int64] | NDArray[np.float64]) -> bytes:
@@ -87,18 +113,6 @@ def decode_flags(data: bytes, shape: tuple[int, ...]) -> NDArray[np.bool_]:
         return np.ones(shape, dtype=np.bool_)
     bits = np.frombuffer(decompress(data), dtype=np.uint8)
     return np.unpackbits(bits, count=int(np.prod(shape))).astype(np.bool_).reshape(shape)
-
-
-def _code(values: NDArray[np.float64]) -> int:
-    """The narrowest type that gives every bit back (of a NaN only that it is one)."""
-    if not values.any() and not np.signbit(values).any():
-        return 0
-    with np.errstate(over="ignore", invalid="ignore"):
-        low, high = values.min(), values.max()
-        if low >= 0 and high < 2**32 and (values == np.floor(values)).all() and not np.signbit(values).any():
-            return 1 if high < 2**8 else 2 if high < 2**16 else 4
-        exact = values.astype(np.float32).astype(np.float64) == values
-        return 14 if (exact | np.isnan(values)).all() else 18
 
 
 def _shuffle(values: NDArray[np.generic]) -> bytes:

@@ -8,8 +8,8 @@ from tsdownsample import MinMaxDownsampler
 def select_points(values: NDArray[np.float64], limit: int) -> NDArray[np.int64]:
     """Ascending indices of at most `limit` values to draw.
 
-    Every non-finite value is among them (where they alone exceed half of the limit, evenly spaced ones, the first and the
-    last included), and the minimum and maximum of each bucket of the finite ones, so the extremes of the whole too.
+    Every non-finite value is among them (where they alone exceed half of the limit, evenly spaced ones, the first and
+    the last included), and the minimum and maximum of each bucket of the finite ones, so the extremes of the whole too.
     """
     if len(values) <= limit:
         return np.arange(len(values))

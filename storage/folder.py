@@ -83,9 +83,7 @@ class Folder:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StoreUnavailable(
-                f"{self._folder} cannot be made: {error.strerror}; give a folder to write to"
-            ) from error
+            raise StoreUnavailable(f"{self._folder} cannot be made: {error.strerror}; give another folder") from error
         path = self._folder / f"{run.id}.rank{rank}.db"
         engine = file_writer(path)
         try:
@@ -138,12 +136,8 @@ class Folder:
             return []
         except OSError as error:
             raise StoreUnavailable(f"{self._folder} cannot be read: {error.strerror}") from error
-        found = [
-            (match["run"], int(match["rank"]), self._folder / match[0])
-            for match in map(_FILE.fullmatch, names)
-            if match
-        ]
-        return sorted(found)
+        matches = (match for match in map(_FILE.fullmatch, names) if match)
+        return sorted((match["run"], int(match["rank"]), self._folder / match[0]) for match in matches)
 
     def _ranks(self, run: str) -> list[tuple[int, Path]]:
         return sorted((rank, path) for name, rank, path in self._files() if name == run)

@@ -38,9 +38,7 @@ def find_run(runs: Sequence[Run], reference: str) -> Run:
         RunNotFound: None or several answer to it.
     """
     if not runs:
-        raise RunNotFound(
-            f"no run {reference!r}: the store is empty; begin one with mindscope.watch or `mindscope demo`"
-        )
+        raise RunNotFound(f"no run {reference!r}: the store is empty; `mindscope demo` makes a run")
     if reference == "latest":
         return runs[0]
     for run in runs:

@@ -1,4 +1,4 @@
-"""How one block of statistics becomes bytes and back: one column after the other, each as narrow as it can be kept exactly.
+"""How one block of statistics becomes bytes and back: column after column, each as narrow as it can be kept exactly.
 
 A packed block is a header (sites, statistics, one code a column), the presence bitmap when a site is missing, and the
 columns themselves, statistic by statistic, so that one statistic of all sites is one slice.
@@ -7,6 +7,7 @@ columns themselves, statistic by statistic, so that one statistic of all sites i
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,13 @@ from .records import Block, Layout
 PACK_VERSION = 1
 
 #: dtype of a column by the code in the header; code 0 is a column of zeros and takes no bytes.
-_DTYPES = {1: np.dtype("<u1"), 2: np.dtype("<u2"), 4: np.dtype("<u4"), 14: np.dtype("<f4"), 18: np.dtype("<f8")}
+_DTYPES: dict[int, np.dtype[Any]] = {
+    1: np.dtype("<u1"),
+    2: np.dtype("<u2"),
+    4: np.dtype("<u4"),
+    14: np.dtype("<f4"),
+    18: np.dtype("<f8"),
+}
 _HEADER = struct.Struct("<IHB")
 _F4_MAX = float(np.finfo(np.float32).max)
 _F4_TINY = float(np.finfo(np.float32).tiny)
@@ -66,6 +73,11 @@ def quantize(block: Block) -> Block:
     return Block(block.layout, values, None if missing is None else ~missing)
 
 
+def is_empty(block: Block) -> bool:
+    """True when no site of the block was observed; such a block says nothing and is not stored."""
+    return block.present is not None and not block.present.any()
+
+
 def pack(block: Block) -> bytes:
     """The block as bytes; `unpack` gives `quantize(block)` back."""
     check_block(block)
@@ -97,7 +109,8 @@ def unpack(layout: Layout, data: bytes) -> Block:
     Raises:
         StoreDamaged: The bytes are not a block of that layout.
     """
-    (values,), (present,) = unpack_columns([data], range(len(layout.statistics)), len(layout.sites))
+    columns, (present,) = unpack_columns([data], range(len(layout.statistics)), len(layout.sites))
+    values = np.ascontiguousarray(columns[:, 0].T)
     if not present.all():
         values[~present] = np.nan
         return Block(layout, values, present)
@@ -107,34 +120,40 @@ def unpack(layout: Layout, data: bytes) -> Block:
 def unpack_columns(
     blocks: Sequence[bytes], columns: Sequence[int], sites: int, rows: slice = slice(None)
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Values `(blocks, rows, columns)` and presence `(blocks, rows)` of some columns of many packed blocks.
+    """Values `(columns, blocks, rows)` and presence `(blocks, rows)` of some columns of many packed blocks.
 
     Raises:
         StoreDamaged: A block's bytes do not fit its header.
     """
     height = len(range(*rows.indices(sites)))
-    values = np.empty((len(blocks), height, len(columns)), dtype=np.float64)
+    values = np.empty((len(columns), len(blocks), height), dtype=np.float64)
     present = np.ones((len(blocks), height), dtype=np.bool_)
     for begin, end, header in _alike(blocks):
-        try:
-            count, offsets = _offsets(header)
-            if count != sites or any(len(block) != offsets[-1][1] for block in blocks[begin:end]):
-                raise ValueError("its length does not fit its header")
-            joined = np.frombuffer(b"".join(blocks[begin:end]), dtype=np.uint8).reshape(end - begin, -1)
-        except (ValueError, IndexError, KeyError, struct.error) as error:
-            raise StoreDamaged(f"a packed block of {sites} sites cannot be read: {error}") from error
+        joined, offsets = _join(blocks[begin:end], header, sites)
         if header[6]:
             bitmap = joined[:, len(header) : len(header) + (sites + 7) // 8]
             present[begin:end] = np.unpackbits(bitmap, axis=1, count=sites)[:, rows].astype(np.bool_)
         for at, column in enumerate(columns):
             code, stop = offsets[column]
             if code == 0:
-                values[begin:end, :, at] = 0.0
+                values[at, begin:end] = 0.0
                 continue
             dtype = _DTYPES[code]
             start = stop - sites * dtype.itemsize
-            values[begin:end, :, at] = np.ascontiguousarray(joined[:, start:stop]).view(dtype)[:, rows]
+            values[at, begin:end] = np.ascontiguousarray(joined[:, start:stop]).view(dtype)[:, rows]
     return values, present
+
+
+def _join(blocks: Sequence[bytes], header: bytes, sites: int) -> tuple[NDArray[np.uint8], list[tuple[int, int]]]:
+    """Blocks with one header as rows of bytes, and per column its code and where it ends."""
+    try:
+        count, offsets = _offsets(header)
+    except (KeyError, struct.error) as error:
+        raise StoreDamaged(f"a packed block of {sites} sites has no readable header: {error!r}") from error
+    length = offsets[-1][1]
+    if count != sites or any(len(block) != length for block in blocks):
+        raise StoreDamaged(f"a packed block of {sites} sites has a length that its header does not announce")
+    return np.frombuffer(b"".join(blocks), dtype=np.uint8).reshape(len(blocks), length), offsets
 
 
 @lru_cache(maxsize=256)

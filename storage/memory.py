@@ -9,15 +9,16 @@ from types import TracebackType
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .downsample import spaced
 from .errors import RunNotFound, StoreError, StoreUnavailable
 from .identify import check_run_id, find_run, new_run_id
-from .layout import quantize
+from .layout import is_empty, quantize
 from .names import ROOT_SITE, SEVERITIES, Severity, split_metric
 from .order import check_order
+from .pictures import Columns, every_record, first_calls, join_matrix, join_series, list_metrics, row_of
 from .process import machine
-from .read import Columns, every_record, first_calls, join_matrix, join_series, list_metrics, row_of
 from .records import Block, Event, Finding, Histogram, Json, Layout, Outcome, StepRecord
 from .run import Run, RunKind, RunState, Structure
 from .series import Matrix, Series
@@ -82,9 +83,7 @@ class MemoryStore:
         with self._lock:
             ranks = self._runs.setdefault(key, {})
             if rank in ranks and ranks[rank].is_written:
-                raise StoreUnavailable(
-                    f"rank {rank} of run {key!r} is being written by this process; one rank has one writer"
-                )
+                raise StoreUnavailable(f"rank {rank} of run {key!r} is being written; one rank has one writer")
             one = ranks.setdefault(rank, _Rank(run))
             one.run = replace(one.run, state="running", error="")
             one.is_written = True
@@ -139,11 +138,11 @@ class MemoryStore:
         """One series between two steps, both included; scalars have the root site. Unknown names give an empty one."""
         points = []
         for record in self._between(run, rank, first, last):
-            for value in _values(record, site, metric, call):
-                points.append((record.step, record.micro_step, value, record.time))
+            at = (record.step, record.micro_step, record.time)
+            points += [(*at, value) for value in _values(record, site, metric, call)]
         columns = list(zip(*points, strict=True)) or [(), (), (), ()]
         steps, micro_steps = (np.array(column, dtype=np.int64) for column in columns[:2])
-        values, times = (np.array(column, dtype=np.float64) for column in columns[2:])
+        times, values = (np.array(column, dtype=np.float64) for column in columns[2:])
         return join_series([(steps, micro_steps, values, times)], site, metric, rank, call, limit)
 
     def matrix(
@@ -168,9 +167,7 @@ class MemoryStore:
             rows, column = first_calls(layout), layout.statistics.index(statistic)
             steps = np.array([step for step, _ in grouped[layout]], dtype=np.int64)
             values = np.stack([block.values[rows, column] for _, block in grouped[layout]])
-            present = np.stack(
-                [np.ones(len(rows), np.bool_) if b.present is None else b.present[rows] for _, b in grouped[layout]]
-            )
+            present = np.stack([_presence(block)[rows] for _, block in grouped[layout]])
             parts.append(every_record(tuple(layout.sites[row] for row in rows), steps, values, present))
         return join_matrix(parts, metric, rank, limit)
 
@@ -385,10 +382,16 @@ class MemoryWriter:
         rank.revision += 1
 
 
+def _presence(block: Block) -> NDArray[np.bool_]:
+    return np.ones(len(block.values), np.bool_) if block.present is None else block.present
+
+
 def _rounded(record: StepRecord) -> StepRecord:
     """The record as every other backend would give it back."""
     scalars = {name: float(value) for name, value in record.scalars.items()}
-    return replace(record, blocks=tuple(quantize(block) for block in record.blocks), scalars=scalars)
+    return replace(
+        record, blocks=tuple(quantize(block) for block in record.blocks if not is_empty(block)), scalars=scalars
+    )
 
 
 def _values(record: StepRecord, site: str, metric: str, call: int) -> Iterator[float]:

@@ -31,9 +31,7 @@ def schema_version(connection: Connection) -> int:
     names = inspect(connection).get_table_names()
     if "meta" not in names:
         if "recording" in names or (connection.dialect.name == "sqlite" and names):
-            raise StoreDamaged(
-                f"{connection.engine.url.database} has tables but no version; it is not a run of mindscope"
-            )
+            raise StoreDamaged(f"{connection.engine.url.database} has tables but no version; it is no run")
         return 0
     found = connection.execute(select(meta.c.value).where(meta.c.key == "schema_version")).scalar()
     return int(found) if found is not None else 0

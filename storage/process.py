@@ -16,7 +16,7 @@ SILENCE_S = 120.0
 def identity() -> str:
     """This process in words that another can check: machine, process number, start of the process."""
     return to_json(
-        {"machine": _machine(), "host": platform.node(), "pid": os.getpid(), "started": _started(os.getpid())}
+        {"machine": _machine(), "host": platform.node(), "pid": (pid := os.getpid()), "started": _started(pid)}
     )
 
 

@@ -1,61 +1,31 @@
-"""Bounded pictures of a recording: one series, one matrix, the records again."""
+"""Bounded pictures of a recording: one series, one matrix, each from the tier that has just enough points."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from .downsample import select_points
+from .downsample import spaced
 from .names import ROOT_SITE, split_metric
-from .records import Layout
+from .pictures import Columns, Points, every_record, first_calls, join_matrix, join_series, row_of
 from .series import Matrix, Series
-from .streams import SCALAR, STEP, Stream, read_streams, read_timeline, read_values
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Columns:
-    """Buckets of consecutive records of some sites: what each holds, as in `Matrix`; `starts` are their first steps."""
-
-    sites: tuple[str, ...]
-    starts: NDArray[np.int64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    non_finite: NDArray[np.int64]
-    present: NDArray[np.int64]
+from .streams import SCALAR, Stream, Timeline, read_hot, read_streams, read_timeline
+from .tiers import choose_tier, read_region, read_strange, segments
 
 
 def read_series(
     connection: Connection, number: int, rank: int, site: str, metric: str, call: int, first: int, last: int, limit: int
 ) -> Series:
     """One series of recording `number`, at most `limit` points of it."""
-    parts = []
+    parts: list[Points] = []
+    total = 0
     for one, row, column in _places(connection, number, site, metric, call):
         line = read_timeline(connection, one.id, first, last)
-        values, present = read_values(connection, one, line, [column], slice(row, row + 1))
-        there = present[:, 0]
-        parts.append((line.steps[there], line.micro_steps[there], values[there, 0, 0], line.times[there]))
-    return join_series(parts, site, metric, rank, call, limit)
-
-
-def join_series(
-    parts: Sequence[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]],
-    site: str,
-    metric: str,
-    rank: int,
-    call: int,
-    limit: int,
-) -> Series:
-    """The series that parts (steps, micro-steps, values, times) make up, thinned to `limit` points."""
-    if not parts:
-        parts = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0))]
-    steps, micro_steps, values, times = (np.concatenate([part[at] for part in parts]) for at in range(4))
-    if len(parts) > 1:
-        order = np.lexsort((micro_steps, steps))
-        steps, values, times = steps[order], values[order], times[order]
-    kept = select_points(values, limit)
-    return Series(site, metric, steps[kept], values[kept], times[kept], len(values), rank, call)
+        at, values, count = _points(connection, one, line, row, column, limit)
+        total += count
+        parts.append((line.steps[at], line.micro_steps[at], values, line.times[at]))
+    return join_series(parts, site, metric, rank, call, limit, total)
 
 
 def read_matrix(
@@ -63,71 +33,61 @@ def read_matrix(
 ) -> Matrix:
     """One metric over all sites of recording `number` in at most `limit` columns."""
     subject, statistic = split_metric(metric)
-    parts = []
+    parts: list[Columns] = []
     for one in read_streams(connection, number, subject):
         rows = first_calls(one.layout)
         if subject == SCALAR or statistic not in one.layout.statistics or not rows:
             continue
         line = read_timeline(connection, one.id, first, last)
-        values, present = read_values(connection, one, line, [one.layout.statistics.index(statistic)])
-        sites = tuple(one.layout.sites[row] for row in rows)
-        parts.append(every_record(sites, line.steps, values[:, rows, 0], present[:, rows]))
+        column = one.layout.statistics.index(statistic)
+        parts += _columns(connection, one, line, column, rows, limit)
     return join_matrix(parts, metric, rank, limit)
 
 
-def every_record(
-    sites: tuple[str, ...], steps: NDArray[np.int64], values: NDArray[np.float64], present: NDArray[np.bool_]
-) -> Columns:
-    """Columns of one record each."""
-    usable = present & np.isfinite(values)
-    low = np.where(usable, values, np.nan)
-    return Columns(sites, steps, low, low, (present & ~usable).astype(np.int64), present.astype(np.int64))
+def _points(
+    connection: Connection, one: Stream, line: Timeline, row: int, column: int, limit: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64], int]:
+    """Places in a timeline and values of at least `limit` points of one row, extremes and non-finite ones among them.
+
+    The last is how many values there are.
+    """
+    rows = slice(row, row + 1)
+    parts: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
+    strange: list[tuple[int, NDArray[np.int64]]] = []
+    total = 0
+    for tier, begin, end in segments(connection, one, line, choose_tier(len(line), -(-limit // 2))):
+        region = read_region(connection, one, column, rows, begin, end, tier)
+        starts = np.arange(begin, end, tier)
+        finite = np.flatnonzero(region.present[0] > region.non_finite[0])
+        parts.append((starts[finite] + region.low_at[0, finite], region.low[0, finite]))
+        if len(finite) and (tier > 1 or region.high_at.any()):
+            parts.append((starts[finite] + region.high_at[0, finite], region.high[0, finite]))
+        if len(odd := starts[region.non_finite[0] > 0]):
+            strange.append((tier, odd))
+        total += int(region.present.sum())
+    for tier, odd in strange:
+        parts.append(read_strange(connection, one, column, row, odd[spaced(len(odd), limit)], tier))
+    late, present = read_hot(connection, one, line, [column], rows)
+    here = np.flatnonzero(present[:, 0])
+    parts.append((line.offset + line.archived + here, late[0, here, 0]))
+    ordinals, first = np.unique(np.concatenate([at for at, _ in parts]), return_index=True)
+    values = np.concatenate([part for _, part in parts])[first]
+    return ordinals - line.offset, values, total + len(here)
 
 
-def join_matrix(parts: Sequence[Columns], metric: str, rank: int, limit: int) -> Matrix:
-    """The matrix of several streams: sites one below the other, steps side by side, in at most `limit` columns."""
-    sites = tuple(dict.fromkeys(site for part in parts for site in part.sites))
-    starts = np.unique(np.concatenate([part.starts for part in parts])) if parts else np.empty(0, np.int64)
-    starts = starts[:: max(-(-len(starts) // max(limit, 1)), 1)]
-    shape = (len(sites), len(starts))
-    low, high = np.full(shape, np.nan), np.full(shape, np.nan)
-    non_finite, present = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    place = {site: at for at, site in enumerate(sites)}
-    for part in parts:
-        if not len(part.starts):
-            continue
-        column = np.searchsorted(starts, part.starts, "right") - 1
-        begins = np.flatnonzero(np.diff(column, prepend=-1))
-        at = np.ix_([place[site] for site in part.sites], column[begins])
-        low[at] = np.fmin(low[at], np.fmin.reduceat(part.low, begins, axis=0).T)
-        high[at] = np.fmax(high[at], np.fmax.reduceat(part.high, begins, axis=0).T)
-        non_finite[at] += np.add.reduceat(part.non_finite, begins, axis=0).T
-        present[at] += np.add.reduceat(part.present, begins, axis=0).T
-    return Matrix(metric, sites, starts, low, high, non_finite, present, rank)
-
-
-def first_calls(layout: Layout) -> list[int]:
-    """The rows of a layout that are the first call of their site."""
-    return [row for row in range(len(layout.sites)) if not layout.calls or layout.calls[row] == 0]
-
-
-def row_of(layout: Layout, site: str, call: int) -> int | None:
-    """The row of a site's call in a layout, None when it has none."""
-    for row, known in enumerate(layout.sites):
-        if known == site and (layout.calls[row] if layout.calls else 0) == call:
-            return row
-    return None
-
-
-def list_metrics(layouts: Sequence[Layout]) -> tuple[str, ...]:
-    """All metrics of these layouts, scalars among them, sorted."""
-    names = set()
-    for layout in layouts:
-        if layout.subject == SCALAR:
-            names.update(f"{SCALAR}/{name}" for name in layout.sites)
-        elif layout.subject != STEP:
-            names.update(f"{layout.subject}/{statistic}" for statistic in layout.statistics)
-    return tuple(sorted(names))
+def _columns(
+    connection: Connection, one: Stream, line: Timeline, column: int, rows: list[int], limit: int
+) -> Iterator[Columns]:
+    """Buckets of one statistic over a timeline, the hot records as buckets of one."""
+    sites = tuple(one.layout.sites[row] for row in rows)
+    everything = slice(None)
+    for tier, begin, end in segments(connection, one, line, choose_tier(len(line), -(-limit // 4))):
+        region = read_region(connection, one, column, everything, begin, end, tier)
+        steps = line.steps[begin - line.offset : end - line.offset : tier]
+        low, high = region.low[rows].T, region.high[rows].T
+        yield Columns(sites, steps, low, high, region.non_finite[rows].T, region.present[rows].T)
+    values, there = read_hot(connection, one, line, [column])
+    yield every_record(sites, line.steps[line.archived :], values[0][:, rows], there[:, rows])
 
 
 def _places(

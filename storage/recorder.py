@@ -12,7 +12,7 @@ from sqlalchemy import Connection, insert, select
 from .compact import compact_once
 from .connect import in_our_words
 from .errors import StoreError, StoreUnavailable
-from .layout import PACK_VERSION, pack
+from .layout import PACK_VERSION, is_empty, pack
 from .order import check_order
 from .process import describe, identity, is_alive, machine
 from .rare import event_row, insert_rows, replace_rows, touch, write_findings
@@ -155,19 +155,19 @@ class Recorder:
             raise
 
     def _write_hot(self, connection: Connection, records: Sequence[StepRecord]) -> None:
-        rows = []
-        for record in records:
-            for block in (_step_block(record), *record.blocks, *self._scalar_blocks(record)):
-                rows.append(
-                    {
-                        "stream": self._stream(connection, block.layout),
-                        "step": int(record.step),
-                        "micro_step": int(record.micro_step),
-                        "time": float(record.time),
-                        "codec": PACK_VERSION,
-                        "data": pack(block),
-                    }
-                )
+        rows = [
+            {
+                "stream": self._stream(connection, block.layout),
+                "step": int(record.step),
+                "micro_step": int(record.micro_step),
+                "time": float(record.time),
+                "codec": PACK_VERSION,
+                "data": pack(block),
+            }
+            for record in records
+            for block in (_step_block(record), *record.blocks, *self._scalar_blocks(record))
+            if not is_empty(block)
+        ]
         insert_rows(connection, hot, rows)
 
     def _write_rare(self, connection: Connection, records: Sequence[StepRecord]) -> None:

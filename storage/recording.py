@@ -56,11 +56,8 @@ class Note:
 
 def summarise_recording(connection: Connection, number: int) -> Summary:
     """The summary of recording `number`."""
-    row = connection.execute(
-        select(recording)
-        .with_only_columns(*(c for c in recording.c if c.name != "structure"))
-        .where(recording.c.id == number)
-    ).one()
+    columns = (column for column in recording.c if column.name != "structure")
+    row = connection.execute(select(*columns).where(recording.c.id == number)).one()
     found = connection.execute(
         select(finding.c.rule, finding.c.site, finding.c.severity, func.count())
         .where(finding.c.recording == number)
@@ -90,15 +87,14 @@ def merge(summaries: Iterable[Summary], note: Note) -> Run:
     ranks = sorted(summaries, key=lambda one: one.run.ranks)
     first = ranks[0].run
     states = {_state(one) for one in ranks}
-    state: RunState = next(s for s in ("failed", "crashed", "running", "finished") if s in states)  # type: ignore[assignment]
-    counted = [
-        (severity, n) for one in ranks for rule, site, severity, n in one.findings if (rule, site) not in note.muted
-    ]
+    order: tuple[RunState, ...] = ("failed", "crashed", "running", "finished")
+    every = [one for rank in ranks for one in rank.findings]
+    counted = [(severity, n) for rule, site, severity, n in every if (rule, site) not in note.muted]
     severities = {severity for severity, _ in counted}
     return Run(
         id=first.id,
         name=first.name if note.name is None else note.name,
-        state=state,
+        state=next(state for state in order if state in states),
         created_at=min(one.run.created_at for one in ranks),
         updated_at=max(one.run.updated_at for one in ranks),
         kind=first.kind,

@@ -28,11 +28,7 @@ def replay(
     with read() as connection:
         streams = read_streams(connection, number, STEP)
         steps = read_timeline(connection, streams[0].id, first, last).steps if streams else np.empty(0, np.int64)
-    if limit is not None:
-        skip = max(len(steps) - limit, 0)
-    else:
-        skip = 0
-    at = skip
+    at = 0 if limit is None else max(len(steps) - limit, 0)
     while at < len(steps):
         end = min(at + WINDOW, len(steps))
         while end < len(steps) and steps[end] == steps[end - 1]:  # micro-steps of a step stay together
@@ -57,9 +53,9 @@ def _window(connection: Connection, number: int, first: int, last: int) -> list[
         at = list(zip(line.steps.tolist(), line.micro_steps.tolist(), strict=True))
         if one.layout.subject == STEP:
             keys = at
-            moments = list(zip(line.times.tolist(), (values[:, 0, 0] != 0).tolist(), strict=True))
+            moments = list(zip(line.times.tolist(), (values[0, :, 0] != 0).tolist(), strict=True))
         elif one.layout.subject == SCALAR:
-            _add_scalars(scalars, at, one.layout.sites, values[:, :, 0], present)
+            _add_scalars(scalars, at, one.layout.sites, values[0], present)
         else:
             _add_blocks(blocks, at, one, values, present)
     return [
@@ -96,13 +92,14 @@ def _add_blocks(
     values: NDArray[np.float64],
     present: NDArray[np.bool_],
 ) -> None:
-    whole = present.all(axis=1)
+    whole = [bool(row.all()) for row in present]
     for at, key in enumerate(keys):
+        block = np.ascontiguousarray(values[:, at].T)
         if whole[at]:
-            blocks.setdefault(key, []).append(Block(one.layout, values[at]))
-            continue
-        values[at, ~present[at]] = np.nan
-        blocks.setdefault(key, []).append(Block(one.layout, values[at], present[at]))
+            blocks.setdefault(key, []).append(Block(one.layout, block))
+        elif present[at].any() or not present.shape[1]:
+            block[~present[at]] = np.nan
+            blocks.setdefault(key, []).append(Block(one.layout, block, present[at]))
 
 
 def _events(connection: Connection, number: int, first: int, last: int) -> dict[_Key, list[Event]]:

@@ -164,7 +164,7 @@ class Store(Protocol):
         """Changes what people add to a run; what is None stays."""
 
     def mute(self, run: str, rule: str, site: str, *, muted: bool = True) -> None:
-        """Hides the findings of a rule at a site from `findings` and from the counts of the run, or shows them again."""
+        """Hides the findings of a rule at a site from `findings` and the run's counts, or shows them again."""
 
     def delete_run(self, run: str) -> None:
         """Removes a run and everything of it; one that is running is refused."""

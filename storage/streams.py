@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Select, select
 
 from .codec import decode, decode_flags, decode_steps, encode, encode_flags, encode_steps
 from .layout import unpack_columns
@@ -18,8 +19,8 @@ STEP = "step"
 STEP_LAYOUT = Layout(STEP, ("",), ("skipped",), ("uint64",))
 #: The streams of scalars: their names stand where sites stand elsewhere. Never shown as layouts.
 SCALAR = "scalar"
-#: Sites that share a chunk.
-GROUP = 16
+#: Sites that share a chunk, and records (or buckets) that it holds.
+GROUP, LENGTH = 16, 256
 #: Bounds of a step that mean "from the start" and "to the end".
 FIRST, LAST = -(2**62), 2**62
 
@@ -106,18 +107,16 @@ def read_timeline(connection: Connection, key: int, first: int = FIRST, last: in
 def read_values(
     connection: Connection, one: Stream, line: Timeline, columns: Sequence[int], rows: slice = slice(None)
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Values `(records, rows, columns)` and presence `(records, rows)` at full resolution.
+    """Values `(columns, records, rows)` and presence `(records, rows)` at full resolution.
 
     What retention has thinned away is not present.
     """
     late, late_present = read_hot(connection, one, line, columns, rows)
     if not line.archived:
         return late, late_present
-    values = np.full((len(line), *late.shape[1:]), np.nan)
-    present = np.zeros((len(line), late.shape[1]), dtype=np.bool_)
-    values[line.archived :], present[line.archived :] = late, late_present
-    _fill_from_chunks(connection, one, line, columns, rows, values, present)
-    return values, present
+    end = line.offset + line.archived
+    values, present, _ = read_archived(connection, one, columns, rows, line.offset, end)
+    return np.concatenate([values, late], axis=1), np.concatenate([present, late_present])
 
 
 def read_hot(
@@ -136,10 +135,10 @@ def read_hot(
     return unpack_columns(blocks, columns, len(one.layout.sites), rows)
 
 
-def chunk_bytes(values: NDArray[np.float64], present: NDArray[np.bool_]) -> bytes:
+def chunk_bytes(values: NDArray[np.float64], present: NDArray[np.bool_], code: int | None = None) -> bytes:
     """The values `(sites, records)` of one statistic and which of them are there; `read_chunk` gives both back."""
     flags = encode_flags(present)
-    return len(flags).to_bytes(4, "little") + flags + encode(np.where(present, values, 0.0))
+    return len(flags).to_bytes(4, "little") + flags + encode(np.where(present, values, 0.0), code)
 
 
 def read_chunk(data: bytes, shape: tuple[int, int]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -151,36 +150,47 @@ def read_chunk(data: bytes, shape: tuple[int, int]) -> tuple[NDArray[np.float64]
     return values, present
 
 
-def _fill_from_chunks(
-    connection: Connection,
-    one: Stream,
-    line: Timeline,
-    columns: Sequence[int],
-    rows: slice,
-    values: NDArray[np.float64],
-    present: NDArray[np.bool_],
-) -> None:
-    sites = len(one.layout.sites)
-    start, stop, _ = rows.indices(sites)
-    begin, end = line.offset, line.offset + line.archived
+def select_chunks(
+    one: Stream, tier: int, columns: Sequence[int], rows: slice, begin: int, end: int
+) -> Select[Any]:  # Any: five columns, named in the docstring
+    """The query for chunks of a tier that hold these rows of records from number `begin` to before `end`.
+
+    Columns of the answer: statistic, group, first, count, data. Group -1 holds all sites.
+    """
+    start, stop, _ = rows.indices(len(one.layout.sites))
+    groups = chunk.c.site_group.between(start // GROUP, (max(stop, start + 1) - 1) // GROUP)
+    return select(chunk.c.statistic, chunk.c.site_group, chunk.c.first, chunk.c.count, chunk.c.data).where(
+        chunk.c.stream == one.id,
+        chunk.c.tier == tier,
+        chunk.c.statistic.in_(columns),
+        groups if tier == 1 else groups | (chunk.c.site_group == -1),
+        chunk.c.first > begin - LENGTH * tier,
+        chunk.c.first < end,
+    )
+
+
+def read_archived(
+    connection: Connection, one: Stream, columns: Sequence[int], rows: slice, begin: int, end: int
+) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Values `(columns, records, rows)`, presence `(records, rows)`, and what of it a chunk holds at all."""
+    start, stop, _ = rows.indices(len(one.layout.sites))
+    values = np.full((len(columns), end - begin, stop - start), np.nan)
+    present, found = np.zeros((2, end - begin, stop - start), dtype=np.bool_)
     place = {column: at for at, column in enumerate(columns)}
-    groups = range(start // GROUP, (max(stop, start + 1) - 1) // GROUP + 1)
-    for part in connection.execute(
-        select(chunk.c.statistic, chunk.c.site_group, chunk.c.first, chunk.c.count, chunk.c.data).where(
-            chunk.c.stream == one.id,
-            chunk.c.tier == 1,
-            chunk.c.statistic.in_(columns),
-            chunk.c.site_group.between(groups[0], groups[-1]),
-            chunk.c.first < end,
-            chunk.c.first + chunk.c.count > begin,
-        )
-    ):
-        site = part.site_group * GROUP
-        height = min(GROUP, sites - site)
-        block, flags = read_chunk(part.data, (height, part.count))
-        low, high = max(site, start), min(site + height, stop)
-        early, late = max(part.first, begin), min(part.first + part.count, end)
-        source = (slice(low - site, high - site), slice(early - part.first, late - part.first))
+    for column, group, first, count, data in connection.execute(select_chunks(one, 1, columns, rows, begin, end)):
+        site = group * GROUP
+        block, flags = read_chunk(data, (group_height(one, group), count))
+        low, high = max(site, start), min(site + GROUP, stop)
+        early, late = max(first, begin), min(first + count, end)
+        source = (slice(low - site, high - site), slice(early - first, late - first))
         target = (slice(early - begin, late - begin), slice(low - start, high - start))
-        values[(*target, place[part.statistic])] = block[source].T
+        values[(place[column], *target)] = block[source].T
         present[target] = flags[source].T
+        found[target] = True
+    return values, present, found
+
+
+def group_height(one: Stream, group: int) -> int:
+    """How many sites a chunk of that group holds; group -1 holds all."""
+    sites = len(one.layout.sites)
+    return sites if group < 0 else min(GROUP, sites - group * GROUP)

@@ -95,7 +95,8 @@ hot = Table(
     UniqueConstraint("stream", "step", "micro_step"),
 )
 
-#: One statistic of a group of sites over many records (tier 1) or over many buckets of `tier` records.
+#: One statistic of a group of sites (-1: all) over many records (tier 1) or many buckets of `tier` records.
+#: What is `kept` is never thinned away: it holds non-finite values.
 chunk = Table(
     "chunk",
     recorded,
@@ -107,6 +108,7 @@ chunk = Table(
     Column("first", BigInteger, nullable=False),
     Column("count", Integer, nullable=False),
     Column("codec", Integer, nullable=False),
+    Column("kept", Integer, nullable=False),
     Column("data", LargeBinary, nullable=False),
     UniqueConstraint("stream", "tier", "statistic", "site_group", "first"),
 )

@@ -238,7 +238,7 @@ class QueueWriter:
         for one in tuple(self._listeners):
             try:
                 question(one)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001  whatever a listener does, the training goes on
                 _log.exception("listener %s failed at step %d and is switched off", type(one).__name__, step)
                 self._listeners.remove(one)
                 data: dict[str, Json] = {"collector": type(one).__name__, "error": f"{type(error).__name__}: {error}"}
@@ -248,7 +248,7 @@ class QueueWriter:
         """True when the store did it; False, with the reason in `fault`, when it could not."""
         try:
             action()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  whatever the store does, the training goes on
             self._fail("the store cannot be written, observations are lost", error)
             return False
         if self._fault is not None:
@@ -262,7 +262,7 @@ class QueueWriter:
             try:
                 if not self._writer.maintain():
                     return
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001  as above
                 self._fail("housekeeping of the store failed", error)
 
     def _end(self, state: RunState, error: str) -> None:

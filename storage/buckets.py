@@ -1,0 +1,111 @@
+"""Buckets of consecutive records: what a bucket holds of each site, made in one pass, joined, stored and read back."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .codec import decode, encode
+
+#: Buckets, or records, that one bucket of the next tier holds.
+RATIO = 16
+_ORDER = ("low", "high", "non_finite", "present", "low_at", "high_at")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buckets:
+    """Some buckets of some sites.
+
+    Args:
+        low: `(sites, buckets)` float64, the smallest finite value, NaN without one; `high` is the largest.
+        non_finite: `(sites, buckets)` int64, how many values are NaN or infinite; `present`: how many are.
+        low_at: `(sites, buckets)` int64, the place of `low` in its bucket, in records; `high_at` that of `high`.
+    """
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    non_finite: NDArray[np.int64]
+    present: NDArray[np.int64]
+    low_at: NDArray[np.int64]
+    high_at: NDArray[np.int64]
+
+    @classmethod
+    def empty(cls, sites: int, buckets: int) -> Self:
+        """Buckets that hold nothing."""
+        low, high = np.full((2, sites, buckets), np.nan)
+        return cls(low, high, *np.zeros((4, sites, buckets), dtype=np.int64))
+
+    def arrays(self) -> "tuple[NDArray[np.generic], ...]":
+        """The six arrays, in the order of the fields."""
+        return tuple(getattr(self, name) for name in _ORDER)
+
+    def sites(self, begin: int, end: int) -> "Buckets":
+        """The buckets of the sites from `begin` to before `end`."""
+        return Buckets(*(getattr(self, name)[begin:end] for name in _ORDER))
+
+
+def bucket_records(values: NDArray[np.float64], present: NDArray[np.bool_]) -> Buckets:
+    """Buckets of `RATIO` records each, from values and presence `(records, sites)`."""
+    shape = (len(values) // RATIO, RATIO, values.shape[1])
+    cells, there = values.reshape(shape), present.reshape(shape)
+    finite = np.isfinite(cells) & there
+    count = there.sum(axis=1, dtype=np.int64)
+    strange = count - finite.sum(axis=1, dtype=np.int64)
+    low, low_at = _extreme(np.where(finite, cells, np.inf), np.min)
+    high, high_at = _extreme(np.where(finite, cells, -np.inf), np.max)
+    low[count == strange] = high[count == strange] = np.nan
+    return Buckets(low.T, high.T, strange.T, count.T, low_at.T, high_at.T)
+
+
+def bucket_buckets(parts: Sequence[Buckets], size: int) -> Buckets:
+    """Buckets of `RATIO` of these, which follow each other and hold `size` records each."""
+    whole = join(parts)
+    shape = (whole.low.shape[0], whole.low.shape[1] // RATIO, RATIO)
+    count, strange = whole.present.reshape(shape).sum(axis=2), whole.non_finite.reshape(shape).sum(axis=2)
+    low, high = whole.low.reshape(shape), whole.high.reshape(shape)
+    lowest = np.where(np.isnan(low), np.inf, low).argmin(axis=2)[..., None]
+    highest = np.where(np.isnan(high), -np.inf, high).argmax(axis=2)[..., None]
+    return Buckets(
+        np.take_along_axis(low, lowest, axis=2)[..., 0],
+        np.take_along_axis(high, highest, axis=2)[..., 0],
+        strange,
+        count,
+        (lowest * size + np.take_along_axis(whole.low_at.reshape(shape), lowest, axis=2))[..., 0],
+        (highest * size + np.take_along_axis(whole.high_at.reshape(shape), highest, axis=2))[..., 0],
+    )
+
+
+def join(parts: Sequence[Buckets]) -> Buckets:
+    """Buckets of the same sites, one after the other."""
+    return Buckets(*(np.concatenate([getattr(part, name) for part in parts], axis=1) for name in _ORDER))
+
+
+def bucket_bytes(buckets: Buckets) -> bytes:
+    """The buckets as bytes; `read_buckets` gives them back."""
+    parts = [encode(np.ascontiguousarray(getattr(buckets, name), dtype=np.float64)) for name in _ORDER]
+    return b"".join(len(part).to_bytes(4, "little") + part for part in parts)
+
+
+def read_buckets(data: bytes, shape: tuple[int, int], *, with_places: bool) -> Buckets:
+    """The buckets `(sites, buckets)` from their bytes; without places `low_at` and `high_at` are zero."""
+    arrays, at = [], 0
+    for _ in _ORDER if with_places else _ORDER[:4]:
+        end = at + 4 + int.from_bytes(data[at : at + 4], "little")
+        arrays.append(decode(data[at + 4 : end], shape))
+        at = end
+    zero = np.zeros(shape, dtype=np.int64)
+    counts = [array.astype(np.int64) for array in arrays[2:]] + [zero, zero]
+    return Buckets(arrays[0], arrays[1], counts[0], counts[1], counts[2], counts[3])
+
+
+def _extreme(
+    cells: NDArray[np.float64], reduce: Callable[..., NDArray[np.float64]]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The extreme of each bucket of `(buckets, RATIO, sites)` and its first place; argmin is slow across memory."""
+    extreme = reduce(cells, axis=1)
+    at = np.zeros(extreme.shape, dtype=np.int64)
+    for place in range(RATIO - 1, -1, -1):
+        np.copyto(at, place, where=cells[:, place] == extreme)
+    return extreme, at

@@ -1,0 +1,108 @@
+"""Puts the parts of a picture together: points of several streams into a series, buckets of several into a matrix."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .downsample import select_points
+from .records import Layout
+from .series import Matrix, Series
+from .streams import SCALAR, STEP
+
+#: Steps, micro-steps, values and times of some points.
+Points = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """Buckets of consecutive records of some sites: what each holds, as in `Matrix`; `starts` are their first steps."""
+
+    sites: tuple[str, ...]
+    starts: NDArray[np.int64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    non_finite: NDArray[np.int64]
+    present: NDArray[np.int64]
+
+
+def join_series(
+    parts: Sequence[Points],
+    site: str,
+    metric: str,
+    rank: int,
+    call: int,
+    limit: int,
+    total: int | None = None,
+) -> Series:
+    """The series that parts (steps, micro-steps, values, times) make up, thinned to `limit` points.
+
+    Args:
+        total: How many points there are, where the parts are thinned already.
+    """
+    if not parts:
+        parts = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0))]
+    steps, micro_steps, values, times = (np.concatenate([part[at] for part in parts]) for at in range(4))
+    if len(parts) > 1:
+        order = np.lexsort((micro_steps, steps))
+        steps, values, times = steps[order], values[order], times[order]
+    kept = select_points(values, limit)
+    return Series(
+        site, metric, steps[kept], values[kept], times[kept], len(values) if total is None else total, rank, call
+    )
+
+
+def every_record(
+    sites: tuple[str, ...], steps: NDArray[np.int64], values: NDArray[np.float64], present: NDArray[np.bool_]
+) -> Columns:
+    """Columns of one record each."""
+    usable = present & np.isfinite(values)
+    low = np.where(usable, values, np.nan)
+    return Columns(sites, steps, low, low, (present & ~usable).astype(np.int64), present.astype(np.int64))
+
+
+def join_matrix(parts: Sequence[Columns], metric: str, rank: int, limit: int) -> Matrix:
+    """The matrix of several streams: sites one below the other, steps side by side, in at most `limit` columns."""
+    sites = tuple(dict.fromkeys(site for part in parts for site in part.sites))
+    starts = np.unique(np.concatenate([part.starts for part in parts])) if parts else np.empty(0, np.int64)
+    starts = starts[:: max(-(-len(starts) // max(limit, 1)), 1)]
+    shape = (len(sites), len(starts))
+    low, high = np.full(shape, np.nan), np.full(shape, np.nan)
+    non_finite, present = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    place = {site: at for at, site in enumerate(sites)}
+    for part in parts:
+        if not len(part.starts):
+            continue
+        column = np.searchsorted(starts, part.starts, "right") - 1
+        begins = np.flatnonzero(np.diff(column, prepend=-1))
+        at = np.ix_(np.array([place[site] for site in part.sites]), column[begins])
+        low[at] = np.fmin(low[at], np.fmin.reduceat(part.low, begins, axis=0).T)
+        high[at] = np.fmax(high[at], np.fmax.reduceat(part.high, begins, axis=0).T)
+        non_finite[at] += np.add.reduceat(part.non_finite, begins, axis=0).T
+        present[at] += np.add.reduceat(part.present, begins, axis=0).T
+    return Matrix(metric, sites, starts, low, high, non_finite, present, rank)
+
+
+def first_calls(layout: Layout) -> list[int]:
+    """The rows of a layout that are the first call of their site."""
+    return [row for row in range(len(layout.sites)) if not layout.calls or layout.calls[row] == 0]
+
+
+def row_of(layout: Layout, site: str, call: int) -> int | None:
+    """The row of a site's call in a layout, None when it has none."""
+    for row, known in enumerate(layout.sites):
+        if known == site and (layout.calls[row] if layout.calls else 0) == call:
+            return row
+    return None
+
+
+def list_metrics(layouts: Sequence[Layout]) -> tuple[str, ...]:
+    """All metrics of these layouts, scalars among them, sorted."""
+    names: set[str] = set()
+    for layout in layouts:
+        if layout.subject == SCALAR:
+            names.update(f"{SCALAR}/{name}" for name in layout.sites)
+        elif layout.subject != STEP:
+            names.update(f"{layout.subject}/{statistic}" for statistic in layout.statistics)
+    return tuple(sorted(names))
