@@ -72,8 +72,8 @@ def _server(settings: Settings) -> flask.Flask:
     protect(server, settings)
 
     @server.get("/healthz")
-    def healthz() -> tuple[str, int]:
-        return "ok\n", 200
+    def healthz() -> flask.Response:
+        return _plain("ok", 200)
 
     @server.errorhandler(Exception)
     def fail(error: Exception) -> flask.typing.ResponseReturnValue:
@@ -81,11 +81,15 @@ def _server(settings: Settings) -> flask.Flask:
         if isinstance(error, HTTPException):
             return error
         if isinstance(error, StoreError):
-            return f"the store cannot be read: {error}\n", 503
+            return _plain(f"the store cannot be read: {error}", 503)
         _log.warning("refused a request that could not be understood: %s", flask.request.path, exc_info=error)
-        return "this request could not be understood\n", 400
+        return _plain("this request could not be understood", 400)
 
     return server
+
+
+def _plain(words: str, status: int) -> flask.Response:
+    return flask.Response(words + "\n", status=status, mimetype="text/plain")
 
 
 def page_at(reader: Reader, pathname: str | None, search: str | None) -> tuple[int, Address, Component]:

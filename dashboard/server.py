@@ -30,23 +30,16 @@ class Server:
         self._sockets: dict[int, object] = {}
         self._is_stopping = threading.Event()
         self._thread: threading.Thread | None = None
-        host = _first_address(settings.host)
-        try:
-            self._http = waitress.create_server(
-                create_app(store, settings).server,
-                map=self._sockets,
-                host=host,
-                port=settings.port,
-                threads=settings.threads,
-                ident=None,
-                clear_untrusted_proxy_headers=True,
-                expose_tracebacks=False,
-            )
-        except OSError as error:
-            raise SettingsError(
-                f"dashboard cannot listen on {settings.host}:{settings.port}: {error.strerror}; "
-                f"choose another port, or 0 for a free one"
-            ) from error
+        application = create_app(store, settings).server
+        self._http = waitress.create_server(
+            application,
+            map=self._sockets,
+            sockets=[_bound(settings.host, settings.port)],
+            threads=settings.threads,
+            ident=None,
+            clear_untrusted_proxy_headers=True,
+            expose_tracebacks=False,
+        )
 
     @property
     def url(self) -> str:
@@ -89,12 +82,18 @@ class Server:
         self.stop()
 
 
-def _first_address(host: str) -> str:
-    """One address for a name: `localhost` has two, and two sockets would get two free ports."""
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket on the first address of the host: `localhost` has two, which would get two different free ports."""
     try:
-        return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except OSError as error:
         raise SettingsError(f"dashboard host {host!r} is not an address of this machine; use 127.0.0.1") from error
+    try:
+        return socket.create_server(address[:2], family=family)
+    except OSError as error:
+        raise SettingsError(
+            f"dashboard cannot listen on {host}:{port}: {error.strerror}; choose another port, or 0 for a free one"
+        ) from error
 
 
 def start_in_thread(store_url: str, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None) -> Server:

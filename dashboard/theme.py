@@ -114,6 +114,7 @@ def template(palette: Palette) -> go.layout.Template:
             "xaxis": axis,
             "yaxis": axis,
             "hovermode": "closest",
+            "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": palette.muted, "activecolor": palette.text},
             "hoverlabel": {
                 "bgcolor": palette.surface,
                 "bordercolor": palette.grid,

@@ -87,6 +87,9 @@
         const triggered = window.dash_clientside.callback_context.triggered_id;
         const shown = { scalar, scale, metric, view, site, step: step === "" ? null : step };
         let wanted = { ...shown };
+        if (window.dash_clientside.callback_context.triggered.length > 1) {
+          return Array(KEYS.length + 1).fill(none()); // the page has just been laid out from its address
+        }
         if (triggered === "live-url") {
           const query = new URLSearchParams(search || "");
           if (query.get("run") !== run) {

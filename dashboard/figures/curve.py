@@ -14,8 +14,10 @@ from .points import Points
 #: Order of the traces, which live updates rely on.
 LINE_TRACE: Final = 0
 MARK_TRACE: Final = 1
-#: Above the marks, which stand on the upper edge.
-_FLAG_HEIGHT: Final = 1.07
+#: Share of the height that the values take; above them a strip of its own holds the marks and, over these, the flags.
+_VALUES: Final = 0.87
+_MARK_HEIGHT: Final = 0.2
+_FLAG_HEIGHT: Final = 0.8
 _SYMBOLS: Final = {"error": "diamond", "warning": "triangle-up", "info": "circle"}
 
 
@@ -55,7 +57,7 @@ def curve_figure(
 ) -> go.Figure:
     """The curve; findings stand as symbols along the top, each with a thin line down to its step.
 
-    The marks live on a second axis from 0 to 1, so they stay in view however the values are zoomed.
+    Marks and flags live in a strip above the values, so they stay in view however those are zoomed.
     """
     figure = go.Figure(layout={"template": template(palette)})
     figure.add_scatter(
@@ -68,7 +70,7 @@ def curve_figure(
     )
     figure.add_scatter(
         x=list(points.mark_x),
-        y=list(points.mark_y),
+        y=[_MARK_HEIGHT] * len(points.mark_x),
         yaxis="y2",
         mode="markers",
         name="not finite",
@@ -84,14 +86,14 @@ def curve_figure(
     )
     _add_flags(figure, flags, palette)
     if selected is not None:
-        figure.add_vline(x=selected, line={"width": 1, "color": palette.muted, "dash": "dot"})
+        line = {"width": 1, "color": palette.muted, "dash": "dot"}
+        figure.add_shape(type="line", x0=selected, x1=selected, yref="paper", y0=0, y1=_VALUES, line=line)
     figure.update_layout(
         showlegend=False,
         uirevision=name,
-        margin={"t": 28},
         xaxis={"title": "step", "showgrid": False, "rangemode": "tozero"},
-        yaxis={"type": "log" if log else "linear", "exponentformat": "power" if log else "e"},
-        yaxis2={"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True},
+        yaxis={"type": "log" if log else "linear", "domain": [0, _VALUES], "exponentformat": "power" if log else "e"},
+        yaxis2={"domain": [_VALUES, 1], "range": [0, 1], "anchor": "x", "visible": False, "fixedrange": True},
     )
     return figure
 
@@ -116,8 +118,8 @@ def _add_flags(figure: go.Figure, flags: Sequence[Flag], palette: Palette) -> No
             type="line",
             x0=flag.step,
             x1=flag.step,
-            yref="y2 domain",
+            yref="paper",
             y0=0,
-            y1=1,
+            y1=0.95,
             line={"width": 1, "color": color, "dash": "dot"},
         )

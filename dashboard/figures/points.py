@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-#: Kind of mark -> (Plotly symbol, height on the mark axis, words).
-MARKS: dict[str, tuple[str, float, str]] = {
-    "nan": ("x", 1.0, "NaN"),
-    "positive": ("triangle-up", 1.0, "+Inf"),
-    "negative": ("triangle-down", 0.0, "-Inf"),
-    "elements": ("x", 1.0, "some elements are NaN or infinite"),
-    "below": ("triangle-down-open", 0.0, "zero or less, not on a log axis"),
+#: Kind of mark -> (Plotly symbol, words).
+MARKS: dict[str, tuple[str, str]] = {
+    "nan": ("x", "NaN"),
+    "positive": ("triangle-up", "+Inf"),
+    "negative": ("triangle-down", "-Inf"),
+    "elements": ("x", "some elements are NaN or infinite"),
+    "below": ("triangle-down-open", "zero or less, not on a log axis"),
 }
 
 
@@ -33,11 +33,6 @@ class Points:
     mark_kind: tuple[str, ...]
 
     @property
-    def mark_y(self) -> tuple[float, ...]:
-        """Where each mark stands on the mark axis, 0 to 1."""
-        return tuple(MARKS[kind][1] for kind in self.mark_kind)
-
-    @property
     def mark_symbol(self) -> tuple[str, ...]:
         """The Plotly symbol of each mark."""
         return tuple(MARKS[kind][0] for kind in self.mark_kind)
@@ -45,7 +40,7 @@ class Points:
     @property
     def mark_text(self) -> tuple[str, ...]:
         """What each mark stands for."""
-        return tuple(MARKS[kind][2] for kind in self.mark_kind)
+        return tuple(MARKS[kind][1] for kind in self.mark_kind)
 
 
 def points_of(
