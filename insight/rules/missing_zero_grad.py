@@ -53,7 +53,8 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     if memory.is_said:
         return
     norm = _norm(now)
-    events = now.events("gradient_before_forward")
+    outside = sum(item.requires_grad and item.group is None for item in now.anatomy.parameters.values())
+    events = [event for event in now.events("gradient_before_forward") if _count(event) > outside]
     if not events:
         is_next = memory.streak > 0 and now.step <= memory.last + 1  # another micro-step, or a step not yet complete
         memory.norm_before = norm if np.isfinite(norm) and not is_next else memory.norm_before
@@ -64,13 +65,13 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     if memory.streak < _IN_A_ROW:
         return
     memory.is_said = True
-    left, count = events[-1].data.get("l2_norm"), events[-1].data.get("parameters")
+    left = events[-1].data.get("l2_norm")
     yield now.finding(
         ROOT_SITE,
         "gradient/l2_norm",
         {
             "left_over_norm": float(left) if isinstance(left, int | float) else float("nan"),
-            "parameters": float(count) if isinstance(count, int | float) else float("nan"),
+            "parameters": _count(events[-1]),
             "norm_now": norm,
             "norm_before": memory.norm_before,
             "steps_in_a_row": memory.streak,
@@ -82,6 +83,12 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         advice="call optimizer.zero_grad() once a step, before backward(); if this is accumulation over micro-batches, "
         "declare it with accumulation_steps in the monitor's configuration",
     )
+
+
+def _count(event: Event) -> float:
+    """How many parameters still had a gradient; those that no optimizer holds are cleared by none, and harm nothing."""
+    count = event.data.get("parameters")
+    return float(count) if isinstance(count, int | float) else float("inf")
 
 
 def _norm(now: Moment) -> float:

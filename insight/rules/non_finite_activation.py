@@ -75,7 +75,7 @@ def _report(now: Moment, table: Table, row: int, count: int, memory: _Memory) ->
     why = (
         f"its own weights ({', '.join(own[:3])}) were already non-finite after the step before: look at that step"
         if own
-        else "every module that finished before it in this step was finite, so it makes them itself"
+        else "every module that finished before it in this step was finite, so it makes them, or what feeds it does"
     )
     values = table.counts(row)
     name = f"{display_site(site)} ({kind})" if kind else display_site(site)
