@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .context import QUIET, RECORDING
-from .dtype import Dtype, bool_, float32, int64
+from .dtype import Dtype, bool_, float32, int64, is_floating
 from .errors import ChangedTensorError, EngineError, FreedGraphError, NameTaken, ShapeError
 from .hooks import Hooks
 from .shape import Spec
@@ -104,7 +104,7 @@ def _output(array: Array, node: Node, index: int) -> Tensor:
     result = wrap(array)
     result._node = node
     result._index = index
-    result.requires_grad = True
+    result.requires_grad = is_floating(array.dtype)
     return result
 
 

@@ -14,11 +14,10 @@ import numpy as np
 from .context import is_recording, quiet, recording
 from .errors import GradientError, ShapeError
 from .hooks import BACKWARD_START, Hooks, call_hooks
-from .ops.math import add
-from .primitive import Node
+from .primitive import PRIMITIVES, Node
 from .tensor import METHODS, Array, Tensor, method, wrap
 
-__all__ = ["backward", "gradients"]
+__all__ = ["backward", "gradients", "pull"]
 
 # What a gradient is collected under: a leaf itself (by identity), or an output of a node.
 _Key: TypeAlias = int | tuple[int, int]
@@ -42,11 +41,11 @@ class _Sums:
             if is_fresh:
                 self._owned.add(key)
         elif self._create_graph:
-            self.totals[key] = add(total, gradient)
+            self.totals[key] = PRIMITIVES["add"](total, gradient)
         elif key in self._owned:
             np.add(total._data, gradient._data, out=total._data)
         else:
-            self.totals[key] = add(total, gradient)
+            self.totals[key] = PRIMITIVES["add"](total, gradient)
             self._owned.add(key)
 
     def is_owned(self, key: _Key, gradient: Tensor) -> bool:
@@ -198,7 +197,7 @@ def _accumulate(way: _WayBack, key: _Key) -> None:
     if gradient is None:
         return
     if leaf._grad is not None:
-        leaf._grad = add(leaf._grad, gradient)
+        leaf._grad = PRIMITIVES["add"](leaf._grad, gradient)
     elif way.create_graph or way.sums.is_owned(key, gradient):
         leaf._grad = gradient
     else:
@@ -224,15 +223,28 @@ def gradients(
     """
     start = (roots,) if isinstance(roots, Tensor) else tuple(roots)
     weights = (None,) * len(start) if cotangents is None else tuple(cotangents)
-    seeds = [_seed(root, weight) for root, weight in zip(start, weights, strict=True)]
     for root in start:
         call_hooks(BACKWARD_START, root)
+    keep = create_graph if retain_graph is None else retain_graph
+    return pull(start, targets, weights, create_graph=create_graph, retain_graph=keep)
+
+
+def pull(
+    roots: Sequence[Tensor],
+    targets: Sequence[Tensor],
+    cotangents: Sequence[Tensor | None],
+    *,
+    create_graph: bool,
+    retain_graph: bool,
+) -> tuple[Tensor | None, ...]:
+    """What `gradients` returns; nobody is told that a backward pass starts."""
+    seeds = [_seed(root, weight) for root, weight in zip(roots, cotangents, strict=True)]
     with quiet(), recording(create_graph):
         keys = {_key(target) for target in targets}
-        way = _WayBack(create_graph, keys, _leading_to(start, keys))
-        for root, seed in zip(start, seeds, strict=True):
+        way = _WayBack(create_graph, keys, _leading_to(roots, keys))
+        for root, seed in zip(roots, seeds, strict=True):
             way.deliver(root, seed)
-        way.run(keep=create_graph if retain_graph is None else retain_graph)
+        way.run(keep=retain_graph)
         return tuple(way.complete(_key(target)) for target in targets)
 
 

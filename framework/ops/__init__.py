@@ -1,5 +1,6 @@
 """The operations, family by family; every name is a function of tensors."""
 
+from .activation import attention_weights, gelu, leaky_relu, log_softmax, relu, sigmoid, silu, softmax, softplus
 from .array import (
     arange,
     cast,
@@ -26,6 +27,7 @@ from .array import (
     zeros,
     zeros_like,
 )
+from .attention import scaled_dot_product_attention
 from .compare import (
     argmax,
     equal,
@@ -40,7 +42,9 @@ from .compare import (
     logical_or,
     not_equal,
 )
-from .linalg import matmul
+from .conv import conv2d
+from .linalg import linear, matmul
+from .loss import bce_with_logits, cross_entropy, kl_divergence, mse, nll
 from .math import (
     abs,
     add,
@@ -66,6 +70,10 @@ from .math import (
     subtract,
     tanh,
 )
+from .norm import batch_norm, batch_norm_inference, layer_norm, rms_norm
+from .observe import observe
+from .pool import avg_pool2d, global_avg_pool2d, max_pool2d
+from .random import dropout, normal, permutation, uniform
 from .reduce import broadcast_to, max, mean, min, sum, sum_to, var
 
 __all__ = [
@@ -73,12 +81,20 @@ __all__ = [
     "add",
     "arange",
     "argmax",
+    "attention_weights",
+    "avg_pool2d",
+    "batch_norm",
+    "batch_norm_inference",
+    "bce_with_logits",
     "broadcast_to",
     "cast",
     "clip",
     "concat",
+    "conv2d",
     "cos",
+    "cross_entropy",
     "divide",
+    "dropout",
     "equal",
     "exp",
     "expand_dims",
@@ -87,39 +103,59 @@ __all__ = [
     "floor",
     "full",
     "gather",
+    "gelu",
     "getitem",
+    "global_avg_pool2d",
     "greater",
     "greater_equal",
     "identity",
     "isfinite",
     "isnan",
+    "kl_divergence",
+    "layer_norm",
+    "leaky_relu",
     "less",
     "less_equal",
+    "linear",
     "log",
     "log1p",
+    "log_softmax",
     "logical_and",
     "logical_not",
     "logical_or",
     "matmul",
     "max",
+    "max_pool2d",
     "maximum",
     "mean",
     "min",
     "minimum",
+    "mse",
     "multiply",
     "narrow",
     "negative",
+    "nll",
+    "normal",
     "not_equal",
+    "observe",
     "ones",
     "ones_like",
     "pad",
+    "permutation",
     "power",
     "reciprocal",
+    "relu",
     "reshape",
+    "rms_norm",
     "rsqrt",
+    "scaled_dot_product_attention",
     "scatter_add",
+    "sigmoid",
     "sign",
+    "silu",
     "sin",
+    "softmax",
+    "softplus",
     "split",
     "sqrt",
     "square",
@@ -132,6 +168,7 @@ __all__ = [
     "tanh",
     "tile",
     "transpose",
+    "uniform",
     "var",
     "where",
     "zeros",

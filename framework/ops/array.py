@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..dtype import as_dtype, bool_
+from .. import kernels
+from ..dtype import as_dtype, bool_, float32, float64
 from ..errors import ShapeError
 from ..primitive import Primitive
 from ..shape import Shape, Spec, broadcast_shapes, normalize_axis, reshaped
@@ -241,12 +242,16 @@ _gather = Primitive(
 
 
 def _add_rows(g: Array, indices: Array, *, rows: int) -> Array:
-    from_row = indices.ndim
-    width = int(np.prod(g.shape[from_row:], dtype=np.int64))
-    flat, values = indices.reshape(-1), g.reshape(-1, width)
-    result = np.zeros((rows, width), g.dtype)
-    np.add.at(result, flat, values)
-    return result.reshape(rows, *g.shape[from_row:])
+    row = g.shape[indices.ndim :]
+    values = np.ascontiguousarray(g).reshape(indices.size, int(np.prod(row, dtype=np.int64)))
+    result = np.zeros((rows, values.shape[1]), g.dtype)
+    if g.dtype not in (float32, float64):
+        np.add.at(result, indices.reshape(-1), values)
+    else:
+        wrong = kernels.scatter.add_rows(values, np.ascontiguousarray(indices).reshape(-1), result)
+        if wrong >= 0:
+            raise ShapeError(f"index {indices.reshape(-1)[wrong]} does not exist in a table of {rows} rows")
+    return result.reshape(rows, *row)
 
 
 _scatter_add = Primitive(

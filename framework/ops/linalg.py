@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..dtype import bfloat16, float16
+from ..errors import ShapeError
 from ..primitive import Primitive
 from ..shape import Spec, matmul_shape
 from ..tensor import Array, Tensor, method
@@ -55,3 +56,42 @@ _matmul = Primitive(
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     """`a @ b`: vectors, matrices, and stacks of matrices that broadcast."""
     return _matmul(*pair(a, b))  # type: ignore[no-any-return]
+
+
+def _linear_of(x: Array, weight: Array, bias: Array) -> Any:
+    out = _product(x, weight.T)
+    return np.add(out, bias, out=out)
+
+
+def _infer_linear(x: Spec, weight: Spec, bias: Spec) -> Spec:
+    if x.ndim < 1 or weight.ndim != 2 or x.shape[-1] != weight.shape[1] or bias.shape != weight.shape[:1]:
+        raise ShapeError(
+            f"linear expects input (..., features), weight (out, features) and bias (out), "
+            f"got {x.shape}, {weight.shape} and {bias.shape}"
+        )
+    return Spec((*x.shape[:-1], weight.shape[0]), x.dtype)
+
+
+_linear = Primitive(
+    "linear",
+    _linear_of,
+    _infer_linear,
+    (
+        lambda g, _, x, weight, bias: _matmul(g, weight),
+        lambda g, _, x, weight, bias: _weight_gradient(g, x),
+        lambda g, _, x, weight, bias: sum_to(g, bias),
+    ),
+)
+
+
+def _weight_gradient(g: Tensor, x: Tensor) -> Tensor:
+    rows = g.reshape(-1, g.shape[-1])
+    return _matmul(rows.swapaxes(0, 1), x.reshape(-1, x.shape[-1]))  # type: ignore[no-any-return]
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`x weight^T + bias`, for an input `(..., features)`, a weight `(out, features)` and a bias `(out)`."""
+    if bias is None:
+        return matmul(x, weight.swapaxes(0, 1))
+    x, weight = pair(x, weight)
+    return _linear(x, weight, pair(x, bias)[1])  # type: ignore[no-any-return]

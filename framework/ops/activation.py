@@ -1,0 +1,218 @@
+"""Activation functions; softmax and its relatives work along one axis."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import kernels
+from ..dtype import Dtype, float32, float64
+from ..primitive import Primitive
+from ..shape import Spec, normalize_axis
+from ..tensor import Array, Tensor
+from .array import where
+from .math import exp, multiply, subtract, tanh
+from .operands import as_floating, infer_same
+
+
+def _infer_gradient(g: Spec, x: Spec, **_: object) -> Spec:
+    return x
+
+
+def _wide(x: Array) -> Array:
+    """The array in a type the kernels compute in: 16-bit floats in float32."""
+    return x if x.dtype in (float32, float64) else x.astype(float32)
+
+
+def _flat(name: str) -> Any:
+    """An evaluation by the element-wise kernel of that name."""
+
+    def evaluate(*arrays: Array) -> Array:
+        dtype: Dtype = arrays[-1].dtype
+        out = kernels.activation.flat(getattr(kernels.activation, name), *(_wide(x) for x in arrays))
+        return out.astype(dtype, copy=False)
+
+    return evaluate
+
+
+_relu = Primitive(
+    "relu",
+    lambda x: np.maximum(x, x.dtype.type(0)),
+    infer_same,
+    (lambda g, out, x: _relu_gradient(g, out),),
+    saves_output=True,
+)
+_relu_gradient = Primitive(
+    "relu_gradient", _flat("relu_gradient"), _infer_gradient, (lambda gg, _, g, y: _relu_gradient(gg, y), None)
+)
+
+
+def relu(x: Tensor) -> Tensor:
+    """`max(x, 0)`, with slope 0 at 0; NaN stays NaN."""
+    return _relu(as_floating(x))  # type: ignore[no-any-return]
+
+
+def leaky_relu(x: Tensor, slope: float = 0.2) -> Tensor:
+    """`x` where positive, else `slope x`."""
+    return where(x > 0.0, x, x * slope)
+
+
+_sigmoid = Primitive(
+    "sigmoid",
+    _flat("sigmoid"),
+    infer_same,
+    (lambda g, out, x: multiply(g, multiply(out, subtract(1.0, out))),),
+    saves_output=True,
+)
+
+
+def sigmoid(x: Tensor) -> Tensor:
+    """`1 / (1 + e**-x)`."""
+    return _sigmoid(as_floating(x))  # type: ignore[no-any-return]
+
+
+def _silu_curvature(x: Tensor) -> Tensor:
+    s = sigmoid(x)
+    return s * (1.0 - s) * (2.0 + x * (1.0 - 2.0 * s))
+
+
+_silu = Primitive("silu", _flat("silu"), infer_same, (lambda g, _, x: _silu_gradient(g, x),))
+_silu_gradient = Primitive(
+    "silu_gradient",
+    _flat("silu_gradient"),
+    _infer_gradient,
+    (lambda gg, _, g, x: _silu_gradient(gg, x), lambda gg, _, g, x: gg * g * _silu_curvature(x)),
+)
+
+
+def silu(x: Tensor) -> Tensor:
+    """`x sigmoid(x)`, also known as swish."""
+    return _silu(as_floating(x))  # type: ignore[no-any-return]
+
+
+def _gelu_curvature(x: Tensor) -> Tensor:
+    """The second derivative of `x (1 + tanh u) / 2`."""
+    root, cubic = math.sqrt(2.0 / math.pi), 0.044715
+    square = x * x
+    t = tanh(root * x * (1.0 + cubic * square))
+    bend = 1.0 - t * t
+    slope = root * (1.0 + 3.0 * cubic * square)
+    return bend * slope + 0.5 * x * bend * (6.0 * root * cubic * x - 2.0 * t * slope * slope)
+
+
+def _gelu_exact_curvature(x: Tensor) -> Tensor:
+    """The second derivative of `x Phi(x)`: `phi(x) (2 - x**2)`."""
+    return exp(x * x * -0.5) * (1.0 / math.sqrt(2.0 * math.pi)) * (2.0 - x * x)
+
+
+_gelu = Primitive("gelu", _flat("gelu"), infer_same, (lambda g, _, x: _gelu_gradient(g, x),))
+_gelu_gradient = Primitive(
+    "gelu_gradient",
+    _flat("gelu_gradient"),
+    _infer_gradient,
+    (lambda gg, _, g, x: _gelu_gradient(gg, x), lambda gg, _, g, x: gg * g * _gelu_curvature(x)),
+)
+_gelu_exact = Primitive("gelu_exact", _flat("gelu_exact"), infer_same, (lambda g, _, x: _gelu_exact_gradient(g, x),))
+_gelu_exact_gradient = Primitive(
+    "gelu_exact_gradient",
+    _flat("gelu_exact_gradient"),
+    _infer_gradient,
+    (lambda gg, _, g, x: _gelu_exact_gradient(gg, x), lambda gg, _, g, x: gg * g * _gelu_exact_curvature(x)),
+)
+
+
+def gelu(x: Tensor, approximate: bool = True) -> Tensor:
+    """`x Phi(x)`; approximated by a tanh as in the paper (and GPT), or exact.
+
+    Reference:
+        Hendrycks and Gimpel 2016, arXiv:1606.08415.
+    """
+    x = as_floating(x)
+    return _gelu(x) if approximate else _gelu_exact(x)  # type: ignore[no-any-return]
+
+
+def _rows(x: Array) -> Array:
+    return np.ascontiguousarray(_wide(x)).reshape(-1, x.shape[-1] if x.ndim else 1)
+
+
+def _softmax_of(x: Array, *, scale: float, causal: bool) -> Array:
+    rows = _rows(x)
+    out = np.empty_like(rows)
+    kernels.softmax.softmax(rows, out, float(scale), x.shape[-2] if causal else 0)
+    return out.reshape(x.shape).astype(x.dtype, copy=False)
+
+
+def _softmax_gradient_of(g: Array, y: Array, *, scale: float, causal: bool) -> Array:
+    rows = _rows(y)
+    out = np.empty_like(rows)
+    kernels.softmax.softmax_gradient(_rows(g), rows, out, float(scale), y.shape[-2] if causal else 0)
+    return out.reshape(y.shape).astype(y.dtype, copy=False)
+
+
+def _softmax_bend(gg: Tensor, _: None, g: Tensor, y: Tensor, *, scale: float, causal: bool) -> Tensor:
+    total = (g * y).sum(-1, keepdims=True)
+    return scale * (gg * (g - total) - g * (gg * y).sum(-1, keepdims=True))
+
+
+_softmax = Primitive(
+    "softmax",
+    _softmax_of,
+    infer_same,
+    (lambda g, out, x, *, scale, causal: _softmax_gradient(g, out, scale=scale, causal=causal),),
+    saves_output=True,
+)
+_softmax_gradient = Primitive(
+    "softmax_gradient",
+    _softmax_gradient_of,
+    _infer_gradient,
+    (
+        lambda gg, _, g, y, *, scale, causal: _softmax_gradient(gg, y, scale=scale, causal=causal),
+        _softmax_bend,
+    ),
+)
+
+
+def softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """`e**x / sum(e**x)` along `axis`."""
+    x = as_floating(x)
+    if normalize_axis(axis, x.ndim) != x.ndim - 1:
+        return softmax(x.swapaxes(axis, -1)).swapaxes(axis, -1)
+    return _softmax(x, scale=1.0, causal=False)  # type: ignore[no-any-return]
+
+
+def attention_weights(scores: Tensor, scale: float = 1.0, causal: bool = False) -> Tensor:
+    """`softmax(scale scores)` along the last axis of `(..., queries, keys)`; causal hides the keys after the query.
+
+    With more keys than queries the queries are the last ones.
+    """
+    return _softmax(as_floating(scores), scale=scale, causal=causal)  # type: ignore[no-any-return]
+
+
+def _log_softmax_of(x: Array) -> Array:
+    rows = _rows(x)
+    out = np.empty_like(rows)
+    kernels.softmax.log_softmax(rows, out)
+    return out.reshape(x.shape).astype(x.dtype, copy=False)
+
+
+_log_softmax = Primitive(
+    "log_softmax",
+    _log_softmax_of,
+    infer_same,
+    (lambda g, out, x: g - exp(out) * g.sum(-1, keepdims=True),),
+    saves_output=True,
+)
+
+
+def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """`x - log(sum(e**x))` along `axis`."""
+    x = as_floating(x)
+    if normalize_axis(axis, x.ndim) != x.ndim - 1:
+        return log_softmax(x.swapaxes(axis, -1)).swapaxes(axis, -1)
+    return _log_softmax(x)  # type: ignore[no-any-return]
+
+
+def softplus(x: Tensor) -> Tensor:
+    """`log(1 + e**x)`, without overflow."""
+    from_zero = relu(x)
+    return from_zero + (1.0 + exp(-(from_zero + relu(-x)))).log()

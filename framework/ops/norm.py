@@ -1,0 +1,226 @@
+"""Normalization: over the last axis, and over a batch by channel."""
+
+from typing import Any
+
+import numpy as np
+
+from .. import kernels
+from ..dtype import float32, float64
+from ..errors import ShapeError
+from ..primitive import Primitive
+from ..shape import Shape, Spec
+from ..tensor import Array, Tensor
+from .fused import derived_from
+from .math import divide, sqrt
+from .reduce import mean, sum_to
+
+
+def _wide(x: Array) -> Array:
+    return np.ascontiguousarray(x if x.dtype in (float32, float64) else x.astype(float32))
+
+
+def _rows(x: Array) -> Array:
+    return _wide(x).reshape(-1, x.shape[-1])
+
+
+def _check_width(x: Spec, *vectors: Spec) -> None:
+    for vector in vectors:
+        if x.ndim < 1 or vector.shape != x.shape[-1:]:
+            raise ShapeError(
+                f"normalization of {x.shape} over its last axis expects weights {x.shape[-1:]}, got {vector.shape}"
+            )
+
+
+def _infer_rows(x: Spec, *vectors: Spec, epsilon: float) -> Spec:
+    _check_width(x, *vectors)
+    return x
+
+
+def _layer_norm_of(x: Array, gamma: Array, beta: Array, *, epsilon: float) -> Array:
+    _check_width(_spec(x), _spec(gamma), _spec(beta))
+    rows = _rows(x)
+    out = np.empty_like(rows)
+    kernels.normalization.layer_norm(rows, _wide(gamma), _wide(beta), out, epsilon)
+    return out.reshape(x.shape).astype(x.dtype, copy=False)
+
+
+def _layer_norm_gradient_of(g: Array, x: Array, gamma: Array, *, epsilon: float) -> tuple[Array, ...]:
+    rows, weight = _rows(x), _wide(gamma)
+    of_x, of_gamma, of_beta = np.empty_like(rows), np.empty_like(weight), np.empty_like(weight)
+    kernels.normalization.layer_norm_gradient(_rows(g), rows, weight, of_x, of_gamma, of_beta, epsilon)
+    found = (of_x.reshape(x.shape), of_gamma, of_beta)
+    return tuple(array.astype(x.dtype, copy=False) for array in found)
+
+
+def _spec(x: Array) -> Spec:
+    return Spec(x.shape, x.dtype)
+
+
+def _compose_layer_norm_gradient(g: Tensor, x: Tensor, gamma: Tensor, *, epsilon: float) -> tuple[Tensor, ...]:
+    centred = x - mean(x, -1, keepdims=True)
+    scale = divide(1.0, sqrt(mean(centred * centred, -1, keepdims=True) + epsilon))
+    normal = centred * scale
+    weighted = g * gamma
+    along = mean(weighted * normal, -1, keepdims=True)
+    of_x = scale * (weighted - mean(weighted, -1, keepdims=True) - normal * along)
+    return of_x, sum_to(g * normal, gamma), sum_to(g, gamma)
+
+
+_layer_norm = Primitive(
+    "layer_norm",
+    _layer_norm_of,
+    _infer_rows,
+    lambda needs, g, _, x, gamma, beta, *, epsilon: _layer_norm_gradient(g, x, gamma, epsilon=epsilon),
+)
+_layer_norm_gradient = Primitive(
+    "layer_norm_gradient",
+    _layer_norm_gradient_of,
+    lambda g, x, gamma, *, epsilon: (x, gamma, gamma),
+    derived_from(_compose_layer_norm_gradient),
+)
+
+
+def layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float = 1e-5) -> Tensor:
+    """`(x - mean) / sqrt(var + epsilon) gamma + beta` over the last axis.
+
+    Reference:
+        Ba et al. 2016, arXiv:1607.06450.
+    """
+    return _layer_norm(x, gamma, beta, epsilon=epsilon)  # type: ignore[no-any-return]
+
+
+def _rms_norm_of(x: Array, gamma: Array, *, epsilon: float) -> Array:
+    _check_width(_spec(x), _spec(gamma))
+    rows = _rows(x)
+    out = np.empty_like(rows)
+    kernels.normalization.rms_norm(rows, _wide(gamma), out, epsilon)
+    return out.reshape(x.shape).astype(x.dtype, copy=False)
+
+
+def _rms_norm_gradient_of(g: Array, x: Array, gamma: Array, *, epsilon: float) -> tuple[Array, ...]:
+    rows, weight = _rows(x), _wide(gamma)
+    of_x, of_gamma = np.empty_like(rows), np.empty_like(weight)
+    kernels.normalization.rms_norm_gradient(_rows(g), rows, weight, of_x, of_gamma, epsilon)
+    return of_x.reshape(x.shape).astype(x.dtype, copy=False), of_gamma.astype(x.dtype, copy=False)
+
+
+def _compose_rms_norm_gradient(g: Tensor, x: Tensor, gamma: Tensor, *, epsilon: float) -> tuple[Tensor, ...]:
+    scale = divide(1.0, sqrt(mean(x * x, -1, keepdims=True) + epsilon))
+    weighted = g * gamma
+    along = mean(weighted * x, -1, keepdims=True)
+    return scale * weighted - x * along * scale * scale * scale, sum_to(g * x * scale, gamma)
+
+
+_rms_norm = Primitive(
+    "rms_norm",
+    _rms_norm_of,
+    _infer_rows,
+    lambda needs, g, _, x, gamma, *, epsilon: _rms_norm_gradient(g, x, gamma, epsilon=epsilon),
+)
+_rms_norm_gradient = Primitive(
+    "rms_norm_gradient",
+    _rms_norm_gradient_of,
+    lambda g, x, gamma, *, epsilon: (x, gamma),
+    derived_from(_compose_rms_norm_gradient),
+)
+
+
+def rms_norm(x: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> Tensor:
+    """`x / sqrt(mean(x**2) + epsilon) gamma` over the last axis.
+
+    Reference:
+        Zhang and Sennrich 2019, arXiv:1910.07467.
+    """
+    return _rms_norm(x, gamma, epsilon=epsilon)  # type: ignore[no-any-return]
+
+
+def _planes(x: Array) -> Array:
+    """`(batch, channels, everything else)`."""
+    return _wide(x).reshape(x.shape[0], x.shape[1], -1)
+
+
+def _check_channels(x: Spec, *vectors: Spec) -> None:
+    for vector in vectors:
+        if x.ndim < 2 or vector.shape != x.shape[1:2]:
+            raise ShapeError(
+                f"batch normalization of {x.shape} expects one weight a channel (axis 1), got {vector.shape}"
+            )
+
+
+def _batch_norm_of(x: Array, gamma: Array, beta: Array, *, epsilon: float) -> tuple[Array, ...]:
+    _check_channels(_spec(x), _spec(gamma), _spec(beta))
+    planes, weight = _planes(x), _wide(gamma)
+    centre, spread = np.empty_like(weight), np.empty_like(weight)
+    kernels.normalization.channel_moments(planes, centre, spread)
+    scale = (weight / np.sqrt(spread + weight.dtype.type(epsilon))).astype(weight.dtype, copy=False)
+    out = np.empty_like(planes)
+    kernels.normalization.channel_scale(planes, scale, _wide(beta) - centre * scale, out)
+    return tuple(a.astype(x.dtype, copy=False) for a in (out.reshape(x.shape), centre, spread))
+
+
+def _batch_norm_gradient_of(
+    g: Array, x: Array, gamma: Array, centre: Array, spread: Array, *, epsilon: float
+) -> tuple[Array, ...]:
+    planes, weight = _planes(x), _wide(gamma)
+    of_x, of_gamma, of_beta = np.empty_like(planes), np.empty_like(weight), np.empty_like(weight)
+    kernels.normalization.batch_norm_gradient(
+        _planes(g), planes, weight, _wide(centre), _wide(spread), of_x, of_gamma, of_beta, epsilon
+    )
+    found = (of_x.reshape(x.shape), of_gamma, of_beta)
+    return tuple(array.astype(x.dtype, copy=False) for array in found)
+
+
+def _compose_batch_norm_gradient(
+    g: Tensor, x: Tensor, gamma: Tensor, centre: Tensor, spread: Tensor, *, epsilon: float
+) -> tuple[Tensor, ...]:
+    """The moments are functions of `x` here: that is how the second derivative finds them."""
+    axes = (0, *range(2, x.ndim))
+    shape: Shape = (1, x.shape[1], *(1,) * (x.ndim - 2))
+    centred = x - mean(x, axes, keepdims=True)
+    scale = divide(1.0, sqrt(mean(centred * centred, axes, keepdims=True) + epsilon))
+    normal = centred * scale
+    along = mean(g * normal, axes, keepdims=True)
+    of_x = gamma.reshape(shape) * scale * (g - mean(g, axes, keepdims=True) - normal * along)
+    return of_x, (g * normal).sum(axes), g.sum(axes)
+
+
+def _batch_norm_rule(needs: Any, g: Any, out: Any, x: Tensor, gamma: Tensor, beta: Tensor, *, epsilon: float) -> Any:
+    if g[0] is None:
+        return None, None, None
+    return _batch_norm_gradient(g[0], x, gamma, out[1].detach(), out[2].detach(), epsilon=epsilon)
+
+
+_batch_norm = Primitive(
+    "batch_norm",
+    _batch_norm_of,
+    lambda x, gamma, beta, *, epsilon: (x, gamma, gamma),
+    _batch_norm_rule,
+    saves_output=True,
+)
+_batch_norm_gradient = Primitive(
+    "batch_norm_gradient",
+    _batch_norm_gradient_of,
+    lambda g, x, gamma, centre, spread, *, epsilon: (x, gamma, gamma),
+    derived_from(_compose_batch_norm_gradient),
+)
+
+
+def batch_norm(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float = 1e-5) -> tuple[Tensor, Tensor, Tensor]:
+    """`(y, mean, var)`: `x` `(batch, channels, ...)` normalized by the batch's own moments, and those moments.
+
+    The population variance is returned; no gradient flows through the moments.
+
+    Reference:
+        Ioffe and Szegedy 2015, arXiv:1502.03167.
+    """
+    y, centre, spread = _batch_norm(x, gamma, beta, epsilon=epsilon)
+    return y, centre.detach(), spread.detach()
+
+
+def batch_norm_inference(
+    x: Tensor, gamma: Tensor, beta: Tensor, mean: Tensor, var: Tensor, epsilon: float = 1e-5
+) -> Tensor:
+    """`x` `(batch, channels, ...)` normalized by given moments."""
+    shape = (1, x.shape[1], *(1,) * (x.ndim - 2))
+    scale = divide(gamma, sqrt(var + epsilon))
+    return x * scale.reshape(shape) + (beta - mean * scale).reshape(shape)
