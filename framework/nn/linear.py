@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..errors import ShapeError
-from ..ops import matmul
+from ..ops import linear
 from ..random import Key
 from ..tensor import Parameter, Tensor
 from .cell import Cell
@@ -63,8 +63,7 @@ class Dense(Cell):
             raise ShapeError(
                 f"Dense expects input (..., {self.in_channels}), got {x.shape}; its last axis must equal in_channels"
             )
-        y: Tensor = matmul(x, self.weight.T)
-        return y if self.bias is None else y + self.bias
+        return linear(x, self.weight, self.bias)
 
     def describe(self) -> str:
         """The sizes, and whether there is no bias."""
