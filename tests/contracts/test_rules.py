@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from mindscope.insight import RULES, Recording, Rule
+from mindscope.insight.catalogue import rules_page
 from mindscope.insight.engine import Engine
 from mindscope.storage import Finding
 
@@ -60,3 +61,8 @@ def test_the_catalogue_is_complete_and_sorted():
     folder = Path(__import__("mindscope.insight.rules").insight.rules.__file__).parent
     files = sorted(path.stem for path in folder.glob("[a-z]*.py"))
     assert [rule.cause for rule in RULES.values()] == files
+
+
+def test_the_page_of_the_catalogue_is_current():
+    page = Path(__import__("mindscope").__file__).parent / "docs" / "catalogue" / "rules.md"
+    assert page.read_text(encoding="utf-8") == rules_page(), "run: python -m mindscope.insight.catalogue"

@@ -1,0 +1,35 @@
+"""The page of all rules, `docs/catalogue/rules.md`; `python -m mindscope.insight.catalogue` writes it anew."""
+
+from inspect import cleandoc
+from pathlib import Path
+
+from .rule import Rule
+from .rules import RULES
+
+_PHASES = ("configuration", "forward", "loss", "backward", "optimizer")
+_HEAD = """# Rules
+
+Made from the table of rules; `python -m mindscope.insight.catalogue` writes it anew. A *fact* decides without a
+threshold or by counting alone; every other threshold names its source. A rule whose needs were not recorded, or not
+often enough, is listed in `rules_not_run`, and an *essential* one must have run before a run is called healthy.
+"""
+
+
+def rules_page() -> str:
+    """The catalogue page as Markdown: one table, then one section a rule with its docstring."""
+    rows = [
+        f"| [{rule.name}](#{rule.name}) | `{rule.cause}` | {'fact' if rule.is_fact else 'threshold'} "
+        f"| {_PHASES[rule.phase]} | {', '.join(f'`{need}`' for need in rule.needs)} | {rule.warm_up} "
+        f"| {'yes' if rule.essential else ''} |"
+        for rule in RULES.values()
+    ]
+    table = ["| rule | cause | kind | phase | needs | records | essential |", "|---|---|---|---|---|---|---|", *rows]
+    return "\n".join([_HEAD, *table, *(_section(rule) for rule in RULES.values()), ""])
+
+
+def _section(rule: Rule) -> str:
+    return f"\n## {rule.name}\n\n{cleandoc(rule.text)}"
+
+
+if __name__ == "__main__":
+    (Path(__file__).parents[1] / "docs" / "catalogue" / "rules.md").write_text(rules_page(), encoding="utf-8")
