@@ -8,7 +8,7 @@ from .records import Block, Event, Finding, Histogram, Json, Layout, Outcome, St
 from .run import ModuleInfo, OptimizerInfo, ParameterInfo, Run, RunKind, RunState, Structure
 from .series import Matrix, Series
 from .store import Listener, RunWriter, Store
-from .url import open_store
+from .url import migrate, open_store
 from .writer import QueueWriter
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "Structure",
     "display_site",
     "metric_name",
+    "migrate",
     "nearest",
     "open_store",
     "quantize",

@@ -170,6 +170,11 @@ class Folder:
         return summary
 
 
+def run_files(folder: Path) -> list[Path]:
+    """The run files in a folder, by name."""
+    return sorted(path for path in folder.glob("*.db") if _FILE.fullmatch(path.name))
+
+
 def _open_recording(path: Path) -> Recording:
     engine: Engine = file_reader(path)
     try:

@@ -3,12 +3,15 @@
 from pathlib import Path
 
 from .archive import Archive
+from .connect import file_writer, in_our_words
 from .errors import InvalidName, StoreUnavailable, nearest
-from .folder import Folder
+from .folder import Folder, run_files
 from .memory import MemoryStore
+from .migrations import upgrade
+from .postgres import Database, connect_database, migrate_database
 from .store import Store
 
-_SCHEMES = ("postgresql+psycopg", "postgresql", "memory", "file", "sqlite")
+_SCHEMES = ("postgresql+psycopg", "postgresql", "memory")
 
 
 def open_store(url: str | Path) -> Store:
@@ -19,23 +22,62 @@ def open_store(url: str | Path) -> Store:
     Raises:
         InvalidName: The URL has an unknown scheme.
         StoreUnavailable: The file is not there, or the database does not answer.
+        StoreTooNew: A newer mindscope wrote it.
     """
     text = str(url)
     if text == "memory:":
         return MemoryStore()
-    scheme, mark, _ = text.partition("://")
-    if mark:
-        if scheme in ("postgresql+psycopg", "postgresql"):
-            raise StoreUnavailable("PostgreSQL is not supported yet")
+    if _is_database(text):
+        return Archive(Database(text))
+    path = _path(text)
+    if path.suffix == ".db":
+        return Archive(Folder(path.parent, text, only=path))
+    return Archive(Folder(path, text))
+
+
+def migrate(url: str | Path) -> list[str]:
+    """What was done, one line a step, to bring every run of a store to today's schema; empty when nothing had to be.
+
+    Raises:
+        StoreTooNew: A newer mindscope wrote it.
+    """
+    text = str(url)
+    if text == "memory:":
+        return []
+    if _is_database(text):
+        engine = connect_database(text)
+        try:
+            return migrate_database(engine)
+        finally:
+            engine.dispose()
+    path = _path(text)
+    done = []
+    for file in [path] if path.suffix == ".db" else run_files(path):
+        engine = file_writer(file)
+        try:
+            with in_our_words(file), engine.begin() as connection:
+                done += [f"{file.name}: {line}" for line in upgrade(connection)]
+        finally:
+            engine.dispose()
+    return done
+
+
+def _is_database(url: str) -> bool:
+    scheme, mark, _ = url.partition("://")
+    if not mark:
+        return False
+    if scheme not in ("postgresql+psycopg", "postgresql"):
         raise InvalidName(
-            f"store {text!r} has an unknown scheme {scheme!r}{nearest(scheme, _SCHEMES)}; give a folder, a run file, "
+            f"store {url!r} has an unknown scheme {scheme!r}{nearest(scheme, _SCHEMES)}; give a folder, a run file, "
             f"postgresql+psycopg://... or memory:"
         )
-    path = Path(text).expanduser()
-    if path.suffix == ".db":
-        if not path.is_file():
-            raise StoreUnavailable(f"{path} is not there; give the folder of the runs, or a run's file in it")
-        return Archive(Folder(path.parent, text, only=path))
-    if path.exists() and not path.is_dir():
-        raise StoreUnavailable(f"{path} is neither a folder nor a run file (*.rank0.db)")
-    return Archive(Folder(path, text))
+    return True
+
+
+def _path(url: str) -> Path:
+    path = Path(url).expanduser()
+    if path.suffix == ".db" and not path.is_file():
+        raise StoreUnavailable(f"{path} is not there; give the folder of the runs, or a run's file in it")
+    if path.suffix != ".db" and path.exists() and not path.is_dir():
+        raise StoreUnavailable(f"{path} is neither a folder nor a run's file (*.rank0.db)")
+    return path

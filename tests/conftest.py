@@ -1,9 +1,12 @@
-"""What every test may rely on: what this machine promised to have is never skipped."""
+"""What every test may rely on: stores of every kind, and that what this machine must have is never skipped."""
 
 import os
-from collections.abc import Generator
+import secrets
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 
 import pytest
+from mindscope.storage import Store, open_store
 
 #: Words that a skip reason contains when PostgreSQL, a browser or PyTorch is missing. A machine that has them names
 #: them in MINDSCOPE_REQUIRE, and then such a skip is a failure.
@@ -32,3 +35,36 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
     report = yield
     _refuse_skip(report)
     return report
+
+
+POSTGRES = os.environ.get("MINDSCOPE_TEST_POSTGRES", "postgresql+psycopg://postgres@127.0.0.1:5432/test")
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """A schema of its own in a PostgreSQL that answers, dropped afterwards."""
+    sqlalchemy = pytest.importorskip("sqlalchemy")
+    pytest.importorskip("psycopg", reason="PostgreSQL's driver psycopg is not installed")
+    schema = f"mindscope_{secrets.token_hex(4)}"
+    engine = sqlalchemy.create_engine(POSTGRES, connect_args={"connect_timeout": 3})
+    try:
+        with engine.begin() as connection:
+            connection.exec_driver_sql(f"CREATE SCHEMA {schema}")
+    except sqlalchemy.exc.OperationalError as error:
+        pytest.skip(f"no PostgreSQL answers at {POSTGRES}: {str(error.orig).splitlines()[0]}")
+    yield f"{POSTGRES}?options=-csearch_path%3D{schema}"
+    with engine.begin() as connection:
+        connection.exec_driver_sql(f"DROP SCHEMA {schema} CASCADE")
+    engine.dispose()
+
+
+@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """An open store of each kind."""
+    urls: dict[str, Callable[[], str]] = {
+        "memory": lambda: "memory:",
+        "sqlite": lambda: str(tmp_path / "runs"),
+        "postgres": lambda: request.getfixturevalue("postgres_url"),
+    }
+    with open_store(urls[request.param]()) as opened:
+        yield opened
