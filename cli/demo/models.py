@@ -19,7 +19,7 @@ from ...framework.nn import (
     ReLU,
     TransformerBlock,
 )
-from ...framework.random import next_key, split
+from ...framework.random import split
 
 
 class DigitsCNN(Cell):
@@ -31,7 +31,7 @@ class DigitsCNN(Cell):
         classes: Length of the output.
         channels: Of the first convolution; the second has twice as many.
         hidden: Width of the hidden dense layer.
-        key: What the first weights are drawn with; the context's next key by default.
+        seed: Of the first weights.
         dtype: Of the parameters.
 
     Shape:
@@ -44,11 +44,11 @@ class DigitsCNN(Cell):
         channels: int = 16,
         hidden: int = 64,
         *,
-        key: Key | None = None,
+        seed: int = 0,
         dtype: DTypeLike = np.float32,
     ) -> None:
         super().__init__()
-        of_conv1, of_conv2, of_hidden, of_head = split(next_key() if key is None else key, 4)
+        of_conv1, of_conv2, of_hidden, of_head = split(Key(seed), 4)
         self.conv1 = Conv2d(1, channels, 3, key=of_conv1, dtype=dtype)
         self.act1 = ReLU()
         self.pool1 = MaxPool2d(2)
@@ -71,8 +71,8 @@ class DigitsCNN(Cell):
 class ByteTransformer(Cell):
     """A decoder that predicts the next byte of a text at every position.
 
-    Sites: `token, position, decoder.<n>.{norm1, attn.{q_proj, k_proj, v_proj, out_proj}, norm2, mlp.{up, act, down}}, norm,
-    head`.
+    Sites: `token, position, decoder.<n>.norm1, .attn.{q_proj, k_proj, v_proj, out_proj}, .norm2, .mlp.{up, act, down}`,
+    `norm, head`.
 
     Args:
         width: Length of the features.
@@ -81,7 +81,7 @@ class ByteTransformer(Cell):
         context: Most positions it can see.
         vocab: Symbols it knows; 256 bytes.
         activation: Of the feed-forward parts: `gelu` or `relu`.
-        key: What the first weights are drawn with; the context's next key by default.
+        seed: Of the first weights.
         dtype: Of the parameters.
 
     Shape:
@@ -100,11 +100,11 @@ class ByteTransformer(Cell):
         vocab: int = 256,
         activation: Literal["gelu", "relu"] = "gelu",
         *,
-        key: Key | None = None,
+        seed: int = 0,
         dtype: DTypeLike = np.float32,
     ) -> None:
         super().__init__()
-        of_token, of_position, of_head, *of_blocks = split(next_key() if key is None else key, 3 + layers)
+        of_token, of_position, of_head, *of_blocks = split(Key(seed), 3 + layers)
         self.context = context
         self.token = Embedding(vocab, width, key=of_token, dtype=dtype)
         self.position = Embedding(context, width, key=of_position, dtype=dtype)
