@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from .insight import LiveDiagnosis
-from .probe import Config, Monitor
+from .probe import Config, Monitor, begin, load_config
+from .probe import run_script as _run_script
 from .probe import watch as _watch
 from .storage import Json, Listener, Store, open_store
 
@@ -49,4 +50,26 @@ def watch(
         listeners=(LiveDiagnosis(), *listeners),
         rank=rank,
         run_id=run_id,
+    )
+
+
+def run_script(
+    script: Path,
+    arguments: Sequence[str],
+    *,
+    config: str | Path | None = None,
+    store: str | Path = "runs/",
+    name: str | None = None,
+) -> int:
+    """The exit code of a training script that was run unchanged, its training recorded and diagnosed.
+
+    Raises:
+        ScriptNotFound, ConfigError, StoreError: Before the script is started.
+    """
+    settings = load_config(config)
+    place = open_store(store)
+    place.runs(limit=1)
+    title = name or script.stem
+    return _run_script(
+        script, arguments, lambda adapter: begin(adapter, place, settings, name=title, listeners=(LiveDiagnosis(),))
     )

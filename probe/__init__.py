@@ -5,8 +5,9 @@ from .collector import COLLECTORS, Collector, collector
 from .config import Config, load_config
 from .errors import ConfigError, NotWatchable, ProbeError, ScriptNotFound, SiteNotFound
 from .kernels import STATISTICS
-from .monitor import Monitor, watch
+from .monitor import Monitor, begin, watch
 from .schedule import Schedule
+from .script import run_script
 
 __all__ = [
     "COLLECTORS",
@@ -20,7 +21,9 @@ __all__ = [
     "Schedule",
     "ScriptNotFound",
     "SiteNotFound",
+    "begin",
     "collector",
     "load_config",
+    "run_script",
     "watch",
 ]

@@ -12,6 +12,7 @@ record of their own. After a step the record waits until the next thing happens,
 import logging
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -118,11 +119,15 @@ class Recorder:
         if self._pending is None:
             self._scalars.update(scalars)
         else:
-            self._pending = _with_scalars(self._pending, scalars)
+            self._pending = replace(self._pending, scalars={**self._pending.scalars, **scalars})
 
     def event(self, kind: str, site: str = "", **data: Json) -> None:
-        """Something exact that happened in the step in progress."""
-        self._events.append(Event(kind, self.step, site, self.micro_step, data))
+        """Something exact that happened in the step in progress, or in the one that has just ended."""
+        if self._pending is None:
+            self._events.append(Event(kind, self.step, site, self.micro_step, data))
+        else:
+            event = Event(kind, self._pending.step, site, self._pending.micro_step, data)
+            self._pending = replace(self._pending, events=(*self._pending.events, event))
 
     def flush(self) -> None:
         """Hands the waiting record over."""
@@ -233,19 +238,6 @@ class Recorder:
         )
         _log.warning("%s (configuration `record: %s`)", message, self.config.record)
         self.event("monitor_fault", collector="activation", error=message)
-
-
-def _with_scalars(record: StepRecord, scalars: Mapping[str, float]) -> StepRecord:
-    return StepRecord(
-        record.step,
-        record.time,
-        record.micro_step,
-        record.skipped,
-        record.blocks,
-        {**record.scalars, **scalars},
-        record.histograms,
-        record.events,
-    )
 
 
 def finite_or_none(value: float) -> float | None:

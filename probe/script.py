@@ -1,0 +1,96 @@
+"""Runs a training script unchanged, as `python script.py` would, with its model watched."""
+
+import logging
+import runpy
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+from .adapters import Adapter
+from .errors import ScriptNotFound
+from .monitor import Monitor
+
+_log = logging.getLogger(__name__)
+
+
+class _Finder(Protocol):
+    def stop(self) -> None:
+        """Stops looking."""
+
+
+def run_script(script: Path, arguments: Sequence[str], begin: Callable[[Adapter], Monitor]) -> int:
+    """The script's exit code, its training recorded; what it raises is recorded and shown as Python shows it.
+
+    Args:
+        script: A Python file.
+        arguments: What the script finds behind its own name in `sys.argv`.
+        begin: Makes the monitor once the model is found.
+
+    Raises:
+        ScriptNotFound: There is no such file.
+    """
+    if not script.is_file():
+        raise ScriptNotFound(f"no script at {script}; give the path of a Python file")
+    monitors: list[Monitor] = []
+    finders = _finders(lambda adapter: monitors.append(begin(adapter)))
+    error: BaseException | None = None
+    try:
+        code, error = _run(script, arguments)
+    finally:
+        for finder in finders:
+            finder.stop()
+        for monitor in monitors:
+            monitor.close(error)
+    if not monitors:
+        _log.warning("%s trained no model that could be watched; nothing was recorded", script)
+    return code
+
+
+def _finders(found: Callable[[Adapter], None]) -> list[_Finder]:
+    """One for each framework that is installed."""
+    places = [(".adapters.engine_global", "EngineFinder")]
+    if find_spec("torch") is not None:
+        places.append((".adapters.torch_global", "TorchFinder"))
+    return [getattr(import_module(module, __package__), name)(found) for module, name in places]
+
+
+def _run(script: Path, arguments: Sequence[str]) -> tuple[int, BaseException | None]:
+    """Exit code, and what ended the script, None if it ended by itself or by an exit code of 0."""
+    before = sys.argv, sys.path[:]
+    sys.argv = [str(script), *arguments]
+    sys.path[0:0] = [str(script.parent.resolve())]
+    try:
+        runpy.run_path(str(script), run_name="__main__")
+    except SystemExit as end:
+        code = _exit_code(end.code)
+        return code, end if code else None
+    except KeyboardInterrupt as error:
+        return 130, error
+    except BaseException as error:  # noqa: BLE001  it is the script's own, and shown as such
+        own = _inside(error.__traceback__, script)
+        sys.excepthook(type(error), error.with_traceback(own), own)
+        return 1, error
+    finally:
+        sys.argv, sys.path[:] = before
+    return 0, None
+
+
+def _exit_code(code: object) -> int:
+    if code is None or isinstance(code, int):
+        return code or 0
+    sys.stderr.write(f"{code}\n")
+    return 1
+
+
+def _inside(trace: TracebackType | None, script: Path) -> TracebackType | None:
+    """The part of the traceback from the script's own first frame on; all of it when there is none."""
+    part = trace
+    while part is not None:
+        if part.tb_frame.f_code.co_filename == str(script):
+            return part
+        part = part.tb_next
+    return trace
