@@ -141,8 +141,8 @@ class Primitive:
         self.saves_output = saves_output
         PRIMITIVES[name] = self
 
-    def __call__(self, *inputs: Any, **attributes: Any) -> Any:
-        """The output tensor, or a tuple of them."""
+    def __call__(self, *inputs: Any, **attributes: Any) -> Tensor:
+        """The output; a primitive of several outputs is called by `several`."""
         tracked = False
         values = []
         for x in inputs:
@@ -161,10 +161,15 @@ class Primitive:
         except (ValueError, TypeError, IndexError) as error:
             raise self._explain(error, values, attributes) from error
         if tracked and self.is_differentiable and RECORDING.get():
-            return self._record(inputs, attributes, result)
+            recorded: Tensor = self._record(inputs, attributes, result)
+            return recorded
         if type(result) is tuple:
-            return tuple([wrap(array) for array in result])
+            return tuple([wrap(array) for array in result])  # type: ignore[return-value]
         return wrap(result if type(result) is np.ndarray else np.asarray(result))
+
+    def several(self, *inputs: Any, **attributes: Any) -> tuple[Tensor, ...]:
+        """The outputs of a primitive that has more than one."""
+        return self(*inputs, **attributes)  # type: ignore[return-value]
 
     def _record(self, inputs: tuple[Any, ...], attributes: dict[str, Any], result: Any) -> Any:
         if type(result) is tuple:

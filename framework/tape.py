@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .context import is_recording, quiet, recording
+from .context import quiet, recording
 from .errors import GradientError, ShapeError
 from .hooks import BACKWARD_START, Hooks, call_hooks
 from .primitive import PRIMITIVES, Node
-from .tensor import METHODS, Array, Tensor, method, wrap
+from .tensor import Array, Tensor, method, wrap
 
 __all__ = ["backward", "gradients", "pull"]
 
@@ -246,6 +246,3 @@ def pull(
             way.deliver(root, seed)
         way.run(keep=retain_graph)
         return tuple(way.complete(_key(target)) for target in targets)
-
-
-METHODS["is_recording"] = is_recording

@@ -1,11 +1,12 @@
 """Tensors: an array, whether it needs a gradient, and its place in the recorded graph."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union
 
 import numpy as np
 import numpy.typing as npt
 
+from .context import RECORDING
 from .dtype import Dtype, Number, as_dtype, float32, is_floating
 from .errors import DtypeError, GradientError, ShapeError
 from .hooks import Handle, Hooks
@@ -21,10 +22,12 @@ Array: TypeAlias = npt.NDArray[Any]
 TensorLike: TypeAlias = Union["Tensor", Number]
 
 # Operators and methods of Tensor are functions of `ops`, found by name: the tensor itself knows no operation.
-METHODS: dict[str, Callable[..., Any]] = {}
+METHODS: "dict[str, Callable[..., Tensor]]" = {}
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def method(function: Callable[..., Any]) -> Callable[..., Any]:
+def method(function: _Function) -> _Function:
     """The function itself, now also what the tensor method of its name calls."""
     METHODS[function.__name__] = function
     return function
@@ -101,7 +104,7 @@ class Tensor:
     @property
     def T(self) -> "Tensor":  # noqa: N802 (NumPy's name)
         """The tensor with its axes reversed."""
-        return METHODS["transpose"](self)  # type: ignore[no-any-return]
+        return METHODS["transpose"](self)
 
     def numpy(self) -> Array:
         """The values, shared with the tensor: treat them as read-only, or call `mark_changed` after writing."""
@@ -115,7 +118,8 @@ class Tensor:
         """The single value as a Python number."""
         if self._data.size != 1:
             raise ShapeError(f"item() expects a tensor of one element, got shape {self.shape}")
-        return self._data.item()  # type: ignore[no-any-return]
+        value: bool | int | float = self._data.item()
+        return value
 
     def tolist(self) -> Any:  # nested lists of any depth
         """The values as nested lists of Python numbers."""
@@ -195,7 +199,7 @@ class Tensor:
         return self
 
     def __setitem__(self, index: object, value: object) -> None:
-        if self._node is not None or (self.requires_grad and METHODS["is_recording"]()):
+        if self._node is not None or (self.requires_grad and RECORDING.get()):
             raise GradientError("item assignment is not recorded; use ops.where, or assign inside no_grad()")
         self._data[plain_index(index)] = as_array(value)
         self.mark_changed()
@@ -203,64 +207,64 @@ class Tensor:
     # Operators; the functions stand in `ops`.
 
     def __add__(self, other: TensorLike) -> "Tensor":
-        return METHODS["add"](self, other)  # type: ignore[no-any-return]
+        return METHODS["add"](self, other)
 
     def __radd__(self, other: TensorLike) -> "Tensor":
-        return METHODS["add"](other, self)  # type: ignore[no-any-return]
+        return METHODS["add"](other, self)
 
     def __sub__(self, other: TensorLike) -> "Tensor":
-        return METHODS["subtract"](self, other)  # type: ignore[no-any-return]
+        return METHODS["subtract"](self, other)
 
     def __rsub__(self, other: TensorLike) -> "Tensor":
-        return METHODS["subtract"](other, self)  # type: ignore[no-any-return]
+        return METHODS["subtract"](other, self)
 
     def __mul__(self, other: TensorLike) -> "Tensor":
-        return METHODS["multiply"](self, other)  # type: ignore[no-any-return]
+        return METHODS["multiply"](self, other)
 
     def __rmul__(self, other: TensorLike) -> "Tensor":
-        return METHODS["multiply"](other, self)  # type: ignore[no-any-return]
+        return METHODS["multiply"](other, self)
 
     def __truediv__(self, other: TensorLike) -> "Tensor":
-        return METHODS["divide"](self, other)  # type: ignore[no-any-return]
+        return METHODS["divide"](self, other)
 
     def __rtruediv__(self, other: TensorLike) -> "Tensor":
-        return METHODS["divide"](other, self)  # type: ignore[no-any-return]
+        return METHODS["divide"](other, self)
 
     def __pow__(self, other: TensorLike) -> "Tensor":
-        return METHODS["power"](self, other)  # type: ignore[no-any-return]
+        return METHODS["power"](self, other)
 
     def __rpow__(self, other: TensorLike) -> "Tensor":
-        return METHODS["power"](other, self)  # type: ignore[no-any-return]
+        return METHODS["power"](other, self)
 
     def __matmul__(self, other: "Tensor") -> "Tensor":
-        return METHODS["matmul"](self, other)  # type: ignore[no-any-return]
+        return METHODS["matmul"](self, other)
 
     def __neg__(self) -> "Tensor":
-        return METHODS["negative"](self)  # type: ignore[no-any-return]
+        return METHODS["negative"](self)
 
     def __abs__(self) -> "Tensor":
-        return METHODS["abs"](self)  # type: ignore[no-any-return]
+        return METHODS["abs"](self)
 
     def __getitem__(self, index: object) -> "Tensor":
-        return METHODS["getitem"](self, index)  # type: ignore[no-any-return]
+        return METHODS["getitem"](self, index)
 
     def __eq__(self, other: object) -> "Tensor":  # type: ignore[override]
-        return METHODS["equal"](self, other)  # type: ignore[no-any-return]
+        return METHODS["equal"](self, other)
 
     def __ne__(self, other: object) -> "Tensor":  # type: ignore[override]
-        return METHODS["not_equal"](self, other)  # type: ignore[no-any-return]
+        return METHODS["not_equal"](self, other)
 
     def __lt__(self, other: TensorLike) -> "Tensor":
-        return METHODS["less"](self, other)  # type: ignore[no-any-return]
+        return METHODS["less"](self, other)
 
     def __le__(self, other: TensorLike) -> "Tensor":
-        return METHODS["less_equal"](self, other)  # type: ignore[no-any-return]
+        return METHODS["less_equal"](self, other)
 
     def __gt__(self, other: TensorLike) -> "Tensor":
-        return METHODS["greater"](self, other)  # type: ignore[no-any-return]
+        return METHODS["greater"](self, other)
 
     def __ge__(self, other: TensorLike) -> "Tensor":
-        return METHODS["greater_equal"](self, other)  # type: ignore[no-any-return]
+        return METHODS["greater_equal"](self, other)
 
     __hash__ = object.__hash__
 
@@ -268,65 +272,65 @@ class Tensor:
 
     def sum(self, axis: Axes = None, keepdims: bool = False) -> "Tensor":
         """Sum over `axis`."""
-        return METHODS["sum"](self, axis, keepdims)  # type: ignore[no-any-return]
+        return METHODS["sum"](self, axis, keepdims)
 
     def mean(self, axis: Axes = None, keepdims: bool = False) -> "Tensor":
         """Mean over `axis`."""
-        return METHODS["mean"](self, axis, keepdims)  # type: ignore[no-any-return]
+        return METHODS["mean"](self, axis, keepdims)
 
     def var(self, axis: Axes = None, keepdims: bool = False) -> "Tensor":
         """Population variance over `axis`."""
-        return METHODS["var"](self, axis, keepdims)  # type: ignore[no-any-return]
+        return METHODS["var"](self, axis, keepdims)
 
     def max(self, axis: Axes = None, keepdims: bool = False) -> "Tensor":
         """Largest element over `axis`."""
-        return METHODS["max"](self, axis, keepdims)  # type: ignore[no-any-return]
+        return METHODS["max"](self, axis, keepdims)
 
     def min(self, axis: Axes = None, keepdims: bool = False) -> "Tensor":
         """Smallest element over `axis`."""
-        return METHODS["min"](self, axis, keepdims)  # type: ignore[no-any-return]
+        return METHODS["min"](self, axis, keepdims)
 
     def argmax(self, axis: int | None = None) -> "Tensor":
         """Index of the largest element."""
-        return METHODS["argmax"](self, axis)  # type: ignore[no-any-return]
+        return METHODS["argmax"](self, axis)
 
     def reshape(self, *shape: int | Sequence[int]) -> "Tensor":
         """The elements in another shape; one length may be -1."""
         wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
-        return METHODS["reshape"](self, wanted)  # type: ignore[no-any-return]
+        return METHODS["reshape"](self, wanted)
 
     def flatten(self, start: int = 0, end: int = -1) -> "Tensor":
         """Axes `start` to `end`, both included, joined into one."""
-        return METHODS["flatten"](self, start, end)  # type: ignore[no-any-return]
+        return METHODS["flatten"](self, start, end)
 
     def transpose(self, *axes: int | Sequence[int]) -> "Tensor":
         """The axes in another order, reversed by default."""
         wanted = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        return METHODS["transpose"](self, wanted or None)  # type: ignore[no-any-return]
+        return METHODS["transpose"](self, wanted or None)
 
     def swapaxes(self, first: int, second: int) -> "Tensor":
         """Two axes exchanged."""
-        return METHODS["swapaxes"](self, first, second)  # type: ignore[no-any-return]
+        return METHODS["swapaxes"](self, first, second)
 
     def astype(self, dtype: npt.DTypeLike) -> "Tensor":
         """The values in another element type; gradients flow back in this one."""
-        return METHODS["cast"](self, dtype)  # type: ignore[no-any-return]
+        return METHODS["cast"](self, dtype)
 
     def exp(self) -> "Tensor":
         """`e**x`."""
-        return METHODS["exp"](self)  # type: ignore[no-any-return]
+        return METHODS["exp"](self)
 
     def log(self) -> "Tensor":
         """Natural logarithm."""
-        return METHODS["log"](self)  # type: ignore[no-any-return]
+        return METHODS["log"](self)
 
     def sqrt(self) -> "Tensor":
         """Square root."""
-        return METHODS["sqrt"](self)  # type: ignore[no-any-return]
+        return METHODS["sqrt"](self)
 
     def tanh(self) -> "Tensor":
         """Hyperbolic tangent."""
-        return METHODS["tanh"](self)  # type: ignore[no-any-return]
+        return METHODS["tanh"](self)
 
     # Python's own protocols.
 

@@ -25,7 +25,7 @@ def check_gradients(
         fn: Takes the inputs, returns a tensor or a tuple of tensors.
         inputs: Tensors; the floating-point ones must be float64, and are varied one element at a time.
         order: 1 checks the gradient, 2 also the gradient of the gradient, and so on.
-        tolerance: Allowed difference, relative to 1 or the derivative, whichever is larger; tenfold for each further order.
+        tolerance: Allowed difference, relative to the larger of 1 and the derivative; tenfold for each further order.
         seed: Of the weights with which the outputs are summed.
 
     Raises:
@@ -41,7 +41,8 @@ def check_gradients(
         expected = _differences(scalar, inputs, i)
         bound = tolerance * np.maximum(1.0, np.abs(expected))
         wrong = np.abs(gradient.numpy() - expected) > bound
-        assert not wrong.any() and gradient.shape == expected.shape, (
+        assert gradient.shape == expected.shape
+        assert not wrong.any(), (
             f"gradient by input {i}, order {order} to go: rules say\n{gradient.numpy()}\ndifferences say\n{expected}"
         )
     if order > 1:

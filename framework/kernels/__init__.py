@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _MODULES = ("activation", "exponential", "mask", "normalization", "scatter", "softmax", "window")
 
-__all__ = list(_MODULES)  # type: ignore[assignment]
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> object:

@@ -6,6 +6,8 @@ Reference:
     C. Wellons, "Prospecting for hash functions", 2018 (`lowbias32`).
 """
 
+from typing import Any
+
 from numba import njit, uint32
 
 from ..tensor import Array
@@ -13,7 +15,7 @@ from .exponential import JIT
 
 
 @njit(inline="always")
-def _mix(h: int) -> int:
+def _mix(h: Any) -> Any:  # an unsigned number of 32 bits, which Python has no name for
     h = uint32(h ^ (h >> uint32(16)))
     h = uint32(h * uint32(0x7FEB352D))
     h = uint32(h ^ (h >> uint32(15)))

@@ -35,21 +35,21 @@ def _flat(name: str) -> Any:
     return evaluate
 
 
-_relu = Primitive(
+_relu: Primitive = Primitive(
     "relu",
     lambda x: np.maximum(x, x.dtype.type(0)),
     infer_same,
     (lambda g, out, x: _relu_gradient(g, out),),
     saves_output=True,
 )
-_relu_gradient = Primitive(
+_relu_gradient: Primitive = Primitive(
     "relu_gradient", _flat("relu_gradient"), _infer_gradient, (lambda gg, _, g, y: _relu_gradient(gg, y), None)
 )
 
 
 def relu(x: Tensor) -> Tensor:
     """`max(x, 0)`, with slope 0 at 0; NaN stays NaN."""
-    return _relu(as_floating(x))  # type: ignore[no-any-return]
+    return _relu(as_floating(x))
 
 
 def leaky_relu(x: Tensor, slope: float = 0.2) -> Tensor:
@@ -57,7 +57,7 @@ def leaky_relu(x: Tensor, slope: float = 0.2) -> Tensor:
     return where(x > 0.0, x, x * slope)
 
 
-_sigmoid = Primitive(
+_sigmoid: Primitive = Primitive(
     "sigmoid",
     _flat("sigmoid"),
     infer_same,
@@ -68,7 +68,7 @@ _sigmoid = Primitive(
 
 def sigmoid(x: Tensor) -> Tensor:
     """`1 / (1 + e**-x)`."""
-    return _sigmoid(as_floating(x))  # type: ignore[no-any-return]
+    return _sigmoid(as_floating(x))
 
 
 def _silu_curvature(x: Tensor) -> Tensor:
@@ -76,8 +76,8 @@ def _silu_curvature(x: Tensor) -> Tensor:
     return s * (1.0 - s) * (2.0 + x * (1.0 - 2.0 * s))
 
 
-_silu = Primitive("silu", _flat("silu"), infer_same, (lambda g, _, x: _silu_gradient(g, x),))
-_silu_gradient = Primitive(
+_silu: Primitive = Primitive("silu", _flat("silu"), infer_same, (lambda g, _, x: _silu_gradient(g, x),))
+_silu_gradient: Primitive = Primitive(
     "silu_gradient",
     _flat("silu_gradient"),
     _infer_gradient,
@@ -87,7 +87,7 @@ _silu_gradient = Primitive(
 
 def silu(x: Tensor) -> Tensor:
     """`x sigmoid(x)`, also known as swish."""
-    return _silu(as_floating(x))  # type: ignore[no-any-return]
+    return _silu(as_floating(x))
 
 
 def _gelu_curvature(x: Tensor) -> Tensor:
@@ -105,15 +105,17 @@ def _gelu_exact_curvature(x: Tensor) -> Tensor:
     return exp(x * x * -0.5) * (1.0 / math.sqrt(2.0 * math.pi)) * (2.0 - x * x)
 
 
-_gelu = Primitive("gelu", _flat("gelu"), infer_same, (lambda g, _, x: _gelu_gradient(g, x),))
-_gelu_gradient = Primitive(
+_gelu: Primitive = Primitive("gelu", _flat("gelu"), infer_same, (lambda g, _, x: _gelu_gradient(g, x),))
+_gelu_gradient: Primitive = Primitive(
     "gelu_gradient",
     _flat("gelu_gradient"),
     _infer_gradient,
     (lambda gg, _, g, x: _gelu_gradient(gg, x), lambda gg, _, g, x: gg * g * _gelu_curvature(x)),
 )
-_gelu_exact = Primitive("gelu_exact", _flat("gelu_exact"), infer_same, (lambda g, _, x: _gelu_exact_gradient(g, x),))
-_gelu_exact_gradient = Primitive(
+_gelu_exact: Primitive = Primitive(
+    "gelu_exact", _flat("gelu_exact"), infer_same, (lambda g, _, x: _gelu_exact_gradient(g, x),)
+)
+_gelu_exact_gradient: Primitive = Primitive(
     "gelu_exact_gradient",
     _flat("gelu_exact_gradient"),
     _infer_gradient,
@@ -128,7 +130,7 @@ def gelu(x: Tensor, approximate: bool = True) -> Tensor:
         Hendrycks and Gimpel 2016, arXiv:1606.08415.
     """
     x = as_floating(x)
-    return _gelu(x) if approximate else _gelu_exact(x)  # type: ignore[no-any-return]
+    return _gelu(x) if approximate else _gelu_exact(x)
 
 
 def _rows(x: Array) -> Array:
@@ -154,14 +156,14 @@ def _softmax_bend(gg: Tensor, _: None, g: Tensor, y: Tensor, *, scale: float, ca
     return scale * (gg * (g - total) - g * (gg * y).sum(-1, keepdims=True))
 
 
-_softmax = Primitive(
+_softmax: Primitive = Primitive(
     "softmax",
     _softmax_of,
     infer_same,
     (lambda g, out, x, *, scale, causal: _softmax_gradient(g, out, scale=scale, causal=causal),),
     saves_output=True,
 )
-_softmax_gradient = Primitive(
+_softmax_gradient: Primitive = Primitive(
     "softmax_gradient",
     _softmax_gradient_of,
     _infer_gradient,
@@ -177,7 +179,7 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
     x = as_floating(x)
     if normalize_axis(axis, x.ndim) != x.ndim - 1:
         return softmax(x.swapaxes(axis, -1)).swapaxes(axis, -1)
-    return _softmax(x, scale=1.0, causal=False)  # type: ignore[no-any-return]
+    return _softmax(x, scale=1.0, causal=False)
 
 
 def attention_weights(scores: Tensor, scale: float = 1.0, causal: bool = False) -> Tensor:
@@ -185,7 +187,7 @@ def attention_weights(scores: Tensor, scale: float = 1.0, causal: bool = False) 
 
     With more keys than queries the queries are the last ones.
     """
-    return _softmax(as_floating(scores), scale=scale, causal=causal)  # type: ignore[no-any-return]
+    return _softmax(as_floating(scores), scale=scale, causal=causal)
 
 
 def _log_softmax_of(x: Array) -> Array:
@@ -195,7 +197,7 @@ def _log_softmax_of(x: Array) -> Array:
     return out.reshape(x.shape).astype(x.dtype, copy=False)
 
 
-_log_softmax = Primitive(
+_log_softmax: Primitive = Primitive(
     "log_softmax",
     _log_softmax_of,
     infer_same,
@@ -209,7 +211,7 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     x = as_floating(x)
     if normalize_axis(axis, x.ndim) != x.ndim - 1:
         return log_softmax(x.swapaxes(axis, -1)).swapaxes(axis, -1)
-    return _log_softmax(x)  # type: ignore[no-any-return]
+    return _log_softmax(x)
 
 
 def softplus(x: Tensor) -> Tensor:

@@ -15,15 +15,15 @@ from ..tensor import Array, Tensor, TensorLike, method, plain_index, wrap
 from .operands import as_tensor, cast_to, pair
 from .reduce import broadcast_to, sum_to
 
-_identity = Primitive("identity", lambda x: x, lambda x: x, (lambda g, _, x: g,))
+_identity: Primitive = Primitive("identity", lambda x: x, lambda x: x, (lambda g, _, x: g,))
 
 
 def identity(x: Tensor) -> Tensor:
     """The same values, as a new tensor of the graph."""
-    return _identity(x)  # type: ignore[no-any-return]
+    return _identity(x)
 
 
-_reshape = Primitive(
+_reshape: Primitive = Primitive(
     "reshape",
     lambda x, *, shape: x.reshape(shape),
     lambda x, *, shape: Spec(reshaped(x.shape, shape), x.dtype),
@@ -34,7 +34,7 @@ _reshape = Primitive(
 @method
 def reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
     """The elements in another shape; one length may be -1."""
-    return _reshape(x, shape=tuple(shape))  # type: ignore[no-any-return]
+    return _reshape(x, shape=tuple(shape))
 
 
 @method
@@ -67,7 +67,7 @@ def _infer_transpose(x: Spec, *, axes: Shape) -> Spec:
     return Spec(tuple(x.shape[axis] for axis in axes), x.dtype)
 
 
-_transpose = Primitive(
+_transpose: Primitive = Primitive(
     "transpose",
     lambda x, *, axes: x.transpose(axes),
     _infer_transpose,
@@ -79,10 +79,10 @@ _transpose = Primitive(
 def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     """The axes in another order, reversed by default."""
     order = range(x.ndim - 1, -1, -1) if axes is None else (axis % x.ndim for axis in axes)
-    return _transpose(x, axes=tuple(order))  # type: ignore[no-any-return]
+    return _transpose(x, axes=tuple(order))
 
 
-_swapaxes = Primitive(
+_swapaxes: Primitive = Primitive(
     "swapaxes",
     lambda x, *, first, second: x.swapaxes(first, second),
     lambda x, *, first, second: _infer_swap(x, first, second),
@@ -100,7 +100,7 @@ def _infer_swap(x: Spec, first: int, second: int) -> Spec:
 @method
 def swapaxes(x: Tensor, first: int, second: int) -> Tensor:
     """Two axes exchanged."""
-    return _swapaxes(x, first=first, second=second)  # type: ignore[no-any-return]
+    return _swapaxes(x, first=first, second=second)
 
 
 @method
@@ -114,7 +114,7 @@ def _infer_where(condition: Spec, a: Spec, b: Spec) -> Spec:
     return Spec(shape, a.dtype if a.dtype == b.dtype or a.shape or not b.shape else b.dtype)
 
 
-_where = Primitive(
+_where: Primitive = Primitive(
     "where",
     np.where,
     _infer_where,
@@ -129,7 +129,7 @@ _where = Primitive(
 def where(condition: Tensor, a: TensorLike, b: TensorLike) -> Tensor:
     """`a` where the condition holds, else `b`."""
     a, b = pair(a, b)
-    return _where(cast_to(as_tensor(condition), bool_), a, b)  # type: ignore[no-any-return]
+    return _where(cast_to(as_tensor(condition), bool_), a, b)
 
 
 def _infer_concat(*parts: Spec, axis: int) -> Spec:
@@ -153,7 +153,9 @@ def _concat_gradient(needs: Sequence[bool], g: Tensor, _: None, *parts: Tensor, 
     return gradients
 
 
-_concat = Primitive("concat", lambda *parts, axis: np.concatenate(parts, axis=axis), _infer_concat, _concat_gradient)
+_concat: Primitive = Primitive(
+    "concat", lambda *parts, axis: np.concatenate(parts, axis=axis), _infer_concat, _concat_gradient
+)
 
 
 def concat(parts: Sequence[Tensor], axis: int = 0) -> Tensor:
@@ -161,7 +163,7 @@ def concat(parts: Sequence[Tensor], axis: int = 0) -> Tensor:
     if not parts:
         raise ShapeError("concat expects one tensor or more, got none")
     dtype = np.result_type(*(part.dtype for part in parts)) if len({p.dtype for p in parts}) > 1 else parts[0].dtype
-    return _concat(*(cast_to(part, dtype) for part in parts), axis=normalize_axis(axis, parts[0].ndim))  # type: ignore[no-any-return]
+    return _concat(*(cast_to(part, dtype) for part in parts), axis=normalize_axis(axis, parts[0].ndim))
 
 
 def stack(parts: Sequence[Tensor], axis: int = 0) -> Tensor:
@@ -206,7 +208,7 @@ def _scatter(g: Array, *, index: Any, shape: Shape) -> Array:
     return result
 
 
-_getitem = Primitive(
+_getitem: Primitive = Primitive(
     "getitem",
     lambda x, *, index: x[index],
     lambda x, *, index: Spec(_indexed_shape(x.shape, index), x.dtype),
@@ -216,10 +218,11 @@ _getitem = Primitive(
 
 def _indexed_shape(shape: Shape, index: Any) -> Shape:
     """The shape of an indexed array, read from one of the same shape that takes a single byte."""
-    return np.broadcast_to(np.zeros((), np.bool_), shape)[index].shape
+    indexed: Array = np.broadcast_to(np.zeros((), np.bool_), shape)[index]
+    return indexed.shape
 
 
-_put = Primitive(
+_put: Primitive = Primitive(
     "put",
     _scatter,
     lambda g, *, index, shape: Spec(shape, g.dtype),
@@ -230,10 +233,10 @@ _put = Primitive(
 @method
 def getitem(x: Tensor, index: object) -> Tensor:
     """`x[index]` with everything NumPy takes as an index; integer tensors too."""
-    return _getitem(x, index=plain_index(index))  # type: ignore[no-any-return]
+    return _getitem(x, index=plain_index(index))
 
 
-_gather = Primitive(
+_gather: Primitive = Primitive(
     "gather",
     lambda table, indices: table[indices],
     lambda table, indices: Spec(indices.shape + table.shape[1:], table.dtype),
@@ -254,7 +257,7 @@ def _add_rows(g: Array, indices: Array, *, rows: int) -> Array:
     return result.reshape(rows, *row)
 
 
-_scatter_add = Primitive(
+_scatter_add: Primitive = Primitive(
     "scatter_add",
     _add_rows,
     lambda g, indices, *, rows: Spec((rows, *g.shape[indices.ndim :]), g.dtype),
@@ -264,12 +267,12 @@ _scatter_add = Primitive(
 
 def gather(table: Tensor, indices: Tensor) -> Tensor:
     """Rows of the table `(rows, *row)` at integer `indices` `(*batch)`, as `(*batch, *row)`: an embedding."""
-    return _gather(table, as_tensor(indices))  # type: ignore[no-any-return]
+    return _gather(table, as_tensor(indices))
 
 
 def scatter_add(values: Tensor, indices: Tensor, rows: int) -> Tensor:
     """A table of `rows` rows in which each value is added to the row its index names; the transpose of `gather`."""
-    return _scatter_add(values, as_tensor(indices), rows=rows)  # type: ignore[no-any-return]
+    return _scatter_add(values, as_tensor(indices), rows=rows)
 
 
 def _infer_pad(x: Spec, *, widths: tuple[tuple[int, int], ...]) -> Spec:
@@ -278,7 +281,7 @@ def _infer_pad(x: Spec, *, widths: tuple[tuple[int, int], ...]) -> Spec:
     return Spec(tuple(before + n + after for n, (before, after) in zip(x.shape, widths, strict=True)), x.dtype)
 
 
-_pad = Primitive(
+_pad: Primitive = Primitive(
     "pad",
     lambda x, *, widths: np.pad(x, widths),
     _infer_pad,
@@ -292,7 +295,7 @@ _pad = Primitive(
 
 def pad(x: Tensor, widths: Sequence[tuple[int, int]]) -> Tensor:
     """The tensor with zeros before and after, one pair of widths an axis."""
-    return _pad(x, widths=tuple(tuple(pair_) for pair_ in widths))  # type: ignore[no-any-return]
+    return _pad(x, widths=tuple(tuple(pair_) for pair_ in widths))
 
 
 def tile(x: Tensor, repeats: Sequence[int]) -> Tensor:

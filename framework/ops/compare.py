@@ -33,47 +33,47 @@ _logical_or = _comparison("logical_or", np.logical_or)
 @method
 def equal(a: TensorLike, b: TensorLike) -> Tensor:
     """`a == b`."""
-    return _equal(*pair(a, b))  # type: ignore[no-any-return]
+    return _equal(*pair(a, b))
 
 
 @method
 def not_equal(a: TensorLike, b: TensorLike) -> Tensor:
     """`a != b`."""
-    return _not_equal(*pair(a, b))  # type: ignore[no-any-return]
+    return _not_equal(*pair(a, b))
 
 
 @method
 def less(a: TensorLike, b: TensorLike) -> Tensor:
     """`a < b`."""
-    return _less(*pair(a, b))  # type: ignore[no-any-return]
+    return _less(*pair(a, b))
 
 
 @method
 def less_equal(a: TensorLike, b: TensorLike) -> Tensor:
     """`a <= b`."""
-    return _less_equal(*pair(a, b))  # type: ignore[no-any-return]
+    return _less_equal(*pair(a, b))
 
 
 @method
 def greater(a: TensorLike, b: TensorLike) -> Tensor:
     """`a > b`."""
-    return _greater(*pair(a, b))  # type: ignore[no-any-return]
+    return _greater(*pair(a, b))
 
 
 @method
 def greater_equal(a: TensorLike, b: TensorLike) -> Tensor:
     """`a >= b`."""
-    return _greater_equal(*pair(a, b))  # type: ignore[no-any-return]
+    return _greater_equal(*pair(a, b))
 
 
 def logical_and(a: TensorLike, b: TensorLike) -> Tensor:
     """Whether both elements are true (not zero)."""
-    return _logical_and(*pair(a, b))  # type: ignore[no-any-return]
+    return _logical_and(*pair(a, b))
 
 
 def logical_or(a: TensorLike, b: TensorLike) -> Tensor:
     """Whether one of the elements is true (not zero)."""
-    return _logical_or(*pair(a, b))  # type: ignore[no-any-return]
+    return _logical_or(*pair(a, b))
 
 
 def _test(name: str, function: Callable[..., Any]) -> Primitive:
@@ -87,17 +87,17 @@ _isnan = _test("isnan", np.isnan)
 
 def logical_not(x: Tensor) -> Tensor:
     """Whether the element is false (zero)."""
-    return _logical_not(as_tensor(x))  # type: ignore[no-any-return]
+    return _logical_not(as_tensor(x))
 
 
 def isfinite(x: Tensor) -> Tensor:
     """Whether the element is neither NaN nor infinite."""
-    return _isfinite(as_tensor(x))  # type: ignore[no-any-return]
+    return _isfinite(as_tensor(x))
 
 
 def isnan(x: Tensor) -> Tensor:
     """Whether the element is NaN."""
-    return _isnan(as_tensor(x))  # type: ignore[no-any-return]
+    return _isnan(as_tensor(x))
 
 
 def _infer_index(x: Spec, *, axis: int | None) -> Spec:
@@ -111,10 +111,10 @@ def _argmax_of(x: Array, *, axis: int | None) -> Any:
     return np.argmax(x, axis=axis)
 
 
-_argmax = Primitive("argmax", _argmax_of, _infer_index, NOT_DIFFERENTIABLE)
+_argmax: Primitive = Primitive("argmax", _argmax_of, _infer_index, NOT_DIFFERENTIABLE)
 
 
 @method
 def argmax(x: Tensor, axis: int | None = None) -> Tensor:
     """Index of the largest element (the first of equals), over `axis` or over all elements."""
-    return _argmax(as_tensor(x), axis=axis)  # type: ignore[no-any-return]
+    return _argmax(as_tensor(x), axis=axis)

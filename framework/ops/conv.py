@@ -1,7 +1,7 @@
 """Convolution of images, by gathering windows into columns and multiplying matrices.
 
-Convolution is bilinear. Its two gradients are bilinear too, and the gradient of any of the three is one of the other two:
-the family is closed, so derivatives of every order run at the same speed.
+Convolution is bilinear. Its two gradients are bilinear too, and the gradient of any of the three is one of the other
+two: the family is closed, so derivatives of every order run at the same speed.
 """
 
 from typing import Any, NamedTuple
@@ -109,7 +109,7 @@ def _conv_weight_of(g: Array, x: Array, *, window: Window, shape: Shape) -> Arra
     return total.reshape(shape).astype(g.dtype, copy=False)
 
 
-_conv = Primitive(
+_conv: Primitive = Primitive(
     "conv2d",
     _conv_of,
     lambda x, w, *, window: Spec((x.shape[0], w.shape[0], *_sizes(x.shape, w.shape, window)), x.dtype),
@@ -118,7 +118,7 @@ _conv = Primitive(
         lambda g, _, x, w, *, window: _conv_weight(g, x, window=window, shape=w.shape),
     ),
 )
-_conv_input = Primitive(
+_conv_input: Primitive = Primitive(
     "conv2d_input_gradient",
     _conv_input_of,
     lambda g, w, *, window, shape: Spec(shape, g.dtype),
@@ -127,7 +127,7 @@ _conv_input = Primitive(
         lambda gg, _, g, w, *, window, shape: _conv_weight(g, gg, window=window, shape=w.shape),
     ),
 )
-_conv_weight = Primitive(
+_conv_weight: Primitive = Primitive(
     "conv2d_weight_gradient",
     _conv_weight_of,
     lambda g, x, *, window, shape: Spec(shape, g.dtype),

@@ -40,11 +40,11 @@ def _matmul_of_second(g: Tensor, _: None, a: Tensor, b: Tensor) -> Tensor:
     if b.ndim == 1:
         return sum_to(a * g.reshape(*g.shape, 1), b)
     if b.ndim == 2 and a.ndim > 2:
-        return _matmul(a.reshape(-1, a.shape[-1]).swapaxes(0, 1), g.reshape(-1, g.shape[-1]))  # type: ignore[no-any-return]
+        return _matmul(a.reshape(-1, a.shape[-1]).swapaxes(0, 1), g.reshape(-1, g.shape[-1]))
     return sum_to(_matmul(a.swapaxes(-1, -2), g), b)
 
 
-_matmul = Primitive(
+_matmul: Primitive = Primitive(
     "matmul",
     _product,
     lambda a, b: Spec(matmul_shape(a.shape, b.shape), a.dtype),
@@ -55,7 +55,7 @@ _matmul = Primitive(
 @method
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     """`a @ b`: vectors, matrices, and stacks of matrices that broadcast."""
-    return _matmul(*pair(a, b))  # type: ignore[no-any-return]
+    return _matmul(*pair(a, b))
 
 
 def _linear_of(x: Array, weight: Array, bias: Array) -> Any:
@@ -72,7 +72,7 @@ def _infer_linear(x: Spec, weight: Spec, bias: Spec) -> Spec:
     return Spec((*x.shape[:-1], weight.shape[0]), x.dtype)
 
 
-_linear = Primitive(
+_linear: Primitive = Primitive(
     "linear",
     _linear_of,
     _infer_linear,
@@ -86,7 +86,7 @@ _linear = Primitive(
 
 def _weight_gradient(g: Tensor, x: Tensor) -> Tensor:
     rows = g.reshape(-1, g.shape[-1])
-    return _matmul(rows.swapaxes(0, 1), x.reshape(-1, x.shape[-1]))  # type: ignore[no-any-return]
+    return _matmul(rows.swapaxes(0, 1), x.reshape(-1, x.shape[-1]))
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -94,4 +94,4 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if bias is None:
         return matmul(x, weight.swapaxes(0, 1))
     x, weight = pair(x, weight)
-    return _linear(x, weight, pair(x, bias)[1])  # type: ignore[no-any-return]
+    return _linear(x, weight, pair(x, bias)[1])

@@ -39,7 +39,8 @@ def _cross_entropy_of(logits: Array, labels: Array, *, ignore: int, smoothing: f
     wrong = kernels.softmax.cross_entropy(rows, np.ascontiguousarray(labels), out, ignore, float(smoothing))
     if wrong >= 0:
         raise ShapeError(
-            f"label {labels[wrong]} at row {wrong} names no class; expected 0..{logits.shape[1] - 1}, or {ignore} to ignore"
+            f"label {labels[wrong]} at row {wrong} names no class; "
+            f"expected 0..{logits.shape[1] - 1}, or {ignore} to ignore"
         )
     return out.astype(logits.dtype, copy=False)
 
@@ -68,13 +69,13 @@ def _bend_of_logits(
     return y * (weighted - (weighted * y).sum(-1, keepdims=True))
 
 
-_cross_entropy = Primitive(
+_cross_entropy: Primitive = Primitive(
     "cross_entropy",
     _cross_entropy_of,
     _infer,
     (lambda g, _, logits, labels, **how: _cross_entropy_gradient(g, logits, labels, **how), None),
 )
-_cross_entropy_gradient = Primitive(
+_cross_entropy_gradient: Primitive = Primitive(
     "cross_entropy_gradient",
     _cross_entropy_gradient_of,
     lambda g, logits, labels, **_: logits,

@@ -9,7 +9,7 @@ from .compare import equal, greater, greater_equal, less, less_equal
 from .operands import as_floating, as_tensor, infer_broadcast, infer_same, pair
 from .reduce import sum_to
 
-_add = Primitive(
+_add: Primitive = Primitive(
     "add",
     np.add,
     infer_broadcast,
@@ -20,10 +20,10 @@ _add = Primitive(
 @method
 def add(a: TensorLike, b: TensorLike) -> Tensor:
     """`a + b`."""
-    return _add(*pair(a, b))  # type: ignore[no-any-return]
+    return _add(*pair(a, b))
 
 
-_subtract = Primitive(
+_subtract: Primitive = Primitive(
     "subtract",
     np.subtract,
     infer_broadcast,
@@ -34,10 +34,10 @@ _subtract = Primitive(
 @method
 def subtract(a: TensorLike, b: TensorLike) -> Tensor:
     """`a - b`."""
-    return _subtract(*pair(a, b))  # type: ignore[no-any-return]
+    return _subtract(*pair(a, b))
 
 
-_multiply = Primitive(
+_multiply: Primitive = Primitive(
     "multiply",
     np.multiply,
     infer_broadcast,
@@ -48,10 +48,10 @@ _multiply = Primitive(
 @method
 def multiply(a: TensorLike, b: TensorLike) -> Tensor:
     """`a * b`."""
-    return _multiply(*pair(a, b))  # type: ignore[no-any-return]
+    return _multiply(*pair(a, b))
 
 
-_divide = Primitive(
+_divide: Primitive = Primitive(
     "divide",
     np.true_divide,
     infer_broadcast,
@@ -71,7 +71,7 @@ def divide(a: TensorLike, b: TensorLike) -> Tensor:
         a = as_floating(a)
     if isinstance(b, Tensor) and b.dtype.kind in "iub":
         b = as_floating(b)
-    return _divide(a, b)  # type: ignore[no-any-return]
+    return _divide(a, b)
 
 
 def _power_of_base(g: Tensor, out: Tensor, a: TensorLike, b: TensorLike) -> Tensor:
@@ -86,7 +86,7 @@ def _power_of_exponent(g: Tensor, out: Tensor, a: TensorLike, b: TensorLike) -> 
     return sum_to(multiply(g, multiply(power(a, b), log(safe))), b)
 
 
-_power = Primitive("power", np.power, infer_broadcast, (_power_of_base, _power_of_exponent))
+_power: Primitive = Primitive("power", np.power, infer_broadcast, (_power_of_base, _power_of_exponent))
 
 
 @method
@@ -99,7 +99,7 @@ def power(a: TensorLike, b: TensorLike) -> Tensor:
             return a
         if b == 0:
             return a * 0.0 + 1.0 if a.requires_grad else as_tensor(np.ones_like(a.numpy()))
-    return _power(*pair(a, b))  # type: ignore[no-any-return]
+    return _power(*pair(a, b))
 
 
 def _tie_share(g: Tensor, a: TensorLike, b: TensorLike) -> Tensor:
@@ -107,7 +107,7 @@ def _tie_share(g: Tensor, a: TensorLike, b: TensorLike) -> Tensor:
     return where(equal(a, b), multiply(g, 0.5), 0.0)
 
 
-_maximum = Primitive(
+_maximum: Primitive = Primitive(
     "maximum",
     np.maximum,
     infer_broadcast,
@@ -120,10 +120,10 @@ _maximum = Primitive(
 
 def maximum(a: TensorLike, b: TensorLike) -> Tensor:
     """The larger of two elements; equal ones share the gradient."""
-    return _maximum(*pair(a, b))  # type: ignore[no-any-return]
+    return _maximum(*pair(a, b))
 
 
-_minimum = Primitive(
+_minimum: Primitive = Primitive(
     "minimum",
     np.minimum,
     infer_broadcast,
@@ -136,92 +136,96 @@ _minimum = Primitive(
 
 def minimum(a: TensorLike, b: TensorLike) -> Tensor:
     """The smaller of two elements; equal ones share the gradient."""
-    return _minimum(*pair(a, b))  # type: ignore[no-any-return]
+    return _minimum(*pair(a, b))
 
 
-_negative = Primitive("negative", np.negative, infer_same, (lambda g, _, x: negative(g),))
+_negative: Primitive = Primitive("negative", np.negative, infer_same, (lambda g, _, x: negative(g),))
 
 
 @method
 def negative(x: Tensor) -> Tensor:
     """`-x`."""
-    return _negative(x)  # type: ignore[no-any-return]
+    return _negative(x)
 
 
-_sign = Primitive("sign", np.sign, infer_same, NOT_DIFFERENTIABLE)
+_sign: Primitive = Primitive("sign", np.sign, infer_same, NOT_DIFFERENTIABLE)
 
 
 def sign(x: Tensor) -> Tensor:
     """-1, 0 or 1; no gradient flows."""
-    return _sign(x)  # type: ignore[no-any-return]
+    return _sign(x)
 
 
-_floor = Primitive("floor", np.floor, infer_same, NOT_DIFFERENTIABLE)
+_floor: Primitive = Primitive("floor", np.floor, infer_same, NOT_DIFFERENTIABLE)
 
 
 def floor(x: Tensor) -> Tensor:
     """The largest integer not above; no gradient flows."""
-    return _floor(x)  # type: ignore[no-any-return]
+    return _floor(x)
 
 
-_abs = Primitive("abs", np.abs, infer_same, (lambda g, _, x: multiply(g, sign(x)),))
+_abs: Primitive = Primitive("abs", np.abs, infer_same, (lambda g, _, x: multiply(g, sign(x)),))
 
 
 @method
 def abs(x: Tensor) -> Tensor:
     """`|x|`, with slope 0 at 0."""
-    return _abs(x)  # type: ignore[no-any-return]
+    return _abs(x)
 
 
-_square = Primitive("square", np.square, infer_same, (lambda g, _, x: multiply(g, multiply(x, 2.0)),))
+_square: Primitive = Primitive("square", np.square, infer_same, (lambda g, _, x: multiply(g, multiply(x, 2.0)),))
 
 
 def square(x: Tensor) -> Tensor:
     """`x ** 2`."""
-    return _square(x)  # type: ignore[no-any-return]
+    return _square(x)
 
 
-_exp = Primitive("exp", np.exp, infer_same, (lambda g, out, x: multiply(g, out),), saves_output=True)
+_exp: Primitive = Primitive("exp", np.exp, infer_same, (lambda g, out, x: multiply(g, out),), saves_output=True)
 
 
 @method
 def exp(x: Tensor) -> Tensor:
     """`e ** x`."""
-    return _exp(as_floating(x))  # type: ignore[no-any-return]
+    return _exp(as_floating(x))
 
 
-_log = Primitive("log", np.log, infer_same, (lambda g, _, x: divide(g, x),))
+_log: Primitive = Primitive("log", np.log, infer_same, (lambda g, _, x: divide(g, x),))
 
 
 @method
 def log(x: Tensor) -> Tensor:
     """Natural logarithm."""
-    return _log(as_floating(x))  # type: ignore[no-any-return]
+    return _log(as_floating(x))
 
 
-_log1p = Primitive("log1p", np.log1p, infer_same, (lambda g, _, x: divide(g, add(x, 1.0)),))
+_log1p: Primitive = Primitive("log1p", np.log1p, infer_same, (lambda g, _, x: divide(g, add(x, 1.0)),))
 
 
 def log1p(x: Tensor) -> Tensor:
     """`log(1 + x)`, exact for small `x`."""
-    return _log1p(as_floating(x))  # type: ignore[no-any-return]
+    return _log1p(as_floating(x))
 
 
-_expm1 = Primitive("expm1", np.expm1, infer_same, (lambda g, out, x: multiply(g, add(out, 1.0)),), saves_output=True)
+_expm1: Primitive = Primitive(
+    "expm1", np.expm1, infer_same, (lambda g, out, x: multiply(g, add(out, 1.0)),), saves_output=True
+)
 
 
 def expm1(x: Tensor) -> Tensor:
     """`e ** x - 1`, exact for small `x`."""
-    return _expm1(as_floating(x))  # type: ignore[no-any-return]
+    return _expm1(as_floating(x))
 
 
-_sqrt = Primitive("sqrt", np.sqrt, infer_same, (lambda g, out, x: divide(multiply(g, 0.5), out),), saves_output=True)
+_sqrt: Primitive = Primitive(
+    "sqrt", np.sqrt, infer_same, (lambda g, out, x: divide(multiply(g, 0.5), out),), saves_output=True
+)
 
 
 @method
 def sqrt(x: Tensor) -> Tensor:
     """Square root."""
-    return _sqrt(as_floating(x))  # type: ignore[no-any-return]
+    return _sqrt(as_floating(x))
 
 
 def rsqrt(x: Tensor) -> Tensor:
@@ -229,23 +233,23 @@ def rsqrt(x: Tensor) -> Tensor:
     return divide(1.0, sqrt(x))
 
 
-_sin = Primitive("sin", np.sin, infer_same, (lambda g, _, x: multiply(g, cos(x)),))
+_sin: Primitive = Primitive("sin", np.sin, infer_same, (lambda g, _, x: multiply(g, cos(x)),))
 
 
 def sin(x: Tensor) -> Tensor:
     """Sine."""
-    return _sin(as_floating(x))  # type: ignore[no-any-return]
+    return _sin(as_floating(x))
 
 
-_cos = Primitive("cos", np.cos, infer_same, (lambda g, _, x: negative(multiply(g, sin(x))),))
+_cos: Primitive = Primitive("cos", np.cos, infer_same, (lambda g, _, x: negative(multiply(g, sin(x))),))
 
 
 def cos(x: Tensor) -> Tensor:
     """Cosine."""
-    return _cos(as_floating(x))  # type: ignore[no-any-return]
+    return _cos(as_floating(x))
 
 
-_tanh = Primitive(
+_tanh: Primitive = Primitive(
     "tanh",
     np.tanh,
     infer_same,
@@ -257,7 +261,7 @@ _tanh = Primitive(
 @method
 def tanh(x: Tensor) -> Tensor:
     """Hyperbolic tangent."""
-    return _tanh(as_floating(x))  # type: ignore[no-any-return]
+    return _tanh(as_floating(x))
 
 
 def _clip_gradient(g: Tensor, _: None, x: Tensor, *, low: float | None, high: float | None) -> Tensor:
@@ -266,12 +270,12 @@ def _clip_gradient(g: Tensor, _: None, x: Tensor, *, low: float | None, high: fl
     return g if high is None else where(less_equal(x, high), g, 0.0)
 
 
-_clip = Primitive("clip", lambda x, *, low, high: np.clip(x, low, high), infer_same, (_clip_gradient,))
+_clip: Primitive = Primitive("clip", lambda x, *, low, high: np.clip(x, low, high), infer_same, (_clip_gradient,))
 
 
 def clip(x: Tensor, low: float | None = None, high: float | None = None) -> Tensor:
     """Elements below `low` or above `high` replaced by the bound; the gradient passes inside, the bounds included."""
-    return _clip(x, low=low, high=high)  # type: ignore[no-any-return]
+    return _clip(x, low=low, high=high)
 
 
 def reciprocal(x: Tensor) -> Tensor:

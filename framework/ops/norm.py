@@ -66,13 +66,13 @@ def _compose_layer_norm_gradient(g: Tensor, x: Tensor, gamma: Tensor, *, epsilon
     return of_x, sum_to(g * normal, gamma), sum_to(g, gamma)
 
 
-_layer_norm = Primitive(
+_layer_norm: Primitive = Primitive(
     "layer_norm",
     _layer_norm_of,
     _infer_rows,
-    lambda needs, g, _, x, gamma, beta, *, epsilon: _layer_norm_gradient(g, x, gamma, epsilon=epsilon),
+    lambda needs, g, _, x, gamma, beta, *, epsilon: _layer_norm_gradient.several(g, x, gamma, epsilon=epsilon),
 )
-_layer_norm_gradient = Primitive(
+_layer_norm_gradient: Primitive = Primitive(
     "layer_norm_gradient",
     _layer_norm_gradient_of,
     lambda g, x, gamma, *, epsilon: (x, gamma, gamma),
@@ -86,7 +86,7 @@ def layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float = 1e-5) ->
     Reference:
         Ba et al. 2016, arXiv:1607.06450.
     """
-    return _layer_norm(x, gamma, beta, epsilon=epsilon)  # type: ignore[no-any-return]
+    return _layer_norm(x, gamma, beta, epsilon=epsilon)
 
 
 def _rms_norm_of(x: Array, gamma: Array, *, epsilon: float) -> Array:
@@ -111,13 +111,13 @@ def _compose_rms_norm_gradient(g: Tensor, x: Tensor, gamma: Tensor, *, epsilon: 
     return scale * weighted - x * along * scale * scale * scale, sum_to(g * x * scale, gamma)
 
 
-_rms_norm = Primitive(
+_rms_norm: Primitive = Primitive(
     "rms_norm",
     _rms_norm_of,
     _infer_rows,
-    lambda needs, g, _, x, gamma, *, epsilon: _rms_norm_gradient(g, x, gamma, epsilon=epsilon),
+    lambda needs, g, _, x, gamma, *, epsilon: _rms_norm_gradient.several(g, x, gamma, epsilon=epsilon),
 )
-_rms_norm_gradient = Primitive(
+_rms_norm_gradient: Primitive = Primitive(
     "rms_norm_gradient",
     _rms_norm_gradient_of,
     lambda g, x, gamma, *, epsilon: (x, gamma),
@@ -131,7 +131,7 @@ def rms_norm(x: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> Tensor:
     Reference:
         Zhang and Sennrich 2019, arXiv:1910.07467.
     """
-    return _rms_norm(x, gamma, epsilon=epsilon)  # type: ignore[no-any-return]
+    return _rms_norm(x, gamma, epsilon=epsilon)
 
 
 def _planes(x: Array) -> Array:
@@ -187,17 +187,17 @@ def _compose_batch_norm_gradient(
 def _batch_norm_rule(needs: Any, g: Any, out: Any, x: Tensor, gamma: Tensor, beta: Tensor, *, epsilon: float) -> Any:
     if g[0] is None:
         return None, None, None
-    return _batch_norm_gradient(g[0], x, gamma, out[1].detach(), out[2].detach(), epsilon=epsilon)
+    return _batch_norm_gradient.several(g[0], x, gamma, out[1].detach(), out[2].detach(), epsilon=epsilon)
 
 
-_batch_norm = Primitive(
+_batch_norm: Primitive = Primitive(
     "batch_norm",
     _batch_norm_of,
     lambda x, gamma, beta, *, epsilon: (x, gamma, gamma),
     _batch_norm_rule,
     saves_output=True,
 )
-_batch_norm_gradient = Primitive(
+_batch_norm_gradient: Primitive = Primitive(
     "batch_norm_gradient",
     _batch_norm_gradient_of,
     lambda g, x, gamma, centre, spread, *, epsilon: (x, gamma, gamma),
@@ -213,7 +213,7 @@ def batch_norm(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float = 1e-5) ->
     Reference:
         Ioffe and Szegedy 2015, arXiv:1502.03167.
     """
-    y, centre, spread = _batch_norm(x, gamma, beta, epsilon=epsilon)
+    y, centre, spread = _batch_norm.several(x, gamma, beta, epsilon=epsilon)
     return y, centre.detach(), spread.detach()
 
 

@@ -26,10 +26,10 @@ def _show_gradient(g: Array, *, tap: Tap) -> Array:
     return g
 
 
-_observe = Primitive(
+_observe: Primitive = Primitive(
     "observe", _show_value, lambda x, *, tap: x, (lambda g, _, x, *, tap: _observe_gradient(g, tap=tap),)
 )
-_observe_gradient = Primitive(
+_observe_gradient: Primitive = Primitive(
     "observe_gradient",
     _show_gradient,
     lambda g, *, tap: g,
@@ -39,4 +39,4 @@ _observe_gradient = Primitive(
 
 def observe(x: Tensor, tap: Tap) -> Tensor:
     """The same values; the tap sees them, and their gradient."""
-    return _observe(x, tap=tap)  # type: ignore[no-any-return]
+    return _observe(x, tap=tap)

@@ -28,7 +28,7 @@ def _cast(x: Array, *, dtype: Dtype) -> Array:
     return x.astype(dtype)
 
 
-_cast_primitive = Primitive(
+_cast_primitive: Primitive = Primitive(
     "cast",
     _cast,
     lambda x, *, dtype: Spec(x.shape, dtype),
@@ -42,7 +42,7 @@ def cast_to(x: Tensor, dtype: Dtype) -> Tensor:
         return x
     if not is_floating(dtype):
         return wrap(x._data.astype(dtype))
-    return _cast_primitive(x, dtype=dtype)  # type: ignore[no-any-return]
+    return _cast_primitive(x, dtype=dtype)
 
 
 def as_tensor(x: object) -> Tensor:

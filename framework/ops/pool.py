@@ -52,20 +52,20 @@ def _max_pool_rule(needs: Any, g: Any, out: Any, x: Tensor, **_: Any) -> tuple[T
     return (None,) if g[0] is None else (_put(g[0], out[1], shape=x.shape),)
 
 
-_max_pool = Primitive(
+_max_pool: Primitive = Primitive(
     "max_pool2d",
     _max_pool_of,
     lambda x, **how: (Spec(_pooled(x.shape, **how), x.dtype), Spec(_pooled(x.shape, **how), int64)),
     _max_pool_rule,
     saves_output=True,
 )
-_put = Primitive(
+_put: Primitive = Primitive(
     "put_places",
     _put_of,
     lambda g, places, *, shape: Spec(shape, g.dtype),
     (lambda gg, _, g, places, *, shape: _pick(gg, places), None),
 )
-_pick = Primitive(
+_pick: Primitive = Primitive(
     "pick_places",
     _pick_of,
     lambda x, places: Spec(places.shape, x.dtype),
@@ -81,7 +81,7 @@ def max_pool2d(
 ) -> Tensor:
     """The largest element of each window of images `(n, c, h, w)`; the first of equals gets the gradient."""
     step = kernel if stride is None else stride
-    found: Tensor = _max_pool(x, kernel=as_pair(kernel), stride=as_pair(step), padding=as_pair(padding))[0]
+    found: Tensor = _max_pool.several(x, kernel=as_pair(kernel), stride=as_pair(step), padding=as_pair(padding))[0]
     return found
 
 
@@ -100,13 +100,13 @@ def _avg_pool_gradient_of(g: Array, *, shape: Shape, **how: Any) -> Array:
     return out.reshape(shape).astype(g.dtype, copy=False)
 
 
-_avg_pool = Primitive(
+_avg_pool: Primitive = Primitive(
     "avg_pool2d",
     _avg_pool_of,
     lambda x, **how: Spec(_pooled(x.shape, **how), x.dtype),
     (lambda g, _, x, **how: _avg_pool_gradient(g, shape=x.shape, **how),),
 )
-_avg_pool_gradient = Primitive(
+_avg_pool_gradient: Primitive = Primitive(
     "avg_pool2d_gradient",
     _avg_pool_gradient_of,
     lambda g, *, shape, **_: Spec(shape, g.dtype),
@@ -122,7 +122,7 @@ def avg_pool2d(
 ) -> Tensor:
     """The mean of each window of images `(n, c, h, w)`; padding counts as zeros."""
     step = kernel if stride is None else stride
-    return _avg_pool(x, kernel=as_pair(kernel), stride=as_pair(step), padding=as_pair(padding))  # type: ignore[no-any-return]
+    return _avg_pool(x, kernel=as_pair(kernel), stride=as_pair(step), padding=as_pair(padding))
 
 
 def global_avg_pool2d(x: Tensor) -> Tensor:

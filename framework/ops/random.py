@@ -24,7 +24,7 @@ def _dropout_of(x: Array, *, bits: int, rate: float) -> Array:
 
 
 # Linear, and its own transpose: the mask is computed again from the key on the way back.
-_dropout = Primitive(
+_dropout: Primitive = Primitive(
     "dropout", _dropout_of, infer_same, (lambda g, _, x, *, bits, rate: _dropout(g, bits=bits, rate=rate),)
 )
 
@@ -37,7 +37,7 @@ def dropout(x: Tensor, key: Key, rate: float = 0.5) -> Tensor:
     """
     if not 0.0 <= rate < 1.0:
         raise ValueError(f"dropout expects a rate from 0 up to, not including, 1; got {rate}")
-    return x if rate == 0.0 else _dropout(x, bits=key.bits, rate=rate)  # type: ignore[no-any-return]
+    return x if rate == 0.0 else _dropout(x, bits=key.bits, rate=rate)
 
 
 def normal(key: Key, shape: Sequence[int], dtype: npt.DTypeLike = "float32") -> Tensor:

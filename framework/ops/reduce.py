@@ -15,11 +15,11 @@ from .operands import as_floating, as_tensor
 _NARROW = frozenset({float16, bfloat16})
 
 
-def _total(x: Array, axes: Shape | None, keepdims: bool) -> Any:
+def _total(x: Array, axes: Shape, keepdims: bool) -> Array:
     """Sum in the dtype of `x`, accumulated in float32 for the 16-bit types."""
     if x.dtype in _NARROW:
-        return np.add.reduce(x, axis=axes, keepdims=keepdims, dtype=np.float32).astype(x.dtype)
-    return np.add.reduce(x, axis=axes, keepdims=keepdims)
+        return np.asarray(x.sum(axes, np.float32, keepdims=keepdims)).astype(x.dtype)
+    return np.asarray(x.sum(axes, keepdims=keepdims))
 
 
 def _infer_broadcast_to(x: Spec, *, shape: Shape) -> Spec:
@@ -28,7 +28,7 @@ def _infer_broadcast_to(x: Spec, *, shape: Shape) -> Spec:
     return Spec(tuple(shape), x.dtype)
 
 
-_broadcast_to = Primitive(
+_broadcast_to: Primitive = Primitive(
     "broadcast_to",
     lambda x, *, shape: np.broadcast_to(x, shape),
     _infer_broadcast_to,
@@ -38,7 +38,7 @@ _broadcast_to = Primitive(
 
 def broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
     """The tensor repeated along axes of length 1, and along new ones in front, up to `shape`."""
-    return _broadcast_to(x, shape=tuple(shape))  # type: ignore[no-any-return]
+    return _broadcast_to(x, shape=tuple(shape))
 
 
 def _sum_to_shape(x: Array, *, shape: Shape) -> Array:
@@ -49,12 +49,9 @@ def _sum_to_shape(x: Array, *, shape: Shape) -> Array:
     if axes == tuple(range(len(axes))) and x.flags.c_contiguous and x.size and x.dtype not in _NARROW:
         # Leading axes only: a vector of ones times the matrix, which BLAS sums at memory speed.
         columns = x.reshape(int(np.prod(x.shape[: len(axes)])), -1)
-        return np.dot(_ones(len(columns), x.dtype), columns).reshape(shape)
+        total: Array = np.dot(np.ones(len(columns), x.dtype), columns)
+        return total.reshape(shape)
     return np.asarray(_total(x, axes, keepdims=False)).reshape(shape)
-
-
-def _ones(length: int, dtype: Any) -> Array:
-    return np.ones(length, dtype)
 
 
 def _infer_sum_to(x: Spec, *, shape: Shape) -> Spec:
@@ -63,7 +60,7 @@ def _infer_sum_to(x: Spec, *, shape: Shape) -> Spec:
     return Spec(tuple(shape), x.dtype)
 
 
-_sum_to = Primitive(
+_sum_to: Primitive = Primitive(
     "sum_to",
     _sum_to_shape,
     _infer_sum_to,
@@ -76,7 +73,7 @@ def sum_to(x: Tensor, like: TensorLike | Shape) -> Tensor:
     shape = like._data.shape if isinstance(like, Tensor) else like if isinstance(like, tuple) else ()
     if x._data.shape == shape:
         return x
-    return _sum_to(x, shape=shape)  # type: ignore[no-any-return]
+    return _sum_to(x, shape=shape)
 
 
 def _infer_reduction(x: Spec, *, axes: Shape, keepdims: bool) -> Spec:
@@ -94,7 +91,7 @@ def _kept(g: Tensor, x: Tensor, axes: Shape) -> Tensor:
     return g if g.shape == shape else g.reshape(shape)
 
 
-_sum = Primitive(
+_sum: Primitive = Primitive(
     "sum",
     lambda x, *, axes, keepdims: _total(x, axes, keepdims),
     _infer_sum,
@@ -108,29 +105,29 @@ def sum(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
     x = as_tensor(x)
     if x.dtype.kind == "b":
         x = x.astype(int64)
-    return _sum(x, axes=normalize_axes(axis, x.ndim), keepdims=keepdims)  # type: ignore[no-any-return]
+    return _sum(x, axes=normalize_axes(axis, x.ndim), keepdims=keepdims)
 
 
 def _mean_of(x: Array, *, axes: Shape, keepdims: bool) -> Any:
     if x.dtype in _NARROW:
         return np.mean(x, axis=axes, keepdims=keepdims, dtype=np.float32).astype(x.dtype)
     count = int(np.prod([x.shape[axis] for axis in axes]))
-    return np.add.reduce(x, axis=axes, keepdims=keepdims) / x.dtype.type(count)
+    return x.sum(axes, keepdims=keepdims) / x.dtype.type(count)
 
 
 def _mean_gradient(g: Tensor, _: None, x: Tensor, *, axes: Shape, keepdims: bool) -> Tensor:
     count = int(np.prod([x.shape[axis] for axis in axes]))
-    return _broadcast_to(_kept(g, x, axes) * (1.0 / (count or 1)), shape=x.shape)  # type: ignore[no-any-return]
+    return _broadcast_to(_kept(g, x, axes) * (1.0 / (count or 1)), shape=x.shape)
 
 
-_mean = Primitive("mean", _mean_of, _infer_reduction, (_mean_gradient,))
+_mean: Primitive = Primitive("mean", _mean_of, _infer_reduction, (_mean_gradient,))
 
 
 @method
 def mean(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """Mean over `axis`; NaN where there is no element."""
     x = as_floating(x)
-    return _mean(x, axes=normalize_axes(axis, x.ndim), keepdims=keepdims)  # type: ignore[no-any-return]
+    return _mean(x, axes=normalize_axes(axis, x.ndim), keepdims=keepdims)
 
 
 @method
@@ -146,14 +143,14 @@ def _extreme_gradient(g: Tensor, out: Tensor, x: Tensor, *, axes: Shape, keepdim
     return _kept(g, x, axes) / chosen.sum(axes, keepdims=True) * chosen
 
 
-_max = Primitive(
+_max: Primitive = Primitive(
     "max",
     lambda x, *, axes, keepdims: np.max(x, axis=axes, keepdims=keepdims),
     _infer_reduction,
     (_extreme_gradient,),
     saves_output=True,
 )
-_min = Primitive(
+_min: Primitive = Primitive(
     "min",
     lambda x, *, axes, keepdims: np.min(x, axis=axes, keepdims=keepdims),
     _infer_reduction,
@@ -165,10 +162,10 @@ _min = Primitive(
 @method
 def max(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """Largest element over `axis`, NaN if there is one; equal largest elements share the gradient."""
-    return _max(x, axes=normalize_axes(axis, x.ndim), keepdims=keepdims)  # type: ignore[no-any-return]
+    return _max(x, axes=normalize_axes(axis, x.ndim), keepdims=keepdims)
 
 
 @method
 def min(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """Smallest element over `axis`, NaN if there is one; equal smallest elements share the gradient."""
-    return _min(x, axes=normalize_axes(axis, x.ndim), keepdims=keepdims)  # type: ignore[no-any-return]
+    return _min(x, axes=normalize_axes(axis, x.ndim), keepdims=keepdims)
