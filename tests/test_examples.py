@@ -1,0 +1,44 @@
+"""Every example runs as a person would run it, in a process of its own, with warnings as errors."""
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from mindscope.storage import open_store
+
+EXAMPLES = {path.stem: path for path in sorted((Path(__file__).parents[1] / "examples").glob("*.py"))}
+#: A line that each example must print, to show that it has done its work.
+EXPECTED = {
+    "attack_a_model": "worst-case",
+    "read_a_store": "by-hand",
+    "watch_engine": "digits: 100 steps",
+    "watch_pytorch": "digits: 100 steps",
+}
+
+
+def run(name, store):
+    """What the example prints."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES[name]), str(store)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_runs_and_leaves_finished_runs_that_another_can_read(name, tmp_path):
+    if "pytorch" in name and find_spec("torch") is None:
+        pytest.skip("PyTorch is not installed: pip install 'mindscope[torch]'")
+    assert EXPECTED[name] in run(name, tmp_path / "runs")
+    with open_store(str(tmp_path / "runs")) as store:
+        runs = store.runs()
+    assert {found.state for found in runs} == {"finished"}
+    said = run("read_a_store", tmp_path / "runs")
+    assert all(found.id in said for found in runs)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_fits_on_one_screen(name):
+    assert len(EXAMPLES[name].read_text().splitlines()) < 80
