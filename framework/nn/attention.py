@@ -69,8 +69,7 @@ class MultiHeadSelfAttention(Cell):
 
     def _project(self, x: Tensor) -> tuple[Tensor, ...]:
         if self.is_fused:
-            parts: tuple[Tensor, ...] = split(self.qkv_proj(x), 3, -1)
-            return parts
+            return split(self.qkv_proj(x), self.width, -1)
         return self.q_proj(x), self.k_proj(x), self.v_proj(x)
 
     def _by_head(self, x: Tensor) -> Tensor:

@@ -129,8 +129,9 @@ def _gate(tensors: Sequence[Tensor], show: Callable[[Grads], Grads]) -> list[Ten
         shown = show(tuple(every))
         return tuple(shown[place] for place in places)
 
-    passed = gate(*[tensors[place] for place in places], show=show_all)
-    for place, x in zip(places, passed if isinstance(passed, tuple) else (passed,), strict=True):
+    passing = [tensors[place] for place in places]
+    passed = gate.several(*passing, show=show_all) if len(passing) > 1 else (gate(*passing, show=show_all),)
+    for place, x in zip(places, passed, strict=True):
         gated[place] = x
     return gated
 

@@ -1,0 +1,269 @@
+"""One contract for every cell: shapes, gradients, modes, hooks, names, checkpoints.
+
+`CELLS` has a line for each: how to make it in a dtype, and the inputs it is called with.
+"""
+
+import copy
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from mindscope.framework import Key, Tensor, nn, no_grad
+from mindscope.framework.nn import Cell
+from mindscope.framework.serialization import load_checkpoint, save_checkpoint
+
+KEY = Key(7)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    make: Any
+    inputs: Any
+    output: tuple[int, ...]
+    is_random: bool = False
+
+
+def images(*shape):
+    return lambda g: (g.standard_normal(shape),)
+
+
+def rows(*shape):
+    return lambda g: (g.standard_normal(shape),)
+
+
+def logits_and_labels(g):
+    return g.standard_normal((4, 3)), np.array([0, 2, 1, 2])
+
+
+def pair(g):
+    return g.standard_normal((4, 3)), g.uniform(0.1, 0.9, (4, 3))
+
+
+CELLS = {
+    "Dense": Case(lambda d: nn.Dense(5, 3, key=KEY, dtype=d), rows(4, 5), (4, 3)),
+    "Dense-3d-no-bias": Case(lambda d: nn.Dense(5, 3, has_bias=False, key=KEY, dtype=d), rows(2, 4, 5), (2, 4, 3)),
+    "Conv2d-same": Case(lambda d: nn.Conv2d(2, 3, 3, key=KEY, dtype=d), images(2, 2, 5, 4), (2, 3, 5, 4)),
+    "Conv2d-same-even": Case(lambda d: nn.Conv2d(2, 3, (2, 4), 2, key=KEY, dtype=d), images(2, 2, 5, 6), (2, 3, 3, 3)),
+    "Conv2d-valid": Case(
+        lambda d: nn.Conv2d(2, 2, 3, pad_mode="valid", has_bias=False, key=KEY, dtype=d),
+        images(1, 2, 5, 5),
+        (1, 2, 3, 3),
+    ),
+    "Conv2d-groups": Case(
+        lambda d: nn.Conv2d(4, 6, 3, 2, "pad", 2, 2, 2, key=KEY, dtype=d), images(1, 4, 7, 7), (1, 6, 4, 4)
+    ),
+    "LayerNorm": Case(lambda d: nn.LayerNorm(6, dtype=d), rows(3, 6), (3, 6)),
+    "RMSNorm": Case(lambda d: nn.RMSNorm((6,), dtype=d), rows(2, 3, 6), (2, 3, 6)),
+    "BatchNorm2d": Case(lambda d: nn.BatchNorm2d(3, dtype=d), images(4, 3, 2, 2), (4, 3, 2, 2)),
+    "MaxPool2d": Case(lambda d: nn.MaxPool2d(2), images(2, 2, 4, 6), (2, 2, 2, 3)),
+    "AvgPool2d": Case(lambda d: nn.AvgPool2d(3, 2, 1), images(2, 2, 5, 5), (2, 2, 3, 3)),
+    "GlobalAvgPool2d": Case(lambda d: nn.GlobalAvgPool2d(), images(2, 3, 4, 4), (2, 3)),
+    "Dropout": Case(lambda d: nn.Dropout(0.4), rows(6, 8), (6, 8), is_random=True),
+    "Embedding": Case(
+        lambda d: nn.Embedding(9, 4, key=KEY, dtype=d), lambda g: (np.array([[1, 8, 1], [0, 3, 1]]),), (2, 3, 4)
+    ),
+    "Flatten": Case(lambda d: nn.Flatten(), rows(2, 3, 4), (2, 12)),
+    "MultiHeadSelfAttention": Case(
+        lambda d: nn.MultiHeadSelfAttention(8, 2, key=KEY, dtype=d), rows(2, 3, 8), (2, 3, 8)
+    ),
+    "MultiHeadSelfAttention-fused": Case(
+        lambda d: nn.MultiHeadSelfAttention(8, 4, is_fused=True, is_causal=False, dropout=0.3, key=KEY, dtype=d),
+        rows(2, 3, 8),
+        (2, 3, 8),
+        is_random=True,
+    ),
+    "FeedForward": Case(lambda d: nn.FeedForward(4, 6, "silu", key=KEY, dtype=d), rows(2, 3, 4), (2, 3, 4)),
+    "TransformerBlock": Case(lambda d: nn.TransformerBlock(8, 2, 12, key=KEY, dtype=d), rows(2, 3, 8), (2, 3, 8)),
+    "TransformerBlock-rms": Case(
+        lambda d: nn.TransformerBlock(8, 2, 12, "relu", norm="rms", dropout=0.2, key=KEY, dtype=d),
+        rows(2, 3, 8),
+        (2, 3, 8),
+        is_random=True,
+    ),
+    "SequentialCell": Case(
+        lambda d: nn.SequentialCell(nn.Dense(4, 5, key=KEY, dtype=d), nn.Tanh(), nn.Dense(5, 2, key=KEY, dtype=d)),
+        rows(3, 4),
+        (3, 2),
+    ),
+    "ReLU": Case(lambda d: nn.ReLU(), rows(3, 4), (3, 4)),
+    "LeakyReLU": Case(lambda d: nn.LeakyReLU(), rows(3, 4), (3, 4)),
+    "GELU": Case(lambda d: nn.GELU(), rows(3, 4), (3, 4)),
+    "GELU-exact": Case(lambda d: nn.GELU(approximate=False), rows(3, 4), (3, 4)),
+    "SiLU": Case(lambda d: nn.SiLU(), rows(3, 4), (3, 4)),
+    "Sigmoid": Case(lambda d: nn.Sigmoid(), rows(3, 4), (3, 4)),
+    "Tanh": Case(lambda d: nn.Tanh(), rows(3, 4), (3, 4)),
+    "Softmax": Case(lambda d: nn.Softmax(), rows(3, 4), (3, 4)),
+    "LogSoftmax": Case(lambda d: nn.LogSoftmax(0), rows(3, 4), (3, 4)),
+    "CrossEntropyLoss": Case(lambda d: nn.CrossEntropyLoss(label_smoothing=0.1), logits_and_labels, ()),
+    "MSELoss": Case(lambda d: nn.MSELoss(), pair, ()),
+    "BCEWithLogitsLoss": Case(lambda d: nn.BCEWithLogitsLoss("sum"), pair, ()),
+    "NLLLoss": Case(lambda d: nn.NLLLoss("none"), logits_and_labels, (4,)),
+}
+#: Cells that do nothing by themselves.
+WITHOUT_CASE = {"Cell", "CellList"}
+every_cell = pytest.mark.parametrize("case", CELLS.values(), ids=CELLS)
+MODES = pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
+
+
+def make(case, dtype=np.float64, *, training=False):
+    return case.make(dtype).set_train(training)
+
+
+def inputs_of(case, dtype=np.float64, *, requires_grad=False):
+    arrays = case.inputs(np.random.default_rng(5))
+    return tuple(
+        Tensor(a.astype(dtype), requires_grad=requires_grad) if a.dtype.kind == "f" else Tensor(a) for a in arrays
+    )
+
+
+def fix_masks(cell):
+    """Every dropout draws the masks of its first call again."""
+    for number, (_, child) in enumerate(cell.cells_and_names()):
+        if isinstance(child, nn.Dropout):
+            child.key, child.calls = Key(number), 0
+
+
+def shape_of(gradient):
+    return None if gradient is None else gradient.shape
+
+
+def weighted(cell, inputs):
+    fix_masks(cell)
+    out = cell(*inputs)
+    weights = np.random.default_rng(9).standard_normal(out.shape)
+    return (out * Tensor(weights)).sum()
+
+
+def test_every_cell_of_the_catalogue_has_a_case():
+    cells = {name for name in nn.__all__ if inspect.isclass(getattr(nn, name)) and issubclass(getattr(nn, name), Cell)}
+    assert cells - WITHOUT_CASE == {name.partition("-")[0] for name in CELLS}
+
+
+@every_cell
+@MODES
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_shape_and_dtype_of_the_output(case, training, dtype):
+    out = make(case, dtype, training=training)(*inputs_of(case, dtype))
+    assert out.shape == case.output
+    assert out.dtype == dtype
+
+
+@every_cell
+@MODES
+def test_gradients_of_inputs_and_parameters_are_those_of_finite_differences(case, training):
+    cell = make(case, training=training)
+    inputs = inputs_of(case, requires_grad=True)
+    weighted(cell, inputs).backward()
+    leaves = [x for x in inputs if x.requires_grad] + cell.trainable_params()
+    generator = np.random.default_rng(3)
+    for leaf in leaves:
+        direction = generator.standard_normal(leaf.shape)
+        values, step = leaf.asnumpy(), 1e-6
+        with no_grad():
+            leaf.copy_(values + step * direction)
+            above = weighted(cell, inputs).item()
+            leaf.copy_(values - step * direction)
+            below = weighted(cell, inputs).item()
+            leaf.copy_(values)
+        expected = (above - below) / (2 * step)
+        found = 0.0 if leaf.grad is None else float((leaf.grad.numpy() * direction).sum())
+        assert found == pytest.approx(expected, rel=1e-6, abs=1e-8)
+
+
+@every_cell
+@MODES
+def test_the_same_cell_gives_the_same_output_and_evaluation_is_deterministic(case, training):
+    cell = make(case, training=training)
+    outputs = []
+    for _ in range(2):
+        fix_masks(cell)
+        outputs.append(cell(*inputs_of(case)).numpy())
+    np.testing.assert_array_equal(*outputs)
+    if case.is_random and training:
+        fix_masks(cell)
+        masks = [cell(*inputs_of(case)).numpy() for _ in range(2)]
+        assert not np.array_equal(*masks)
+
+
+@every_cell
+@MODES
+def test_hooks_of_all_kinds_see_the_call_and_change_no_bit(case, training):
+    plain, hooked = make(case, training=training), make(case, training=training)
+    seen = []
+    handles = [
+        hooked.register_forward_pre_hook(lambda c, i: seen.append(("pre", len(i)))),
+        hooked.register_forward_hook(lambda c, i, o: seen.append(("forward", o.shape))),
+        hooked.register_backward_pre_hook(lambda c, go: seen.append(("backward_pre", go[0].shape))),
+        hooked.register_backward_hook(lambda c, gi, go: seen.append(("backward", [shape_of(g) for g in gi]))),
+    ]
+    gradients = []
+    for cell in (plain, hooked):
+        inputs = inputs_of(case, requires_grad=True)
+        weighted(cell, inputs).backward()
+        gradients.append([x.grad for x in (*inputs, *cell.get_parameters())])
+    count = len(inputs)
+    assert seen == [
+        ("pre", count),
+        ("forward", case.output),
+        ("backward_pre", case.output),
+        ("backward", [x.shape if x.requires_grad else None for x in inputs]),
+    ]
+    for a, b in zip(*gradients, strict=True):
+        assert (a is None) == (b is None)
+        if a is not None:
+            np.testing.assert_array_equal(a.numpy(), b.numpy())
+    for handle in handles:
+        handle.remove()
+    seen.clear()
+    weighted(hooked, inputs_of(case, requires_grad=True)).backward()
+    assert not seen
+
+
+@every_cell
+def test_a_checkpoint_of_the_cell_comes_back_bit_for_bit(case, tmp_path):
+    cell, other = make(case, np.float32), make(case, np.float32)
+    for number, parameter in enumerate(cell.get_parameters()):
+        parameter.set_data(np.random.default_rng(number).uniform(0.5, 1.5, parameter.shape).astype(np.float32))
+    save_checkpoint(cell, tmp_path / "cell.safetensors")
+    load_checkpoint(tmp_path / "cell.safetensors", other)
+    fix_masks(cell)
+    fix_masks(other)
+    inputs = inputs_of(case, np.float32)
+    np.testing.assert_array_equal(cell(*inputs).numpy(), other(*inputs).numpy())
+
+
+@every_cell
+def test_names_are_dotted_and_each_parameter_knows_its_own(case):
+    outer = nn.SequentialCell(make(case))
+    for site, cell in outer.cells_and_names():
+        assert isinstance(cell, Cell)
+        assert site == "" or all(site.split("."))
+    for site, parameter in outer.parameters_and_names():
+        assert site.startswith("0.")
+        assert parameter.name == site
+    assert repr(outer).startswith("SequentialCell(\n  (0): ")
+
+
+@every_cell
+def test_a_deep_copy_shares_nothing(case):
+    cell = make(case, np.float32)
+    twin = copy.deepcopy(cell)
+    inputs = inputs_of(case, np.float32)
+    fix_masks(cell)
+    fix_masks(twin)
+    np.testing.assert_array_equal(cell(*inputs).numpy(), twin(*inputs).numpy())
+    for a, b in zip(cell.get_parameters(), twin.get_parameters(), strict=True):
+        assert a is not b
+        assert not np.shares_memory(a.numpy(), b.numpy())
+
+
+@every_cell
+def test_modes_reach_every_cell_below(case):
+    outer = nn.SequentialCell(make(case))
+    assert not any(cell.training for _, cell in outer.cells_and_names())
+    assert outer.set_train() is outer
+    assert all(cell.training for _, cell in outer.cells_and_names())
+    outer.set_train(False)
+    assert not any(cell.training for _, cell in outer.cells_and_names())
