@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..framework import Tensor
 from .arrays import Array, Rows, concatenate, from_numpy, namespace, to_numpy
 from .criterion import Criterion, Misclassification, Targeted
 from .errors import InvalidInput, InvalidModel
@@ -113,7 +114,9 @@ def _checked_inputs(model: Model, x: Array) -> Array:
 
 
 def _checked_classes(values: ArrayLike, samples: int, name: str) -> Rows:
-    array: NDArray[Any] = to_numpy(values) if hasattr(values, "detach") else np.asarray(values)
+    if isinstance(values, Tensor):
+        values = values.numpy()
+    array: NDArray[Any] = to_numpy(values) if hasattr(values, "cpu") else np.asarray(values)
     if array.dtype.kind not in "iu":
         raise InvalidInput(f"{name} expects integer classes, got dtype {array.dtype}")
     if array.shape != (samples,):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 
 from .arrays import Array
@@ -21,6 +22,8 @@ class TorchNetwork:
 
     def native(self, x: Array) -> Array:
         """`x` as a detached tensor on the module's device, its dtype kept."""
+        if isinstance(x, np.ndarray):
+            x = np.require(x, requirements=["C", "W"])  # torch takes no negative strides and warns of read-only memory
         return torch.as_tensor(x, device=self._device).detach()
 
     def logits(self, x: Array) -> Array:

@@ -32,6 +32,9 @@ def main(url: str) -> None:
             for site, row in zip(matrix.sites, matrix.high, strict=True):
                 print(f"  {display_site(site):<20}", " ".join(f"{value:9.3g}" for value in row))
 
+        for outcome in store.outcomes(run.id):  # of a run that is an evaluation
+            print(f"{outcome.attack} within {outcome.epsilon:g} ({outcome.norm}): accuracy {outcome.accuracy:.3f}")
+
         for finding in store.findings(run.id):
             print(f"{finding.severity} at {display_site(finding.site)}: {finding.explanation}")
 

@@ -49,8 +49,16 @@ def test_examples_are_arrays_of_the_models_own_kind_and_any_kind_is_taken():
     from_torch = PGD(steps=3)(wrap(torch_module()), torch.from_numpy(x), torch.from_numpy(labels), epsilons=[0.1])
     assert isinstance(from_torch.adversarials, torch.Tensor)
     assert from_torch.adversarials.dtype == torch.float32
-    from_engine = PGD(steps=3)(wrap(engine()), Tensor(x), labels, epsilons=[0.1])
+    from_engine = PGD(steps=3)(wrap(engine()), Tensor(x), Tensor(labels), epsilons=[0.1])
     assert isinstance(from_engine.adversarials, np.ndarray)
+
+
+@each_framework
+def test_read_only_and_reversed_inputs_are_taken(make):
+    x = inputs()[::-1]
+    x.flags.writeable = False
+    labels = logits(x).argmax(axis=1)
+    assert PGD(steps=3)(wrap(make()), x, labels, epsilons=[0.1]).success.any()
 
 
 @each_framework
