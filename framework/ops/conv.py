@@ -14,6 +14,7 @@ from ..errors import ShapeError
 from ..primitive import Primitive
 from ..shape import Shape, Spec, window_length
 from ..tensor import Array, Tensor
+from .reduce import sum_to
 
 # Columns of so many bytes are gathered at once: about what the second-level cache holds. Our choice.
 _BLOCK_BYTES = 1 << 20
@@ -70,7 +71,7 @@ class _Blocks:
         return columns.reshape(len(x), self.groups, -1, columns.shape[-1])
 
 
-def _conv_of(x: Array, w: Array, *, window: Window) -> Array:
+def _conv_of(x: Array, w: Array, bias: Array | None = None, *, window: Window) -> Array:
     images, weights = _wide(x), _wide(w)
     blocks = _Blocks(x.shape, w.shape, window, images.dtype)
     length = blocks.size[0] * blocks.size[1]
@@ -78,6 +79,8 @@ def _conv_of(x: Array, w: Array, *, window: Window) -> Array:
     out = np.empty((len(x), window.groups, w.shape[0] // window.groups, length), images.dtype)
     for part in blocks.slices:
         np.matmul(matrix, blocks.gather(images[part]), out=out[part])
+        if bias is not None:
+            out[part] += bias.reshape(1, window.groups, -1, 1)
     return out.reshape(len(x), w.shape[0], *blocks.size).astype(x.dtype, copy=False)
 
 
@@ -116,6 +119,16 @@ _conv: Primitive = Primitive(
     (
         lambda g, _, x, w, *, window: _conv_input(g, w, window=window, shape=x.shape),
         lambda g, _, x, w, *, window: _conv_weight(g, x, window=window, shape=w.shape),
+    ),
+)
+_conv_bias: Primitive = Primitive(
+    "conv2d_bias",
+    _conv_of,
+    lambda x, w, bias, *, window: Spec((x.shape[0], w.shape[0], *_sizes(x.shape, w.shape, window)), x.dtype),
+    (
+        lambda g, _, x, w, bias, *, window: _conv_input(g, w, window=window, shape=x.shape),
+        lambda g, _, x, w, bias, *, window: _conv_weight(g, x, window=window, shape=w.shape),
+        lambda g, _, x, w, bias, *, window: sum_to(g, (1, w.shape[0], 1, 1)).reshape(bias.shape),
     ),
 )
 _conv_input: Primitive = Primitive(
@@ -160,5 +173,8 @@ def conv2d(
         padding: Zeros on both sides.
     """
     window = Window(as_pair(stride), as_pair(padding), as_pair(dilation), groups)
-    out: Tensor = _conv(x, weight, window=window)
-    return out if bias is None else out + bias.reshape(1, -1, 1, 1)
+    if bias is None:
+        return _conv(x, weight, window=window)
+    if bias.shape != weight.shape[:1]:
+        raise ShapeError(f"conv2d with weights {weight.shape} expects a bias {weight.shape[:1]}, got {bias.shape}")
+    return _conv_bias(x, weight, bias, window=window)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from .. import kernels
-from ..dtype import float32, float64, int64
+from ..dtype import float32, float64, int32
 from ..errors import ShapeError
 from ..primitive import Primitive
 from ..shape import Shape, Spec, window_length
@@ -31,7 +31,7 @@ def _max_pool_of(x: Array, **how: Any) -> tuple[Array, Array]:
     shape = _pooled(x.shape, **how)
     planes = _wide(x).reshape(-1, *x.shape[2:])
     out = np.empty((len(planes), *shape[2:]), planes.dtype)
-    places = np.empty(out.shape, np.int64)
+    places = np.empty(out.shape, np.int32)
     kernels.window.max_pool(planes, out, places, how["kernel"], how["stride"], how["padding"])
     return out.reshape(shape).astype(x.dtype, copy=False), places.reshape(shape)
 
@@ -55,7 +55,7 @@ def _max_pool_rule(needs: Any, g: Any, out: Any, x: Tensor, **_: Any) -> tuple[T
 _max_pool: Primitive = Primitive(
     "max_pool2d",
     _max_pool_of,
-    lambda x, **how: (Spec(_pooled(x.shape, **how), x.dtype), Spec(_pooled(x.shape, **how), int64)),
+    lambda x, **how: (Spec(_pooled(x.shape, **how), x.dtype), Spec(_pooled(x.shape, **how), int32)),
     _max_pool_rule,
     saves_output=True,
 )

@@ -208,6 +208,7 @@ def _key_of(bits):
 _ROWS = {"axes": (1,), "keepdims": False}
 _ALL = {"axes": (0, 1), "keepdims": True}
 _PLAIN = Window((1, 1), (0, 0), (1, 1), 1)
+_SAME = Window((1, 1), (1, 1), (1, 1), 1)
 _RICH = Window((2, 1), (1, 2), (1, 2), 2)
 _POOL = {"kernel": (3, 2), "stride": (2, 2), "padding": (1, 1)}
 _EPS = {"epsilon": 1e-5}
@@ -259,6 +260,10 @@ CASES: dict[str, list[Case]] = {
         Case((real(2, 2, 4, 3), real(2, 2, 2, 2)), lambda x, w, window: _conv(x, w, window), {"window": _PLAIN}),
         Case((real(2, 4, 3, 4), real(2, 2, 2, 2)), lambda x, w, window: _conv(x, w, window), {"window": _RICH}),
         Case((real(2, 2, 2, 3), real(3, 2, 1, 1)), lambda x, w, window: _conv(x, w, window), {"window": _PLAIN}),
+    ],
+    "conv2d_bias": [
+        Case((real(2, 2, 4, 3), real(3, 2, 2, 2), real(3)), lambda x, w, b, window: _conv(x, w, window) + b[:, None, None], {"window": _PLAIN}),
+        Case((real(2, 2, 3, 4), real(2, 2, 3, 3), real(2)), lambda x, w, b, window: _conv(x, w, window) + b[:, None, None], {"window": _SAME}),
     ],
     "conv2d_input_gradient": [
         Case((real(2, 2, 2, 5), real(2, 2, 2, 2)), lambda g, w, window, shape: jacobian_product(lambda x: _conv(x, w, window), 0)(g, np.zeros(shape)), {"window": _RICH, "shape": (2, 4, 3, 3)}, 1e-8),
