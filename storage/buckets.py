@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .codec import decode, encode
+from .codec import decode, decode_counts, encode
 
 #: Buckets, or records, that one bucket of the next tier holds.
 RATIO = 16
@@ -49,6 +49,10 @@ class Buckets:
 def bucket_records(values: NDArray[np.float64], present: NDArray[np.bool_]) -> Buckets:
     """Buckets of `RATIO` records each, from values and presence `(records, sites)`."""
     shape = (len(values) // RATIO, RATIO, values.shape[1])
+    if not values.any() and present.all():  # most counts, most of the time
+        zero = np.zeros((shape[2], shape[0]))
+        none = np.zeros(zero.shape, dtype=np.int64)
+        return Buckets(zero, zero, none, np.full_like(none, RATIO), none, none)
     cells, there = values.reshape(shape), present.reshape(shape)
     finite = np.isfinite(cells) & there
     count = there.sum(axis=1, dtype=np.int64)
@@ -90,14 +94,15 @@ def bucket_bytes(buckets: Buckets) -> bytes:
 
 def read_buckets(data: bytes, shape: tuple[int, int], *, with_places: bool) -> Buckets:
     """The buckets `(sites, buckets)` from their bytes; without places `low_at` and `high_at` are zero."""
-    arrays, at = [], 0
-    for _ in _ORDER if with_places else _ORDER[:4]:
+    parts, at = [], 0
+    for _ in _ORDER:
         end = at + 4 + int.from_bytes(data[at : at + 4], "little")
-        arrays.append(decode(data[at + 4 : end], shape))
+        parts.append(data[at + 4 : end])
         at = end
-    zero = np.zeros(shape, dtype=np.int64)
-    counts = [array.astype(np.int64) for array in arrays[2:]] + [zero, zero]
-    return Buckets(arrays[0], arrays[1], counts[0], counts[1], counts[2], counts[3])
+    counts = [decode_counts(part, shape) for part in (parts[2:] if with_places else parts[2:4])]
+    if not with_places:
+        counts += [np.zeros(shape, dtype=np.int64)] * 2
+    return Buckets(decode(parts[0], shape), decode(parts[1], shape), counts[0], counts[1], counts[2], counts[3])
 
 
 def _extreme(

@@ -70,13 +70,16 @@ def decode(data: bytes, shape: tuple[int, ...]) -> NDArray[np.float64]:
     Raises:
         StoreDamaged: The bytes are not an array of that shape.
     """
-    if data == b"\0":
-        return np.zeros(shape)
-    try:
-        dtype = _DTYPES[data[0]]
-        return _unshuffle(decompress(data[1:]), dtype).reshape(shape).astype(np.float64)
-    except (KeyError, IndexError, ValueError) as error:
-        raise StoreDamaged(f"an array of shape {shape} cannot be read: {error}") from error
+    return _decode(data, shape).astype(np.float64)
+
+
+def decode_counts(data: bytes, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Counts that `encode` was given as float64, in their shape.
+
+    Raises:
+        StoreDamaged: The bytes are not an array of that shape.
+    """
+    return _decode(data, shape).astype(np.int64)
 
 
 def narrowest(values: NDArray[np.float64]) -> int:
@@ -113,6 +116,15 @@ def decode_flags(data: bytes, shape: tuple[int, ...]) -> NDArray[np.bool_]:
         return np.ones(shape, dtype=np.bool_)
     bits = np.frombuffer(decompress(data), dtype=np.uint8)
     return np.unpackbits(bits, count=int(np.prod(shape))).astype(np.bool_).reshape(shape)
+
+
+def _decode(data: bytes, shape: tuple[int, ...]) -> NDArray[Any]:  # Any: of the type that the first byte names
+    if data == b"\0":
+        return np.zeros(shape)
+    try:
+        return _unshuffle(decompress(data[1:]), _DTYPES[data[0]]).reshape(shape)
+    except (KeyError, IndexError, ValueError) as error:
+        raise StoreDamaged(f"an array of shape {shape} cannot be read: {error}") from error
 
 
 def _shuffle(values: NDArray[np.generic]) -> bytes:

@@ -74,11 +74,12 @@ def _records(
     strange = ~np.isfinite(values) & present
     any_strange, code = bool(strange.any()), narrowest(values)
     by_site, flags = values.T, present.T
+    empty = chunk_bytes(values[:1], present[:1], 0) if code == 0 and bool(present.all()) else None
     for group, site in enumerate(range(0, len(one.layout.sites), GROUP)):
         few = slice(site, site + GROUP)
         kept = any_strange and bool(strange[:, few].any())
         # One site that needs float64 must not widen all others.
-        data = chunk_bytes(np.ascontiguousarray(by_site[few]), flags[few], None if code == WIDEST else code)
+        data = empty or chunk_bytes(np.ascontiguousarray(by_site[few]), flags[few], None if code == WIDEST else code)
         yield _row(one, 1, statistic, group, first, len(values), data, kept=int(kept))
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
+from .buckets import Buckets
 from .downsample import spaced
 from .names import ROOT_SITE, split_metric
 from .pictures import Columns, Points, every_record, first_calls, join_matrix, join_series, row_of
@@ -56,7 +57,7 @@ def _points(
     strange: list[tuple[int, NDArray[np.int64]]] = []
     total = 0
     for tier, begin, end in segments(connection, one, line, choose_tier(len(line), -(-limit // 2))):
-        region = read_region(connection, one, column, rows, begin, end, tier)
+        region = read_region(connection, one, column, rows, begin, end, tier, places=True)
         starts = np.arange(begin, end, tier)
         finite = np.flatnonzero(region.present[0] > region.non_finite[0])
         parts.append((starts[finite] + region.low_at[0, finite], region.low[0, finite]))
@@ -82,10 +83,10 @@ def _columns(
     sites = tuple(one.layout.sites[row] for row in rows)
     everything = slice(None)
     for tier, begin, end in segments(connection, one, line, choose_tier(len(line), -(-limit // 4))):
-        region = read_region(connection, one, column, everything, begin, end, tier)
+        region = read_region(connection, one, column, everything, begin, end, tier, places=False)
         steps = line.steps[begin - line.offset : end - line.offset : tier]
-        low, high = region.low[rows].T, region.high[rows].T
-        yield Columns(sites, steps, low, high, region.non_finite[rows].T, region.present[rows].T)
+        few = region if len(rows) == len(region.low) else Buckets(*(array[rows] for array in region.arrays()))  # type: ignore[arg-type]
+        yield Columns(sites, steps, few.low, few.high, few.non_finite, few.present)
     values, there = read_hot(connection, one, line, [column])
     yield every_record(sites, line.steps[line.archived :], values[0][:, rows], there[:, rows])
 

@@ -40,21 +40,21 @@ def segments(connection: Connection, one: Stream, line: Timeline, tier: int) -> 
 
 
 def read_region(
-    connection: Connection, one: Stream, column: int, rows: slice, begin: int, end: int, tier: int
+    connection: Connection, one: Stream, column: int, rows: slice, begin: int, end: int, tier: int, *, places: bool
 ) -> Buckets:
     """Buckets of `tier` records of some rows, from record number `begin` to before `end`, both multiples of the tier.
 
     Where retention has thinned this tier away, the first of the buckets that a coarser one covers holds all of it.
     """
     read = _read_records if tier == 1 else _read_tier
-    buckets, found = read(connection, one, column, rows, begin, end, tier)
+    buckets, found = read(connection, one, column, rows, begin, end, tier, places)
     if tier == LAST_TIER or found.all():
         return buckets
     wide = tier * RATIO
     starts = np.arange(-(-begin // wide) * wide, end - wide + 1, wide)
     if not len(starts):
         return buckets
-    coarse = read_region(connection, one, column, rows, int(starts[0]), int(starts[-1]) + wide, wide)
+    coarse = read_region(connection, one, column, rows, int(starts[0]), int(starts[-1]) + wide, wide, places=places)
     at = (starts - begin) // tier
     for target, source in zip(buckets.arrays(), coarse.arrays(), strict=True):
         target[:, at] = np.where(found[:, at], target[:, at], source)
@@ -81,7 +81,7 @@ def read_strange(
 
 
 def _read_records(
-    connection: Connection, one: Stream, column: int, rows: slice, begin: int, end: int, tier: int
+    connection: Connection, one: Stream, column: int, rows: slice, begin: int, end: int, tier: int, places: bool
 ) -> tuple[Buckets, NDArray[np.bool_]]:
     """Buckets of one record each, and which of them a chunk holds."""
     values, present, found = read_archived(connection, one, [column], rows, begin, end)
@@ -93,7 +93,7 @@ def _read_records(
 
 
 def _read_tier(
-    connection: Connection, one: Stream, column: int, rows: slice, begin: int, end: int, tier: int
+    connection: Connection, one: Stream, column: int, rows: slice, begin: int, end: int, tier: int, places: bool
 ) -> tuple[Buckets, NDArray[np.bool_]]:
     """Buckets of a tier, and which of them a chunk holds."""
     start, stop, _ = rows.indices(len(one.layout.sites))
@@ -101,12 +101,13 @@ def _read_tier(
     found = np.zeros(made.low.shape, dtype=np.bool_)
     for _, group, first, count, data in connection.execute(select_chunks(one, tier, [column], rows, begin, end)):
         site = max(group, 0) * GROUP
-        few = read_buckets(data, (group_height(one, group), count), with_places=True)
+        few = read_buckets(data, (group_height(one, group), count), with_places=places)
         low, high = max(site, start), min(site + len(few.low), stop)
         early, late = max(first, begin), min(first + count * tier, end)
         target = (slice(low - start, high - start), slice((early - begin) // tier, (late - begin) // tier))
         source = (slice(low - site, high - site), slice((early - first) // tier, (late - first) // tier))
-        for into, out in zip(made.arrays(), few.arrays(), strict=True):
+        arrays = zip(made.arrays(), few.arrays(), strict=True)
+        for into, out in list(arrays)[: None if places else 4]:
             into[target] = out[source]
         found[target] = True
     return made, found

@@ -7,9 +7,9 @@ transaction and keeps the house in order. Whatever fails here costs observations
 import logging
 import os
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from queue import Empty, SimpleQueue
 from typing import Literal
 
 from .errors import StoreError
@@ -49,10 +49,12 @@ class QueueWriter:
         self._capacity = capacity
         self._blocks = when_full == "block"
         self._pid = os.getpid()
-        self._waiting: deque[StepRecord | Structure] = deque()
+        # SimpleQueue.put neither waits nor lets go of the interpreter lock: it is all that a put costs.
+        self._waiting: SimpleQueue[StepRecord | Structure | None] = SimpleQueue()
+        self._rescued: list[Structure] = []
         self._changed = threading.Condition(threading.Lock())
-        self._taken = 0  # put so far, and of these done with
-        self._done = 0
+        self._accepted = 0  # put so far
+        self._done = 0  # of these written or lost
         self._lost = 0
         self._untold = 0  # lost, and not yet recorded as an event
         self._closing: tuple[RunState, str] | None = None
@@ -99,7 +101,7 @@ class QueueWriter:
         if os.getpid() != self._pid:
             return True
         with self._changed:
-            target = self._taken
+            target = self._accepted
             return self._changed.wait_for(lambda: self._done >= target or not self._thread.is_alive(), timeout)
 
     def close(self, state: RunState = "finished", error: str = "", timeout: float = 30.0) -> bool:
@@ -109,10 +111,9 @@ class QueueWriter:
         """
         if os.getpid() != self._pid:
             return True
-        with self._changed:
-            if self._closing is None:
-                self._closing = (state, error)
-            self._changed.notify_all()
+        if self._closing is None:
+            self._closing = (state, error)
+            self._waiting.put(None)
         self._thread.join(timeout)
         if self._thread.is_alive():
             _log.error("run %s: the store did not take everything within %.0f s", self.run.id, timeout)
@@ -122,26 +123,31 @@ class QueueWriter:
     def _put(self, item: StepRecord | Structure) -> None:
         if os.getpid() != self._pid or self._closing is not None:
             return
-        with self._changed:
-            if len(self._waiting) >= self._capacity:
-                self._make_room()
-            self._waiting.append(item)
-            self._taken += 1
-            if len(self._waiting) == 1:
-                self._changed.notify_all()
+        if self._accepted - self._done >= self._capacity:
+            self._make_room()
+        self._accepted += 1
+        self._waiting.put(item)
 
     def _make_room(self) -> None:
         """Waits for room, or loses the oldest record; a structure is never lost."""
-        if self._blocks:
-            self._changed.wait_for(lambda: len(self._waiting) < self._capacity or not self._thread.is_alive())
-            if self._thread.is_alive():
-                return
-        for at, item in enumerate(self._waiting):
-            if isinstance(item, StepRecord):
-                del self._waiting[at]
-                self._done += 1
+        if self._blocks and self._thread.is_alive():
+            with self._changed:
+                self._changed.wait_for(self._has_room)
+        if self._blocks and self._thread.is_alive():
+            return
+        try:
+            oldest = self._waiting.get_nowait()
+        except Empty:
+            return
+        with self._changed:
+            self._done += 1
+            if isinstance(oldest, Structure):
+                self._rescued.append(oldest)
+            else:
                 self._lose(1)
-                return
+
+    def _has_room(self) -> bool:
+        return self._accepted - self._done < self._capacity or not self._thread.is_alive()
 
     def _lose(self, count: int) -> None:
         self._lost += count
@@ -150,32 +156,37 @@ class QueueWriter:
     def _work(self) -> None:
         """The thread: takes all that waits until the run is closed."""
         try:
-            while True:
-                items = self._take()
+            is_open = True
+            while is_open:
+                items, is_open = self._take()
                 if items:
                     self._handle(items)
-                elif self._closing is not None:
-                    break
                 self._keep_house()
-            self._end(*self._closing)
+            self._end(*(self._closing or ("finished", "")))
         except BaseException as error:  # noqa: BLE001  the training must not notice
             self._fail("the writer stopped", error)
         finally:
             with self._changed:
                 self._changed.notify_all()
 
-    def _take(self) -> list[StepRecord | Structure]:
-        with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._closing is not None, _IDLE_S)
-            items = list(self._waiting)
-            self._waiting.clear()
-            self._changed.notify_all()
-        return items
+    def _take(self) -> tuple[list[StepRecord | Structure], bool]:
+        """All that waits, or nothing after a while; False with it once the run is closed."""
+        items: list[StepRecord | Structure] = []
+        try:
+            item = self._waiting.get(timeout=_IDLE_S)
+            while item is not None:
+                items.append(item)
+                item = self._waiting.get_nowait()
+        except Empty:
+            return items, True
+        return items, False
 
     def _handle(self, items: list[StepRecord | Structure]) -> None:
         """Writes what was taken: records up to the next structure in one transaction."""
+        with self._changed:
+            rescued, self._rescued = self._rescued, []
         records: list[StepRecord] = []
-        for item in items:
+        for item in (*rescued, *items):
             if isinstance(item, Structure):
                 self._write(records)
                 records = []
@@ -258,7 +269,7 @@ class QueueWriter:
 
     def _keep_house(self) -> None:
         """Housekeeping, piece by piece, until a record waits."""
-        while not self._waiting and self._fault is None:
+        while self._waiting.empty() and self._fault is None:
             try:
                 if not self._writer.maintain():
                     return
