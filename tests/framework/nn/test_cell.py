@@ -38,9 +38,7 @@ def test_a_shared_cell_and_a_shared_parameter_are_listed_once_under_the_first_na
     pair.again = pair.first
     pair.tied = pair.first.gain
     assert [site for site, _ in pair.cells_and_names()].count("again") == 0
-    assert (
-        list(pair.parameters_dict()) == ["tied", "rest.0.gain", "rest.1.gain"] or "first.gain" in pair.parameters_dict()
-    )
+    assert list(pair.parameters_dict()) == ["tied", "rest.0.gain", "rest.1.gain"]
     assert len(list(pair.get_parameters())) == 3
 
 
@@ -68,9 +66,7 @@ def test_children_before_the_start_of_the_cell_are_refused():
         def __init__(self):
             self.child = Scale()
 
-    with pytest.raises(
-        AttributeError, match=r"Forgetful got 'child' before its own start; call super\(\).__init__\(\)"
-    ):
+    with pytest.raises(AttributeError, match=r"Forgetful got 'child' before its own start; call super"):
         Forgetful()
 
 
