@@ -71,8 +71,13 @@ def test_fans_of_dense_and_convolution_weights():
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: Normal(-1.0), lambda: Uniform(float("nan")), lambda: TruncatedNormal(1.0, 0.0, 0.0)]
+    ("make", "words"),
+    [
+        (lambda: Normal(-1.0), "Normal expects a width of 0 or more, got -1.0"),
+        (lambda: Uniform(float("nan")), "Uniform expects a width of 0 or more, got nan"),
+        (lambda: TruncatedNormal(1.0, 0.0, 0.0), "TruncatedNormal expects limit above 0, got 0.0"),
+    ],
 )
-def test_impossible_spreads_are_refused(make):
-    with pytest.raises(ValueError, match="expects"):
+def test_impossible_spreads_are_refused(make, words):
+    with pytest.raises(ValueError, match=words):
         make()

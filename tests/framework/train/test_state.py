@@ -23,7 +23,7 @@ from mindscope.framework.train import TrainStep, load_training_state, save_train
 
 
 class Training:
-    """A CNN with everything that has a state: slots, schedule, running statistics, dropout, loss scale, shuffled data."""
+    """A CNN with all that has a state: slots, schedule, running statistics, dropout, loss scale, data."""
 
     def __init__(self, optimizer=Adam, *, width=4, with_scaler=True):
         self.network = SequentialCell(
