@@ -43,7 +43,8 @@ class Engine:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What was found so far, by first step and data flow; a later word on a finding replaces the earlier."""
-        return tuple(sorted(self._findings.values(), key=appearance))
+        found = tuple(self._findings.values())  # in one piece: the writer's thread may be adding to it
+        return tuple(sorted(found, key=appearance))
 
     @property
     def structure(self) -> Structure:

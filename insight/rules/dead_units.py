@@ -18,8 +18,10 @@ _MODEL = chain("one:Dense", "relu:ReLU", "two:Dense")
 #: arXiv:2210.06313, fig. 1), so nothing below that can be an alarm.
 _DEAD = 0.999
 _LASTING = 10
+#: A flag or an auxiliary loss may well be zero; a layer has more values.
+_FEWEST = 16
 #: Modules whose business it is to put out zeros.
-_ZEROING = ("dropout", "identity", "embedding", "mask", "pad", "loss", "onehot")
+_ZEROING = ("drop", "identity", "embedding", "mask", "pad", "loss", "onehot")
 
 
 @dataclass(slots=True)
@@ -56,8 +58,8 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     table = now.table("activation")
     if table is None:
         return
-    share = table.column("zeros") / table.column("size")
-    dead = (share >= _DEAD) & (table.column("min") >= 0)
+    size = table.column("size")
+    dead = (table.column("zeros") >= _DEAD * size) & (table.column("min") >= 0) & (size >= _FEWEST)
     lengths = memory.streaks.update(dead, table.present, now.step)
     if not (lengths >= _LASTING).any():
         return

@@ -65,19 +65,21 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     if memory.streak < _IN_A_ROW:
         return
     memory.is_said = True
-    left = events[-1].data.get("l2_norm")
+    norm_left = events[-1].data.get("l2_norm")
+    left = float(norm_left) if isinstance(norm_left, int | float) else float("nan")
     yield now.finding(
         ROOT_SITE,
         "gradient/l2_norm",
         {
-            "left_over_norm": float(left) if isinstance(left, int | float) else float("nan"),
+            "left_over_norm": left,
             "parameters": _count(events[-1]),
             "norm_now": norm,
             "norm_before": memory.norm_before,
             "steps_in_a_row": memory.streak,
         },
         first_step=memory.since,
-        explanation=f"since step {memory.since} the gradients of the step before (norm {left}) are still there when "
+        explanation=f"since step {memory.since} the gradients of the step before (norm {left:.4g}) are still there "
+        f"when "
         f"a new "
         "step begins, and backward() adds to them: every step follows the sum of all gradients so far",
         advice="call optimizer.zero_grad() once a step, before backward(); if this is accumulation over micro-batches, "

@@ -24,6 +24,8 @@ class _Memory:
     seen: int = 0
     highest: float = 0.0
     falls: int = 0
+    last_fall: float = 0.0
+    steepest: float = 0.0
     tiny: int = 0
     tiny_since: int = 0
     extra: list[int] = field(default_factory=list)
@@ -50,6 +52,8 @@ class _Memory:
         Recording({"scalar/learning_rate": tuple(min(1, (step + 1) / 20) * _COSINE[step] for step in _STEPS)}),
         # warm restarts at the bottom of the curve, and steps down by ten
         Recording({"scalar/learning_rate": _COSINE + _COSINE}),
+        Recording({"scalar/learning_rate": tuple(0.02 + rate for rate in _COSINE + _COSINE)}),
+        Recording({"scalar/learning_rate": tuple(0.001 + 0.009 * abs(step % 8 - 4) / 4 for step in _STEPS)}),
         Recording({"scalar/learning_rate": (0.1,) * 40 + (0.01,) * 40 + (0.001,) * 40}),
         Recording({"scalar/learning_rate": tuple(0.1 * 0.9 ** (step // 10) for step in _STEPS)}),
     ),
@@ -58,10 +62,10 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     """The rate is negative or not finite, restarts in mid-curve, ticks twice at regular intervals, or ends far too
     early.
 
-    Only what no intended schedule does: warm restarts begin from the bottom of the curve (below a tenth of the highest
-    rate; Loshchilov and Hutter 2017, arXiv:1608.03983), decay by steps stays level between them, and a rate below 1e-4
-    of its highest trains nothing, so to go on with it for as many steps as the fall took, 50 at least, is a schedule
-    that ended too early. A jump above the highest rate so far is no restart and is judged by what it does to the loss.
+    Only what no intended schedule does: warm restarts begin from the bottom of the curve, where it is flat or below a
+    tenth of its highest (Loshchilov and Hutter 2017, arXiv:1608.03983); decay by steps stays level between them; a rate
+    below 1e-4 of its highest trains nothing, so to go on with it for as many steps as the fall took, 50 at least, is a
+    schedule that ended too early. A jump above the highest rate so far is judged by what it does to the loss.
     """
     rate = now.scalar("learning_rate")
     if rate is None:
@@ -75,7 +79,9 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     yield from _restart(now, memory, rate)
     yield from _double_tick(now, memory, rate)
     yield from _ended(now, memory, rate)
-    memory.falls = memory.falls + 1 if memory.rates and rate < memory.rates[-1] else memory.falls
+    memory.last_fall = max(memory.rates[-1] - rate, 0.0) if memory.rates else 0.0
+    memory.falls += memory.last_fall > 0
+    memory.steepest = max(memory.steepest, memory.last_fall)
     memory.highest = max(memory.highest, rate)
     memory.rates.append(rate)
     memory.seen += 1
@@ -83,8 +89,9 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
 
 def _restart(now: Moment, memory: _Memory, rate: float) -> Iterator[Finding]:
     before = memory.rates[-1] if memory.rates else rate
-    upwards = rate > 1.5 * before and rate <= 1.001 * memory.highest
-    if upwards and memory.falls >= 10 and before > 0.1 * memory.highest:
+    back = rate > 1.5 * before and 0.9 * memory.highest <= rate <= 1.001 * memory.highest
+    is_falling = memory.last_fall > 0.3 * memory.steepest
+    if back and is_falling and memory.falls >= 10 and before > 0.1 * memory.highest:
         yield from _once(
             now,
             memory,
