@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mindscope.framework import PRIMITIVES, Tensor, ops
+from mindscope.framework import PRIMITIVES, Tensor, nn, ops  # noqa: F401  (nn adds a primitive of its own)
 from mindscope.framework.ops.conv import Window
 from mindscope.framework.primitive import spec_of
 from mindscope.framework.testing import check_gradients
@@ -285,6 +285,10 @@ CASES: dict[str, list[Case]] = {
     "exp": unary(np.exp),
     "expm1": unary(np.expm1),
     "floor": unary(np.floor),
+    "gate": [
+        Case((real(2, 3),), lambda x, show: x, {"show": lambda grads: grads}),
+        Case((real(2), real(3, 1)), lambda a, b, show: (a, b), {"show": lambda grads: grads}),
+    ],
     "gather": [Case((real(4, 3), whole(4, 2, 3)), lambda t, i: t[i]), Case((real(4), whole(4)), lambda t, i: t[i])],
     "gelu": unary(_gelu),
     "gelu_exact": unary(lambda x: x * _normal_distribution(x) if x.size else x),
