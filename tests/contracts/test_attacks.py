@@ -1,6 +1,7 @@
 """What every registered attack promises, in every norm that it knows; a new one is tested because it is registered."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mindscope import armour
 from mindscope.armour.attacks import __all__ as catalogued
+from mindscope.armour.catalogue import attacks_page
 
 from tests.armour.networks import ClosedForm, data, linear, model, perceptron
 
@@ -174,3 +176,8 @@ def test_every_entry_names_its_paper_and_says_what_it_does(entry):
     assert len((entry.make.__doc__ or "").splitlines()[0]) > 20
     assert entry.make.__name__ in catalogued
     assert set(entry.norms) <= set(armour.DISTANCES)
+
+
+def test_the_page_of_the_catalogue_is_current():
+    page = Path(armour.__file__).parents[1] / "docs" / "catalogue" / "attacks.md"
+    assert page.read_text(encoding="utf-8") == attacks_page(), "run: python -m mindscope.armour.catalogue"
