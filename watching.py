@@ -47,7 +47,7 @@ def watch(
         config=config,
         run=run,
         tags=tags,
-        listeners=(LiveDiagnosis(), *listeners),
+        listeners=(LiveDiagnosis(rank=rank), *listeners),
         rank=rank,
         run_id=run_id,
     )

@@ -9,6 +9,7 @@ parameters: ["*.weight"]      # and of parameters
 exclude: ["*.dropout"]
 record: training              # training | gradients | all: which forwards count, see `Config.record`
 accumulation_steps: 1         # backward passes that one optimizer step sums on purpose
+    expected_frozen: ["embed.*"]  # sites that are not meant to learn: the diagnosis takes them for granted
 histograms: {every: 100, subjects: [weight, gradient], bins: 64}
 queue: {capacity: 64, when_full: block}
 """
@@ -82,6 +83,7 @@ class Config(_Strict):
 
     Args:
         record: `training`: forwards in training mode with gradients on; `gradients`: any with gradients on; `all`.
+        expected_frozen: Globs of sites that are frozen, or left out of the optimizer, on purpose.
     """
 
     every: int = Field(default=1, ge=0)
@@ -91,6 +93,7 @@ class Config(_Strict):
     exclude: tuple[str, ...] = ()
     record: Literal["training", "gradients", "all"] = "training"
     accumulation_steps: int = Field(default=1, ge=1)
+    expected_frozen: tuple[str, ...] = ()
     histograms: Histograms = Histograms()
     queue: Queue = Queue()
 

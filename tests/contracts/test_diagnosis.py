@@ -180,6 +180,14 @@ def test_a_frozen_layer_is_named(name, site):
     assert causes(found) == [("frozen_parameter", site)]
 
 
+def test_a_layer_that_is_declared_frozen_is_taken_for_granted():
+    model = made(cnn)
+    model[3].requires_grad_(False)
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    found = diagnosis_of_training(model, ADAM(trained, lr=1e-3), images(0), 40, config={"expected_frozen": ["3"]})
+    assert (found.verdict, found.findings) == ("healthy", ())
+
+
 def test_a_layer_that_the_optimizer_does_not_hold_is_named():
     model = made(cnn)
     trained = [parameter for name, parameter in model.named_parameters() if not name.startswith("3.")]

@@ -102,6 +102,7 @@ def diagnosis_of_training(
     before_step: Callable[[int], None] = lambda step: None,
     clears: Callable[[int], bool] = lambda step: True,
     clip: float = 0.0,
+    config: dict[str, object] | None = None,
 ) -> Diagnosis:
     """Trains, watched; the offline diagnosis, after it was found equal to the live one.
 
@@ -111,7 +112,7 @@ def diagnosis_of_training(
     """
     live = LiveDiagnosis()
     with open_store("memory:") as store:
-        with watch(model, optimizer, store=store, run="training", listeners=(live,)):
+        with watch(model, optimizer, store=store, run="training", config=config, listeners=(live,)):
             for step in range(steps):
                 inputs, targets = next(batches)
                 before_step(step)
