@@ -9,7 +9,7 @@ parameters: ["*.weight"]      # and of parameters
 exclude: ["*.dropout"]
 record: training              # training | gradients | all: which forwards count, see `Config.record`
 accumulation_steps: 1         # backward passes that one optimizer step sums on purpose
-    expected_frozen: ["embed.*"]  # sites that are not meant to learn: the diagnosis takes them for granted
+expected_frozen: ["embed.*"]  # sites that are not meant to learn: the diagnosis takes them for granted
 histograms: {every: 100, subjects: [weight, gradient], bins: 64}
 queue: {capacity: 64, when_full: block}
 """
