@@ -36,6 +36,8 @@ class CellHooks:
 
     def run(self, cell: "Cell", inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """The cell's output, every hook having had its turn."""
+        if not (self.forward_pre or self.forward or self.backward_pre or self.backward):
+            return cell.construct(*inputs, **options)  # they were all removed
         for hook in _present(self.forward_pre):
             changed = hook(cell, inputs)
             if changed is not None:

@@ -1,12 +1,9 @@
 """Adaptive moments: Adam, and AdamW with the decay taken out of the gradient."""
 
 from math import sqrt
-from typing import Any
-
-from numpy.typing import NDArray
 
 from .groups import Group, Params
-from .optimizer import Optimizer, load_kernels
+from .optimizer import Optimizer, Rule, load_kernels
 from .schedule import Schedule
 
 _SLOTS = ("exp_avg", "exp_avg_sq")
@@ -42,15 +39,8 @@ class Adam(Optimizer):
     def _check_options(self, group: Group) -> None:
         _check(self, group)
 
-    def _update(
-        self,
-        group: Group,
-        weight: NDArray[Any],
-        gradient: NDArray[Any],
-        slots: tuple[NDArray[Any], ...],
-        step: int,
-    ) -> None:
-        _move(group, weight, gradient, slots, step, decay=group["weight_decay"], keep=1.0)
+    def _rule(self, group: Group, step: int) -> Rule:
+        return _adam_rule(group, step, decay=group["weight_decay"], keep=1.0)
 
 
 class AdamW(Optimizer):
@@ -83,43 +73,16 @@ class AdamW(Optimizer):
     def _check_options(self, group: Group) -> None:
         _check(self, group)
 
-    def _update(
-        self,
-        group: Group,
-        weight: NDArray[Any],
-        gradient: NDArray[Any],
-        slots: tuple[NDArray[Any], ...],
-        step: int,
-    ) -> None:
-        keep = 1.0 - group["lr"] * group["weight_decay"]
-        _move(group, weight, gradient, slots, step, decay=0.0, keep=keep)
+    def _rule(self, group: Group, step: int) -> Rule:
+        return _adam_rule(group, step, decay=0.0, keep=1.0 - group["lr"] * group["weight_decay"])
 
 
-def _move(
-    group: Group,
-    weight: NDArray[Any],
-    gradient: NDArray[Any],
-    slots: tuple[NDArray[Any], ...],
-    step: int,
-    *,
-    decay: float,
-    keep: float,
-) -> None:
-    number = weight.dtype.type
+def _adam_rule(group: Group, step: int, *, decay: float, keep: float) -> Rule:
     beta1, beta2 = group["betas"]
-    load_kernels().adam(
-        weight,
-        gradient,
-        *slots,
-        number(group["lr"] / (1.0 - beta1**step)),
-        number(sqrt(1.0 - beta2**step)),
-        number(1.0 - beta1),
-        number(beta2),
-        number(1.0 - beta2),
-        number(group["eps"]),
-        number(decay),
-        number(keep),
-    )
+    step_size = group["lr"] / (1.0 - beta1**step)
+    root_correction = sqrt(1.0 - beta2**step)
+    scalars = (step_size, root_correction, 1.0 - beta1, beta2, 1.0 - beta2, group["eps"], decay, keep)
+    return Rule(load_kernels().adam, scalars)
 
 
 def _check(optimizer: Optimizer, group: Group) -> None:

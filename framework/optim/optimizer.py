@@ -7,14 +7,15 @@ The course of a step, whether it was asked for by `optimizer(gradients)` or by `
     update          one fused kernel over each parameter that has a gradient
     post hooks      (optimizer, gradients)
 
-An optimizer for one more formula says which slots it keeps and overrides `_update`.
+An optimizer for one more formula says which slots it keeps, and in `_rule` which kernel moves a parameter by which
+scalars.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,15 @@ from .schedule import Schedule, rate_at
 
 #: A gradient of each parameter, None for those that have none.
 Gradients = tuple[NDArray[Any] | None, ...]
+
+
+class Rule(NamedTuple):
+    """One update: `kernel(weight, gradient, *slots, *scalars)`, all flat and of one dtype, moves its arrays in
+    place."""
+
+    kernel: Callable[..., None]
+    scalars: tuple[float, ...]
+    uses_slots: bool = True
 
 
 @cache
@@ -125,15 +135,8 @@ class Optimizer(ABC):
         return Handle(self._skipped, hook)
 
     @abstractmethod
-    def _update(
-        self,
-        group: Group,
-        weight: NDArray[Any],
-        gradient: NDArray[Any],
-        slots: tuple[NDArray[Any], ...],
-        step: int,
-    ) -> None:
-        """Nothing; moves the flat `weight` and its flat `slots` in place. `step` is 1 in a parameter's first step."""
+    def _rule(self, group: Group, step: int) -> Rule:
+        """The kernel and its scalars for parameters of this group in their step number `step`, the first being 1."""
 
     def _check_options(self, group: Group) -> None:
         """Nothing; a formula with options raises ValueError for those out of range."""
@@ -156,27 +159,20 @@ class Optimizer(ABC):
     def _apply(self, gradients: Gradients) -> None:
         index = 0
         for group in self.param_groups:
+            prepared: dict[tuple[int, type], tuple[Any, ...]] = {}  # most parameters of a group share step and dtype
             for parameter in group["params"]:
                 gradient = gradients[index]
                 if gradient is not None:
-                    self._steps[index] += 1
+                    step = int(self._steps[index]) + 1
                     weight, slots = self._memory.flat[index]
-                    update = self._update if is_native(weight) else self._update_widened
-                    update(group, weight, flattened(gradient, weight.dtype), slots, int(self._steps[index]))
+                    number = weight.dtype.type if is_native(weight) else np.float32
+                    if (step, number) not in prepared:
+                        kernel, scalars, uses_slots = self._rule(group, step)
+                        prepared[step, number] = (kernel, tuple(map(number, scalars)), uses_slots)
+                    _move(weight, gradient, slots, *prepared[step, number])
+                    self._steps[index] = step
                     parameter.mark_changed()
                 index += 1
-
-    def _update_widened(
-        self,
-        group: Group,
-        weight: NDArray[Any],
-        gradient: NDArray[Any],
-        slots: tuple[NDArray[Any], ...],
-        step: int,
-    ) -> None:
-        wide = weight.astype(np.float32)
-        self._update(group, wide, flattened(gradient, wide.dtype), slots, step)
-        weight[...] = wide
 
     def state_dict(self) -> dict[str, Any]:
         """What a resumed optimizer needs: counters, options of the groups and a copy of every slot."""
@@ -204,6 +200,25 @@ class Optimizer(ABC):
         for name, arrays in self.slots().items():
             for array, saved in zip(arrays, state["slots"][name], strict=True):
                 array[...] = saved
+
+
+def _move(
+    weight: NDArray[Any],
+    gradient: NDArray[Any],
+    slots: tuple[NDArray[Any], ...],
+    kernel: Callable[..., None],
+    scalars: tuple[Any, ...],
+    uses_slots: bool,
+) -> None:
+    """Nothing; the flat weight and its slots are moved, half precision by way of a float32 copy."""
+    if not uses_slots:
+        slots = ()
+    if is_native(weight):
+        kernel(weight, flattened(gradient, weight.dtype), *slots, *scalars)
+        return
+    wide = weight.astype(np.float32)
+    kernel(wide, flattened(gradient, wide.dtype), *slots, *scalars)
+    weight[...] = wide
 
 
 def _checked(optimizer: Optimizer, parameter: Parameter, gradient: NDArray[Any]) -> NDArray[Any]:

@@ -1,12 +1,9 @@
 """Gradient descent, plain and with momentum."""
 
 from collections.abc import Mapping
-from typing import Any
-
-from numpy.typing import NDArray
 
 from .groups import Group, Params
-from .optimizer import Optimizer, load_kernels
+from .optimizer import Optimizer, Rule, load_kernels
 from .schedule import Schedule
 
 
@@ -55,24 +52,16 @@ class SGD(Optimizer):
         if group["nesterov"] and (group["momentum"] == 0.0 or group["dampening"] != 0.0):
             raise ValueError(f"{type(self).__name__} expects momentum and no dampening where nesterov is asked for")
 
-    def _update(
-        self,
-        group: Group,
-        weight: NDArray[Any],
-        gradient: NDArray[Any],
-        slots: tuple[NDArray[Any], ...],
-        step: int,
-    ) -> None:
-        number, kernels = weight.dtype.type, load_kernels()
-        rate, decay, mu = number(group["lr"]), number(group["weight_decay"]), number(group["momentum"])
-        if group["momentum"] == 0.0:
-            kernels.sgd(weight, gradient, rate, decay)
-            return
-        if not slots:
+    def _rule(self, group: Group, step: int) -> Rule:
+        kernels = load_kernels()
+        mu = group["momentum"]
+        if mu == 0.0:
+            return Rule(kernels.sgd, (group["lr"], group["weight_decay"]), uses_slots=False)
+        if not self.slots():
             raise ValueError("SGD was made without momentum and keeps no buffer; give momentum when you make it")
-        fresh = number(1.0 if step == 1 else 1.0 - group["dampening"])
+        fresh = 1.0 if step == 1 else 1.0 - group["dampening"]
         kernel = kernels.nesterov if group["nesterov"] else kernels.momentum
-        kernel(weight, gradient, slots[0], rate, decay, mu, fresh)
+        return Rule(kernel, (group["lr"], group["weight_decay"], mu, fresh))
 
 
 class Momentum(SGD):
