@@ -5,6 +5,7 @@ from .layout import quantize
 from .memory import MemoryStore
 from .names import ROOT_SITE, SEVERITIES, SUBJECTS, Severity, display_site, metric_name, split_metric
 from .records import Block, Event, Finding, Histogram, Json, Layout, Outcome, StepRecord
+from .retention import Retention
 from .run import ModuleInfo, OptimizerInfo, ParameterInfo, Run, RunKind, RunState, Structure
 from .series import Matrix, Series
 from .store import Listener, RunWriter, Store
@@ -30,6 +31,7 @@ __all__ = [
     "Outcome",
     "ParameterInfo",
     "QueueWriter",
+    "Retention",
     "Run",
     "RunKind",
     "RunNotFound",

@@ -92,17 +92,16 @@ def bucket_bytes(buckets: Buckets) -> bytes:
     return b"".join(len(part).to_bytes(4, "little") + part for part in parts)
 
 
-def read_buckets(data: bytes, shape: tuple[int, int], *, with_places: bool) -> Buckets:
-    """The buckets `(sites, buckets)` from their bytes; without places `low_at` and `high_at` are zero."""
+def read_buckets(data: bytes, shape: tuple[int, int], rows: slice = slice(None), *, with_places: bool) -> Buckets:
+    """The buckets `(sites, buckets)` from their bytes, of these some rows; without places the last arrays are zero."""
     parts, at = [], 0
     for _ in _ORDER:
         end = at + 4 + int.from_bytes(data[at : at + 4], "little")
         parts.append(data[at + 4 : end])
         at = end
-    counts = [decode_counts(part, shape) for part in (parts[2:] if with_places else parts[2:4])]
-    if not with_places:
-        counts += [np.zeros(shape, dtype=np.int64)] * 2
-    return Buckets(decode(parts[0], shape), decode(parts[1], shape), counts[0], counts[1], counts[2], counts[3])
+    low, high = decode(parts[0], shape, rows), decode(parts[1], shape, rows)
+    counts = [decode_counts(part, shape, rows) for part in (parts[2:] if with_places else parts[2:4])]
+    return Buckets(low, high, *(counts if with_places else (*counts, *np.zeros((2, *low.shape), dtype=np.int64))))
 
 
 def _extreme(

@@ -23,6 +23,8 @@ _DTYPES: dict[int, np.dtype[Any]] = {
     14: np.dtype("<f4"),
     18: np.dtype("<f8"),
 }
+#: Instead of a type: one value, that all are equal to.
+_CONSTANT = 255
 #: What `narrowest` says of values that need all 64 bits.
 WIDEST = 18
 _local = threading.local()
@@ -52,7 +54,7 @@ def decompress(data: bytes) -> bytes:
 
 
 def encode(values: NDArray[np.float64], code: int | None = None) -> bytes:
-    """Float64 values as bytes; the first says in which type, all zeros take one byte.
+    """Float64 values as bytes; the first says in which type, all zeros take one byte, equal values nine.
 
     Args:
         code: What `narrowest` said of these values, or of more among which they are.
@@ -61,25 +63,28 @@ def encode(values: NDArray[np.float64], code: int | None = None) -> bytes:
         code = narrowest(values)
     if code == 0:
         return b"\0"
+    first = values.flat[0]
+    if bool((values == first).all()) and not (first == 0.0 and np.signbit(values).any()):
+        return bytes((_CONSTANT,)) + first.tobytes()
     return bytes((code,)) + compress(_shuffle(values.astype(_DTYPES[code])))
 
 
-def decode(data: bytes, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """The values that `encode` was given, in their shape.
+def decode(data: bytes, shape: tuple[int, int], rows: slice = slice(None)) -> NDArray[np.float64]:
+    """The values that `encode` was given, in their shape; of these, some rows.
 
     Raises:
         StoreDamaged: The bytes are not an array of that shape.
     """
-    return _decode(data, shape).astype(np.float64)
+    return _decode(data, shape, rows).astype(np.float64, copy=False)
 
 
-def decode_counts(data: bytes, shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """Counts that `encode` was given as float64, in their shape.
+def decode_counts(data: bytes, shape: tuple[int, int], rows: slice = slice(None)) -> NDArray[np.int64]:
+    """Counts that `encode` was given as float64, in their shape; of these, some rows.
 
     Raises:
         StoreDamaged: The bytes are not an array of that shape.
     """
-    return _decode(data, shape).astype(np.int64)
+    return _decode(data, shape, rows).astype(np.int64)
 
 
 def narrowest(values: NDArray[np.float64]) -> int:
@@ -118,13 +123,19 @@ def decode_flags(data: bytes, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     return np.unpackbits(bits, count=int(np.prod(shape))).astype(np.bool_).reshape(shape)
 
 
-def _decode(data: bytes, shape: tuple[int, ...]) -> NDArray[Any]:  # Any: of the type that the first byte names
+def _decode(data: bytes, shape: tuple[int, int], rows: slice) -> NDArray[Any]:  # Any: of the type that the code names
+    begin, end, _ = rows.indices(shape[0])
+    part = (end - begin, shape[1])
     if data == b"\0":
-        return np.zeros(shape)
+        return np.zeros(part)
     try:
-        return _unshuffle(decompress(data[1:]), _DTYPES[data[0]]).reshape(shape)
+        if data[0] == _CONSTANT:
+            return np.full(part, np.frombuffer(data[1:], dtype="<f8")[0])
+        dtype = _DTYPES[data[0]]
+        raw = np.frombuffer(decompress(data[1:]), dtype=np.uint8).reshape(dtype.itemsize, shape[0] * shape[1])
     except (KeyError, IndexError, ValueError) as error:
         raise StoreDamaged(f"an array of shape {shape} cannot be read: {error}") from error
+    return np.ascontiguousarray(raw[:, begin * shape[1] : end * shape[1]].T).view(dtype).reshape(part)
 
 
 def _shuffle(values: NDArray[np.generic]) -> bytes:

@@ -17,6 +17,7 @@ from .rare import touch, write_findings
 from .recorder import Recorder, claim
 from .recording import Note, Recording, Summary, summarise_recording
 from .records import Finding, Json
+from .retention import Retention
 from .run import Run
 from .runfile import RunFile
 from .store import RunWriter
@@ -33,10 +34,11 @@ _Signature = tuple[int, ...]
 class Folder:
     """The `Library` of a folder; with `only`, of one run file in it."""
 
-    def __init__(self, folder: Path, url: str, only: Path | None = None) -> None:
+    def __init__(self, folder: Path, url: str, only: Path | None = None, *, retention: Retention) -> None:
         self.url = url
         self._folder = folder
         self._only = only
+        self._retention = retention
         self._catalogue = Catalogue(folder)
         self._engines: dict[tuple[Path, int], Recording] = {}
         self._seen: dict[Path, tuple[_Signature, Summary]] = {}
@@ -91,7 +93,7 @@ class Folder:
                 upgrade(connection)
                 number, begun = claim(connection, run, rank, str(path))
             target = Recording(run.id, rank, number, engine, str(path))
-            return Recorder(target, begun, RunFile(path, engine))
+            return Recorder(target, begun, RunFile(path, engine), self._retention)
         except BaseException:
             engine.dispose()
             raise
@@ -114,7 +116,7 @@ class Folder:
                     self._engines.pop(key).engine.dispose()
                 self._seen.pop(path, None)
             try:
-                for ending in ("", "-wal", "-shm"):
+                for ending in ("", "-wal", "-shm", "-ballast"):
                     Path(f"{path}{ending}").unlink(missing_ok=True)
             except OSError as error:
                 raise StoreUnavailable(f"{path} cannot be deleted: {error.strerror}") from error

@@ -14,6 +14,7 @@ from .rare import touch, write_findings
 from .recorder import Recorder, claim
 from .recording import Note, Recording, Summary, summarise_recording
 from .records import Finding, Json
+from .retention import Retention
 from .run import Run
 from .store import RunWriter
 from .tables import PACKED, people, recording
@@ -26,7 +27,8 @@ _LOCK = 0x6D696E64
 class Database:
     """The `Library` of a PostgreSQL schema (the first of the connection's search path)."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, retention: Retention) -> None:
+        self._retention = retention
         self._engine = _engine(url)
         self.url = self._engine.url.render_as_string(hide_password=True)
         with in_our_words(self.url), self._engine.begin() as connection:
@@ -83,7 +85,8 @@ class Database:
             with in_our_words(self.url), engine.begin() as connection:
                 connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
                 number, begun = claim(connection, run, rank, self.url)
-            return Recorder(Recording(run.id, rank, number, engine, self.url), begun, _Server(engine))
+            target = Recording(run.id, rank, number, engine, self.url)
+            return Recorder(target, begun, _Server(engine), self._retention)
         except BaseException:
             engine.dispose()
             raise
@@ -118,12 +121,15 @@ class _Server:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def check(self) -> None:
+    def check(self, *, growing: bool) -> None:
         """Nothing: the server answers for itself."""
 
     def tidy(self) -> bool:
         """False: autovacuum and checkpoints are the server's."""
         return False
+
+    def make_room(self) -> None:
+        """Nothing: the server's disk is the server's."""
 
     def release(self) -> None:
         """Lets go of the connection."""

@@ -18,6 +18,7 @@ from .process import describe, identity, is_alive, machine
 from .rare import event_row, insert_rows, replace_rows, touch, write_findings
 from .recording import Recording, summarise_recording
 from .records import Block, Event, Finding, Layout, Outcome, StepRecord
+from .retention import Retention, thin_once
 from .rows import histogram_bytes, layout_bytes, outcome_text, structure_bytes, to_json
 from .run import Run, RunState, Structure
 from .streams import SCALAR, STEP, STEP_LAYOUT, read_streams
@@ -30,11 +31,14 @@ BEAT_S = 10.0
 class Place(Protocol):
     """The housekeeping that differs between a file and a database."""
 
-    def check(self) -> None:
-        """Nothing while the place can be written; raises `StoreUnavailable` when it is gone or full."""
+    def check(self, *, growing: bool) -> None:
+        """Nothing while the place can be written; raises `StoreUnavailable` when it is gone or has no room to grow."""
 
     def tidy(self) -> bool:
         """Does one bounded piece (checkpoint, vacuum); True when more is waiting."""
+
+    def make_room(self) -> None:
+        """Frees what was kept for the end of a run on a full disk."""
 
     def release(self) -> None:
         """Lets go of the connection."""
@@ -43,9 +47,10 @@ class Place(Protocol):
 class Recorder:
     """The `RunWriter` of a database; used by one thread, inert in a forked child."""
 
-    def __init__(self, target: Recording, run: Run, place: Place) -> None:
+    def __init__(self, target: Recording, run: Run, place: Place, retention: Retention) -> None:
         self._target = target
         self._place = place
+        self._retention = retention
         self._pid = os.getpid()
         self._run = run
         self._closed = False
@@ -82,7 +87,7 @@ class Recorder:
             StoreError: A record does not come after the last one; nothing was written.
         """
         last = check_order(self._run.id, self._last, records)
-        with self._transaction() as connection:
+        with self._transaction(growing=bool(records)) as connection:
             self._write_hot(connection, records)
             self._write_rare(connection, records)
             write_findings(connection, self._target.id, findings)
@@ -114,7 +119,9 @@ class Recorder:
             return False
         if self._busy:
             with self._transaction() as connection:
-                self._busy = compact_once(connection, self._target.id)
+                self._busy = compact_once(connection, self._target.id) or thin_once(
+                    connection, self._target.id, self._retention
+                )
             return True
         if time.monotonic() - self._beat > BEAT_S:
             with self._transaction() as connection:
@@ -126,25 +133,24 @@ class Recorder:
         """Compacts, records how the run ended and lets go of the store; a second call does nothing."""
         if self._closed or os.getpid() != self._pid:
             return
+        self._place.make_room()
         try:
-            while self._busy and self.maintain():
-                pass
             with self._transaction() as connection:
                 self._touch(connection, state=state, error=error, writer="")
-            with in_our_words(self._target.place):
-                while self._place.tidy():
-                    pass
+            while self._busy and self.maintain():
+                pass
         finally:
             self._closed = True
-            self._place.release()
+            with in_our_words(self._target.place):
+                self._place.release()
 
     @contextmanager
-    def _transaction(self) -> Iterator[Connection]:
+    def _transaction(self, *, growing: bool = False) -> Iterator[Connection]:
         if self._closed:
             raise StoreError(f"run {self._run.id!r} is closed; nothing more can be written to it")
         if os.getpid() != self._pid:
             raise StoreError(f"run {self._run.id!r} belongs to process {self._pid}; this is its forked child")
-        self._place.check()
+        self._place.check(growing=growing)
         known = dict(self._streams)
         try:
             with in_our_words(self._target.place), self._target.engine.begin() as connection:

@@ -141,13 +141,16 @@ def chunk_bytes(values: NDArray[np.float64], present: NDArray[np.bool_], code: i
     return len(flags).to_bytes(4, "little") + flags + encode(np.where(present, values, 0.0), code)
 
 
-def read_chunk(data: bytes, shape: tuple[int, int]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Values, NaN where missing, and presence of a chunk of that shape."""
+def read_chunk(
+    data: bytes, shape: tuple[int, int], rows: slice = slice(None)
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Values, NaN where missing, and presence of some rows of a chunk of that shape."""
     size = 4 + int.from_bytes(data[:4], "little")
-    values, present = decode(data[size:], shape), decode_flags(data[4:size], shape)
-    if size > 4:
-        values[~present] = np.nan
-    return values, present
+    values = decode(data[size:], shape, rows)
+    if size == 4:
+        return values, np.ones(values.shape, dtype=np.bool_)
+    present = decode_flags(data[4:size], shape)[rows]
+    return np.where(present, values, np.nan), present
 
 
 def select_chunks(
@@ -179,10 +182,10 @@ def read_archived(
     place = {column: at for at, column in enumerate(columns)}
     for column, group, first, count, data in connection.execute(select_chunks(one, 1, columns, rows, begin, end)):
         site = group * GROUP
-        block, flags = read_chunk(data, (group_height(one, group), count))
         low, high = max(site, start), min(site + GROUP, stop)
+        block, flags = read_chunk(data, (group_height(one, group), count), slice(low - site, high - site))
         early, late = max(first, begin), min(first + count, end)
-        source = (slice(low - site, high - site), slice(early - first, late - first))
+        source = (slice(None), slice(early - first, late - first))
         target = (slice(early - begin, late - begin), slice(low - start, high - start))
         values[(place[column], *target)] = block[source].T
         present[target] = flags[source].T

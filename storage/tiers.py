@@ -69,11 +69,10 @@ def read_strange(
     values: list[NDArray[np.float64]] = []
     firsts = np.unique(starts // LENGTH * LENGTH)
     query = select_chunks(one, 1, [column], slice(row, row + 1), int(firsts[0]), int(firsts[-1]) + 1)
-    height = group_height(one, row // GROUP)
+    height, only = group_height(one, row // GROUP), slice(row % GROUP, row % GROUP + 1)
     for _, _, first, count, data in connection.execute(query.where(chunk.c.first.in_(firsts.tolist()))):
-        block, flags = read_chunk(data, (height, count))
-        line = block[row % GROUP]
-        at = np.flatnonzero(flags[row % GROUP] & ~np.isfinite(line))
+        (line,), (there,) = read_chunk(data, (height, count), only)
+        at = np.flatnonzero(there & ~np.isfinite(line))
         at = at[np.isin((first + at) // size * size, starts)]
         ordinals.append(first + at)
         values.append(line[at])
@@ -101,11 +100,12 @@ def _read_tier(
     found = np.zeros(made.low.shape, dtype=np.bool_)
     for _, group, first, count, data in connection.execute(select_chunks(one, tier, [column], rows, begin, end)):
         site = max(group, 0) * GROUP
-        few = read_buckets(data, (group_height(one, group), count), with_places=places)
-        low, high = max(site, start), min(site + len(few.low), stop)
+        height = group_height(one, group)
+        low, high = max(site, start), min(site + height, stop)
+        few = read_buckets(data, (height, count), slice(low - site, high - site), with_places=places)
         early, late = max(first, begin), min(first + count * tier, end)
         target = (slice(low - start, high - start), slice((early - begin) // tier, (late - begin) // tier))
-        source = (slice(low - site, high - site), slice((early - first) // tier, (late - first) // tier))
+        source = (slice(None), slice((early - first) // tier, (late - first) // tier))
         arrays = zip(made.arrays(), few.arrays(), strict=True)
         for into, out in list(arrays)[: None if places else 4]:
             into[target] = out[source]

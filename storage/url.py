@@ -9,15 +9,19 @@ from .folder import Folder, run_files
 from .memory import MemoryStore
 from .migrations import upgrade
 from .postgres import Database, connect_database, migrate_database
+from .retention import Retention
 from .store import Store
 
 _SCHEMES = ("postgresql+psycopg", "postgresql", "memory")
 
 
-def open_store(url: str | Path) -> Store:
+def open_store(url: str | Path, *, retention: Retention | None = None) -> Store:
     """The store at `url`: `runs/`, one run file `x.rank0.db`, `postgresql+psycopg://...` or `memory:`.
 
     A folder that is not there yet is an empty store; it is made when the first run begins.
+
+    Args:
+        retention: What the runs that are written from here may forget; memory forgets nothing.
 
     Raises:
         InvalidName: The URL has an unknown scheme.
@@ -25,14 +29,15 @@ def open_store(url: str | Path) -> Store:
         StoreTooNew: A newer mindscope wrote it.
     """
     text = str(url)
+    kept = retention or Retention()
     if text == "memory:":
         return MemoryStore()
     if _is_database(text):
-        return Archive(Database(text))
+        return Archive(Database(text, retention=kept))
     path = _path(text)
     if path.suffix == ".db":
-        return Archive(Folder(path.parent, text, only=path))
-    return Archive(Folder(path, text))
+        return Archive(Folder(path.parent, text, only=path, retention=kept))
+    return Archive(Folder(path, text, retention=kept))
 
 
 def migrate(url: str | Path) -> list[str]:
