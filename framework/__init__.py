@@ -1,6 +1,6 @@
 """The engine: tensors, differentiation, cells, optimizers, data; public names in the order one learns them."""
 
-from . import ops, random
+from . import data, nn, ops, optim, random, train
 from .context import is_recording, no_grad, quiet, recording
 from .dtype import (
     bfloat16,
@@ -18,6 +18,7 @@ from .errors import ChangedTensorError, DtypeError, EngineError, FreedGraphError
 from .hooks import Handle, register_backward_start_hook
 from .primitive import PRIMITIVES, Primitive
 from .random import Key, set_seed
+from .serialization import CheckpointError, load_checkpoint, load_param_into_net, save_checkpoint
 from .tape import gradients
 from .tensor import Parameter, Tensor
 from .transforms import grad, jvp, stop_gradient, value_and_grad, vjp
@@ -25,6 +26,7 @@ from .transforms import grad, jvp, stop_gradient, value_and_grad, vjp
 __all__ = [
     "PRIMITIVES",
     "ChangedTensorError",
+    "CheckpointError",
     "DtypeError",
     "EngineError",
     "FreedGraphError",
@@ -37,6 +39,7 @@ __all__ = [
     "Tensor",
     "bfloat16",
     "bool_",
+    "data",
     "float16",
     "float32",
     "float64",
@@ -48,14 +51,20 @@ __all__ = [
     "int64",
     "is_recording",
     "jvp",
+    "load_checkpoint",
+    "load_param_into_net",
+    "nn",
     "no_grad",
     "ops",
+    "optim",
     "quiet",
     "random",
     "recording",
     "register_backward_start_hook",
+    "save_checkpoint",
     "set_seed",
     "stop_gradient",
+    "train",
     "uint8",
     "value_and_grad",
     "vjp",
