@@ -1,5 +1,6 @@
 """A thread that prepares the next items while the current one is in use."""
 
+import sys
 import threading
 from collections.abc import Iterator
 from queue import Full, Queue
@@ -29,7 +30,8 @@ def ahead(items: Iterator[T], count: int) -> Iterator[T]:
             yield item
     finally:
         worker.stop.set()
-        worker.thread.join()
+        if not sys.is_finalizing():  # the interpreter has stopped the thread then, and it would never be joined
+            worker.thread.join()
 
 
 class _End:

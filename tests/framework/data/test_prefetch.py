@@ -1,6 +1,8 @@
 """The prefetching thread: it changes nothing but the time, passes exceptions on, and never outlives its iterator."""
 
 import gc
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -90,3 +92,12 @@ def test_two_epochs_at_once_do_not_disturb_each_other():
     dataset = ArrayDataset(np.arange(20)).prefetch(2)
     pairs = list(zip(dataset.epoch(0), dataset.epoch(1), strict=True))
     assert [int(a[0]) for a, _ in pairs] == [int(b[0]) for _, b in pairs] == list(range(20))
+
+
+def test_a_program_that_ends_amid_an_epoch_ends():
+    program = (
+        "import numpy as np; from mindscope.framework.data import ArrayDataset;"
+        "items = ArrayDataset(np.arange(100)).prefetch(1).epoch(0); next(items); print('end')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert (done.stdout, done.stderr) == ("end\n", "")
