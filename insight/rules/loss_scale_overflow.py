@@ -58,7 +58,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     _learn(now, memory)
     if memory.is_said or not now.record.skipped:
         return
-    stays = memory.in_a_row >= 5 and memory.scale >= memory.scale_at_first_skip
+    stays = memory.in_a_row >= 5 and memory.scale >= 0.99 * memory.scale_at_first_skip
     why = {
         "the scale does not fall": stays,
         "the scale has fallen below 1": memory.scale < 1,
