@@ -42,7 +42,7 @@ def test_extremes_counts_and_non_finite_values_survive(thinned) -> None:
 
 
 def test_the_newest_steps_and_those_around_a_finding_are_whole(thinned) -> None:
-    store, memory, run = thinned
+    _, _, run = thinned
     for first, last in ((8400, 8999), (1400, 1600)):
         got, expected = (one.series(run, "layer.17", "activation/max", first=first, last=last) for one in thinned[:2])
         np.testing.assert_array_equal(got.values, expected.values)
@@ -65,7 +65,7 @@ def test_a_matrix_counts_what_was_thinned(thinned) -> None:
 
 
 def test_scalars_and_steps_are_never_thinned(thinned) -> None:
-    store, memory, run = thinned
+    store, _, run = thinned
     assert [one.step for one in store.replay(run)] == list(range(9000))
     got, expected = (one.series(run, "", "scalar/loss", limit=10**6) for one in thinned[:2])
     assert got.values.tobytes() == expected.values.tobytes()
