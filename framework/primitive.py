@@ -179,9 +179,9 @@ class Primitive:
             result = np.asarray(result)
         return _output(result, Node(self, inputs, attributes, result if self.saves_output else None, 1), 0)
 
-    def pull_back(self, node: Node, needs: Sequence[bool], g: Any) -> Sequence[Tensor | None]:
+    def pull_back(self, node: Node, inputs: tuple[Any, ...], needs: Sequence[bool], g: Any) -> Sequence[Tensor | None]:
         """The gradients of the arguments that need one, from the gradients `g` of the outputs."""
-        inputs, out = node.saved_inputs(), node.saved_output()
+        out = node.saved_output()
         if self._joint is not None:
             return self._joint(needs, g, out, *inputs, **node.attributes)  # type: ignore[no-any-return]
         return [

@@ -15,7 +15,7 @@ from .context import quiet, recording
 from .errors import GradientError, ShapeError
 from .hooks import BACKWARD_START, Hooks, call_hooks
 from .primitive import PRIMITIVES, Node
-from .tensor import Array, Tensor, method, wrap
+from .tensor import Tensor, method, wrap
 
 __all__ = ["backward", "gradients", "pull"]
 
@@ -105,10 +105,15 @@ def _leading_to(roots: Sequence[Tensor], targets: set[_Key]) -> set[Node]:
     return needed
 
 
-def _is_fresh(gradient: Tensor, held: list[Array]) -> bool:
-    """Whether a rule made this array just now, and no one else holds it: neither passed on nor a view."""
+def _is_fresh(gradient: Tensor, given: Sequence[Tensor | None], inputs: Sequence[Any]) -> bool:
+    """Whether a rule made this array just now, so that no one else holds it: not passed on, not saved, not a view."""
     array = gradient._data
-    return array.base is None and array.flags.writeable and not any(array is other for other in held)
+    if array.base is not None or not array.flags.writeable:
+        return False
+    for g in given:
+        if g is not None and g._data is array:
+            return False
+    return all(not isinstance(x, Tensor) or x._data is not array for x in inputs)
 
 
 class _WayBack:
@@ -161,12 +166,15 @@ class _WayBack:
                     collected[index] = _apply(hooks, gradient)
         inputs = node.saved_inputs()
         needs = [self.wants(x) for x in inputs]
-        pulled = node.primitive.pull_back(node, needs, collected[0] if node.size == 1 else collected)
-        held = [g._data for g in (*collected, *inputs) if isinstance(g, Tensor)]
+        g = collected[0] if node.size == 1 else collected
+        pulled = node.primitive.pull_back(node, inputs, needs, g)
+        seen: list[object] = [node.outputs]
         for x, need, gradient in zip(inputs, needs, pulled, strict=True):
             if need and gradient is not None:
-                self.deliver(x, gradient, _is_fresh(gradient, held))
-                held.append(gradient._data)
+                array = gradient._data
+                repeated = any(array is other for other in seen)
+                self.deliver(x, gradient, not repeated and _is_fresh(gradient, collected, inputs))
+                seen.append(array)
 
     def complete(self, key: _Key) -> Tensor | None:
         """The finished gradient of a leaf or target, after its hooks."""

@@ -1,7 +1,7 @@
 """e**x for kernels: in float32 by a polynomial, which compiles to vector instructions; in float64 by the C library.
 
 The polynomial follows Cephes (`expf`): x = n ln 2 + r, e**r of degree 6, 2**n by the exponent's bits. Largest error
-measured against float64: 1.2e-7 relative up to 88.3, 4.8e-7 from there to overflow. NaN, infinities and overflow come
+measured against float64: 3.1e-7 relative up to 88.3, 4.8e-7 from there to overflow. NaN, infinities and overflow come
 out as IEEE 754 has them, subnormal results as 0. It takes 0.30 ns an element, NumPy's own 0.45 (one core with AVX-512).
 """
 

@@ -38,8 +38,8 @@ def _clear_edges(target: Array, rows: int, columns: int, h0: int, h1: int, w0: i
 def gather_columns(x: Array, out: Array, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, size: Pair) -> None:
     """`out[n, (c, i, j), (h, w)] = x[n, c, h stride + i dilation - padding, ...]`, 0 outside the image.
 
-    Where rows of the result are as long as rows of the image (stride 1, "same" padding), a plane of columns is the plane
-    of the image shifted by a constant: one long copy, the edges cleared after it.
+    Where rows of the result are as long as rows of the image (stride 1, "same" padding), a plane of columns is the
+    plane of the image shifted by a constant: one long copy, the edges cleared after it.
     """
     batch, channels, height, width = x.shape
     rows, columns = size

@@ -114,9 +114,19 @@ def _infer_where(condition: Spec, a: Spec, b: Spec) -> Spec:
     return Spec(shape, a.dtype if a.dtype == b.dtype or a.shape or not b.shape else b.dtype)
 
 
+def _choose(condition: Array, a: Any, b: Any) -> Array:
+    """`np.where`, in which a Python number takes the dtype of the other operand, bfloat16 too."""
+    if not isinstance(a, np.ndarray):
+        a = b.dtype.type(a)
+    elif not isinstance(b, np.ndarray):
+        b = a.dtype.type(b)
+    chosen: Array = np.where(condition, a, b)
+    return chosen
+
+
 _where: Primitive = Primitive(
     "where",
-    np.where,
+    _choose,
     _infer_where,
     (
         None,

@@ -270,7 +270,9 @@ def _clip_gradient(g: Tensor, _: None, x: Tensor, *, low: float | None, high: fl
     return g if high is None else where(less_equal(x, high), g, 0.0)
 
 
-_clip: Primitive = Primitive("clip", lambda x, *, low, high: np.clip(x, low, high), infer_same, (_clip_gradient,))
+_clip: Primitive = Primitive(
+    "clip", lambda x, *, low, high: np.clip(x, low, high).astype(x.dtype, copy=False), infer_same, (_clip_gradient,)
+)
 
 
 def clip(x: Tensor, low: float | None = None, high: float | None = None) -> Tensor:

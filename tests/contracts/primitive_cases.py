@@ -1,0 +1,313 @@
+"""Calls of every primitive, with the NumPy formula that says what comes out; the contract suite walks them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from mindscope.framework import Tensor, ops
+from mindscope.framework.ops.conv import Window
+from mindscope.framework.random import from_bits
+
+from tests.contracts.numpy_formulas import (
+    all_products,
+    avg_pool,
+    batch_norm,
+    batch_norm_gradient,
+    convolution,
+    cross_entropy,
+    cross_entropy_gradient,
+    gelu,
+    jacobian_product,
+    layer_norm,
+    max_pool,
+    normal_distribution,
+    put_back,
+    put_places,
+    rms_norm,
+    scatter_add,
+    sigmoid,
+    slope,
+    softmax,
+)
+
+_random = np.random.default_rng(20240229)
+
+
+def real(*shape, low=-2.0, high=2.0):
+    """Numbers at least 0.01 apart from each other and from 0, so that no finite difference crosses a kink."""
+    count = int(np.prod(shape))
+    grid = np.linspace(low, high, 2 * count + 2)[1:-1:2] + 0.011
+    return _random.permutation(grid).reshape(shape)
+
+
+def whole(high, *shape):
+    return _random.integers(0, high, shape)
+
+
+@dataclass
+class Case:
+    """One call of a primitive, and what NumPy has to say about it."""
+
+    args: tuple
+    expected: Callable[..., Any]
+    attributes: dict = field(default_factory=dict)
+    rtol: float = 1e-10
+    second_order: bool = True
+
+
+class _Tap:
+    def value(self, array):
+        pass
+
+    def gradient(self, array):
+        pass
+
+
+def _dropout_share(x, bits, rate):
+    """Not a formula but a property: each element is 0 or scaled; which of them is judged in tests/framework."""
+    kept = ops.dropout(Tensor(np.ones(x.shape)), from_bits(bits), rate).numpy() != 0
+    return np.where(kept, x / (1 - rate), 0.0)
+
+
+_ROWS = {"axes": (1,), "keepdims": False}
+_ALL = {"axes": (0, 1), "keepdims": True}
+_PLAIN = Window((1, 1), (0, 0), (1, 1), 1)
+_SAME = Window((1, 1), (1, 1), (1, 1), 1)
+_RICH = Window((2, 1), (1, 2), (1, 2), 2)
+_POOL = {"kernel": (3, 2), "stride": (2, 2), "padding": (1, 1)}
+_EPS = {"epsilon": 1e-5}
+
+
+def unary(function, *args):
+    shapes = args or (real(2, 3), real(), real(0, 3))
+    return [Case((x,), function) for x in shapes]
+
+
+def binary(function):
+    return [
+        Case((real(2, 3), real(2, 3, low=-1.9, high=1.7)), function),
+        Case((real(2, 1, 3), real(4, 1)), function),
+        Case((real(2, 3), real()), function),
+        Case((real(2, 3), 1.5), function),
+        Case((1.5, real(3)), function),
+    ]
+
+
+def reduction(function):
+    return [
+        Case((real(2, 3),), lambda x, axes, keepdims: function(x, axis=axes, keepdims=keepdims), how)
+        for how in (_ROWS, _ALL)
+    ]
+
+
+CASES: dict[str, list[Case]] = {
+    "abs": unary(np.abs),
+    "add": binary(np.add),
+    "argmax": [Case((real(3, 4),), np.argmax, {"axis": axis}) for axis in (None, 0, 1)],
+    "avg_pool2d": [Case((real(2, 1, 5, 4),), avg_pool, _POOL)],
+    "avg_pool2d_gradient": [
+        Case(
+            (real(2, 1, 3, 3),),
+            lambda g, shape, **how: jacobian_product(lambda x: avg_pool(x, **how), 0)(g, np.zeros(shape)),
+            {**_POOL, "shape": (2, 1, 5, 4)},
+        )
+    ],
+    "batch_norm": [
+        Case(
+            (x, real(3), real(3)),
+            lambda x, w, b, epsilon: (
+                batch_norm(x, w, b),
+                x.mean((0, *range(2, x.ndim))),
+                x.var((0, *range(2, x.ndim))),
+            ),
+            _EPS,
+        )
+        for x in (real(3, 3, 2), real(4, 3))
+    ],
+    "batch_norm_gradient": [
+        Case(
+            (real(3, 2, 2), x, real(2), x.mean((0, 2)), x.var((0, 2))),
+            lambda g, x, w, m, v, epsilon: batch_norm_gradient(g, x, w),
+            _EPS,
+            1e-6,
+        )
+        for x in (real(3, 2, 2),)
+    ],
+    "broadcast_to": [Case((real(2, 1),), np.broadcast_to, {"shape": (3, 2, 4)})],
+    "cast": [
+        Case((real(2, 3),), lambda x, dtype: x.astype(dtype), {"dtype": np.dtype(d)}, second_order=d == "float64")
+        for d in ("float64",)
+    ],
+    "clip": [
+        Case((real(2, 3),), lambda x, low, high: np.minimum(np.maximum(x, low), high), {"low": -0.7, "high": 0.9})
+    ],
+    "concat": [Case((real(2, 3), real(2, 1), real(2, 0)), lambda *p, axis: np.concatenate(p, axis), {"axis": 1})],
+    "conv2d": [
+        Case((real(2, 2, 4, 3), real(2, 2, 2, 2)), lambda x, w, window: convolution(x, w, window), {"window": _PLAIN}),
+        Case((real(2, 4, 3, 4), real(2, 2, 2, 2)), lambda x, w, window: convolution(x, w, window), {"window": _RICH}),
+        Case((real(2, 2, 2, 3), real(3, 2, 1, 1)), lambda x, w, window: convolution(x, w, window), {"window": _PLAIN}),
+    ],
+    "conv2d_bias": [
+        Case(
+            (real(2, 2, 4, 3), real(3, 2, 2, 2), real(3)),
+            lambda x, w, b, window: convolution(x, w, window) + b[:, None, None],
+            {"window": _PLAIN},
+        ),
+        Case(
+            (real(2, 2, 3, 4), real(2, 2, 3, 3), real(2)),
+            lambda x, w, b, window: convolution(x, w, window) + b[:, None, None],
+            {"window": _SAME},
+        ),
+    ],
+    "conv2d_input_gradient": [
+        Case(
+            (real(2, 2, 2, 5), real(2, 2, 2, 2)),
+            lambda g, w, window, shape: jacobian_product(lambda x: convolution(x, w, window), 0)(g, np.zeros(shape)),
+            {"window": _RICH, "shape": (2, 4, 3, 3)},
+            1e-8,
+        ),
+    ],
+    "conv2d_weight_gradient": [
+        Case(
+            (real(2, 2, 2, 5), real(2, 4, 3, 3)),
+            lambda g, x, window, shape: jacobian_product(lambda w: convolution(x, w, window), 0)(g, np.zeros(shape)),
+            {"window": _RICH, "shape": (2, 2, 2, 2)},
+            1e-8,
+        ),
+    ],
+    "cos": unary(np.cos),
+    "cross_entropy": [
+        Case((real(4, 3), np.array([0, 2, -1, 1])), cross_entropy, {"ignore": -1, "smoothing": s}) for s in (0.0, 0.2)
+    ],
+    "cross_entropy_gradient": [
+        Case((real(4), real(4, 3), np.array([0, 2, -1, 1])), cross_entropy_gradient, {"ignore": -1, "smoothing": s})
+        for s in (0.0, 0.2)
+    ],
+    "divide": binary(np.true_divide),
+    "dropout": [Case((real(4, 5),), _dropout_share, {"bits": 12345678901234567890, "rate": 0.4})],
+    "equal": binary(np.equal),
+    "exp": unary(np.exp),
+    "expm1": unary(np.expm1),
+    "floor": unary(np.floor),
+    "gate": [
+        Case((real(2, 3),), lambda x, show: x, {"show": lambda grads: grads}),
+        Case((real(2), real(3, 1)), lambda a, b, show: (a, b), {"show": lambda grads: grads}),
+    ],
+    "gather": [Case((real(4, 3), whole(4, 2, 3)), lambda t, i: t[i]), Case((real(4), whole(4)), lambda t, i: t[i])],
+    "gelu": unary(gelu),
+    "gelu_exact": unary(lambda x: x * normal_distribution(x) if x.size else x),
+    "gelu_exact_gradient": [Case((real(2, 3), real(2, 3)), slope(lambda x: x * normal_distribution(x)), rtol=1e-7)],
+    "gelu_gradient": [Case((real(2, 3), real(2, 3)), slope(gelu), rtol=1e-7)],
+    "getitem": [
+        Case((real(4, 3),), lambda x, index: x[index], {"index": index})
+        for index in (1, (slice(1, 4, 2), None, -1), np.array([0, 2, 2]), (Ellipsis, np.array([True, False, True])))
+    ],
+    "greater": binary(np.greater),
+    "greater_equal": binary(np.greater_equal),
+    "identity": unary(lambda x: x),
+    "isfinite": unary(np.isfinite, np.array([np.nan, np.inf, 1.0])),
+    "isnan": unary(np.isnan, np.array([np.nan, np.inf, 1.0])),
+    "layer_norm": [Case((real(2, 2, 4), real(4), real(4)), lambda x, w, b, epsilon: layer_norm(x, w, b), _EPS)],
+    "layer_norm_gradient": [
+        Case(
+            (real(3, 4), real(3, 4), real(4)),
+            lambda g, x, w, epsilon: (*all_products(layer_norm, 2)(g, x, w), g.sum(0)),
+            _EPS,
+            1e-7,
+        )
+    ],
+    "less": binary(np.less),
+    "less_equal": binary(np.less_equal),
+    "linear": [
+        Case((real(*batch, 3), real(2, 3), real(2)), lambda x, w, b: x @ w.T + b) for batch in ((4,), (2, 2), ())
+    ],
+    "log": unary(np.log, real(2, 3, low=0.3)),
+    "log1p": unary(np.log1p, real(2, 3, low=-0.6)),
+    "log_softmax": [Case((real(2, 4),), lambda x: np.log(softmax(x)))],
+    "logical_and": binary(np.logical_and),
+    "logical_not": unary(np.logical_not, whole(2, 5)),
+    "logical_or": binary(np.logical_or),
+    "matmul": [
+        Case((real(*a), real(*b)), lambda x, y: np.einsum("...ij,...jk->...ik", x, y))
+        for a, b in (((2, 3), (3, 4)), ((2, 2, 3), (3, 2)), ((2, 1, 2, 3), (3, 3, 2)), ((2, 3), (4, 3, 2)))
+    ]
+    + [
+        Case((real(3), real(3)), lambda x, y: (x * y).sum()),
+        Case((real(2, 2, 3), real(3)), lambda x, y: (x * y).sum(-1)),
+        Case((real(3), real(2, 3, 2)), lambda x, y: (x[:, None] * y).sum(-2)),
+    ],
+    "max": reduction(np.max),
+    "max_pool2d": [Case((real(2, 1, 5, 4),), max_pool, _POOL)],
+    "maximum": binary(np.maximum),
+    "mean": reduction(np.mean),
+    "min": reduction(np.min),
+    "minimum": binary(np.minimum),
+    "multiply": binary(np.multiply),
+    "negative": unary(np.negative),
+    "not_equal": binary(np.not_equal),
+    "observe": [Case((real(2, 3),), lambda x, tap: x, {"tap": _Tap()})],
+    "observe_gradient": [Case((real(2, 3),), lambda x, tap: x, {"tap": _Tap()})],
+    "pad": [Case((real(2, 3),), lambda x, widths: np.pad(x, widths), {"widths": ((1, 0), (2, 1))})],
+    "pick_places": [
+        Case(
+            (real(2, 1, 2, 3), whole(6, 2, 1, 2, 2)),
+            lambda x, p: np.take_along_axis(x.reshape(2, 1, 6), p.reshape(2, 1, 4), -1).reshape(p.shape),
+        )
+    ],
+    "power": [
+        Case((real(2, 3, low=0.2), real(2, 3)), np.power),
+        Case((real(2, 3), 3), np.power),
+        Case((2.5, real(3)), np.power),
+    ],
+    "put": [
+        Case((g,), put_back, {"index": index, "shape": (4, 3)})
+        for g, index in ((real(3), 1), (real(3, 3), np.array([0, 2, 2])), (real(2, 1), (slice(1, 4, 2), slice(1))))
+    ],
+    "put_places": [Case((real(2, 1, 2, 2), whole(6, 2, 1, 2, 2)), put_places, {"shape": (2, 1, 2, 3)})],
+    "relu": unary(lambda x: np.where(x > 0, x, 0.0)),
+    "relu_gradient": [Case((real(2, 3), real(2, 3)), lambda g, y: np.where(y > 0, g, 0.0))],
+    "reshape": [Case((real(2, 6),), lambda x, shape: x.reshape(shape), {"shape": (3, -1)})],
+    "rms_norm": [Case((real(2, 4), real(4)), lambda x, w, epsilon: rms_norm(x, w), {"epsilon": 1e-6})],
+    "rms_norm_gradient": [
+        Case(
+            (real(3, 4), real(3, 4), real(4)),
+            lambda g, x, w, epsilon: all_products(rms_norm, 2)(g, x, w),
+            {"epsilon": 1e-6},
+            1e-7,
+        )
+    ],
+    "scatter_add": [Case((real(2, 3, 2), whole(4, 2, 3)), scatter_add, {"rows": 4})],
+    "sigmoid": unary(sigmoid),
+    "sign": unary(np.sign),
+    "silu": unary(lambda x: x * sigmoid(x)),
+    "silu_gradient": [Case((real(2, 3), real(2, 3)), slope(lambda x: x * sigmoid(x)), rtol=1e-7)],
+    "sin": unary(np.sin),
+    "softmax": [
+        Case((real(2, 4),), softmax, {"scale": 1.0, "causal": False}),
+        Case((real(2, 3, 3),), softmax, {"scale": 0.7, "causal": True}),
+        Case((real(2, 2, 4),), softmax, {"scale": 0.7, "causal": True}),
+    ],
+    "softmax_gradient": [
+        Case(
+            (real(2, 4), softmax(real(2, 4))),
+            lambda g, y, scale, causal: scale * y * (g - (g * y).sum(-1, keepdims=True)),
+            {"scale": 0.7, "causal": False},
+        )
+    ],
+    "sqrt": unary(np.sqrt, real(2, 3, low=0.3)),
+    "square": unary(np.square),
+    "subtract": binary(np.subtract),
+    "sum": reduction(np.sum),
+    "sum_to": [
+        Case((real(3, 2, 4),), lambda x, shape: x.sum((0, 2)).reshape(shape), {"shape": (2, 1)}),
+        Case((real(3, 2, 4),), lambda x, shape: x.sum((0, 1)), {"shape": (4,)}),
+        Case((real(3, 2),), lambda x, shape: x.sum(), {"shape": ()}),
+    ],
+    "swapaxes": [
+        Case((real(2, 3, 4),), lambda x, first, second: np.moveaxis(x, (0, 2), (2, 0)), {"first": 0, "second": -1})
+    ],
+    "tanh": unary(np.tanh),
+    "transpose": [Case((real(2, 3, 4),), lambda x, axes: np.einsum("abc->cab", x), {"axes": (2, 0, 1)})],
+    "where": [Case((np.array([[True], [False]]), real(2, 3), real(3)), lambda c, a, b: np.where(c, a, b))],
+}
