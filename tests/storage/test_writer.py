@@ -1,0 +1,210 @@
+"""The queue between training and store: nothing it meets may stop the training."""
+
+import math
+import threading
+
+import numpy as np
+import pytest
+from mindscope.storage import (
+    Block,
+    Finding,
+    MemoryStore,
+    ModuleInfo,
+    QueueWriter,
+    StepRecord,
+    StoreError,
+    StoreUnavailable,
+    Structure,
+)
+
+from tests.storage.samples import finding, layout, walk
+
+
+class Listening:
+    """Remembers what it saw; finds something at every tenth step and at the end."""
+
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+        self.seen: list[StepRecord] = []
+
+    def begin(self, run, structure: Structure) -> None:
+        self.begun.append(len(structure.modules))
+
+    def observe(self, record: StepRecord) -> list[Finding]:
+        self.seen.append(record)
+        return [finding(record.step)] if record.step % 10 == 0 else []
+
+    def end(self) -> list[Finding]:
+        return [finding(99, rule="at-the-end")]
+
+
+class Gate:
+    """A writer of memory that waits at a gate, or fails while it is told to."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._writer = store.begin_run("gate")
+        self.open = threading.Event()
+        self.entered = threading.Event()
+        self.failing: Exception | None = None
+
+    def __getattr__(self, name: str):
+        return getattr(self._writer, name)
+
+    def write(self, records, findings=()) -> None:
+        self.entered.set()
+        assert self.open.wait(30)
+        if self.failing is not None:
+            raise self.failing
+        self._writer.write(records, findings)
+
+
+def test_listeners_see_what_a_replay_will_give_and_their_findings_are_stored() -> None:
+    store, listening = MemoryStore(), Listening()
+    queue = QueueWriter(store.begin_run("seen"), [listening])
+    records = walk(40, layout(6))
+    for record in records:
+        queue.put(record)
+    assert queue.close()
+    for seen, replayed in zip(listening.seen, store.replay(queue.run.id), strict=True):
+        assert seen.blocks[0].values.tobytes() == replayed.blocks[0].values.tobytes()
+        assert seen.events == replayed.events
+    assert [one.step for one in store.findings(queue.run.id)] == [3, 13, 23, 33, 102]
+    assert len(queue.findings) == 5
+    assert listening.begun == [0]
+
+
+def test_a_structure_holds_for_the_records_after_it() -> None:
+    store, listening = MemoryStore(), Listening()
+    queue = QueueWriter(store.begin_run("structure"), [listening])
+    first, second = walk(2, layout(2))
+    queue.put_structure(Structure())
+    queue.put(first)
+    queue.put_structure(Structure(modules=(ModuleInfo("", "Net"),)))
+    queue.put(second)
+    queue.close()
+    assert listening.begun == [0, 1]
+    assert store.structure(queue.run.id).modules == (ModuleInfo("", "Net"),)
+
+
+def test_a_full_queue_blocks_until_there_is_room() -> None:
+    gate = Gate(MemoryStore())
+    queue = QueueWriter(gate, capacity=4)
+    records = walk(12, layout(2))
+    for record in records[:4]:
+        queue.put(record)
+    assert gate.entered.wait(30)
+    late = threading.Thread(target=lambda: [queue.put(record) for record in records[4:]])
+    late.start()
+    assert not queue.flush(0.05)
+    assert late.is_alive()
+    gate.open.set()
+    late.join(30)
+    assert queue.close()
+    assert queue.lost == 0
+    assert queue.run.id
+
+
+def test_a_full_queue_may_drop_the_oldest_and_says_how_many() -> None:
+    store = MemoryStore()
+    gate = Gate(store)
+    queue = QueueWriter(gate, capacity=4, when_full="drop")
+    records = walk(20, layout(2))
+    queue.put(records[0])
+    assert gate.entered.wait(30)
+    queue.put_structure(Structure(subjects=("weight",)))
+    for record in records[1:]:
+        queue.put(record)
+    assert queue.lost >= 16
+    gate.open.set()
+    assert queue.close()
+    kept = [one.step for one in store.replay(queue.run.id)]
+    assert len(kept) == 20 - queue.lost
+    assert kept[0] == 0
+    assert kept[-1] == 19
+    counted = [one.data["count"] for one in store.events(queue.run.id, kind="observations_lost")]
+    assert sum(counted) == queue.lost
+    assert store.structure(queue.run.id).subjects == ("weight",)
+
+
+def test_a_store_that_fails_costs_records_until_it_recovers() -> None:
+    store = MemoryStore()
+    gate = Gate(store)
+    gate.open.set()
+    gate.failing = StoreUnavailable("the disk is full")
+    queue = QueueWriter(gate)
+    records = walk(6, layout(2))
+    for record in records[:3]:
+        queue.put(record)
+    assert queue.flush()
+    assert (queue.lost, queue.fault) == (3, gate.failing)
+    gate.failing = None
+    for record in records[3:]:
+        queue.put(record)
+    assert queue.close()
+    assert queue.fault is None
+    assert [one.step for one in store.replay(queue.run.id)] == [3, 4, 5]
+    assert [one.data["count"] for one in store.events(queue.run.id, kind="observations_lost")] == [3]
+
+
+def test_a_listener_that_fails_is_switched_off_and_reported() -> None:
+    class Failing(Listening):
+        def observe(self, record: StepRecord) -> list[Finding]:
+            if record.step == 2:
+                raise ZeroDivisionError("division by zero")
+            return super().observe(record)
+
+    store, failing, listening = MemoryStore(), Failing(), Listening()
+    queue = QueueWriter(store.begin_run("failing"), [failing, listening])
+    for record in walk(6, layout(2)):
+        queue.put(record)
+    queue.close()
+    assert [one.step for one in failing.seen] == [0, 1]
+    assert [one.step for one in listening.seen] == list(range(6))
+    (event,) = store.events(queue.run.id, kind="monitor_fault")
+    assert event.data == {"collector": "Failing", "error": "ZeroDivisionError: division by zero"}
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        StepRecord(1, 0.0, blocks=(Block(layout(2), np.zeros((3, 10))),)),
+        StepRecord(0, 0.0),
+        StepRecord(1, 0.0, scalars={"loss": "high"}),  # type: ignore[dict-item]
+    ],
+    ids=["wrong shape", "out of order", "not a number"],
+)
+def test_a_bad_record_is_lost_alone(bad: StepRecord) -> None:
+    store = MemoryStore()
+    queue = QueueWriter(store.begin_run("bad"))
+    for record in (StepRecord(0, 0.0), bad, StepRecord(2, 0.0, scalars={"loss": math.inf})):
+        queue.put(record)
+    assert queue.close()
+    assert [one.step for one in store.replay(queue.run.id)] == [0, 2]
+    assert queue.lost == 1
+
+
+def test_a_store_that_hangs_does_not_hold_the_end_of_a_training() -> None:
+    gate = Gate(MemoryStore())
+    queue = QueueWriter(gate)
+    queue.put(StepRecord(0, 0.0))
+    assert gate.entered.wait(30)
+    assert queue.close(timeout=0.05) is False
+    gate.open.set()
+    assert queue.close() is True
+
+
+def test_what_comes_after_the_end_is_ignored() -> None:
+    store = MemoryStore()
+    queue = QueueWriter(store.begin_run("ended"))
+    queue.put(StepRecord(0, 0.0))
+    assert queue.close("failed", "ValueError: no")
+    queue.put(StepRecord(1, 0.0))
+    assert queue.flush()
+    assert queue.close()
+    assert store.find_run("ended").state == "failed"
+    assert store.find_run("ended").last_step == 0
+
+
+def test_a_queue_needs_room_for_one() -> None:
+    with pytest.raises(StoreError, match="capacity of 1 or more, got 0"):
+        QueueWriter(MemoryStore().begin_run("none"), capacity=0)
