@@ -28,6 +28,6 @@ def dashboard(
     try:
         serve(store, host=host, port=port, token=token or None)
     except KeyboardInterrupt:
-        raise Interrupted("mindscope: dashboard stopped") from None
+        raise Interrupted("dashboard stopped") from None
     remark("mindscope: dashboard stopped")
     return 0

@@ -1,5 +1,6 @@
 """`mindscope demo` trains two real models while the dashboard shows them."""
 
+import os
 from typing import Annotated
 
 import typer
@@ -41,9 +42,19 @@ def demo(
     """Train a CNN and a transformer on real data, watch them live, and diagnose them."""
     if model not in _MODELS:
         raise WrongUse(f"--model expects one of {', '.join(_MODELS)}, got {model!r}")
+    _leave_a_core()
     from rich.console import Console
 
     from .demo import Wishes, run_demo
 
     wishes = Wishes(_MODELS[model], fault, steps, store, not no_dashboard, keep, port, config, seed)
     return run_demo(wishes, Console())
+
+
+def _leave_a_core() -> None:
+    """Keeps one core for the writer and the pages: the matrix products' threads spin while they wait for each other.
+
+    Measured on two busy cores: 0.8 s of processor time a step of the transformer with two threads, 0.1 s with one. It
+    works as long as NumPy is not imported.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", str(max(1, (os.cpu_count() or 1) - 1)))

@@ -12,14 +12,17 @@ class WrongUse(ValueError):
     """The command was called with something that cannot be done."""
 
 
-class Interrupted(KeyboardInterrupt):
-    """The user stopped the command after it had said and saved what there was to save."""
+class Interrupted(RuntimeError):
+    """The user stopped the command, and what there was to save is saved.
+
+    No `KeyboardInterrupt`, for typer turns that one into an exit of its own, without these words.
+    """
 
 
 def describe(error: BaseException) -> tuple[int, str]:
     """Exit code and the one line that tells the user what was expected, what came and what to do."""
-    if isinstance(error, KeyboardInterrupt):
-        return INTERRUPTED, str(error) or "mindscope: interrupted"
+    if isinstance(error, KeyboardInterrupt | Interrupted):
+        return INTERRUPTED, f"mindscope: {error}" if str(error) else "mindscope: interrupted"
     code = _exit_code(error)
     text = " ".join(_message(error).split())
     if code == OUR_FAULT:

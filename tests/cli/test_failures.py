@@ -52,4 +52,4 @@ def test_a_fault_of_ours_says_so_and_how_to_see_more() -> None:
 
 
 def test_an_interruption_keeps_its_own_words() -> None:
-    assert describe(Interrupted("stopped; it is all there"))[1] == "stopped; it is all there"
+    assert describe(Interrupted("stopped; it is all there"))[1] == "mindscope: stopped; it is all there"
