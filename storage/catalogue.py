@@ -1,41 +1,48 @@
 """The catalogue of a folder: what people add to runs, kept; what the run files say, cached.
 
-`catalogue.db` may be deleted at any time: the cache is read again from the run files, tags and remarks are lost.
+`catalogue.db` may be deleted at any time: the list is read again from the run files; only tags and remarks are lost.
 """
 
 import logging
+import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, select
 
-from .connect import file_writer, in_our_words
+from .connect import file_reader, file_writer, in_our_words
 from .errors import StoreError
-from .recording import Note
+from .recording import Note, Summary, read_summary, summary_text
 from .records import Json
 from .rows import from_json, to_json
-from .tables import annotation, muted, people
+from .tables import annotation, listed, muted, people
+from .tables import folder as folder_tables
 
 _log = logging.getLogger(__name__)
+Signature = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _Content:
+    """All that the catalogue said when it had that signature."""
+
+    signature: Signature
+    notes: dict[str, Note] = field(default_factory=dict)
+    listed: dict[str, tuple[str, str]] = field(default_factory=dict)
 
 
 class Catalogue:
-    """Notes of people on the runs of a folder."""
+    """Notes of people on the runs of a folder, and what the run files said of themselves when they were last read."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "catalogue.db"
         self._engine: Engine | None = None
+        self._content = _Content(())
 
     def note(self, run: str) -> Note:
         """What people have added to a run; nothing where the catalogue cannot be read."""
-        if self._engine is None and not self._path.exists():
-            return Note()
-        try:
-            with in_our_words(self._path), self._writer().begin() as connection:
-                return read_note(connection, run)
-        except StoreError as error:
-            _log.warning("the catalogue cannot be read, tags and remarks are not shown: %s", error)
-            return Note()
+        return self._read().notes.get(run, Note())
 
     def annotate(self, run: str, name: str | None, tags: Mapping[str, Json] | None, remark: str | None) -> None:
         """Changes what is not None."""
@@ -49,10 +56,26 @@ class Catalogue:
 
     def forget(self, run: str) -> None:
         """Removes what was added to a run."""
-        if self._engine is None and not self._path.exists():
+        if self._path.exists():
+            with in_our_words(self._path), self._writer().begin() as connection:
+                forget_notes(connection, run)
+
+    def recall(self, file: str, signature: Signature) -> Summary | None:
+        """What the run file said of itself, if it has not changed since."""
+        known = self._read().listed.get(file)
+        return read_summary(known[1]) if known is not None and known[0] == to_json(signature) else None
+
+    def remember(self, file: str, signature: Signature, summary: Summary) -> None:
+        """Keeps what a run file said of itself; nothing happens where the catalogue cannot be written."""
+        if not os.access(self._path.parent, os.W_OK):
             return
-        with in_our_words(self._path), self._writer().begin() as connection:
-            forget_notes(connection, run)
+        row = {"file": file, "signature": to_json(signature), "summary": summary_text(summary)}
+        try:
+            with in_our_words(self._path), self._writer().begin() as connection:
+                connection.execute(listed.delete().where(listed.c.file == file))
+                connection.execute(listed.insert().values(**row))
+        except StoreError as error:
+            _log.debug("the catalogue does not remember %s: %s", file, error)
 
     def close(self) -> None:
         """Lets go of the file."""
@@ -60,12 +83,48 @@ class Catalogue:
             self._engine.dispose()
             self._engine = None
 
+    def _read(self) -> _Content:
+        """The whole catalogue, read again only when its file has changed."""
+        now = file_signature(self._path)
+        if now != self._content.signature:
+            self._content = _Content(now)
+            if self._path.exists():
+                try:
+                    self._content = self._load(now)
+                except StoreError as error:
+                    _log.warning("the catalogue cannot be read, tags and remarks are not shown: %s", error)
+        return self._content
+
+    def _load(self, signature: Signature) -> _Content:
+        engine = file_reader(self._path)
+        try:
+            with in_our_words(self._path), engine.connect() as connection, connection.begin():
+                runs = set(connection.execute(select(annotation.c.run)).scalars())
+                notes = {run: read_note(connection, run) for run in runs}
+                rows = connection.execute(select(listed)).all()
+        finally:
+            engine.dispose()
+        return _Content(signature, notes, {file: (known, text) for file, known, text in rows})
+
     def _writer(self) -> Engine:
         if self._engine is None:
             self._engine = file_writer(self._path)
             with self._engine.begin() as connection:
                 people.create_all(connection)
+                folder_tables.create_all(connection)
         return self._engine
+
+
+def file_signature(path: Path) -> Signature:
+    """Changes when a database file or its log does."""
+    parts: list[int] = []
+    for name in (path, Path(f"{path}-wal")):
+        try:
+            stat = name.stat()
+            parts += [stat.st_ino, stat.st_size, stat.st_mtime_ns]
+        except OSError:
+            parts.append(0)
+    return tuple(parts)
 
 
 def read_note(connection: Connection, run: str) -> Note:

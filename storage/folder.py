@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine, select
 
-from .catalogue import Catalogue
+from .catalogue import Catalogue, Signature, file_signature
 from .connect import file_reader, file_writer, in_our_words
 from .errors import StoreDamaged, StoreError, StoreUnavailable
 from .migrations import check_version, upgrade
@@ -28,8 +28,6 @@ _FILE = re.compile(r"(?P<run>.+)\.rank(?P<rank>\d+)\.db")
 #: Files whose connections are kept open for reading.
 _KEPT = 32
 
-_Signature = tuple[int, ...]
-
 
 class Folder:
     """The `Library` of a folder; with `only`, of one run file in it."""
@@ -41,7 +39,7 @@ class Folder:
         self._retention = retention
         self._catalogue = Catalogue(folder)
         self._engines: dict[tuple[Path, int], Recording] = {}
-        self._seen: dict[Path, tuple[_Signature, Summary]] = {}
+        self._seen: dict[Path, tuple[Signature, Summary]] = {}
         self._lock = threading.RLock()
 
     def run_ids(self) -> Sequence[str]:
@@ -159,14 +157,18 @@ class Folder:
             return known
 
     def _summary(self, path: Path) -> Summary:
-        signature = _signature(path)
+        signature = file_signature(path)
         with self._lock:
             cached = self._seen.get(path)
         if cached is not None and cached[0] == signature:
             return cached[1]
-        one = self._open(path)
-        with one.read() as connection:
-            summary = summarise_recording(connection, one.id)
+        summary = self._catalogue.recall(path.name, signature)
+        if summary is None:
+            one = self._open(path)
+            with one.read() as connection:
+                summary = summarise_recording(connection, one.id)
+            if summary.run.state != "running":
+                self._catalogue.remember(path.name, signature, summary)
         with self._lock:
             self._seen[path] = (signature, summary)
         return summary
@@ -190,15 +192,3 @@ def _open_recording(path: Path) -> Recording:
         engine.dispose()
         raise StoreDamaged(f"{path} holds no recording; delete it")
     return Recording(row.run, row.rank, row.id, engine, str(path))
-
-
-def _signature(path: Path) -> _Signature:
-    """Changes when the file or its log does."""
-    parts: list[int] = []
-    for name in (path, Path(f"{path}-wal")):
-        try:
-            stat = name.stat()
-            parts += [stat.st_ino, stat.st_size, stat.st_mtime_ns]
-        except OSError:
-            parts.append(0)
-    return tuple(parts)

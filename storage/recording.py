@@ -1,8 +1,9 @@
 """One rank of one run in a database: where it is, how it is read, and what it says about itself."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import cast
 
 from sqlalchemy import Connection, Engine, func, select
@@ -11,7 +12,7 @@ from .connect import in_our_words
 from .names import SEVERITIES, Severity
 from .process import is_alive
 from .records import Json
-from .rows import from_json
+from .rows import from_json, to_json
 from .run import Run, RunKind, RunState
 from .tables import finding, recording
 
@@ -80,6 +81,18 @@ def summarise_recording(connection: Connection, number: int) -> Summary:
         host=from_json(row.host),
     )
     return Summary(run, row.writer, row.revision, tuple((a, b, cast("Severity", c), n) for a, b, c, n in found))
+
+
+def summary_text(summary: Summary) -> str:
+    """A summary as JSON; `read_summary` gives it back."""
+    return to_json(asdict(summary))
+
+
+def read_summary(text: str) -> Summary:
+    """The summary from its JSON."""
+    raw = json.loads(text)
+    run = Run(**{**raw["run"], "ranks": tuple(raw["run"]["ranks"])})
+    return Summary(run, raw["writer"], raw["revision"], tuple(tuple(one) for one in raw["findings"]))
 
 
 def merge(summaries: Iterable[Summary], note: Note) -> Run:

@@ -23,6 +23,8 @@ _Id = BigInteger().with_variant(Integer, "sqlite")
 recorded = MetaData()
 #: Tables of what people add; in the catalogue of a folder of run files.
 people = MetaData()
+#: Tables that only the catalogue of a folder has.
+folder = MetaData()
 
 meta = Table("meta", recorded, Column("key", Text, primary_key=True), Column("value", Text, nullable=False))
 
@@ -182,6 +184,15 @@ muted = Table(
     Column("run", Text, primary_key=True),
     Column("rule", Text, primary_key=True),
     Column("site", Text, primary_key=True),
+)
+
+#: What the run files of a folder said of themselves when they had that signature.
+listed = Table(
+    "listed",
+    folder,
+    Column("file", Text, primary_key=True),
+    Column("signature", Text, nullable=False),
+    Column("summary", Text, nullable=False),
 )
 
 #: PostgreSQL would compress packed data again; EXTERNAL tells it not to.
