@@ -123,14 +123,10 @@ def _connect_shell(app: dash.Dash, reader: Reader) -> None:
     )
     def show(pathname: str | None, search: str | None, scheme: str, shown: list[str] | None) -> tuple[object, ...]:
         """Lays out the page when page, run or colours have changed; the rest of the query is the page's own."""
-        try:
-            address = parse(pathname, search)
-            if shown == [address.page, address.run, scheme]:
-                raise dash.exceptions.PreventUpdate
-        except BadAddress:
-            pass
-        status, address, content = page_at(reader, pathname, search)
-        key = [address.page, address.run, scheme] if status == 200 else None
+        key = _key(reader, pathname, search, scheme)
+        if key is not None and key == shown:
+            raise dash.exceptions.PreventUpdate
+        _, address, content = page_at(reader, pathname, search)
         return content, navigation(address), key, None
 
     app.clientside_callback(
@@ -143,6 +139,16 @@ def _connect_shell(app: dash.Dash, reader: Reader) -> None:
         State(Shell.scheme_choice, "data"),
         State(Shell.scheme, "data"),
     )
+
+
+def _key(reader: Reader, pathname: str | None, search: str | None, scheme: str) -> list[str] | None:
+    """What must stay the same for a page to stay as it is; None for an address that leads nowhere."""
+    try:
+        address = parse(pathname, search)
+        needs_run = address.page in PAGES and PAGES[address.page].needs_run
+        return [address.page, reader.find(address.run).id if needs_run else "", scheme]
+    except (BadAddress, StoreError):
+        return None
 
 
 def _answer_unknown_addresses(server: flask.Flask, reader: Reader) -> None:

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from ..storage import InvalidName, nearest, split_metric
 from .data import Reader
-from .figures import View, curve_figure, flags_of, heat_figure, heat_frame, heat_of, points_of, with_elements
+from .figures import View, curve_figure, flags_of, heat_figure, heat_of, points_of, with_elements
 from .theme import Palette
 
 
@@ -44,14 +44,6 @@ def heat_picture(
     return heat_figure(heat_of(matrix, cast("View", view)), palette, selected=selected)
 
 
-def frame_of(
-    reader: Reader, run: str, metric: str, selected: tuple[str, int] | None, palette: Palette
-) -> list[dict[str, object]]:
-    """The frame around the selected row and step, alone: a click need not send the whole map again."""
-    matrix = reader.matrix(run, metric)
-    return heat_frame(matrix.sites, matrix.steps, selected, palette)
-
-
 def missing_metric(reader: Reader, run: str, metric: str) -> Sequence[str]:
     """Why a metric cannot be drawn, in a title and advice; nothing when it can."""
     known = reader.metrics(run)
@@ -68,7 +60,7 @@ def missing_metric(reader: Reader, run: str, metric: str) -> Sequence[str]:
         return "No such metric", str(error)
     return (
         f"No metric {metric}",
-        f"This run has not recorded it{nearest(metric, known)} Choose one from the list above.",
+        f"This run has not recorded it{nearest(metric, known) or '.'} Choose one from the list above.",
     )
 
 

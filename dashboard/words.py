@@ -52,6 +52,11 @@ def store_place(url: str) -> str:
     return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}@{place}", query=""))
 
 
+def short_place(place: str) -> str:
+    """The last part of a folder or database, which says enough beside the name of the application."""
+    return place.rstrip("/").rpartition("/")[2] or place
+
+
 def short_site(site: str, width: int = 28) -> str:
     """The site in at most `width` characters; the end says more than the beginning, so the beginning goes."""
     return site if len(site) <= width else "…" + site[-(width - 1) :]

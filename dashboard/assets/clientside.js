@@ -53,6 +53,9 @@
     return "?" + parts.join("&");
   }
 
+  // The address that the controls of the live page agree with.
+  let settled = { run: null, search: null };
+
   const plotOf = (id) => document.querySelector("#" + id + " .js-plotly-plot") || document.getElementById(id);
 
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
@@ -81,14 +84,36 @@
         return from < 0 ? none() : [{ x: [tail.x.slice(from)], y: [tail.y.slice(from)] }, [0]];
       },
 
+      // Moves the frame of the heat map without asking the server for the map again.
+      frameCell: function (site, step) {
+        const plot = plotOf("live-heat");
+        const heat = plot && plot.data && plot.data[0];
+        if (!heat || !Array.isArray(heat.y) || !window.Plotly) {
+          return;
+        }
+        const row = site ? heat.y.indexOf(site) : -1;
+        if (row < 0 || typeof step !== "number") {
+          window.Plotly.relayout(plot, { shapes: [] });
+          return;
+        }
+        const x = heat.x.filter((first) => first <= step).pop() ?? heat.x[0];
+        const line = { width: 1, color: getComputedStyle(plot).color };
+        const around = { type: "rect", xref: "paper", x0: 0, x1: 1, y0: row - 0.5, y1: row + 0.5, line };
+        const down = { type: "line", yref: "paper", x0: x, x1: x, y0: 0, y1: 1, line: { ...line, dash: "dot" } };
+        window.Plotly.relayout(plot, { shapes: [around, down] });
+      },
+
       paused: (isFollowing) => !isFollowing,
 
       syncLive: function (scalar, scale, metric, view, site, step, click, search, run) {
         const triggered = window.dash_clientside.callback_context.triggered_id;
         const shown = { scalar, scale, metric, view, site, step: step === "" ? null : step };
         let wanted = { ...shown };
-        if (window.dash_clientside.callback_context.triggered.length > 1) {
-          return Array(KEYS.length + 1).fill(none()); // the page has just been laid out from its address
+        const isLaidOut = window.dash_clientside.callback_context.triggered.length > 1 || settled.run !== run;
+        const isSame = () => spell(run, parse(search)) === spell(run, parse(settled.search));
+        if (isLaidOut || (triggered === "live-url" && isSame())) {
+          settled = { run, search }; // the controls already say what the address says
+          return Array(KEYS.length + 1).fill(none());
         }
         if (triggered === "live-url") {
           const query = new URLSearchParams(search || "");
@@ -103,13 +128,12 @@
         }
         const spelled = spell(run, wanted);
         const values = KEYS.map((key) => (same(wanted[key], shown[key]) ? none() : wanted[key] ?? (key === "step" ? "" : null)));
+        settled = { run, search: triggered === "live-url" ? search : spelled };
         return [spelled === search || triggered === "live-url" ? none() : spelled, ...values];
       },
 
-      chooseRun: function (run, search) {
-        const now = new URLSearchParams(search || "").get("run");
-        return !run || run === now ? none() : "?run=" + encodeURIComponent(run);
-      },
+      // `shown` is [page, run, colours] of what is laid out: only a choice of another run leads away from it.
+      chooseRun: (run, shown) => (!run || !shown || run === shown[1] ? none() : "?run=" + encodeURIComponent(run)),
 
       quickFilter: (words, options) => ({ ...options, quickFilterText: words || "" }),
     },

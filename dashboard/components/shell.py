@@ -7,6 +7,7 @@ from dash.development.base_component import Component
 from ..address import Address
 from ..ids import Shell
 from ..page import PAGES, Page
+from ..words import short_place
 
 _THEME = {
     "primaryColor": "blue",
@@ -36,7 +37,7 @@ def shell(place: str) -> Component:
                         className="scheme-button",
                         type="button",
                     ),
-                    html.Div(place, className="store-place mono", title=f"store: {place}"),
+                    html.Div(short_place(place), className="store-place mono", title=f"store: {place}"),
                 ],
                 className="nav-foot",
             ),

@@ -125,7 +125,7 @@ def heat_figure(heat: Heat, palette: Palette, *, selected: tuple[str, int] | Non
     names = [display_site(site) for site in heat.sites]
     figure = go.Figure(layout={"template": template(palette)})
     figure.add_heatmap(
-        x=heat.steps,
+        x=heat.steps.tolist(),
         y=names,
         z=heat.z,
         zmin=heat.span[0],
@@ -186,7 +186,7 @@ def _add_non_finite(figure: go.Figure, heat: Heat, palette: Palette) -> None:
     if not heat.non_finite.any():
         return
     figure.add_heatmap(
-        x=heat.steps,
+        x=heat.steps.tolist(),
         y=[display_site(site) for site in heat.sites],
         z=np.where(heat.non_finite > 0, heat.non_finite, np.nan).astype(np.float32),
         colorscale=[[0, palette.non_finite], [1, palette.non_finite]],

@@ -84,7 +84,7 @@ def connect(app: dash.Dash, reader: Reader) -> None:
         ClientsideFunction("mindscope", "chooseRun"),
         Output(Shell.url, "search", allow_duplicate=True),
         Input(Id.run, "value"),
-        State(Shell.url, "search"),
+        State(Shell.shown, "data"),
         prevent_initial_call=True,
     )
 

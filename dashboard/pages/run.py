@@ -6,7 +6,7 @@ from typing import Final
 
 import dash
 import dash_mantine_components as dmc
-from dash import ClientsideFunction, Input, Output, Patch, State, ctx, dcc, html, no_update
+from dash import ClientsideFunction, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
@@ -21,7 +21,7 @@ from ..ids import Live as Id
 from ..ids import Shell
 from ..live import cursor_now, from_json, look, to_json
 from ..page import page
-from ..pictures import curve_name, curve_picture, frame_of, heat_picture, missing_metric
+from ..pictures import curve_name, curve_picture, heat_picture, missing_metric
 from ..theme import palette_of
 
 _REFRESH_MS: Final = 1000
@@ -145,14 +145,14 @@ def _connect_heat(app: dash.Dash, reader: Reader) -> None:
         Output(Id.site, "data"),
         Input(Id.metric, "value"),
         Input(Id.view, "value"),
-        Input(Id.site, "value"),
-        Input(Id.step, "value"),
         Input(Id.beat, "data"),
+        State(Id.site, "value"),
+        State(Id.step, "value"),
         State(Shell.scheme, "data"),
         State(Id.run, "value"),
     )
     def draw(
-        metric: str | None, view: str, choice: str | None, step: object, _: int, scheme: str | None, run: str
+        metric: str | None, view: str, _: int, choice: str | None, step: object, scheme: str | None, run: str
     ) -> tuple[object, ...]:
         metrics = reader.metrics(run)
         note = missing_metric(reader, run, metric or "")
@@ -160,10 +160,6 @@ def _connect_heat(app: dash.Dash, reader: Reader) -> None:
             return no_update, {"display": "none"}, empty_state(*note), list(metrics), no_update
         site, palette = site_of(choice), palette_of(scheme)
         selected = (site, step) if site is not None and isinstance(step, int) else None
-        if ctx.triggered and set(ctx.triggered_prop_ids.values()) <= {Id.site, Id.step}:
-            patch = Patch()
-            patch["layout"]["shapes"] = frame_of(reader, run, str(metric), selected, palette)
-            return patch, *(no_update,) * 4
         picture = heat_picture(reader, run, str(metric), view, selected, palette)
         style = {"height": f"{picture.layout.height}px"}
         return picture, style, None, list(metrics), site_choices(reader.sites(run, str(metric)), site)
@@ -201,6 +197,12 @@ def _connect_browser(app: dash.Dash) -> None:
         prevent_initial_call=True,
     )
     app.clientside_callback(
+        ClientsideFunction("mindscope", "frameCell"),
+        Input(Id.site, "value"),
+        Input(Id.step, "value"),
+        prevent_initial_call=True,
+    )
+    app.clientside_callback(
         ClientsideFunction("mindscope", "paused"),
         Output(Id.tick, "disabled"),
         Input(Id.follow, "checked"),
@@ -220,7 +222,7 @@ def _connect_browser(app: dash.Dash) -> None:
         ClientsideFunction("mindscope", "chooseRun"),
         Output(Shell.url, "search", allow_duplicate=True),
         Input(Id.run, "value"),
-        State(Shell.url, "search"),
+        State(Shell.shown, "data"),
         prevent_initial_call=True,
     )
 

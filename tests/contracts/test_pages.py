@@ -203,10 +203,11 @@ def test_the_pictures_of_every_run_can_be_drawn(app, store: Store, run, view):
 @pytest.mark.parametrize("metric", ["nonsense", "activation/l2_nrm", "no/such", "../x"])
 def test_an_unknown_metric_is_told_with_the_nearest(app, store, metric):
     state = {"live-run": store.find_run("bad").id, "scheme": "light"}
-    body = _call(app, "live-heat.figure", {"live-metric": metric, "live-view": "raw"}, state).get_data(as_text=True)
+    answer = _call(app, "live-heat.figure", {"live-metric": metric, "live-view": "raw"}, state)
+    body = json.dumps(answer.get_json(), ensure_ascii=False)
     assert "No such metric" in body or "No metric" in body
     if metric == "activation/l2_nrm":
-        assert "activation/l2_norm" in body
+        assert "did you mean 'activation/l2_norm'?" in body
 
 
 def test_a_run_deleted_while_it_is_watched_is_told_without_a_server_error(app):

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from mindscope.dashboard.words import age, count, number, sentence, short_site, store_place
+from mindscope.dashboard.words import age, count, number, sentence, short_place, short_site, store_place
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,11 @@ def test_the_password_of_a_store_is_never_shown():
     shown = store_place("postgresql+psycopg://me:secret@db.example/runs?sslpassword=secret")
     assert shown == "postgresql+psycopg://me@db.example/runs"
     assert store_place("runs/") == "runs/"
+
+
+def test_a_place_is_called_by_its_last_part():
+    assert short_place("/home/me/experiments/runs/") == "runs"
+    assert short_place("memory:") == "memory:"
 
 
 def test_long_sites_keep_their_end():
