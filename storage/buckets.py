@@ -101,7 +101,8 @@ def read_buckets(data: bytes, shape: tuple[int, int], rows: slice = slice(None),
         at = end
     low, high = decode(parts[0], shape, rows), decode(parts[1], shape, rows)
     counts = [decode_counts(part, shape, rows) for part in (parts[2:] if with_places else parts[2:4])]
-    return Buckets(low, high, *(counts if with_places else (*counts, *np.zeros((2, *low.shape), dtype=np.int64))))
+    nowhere = np.broadcast_to(np.int64(0), low.shape)
+    return Buckets(low, high, *(counts if with_places else (*counts, nowhere, nowhere)))
 
 
 def _extreme(

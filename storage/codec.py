@@ -70,21 +70,21 @@ def encode(values: NDArray[np.float64], code: int | None = None) -> bytes:
 
 
 def decode(data: bytes, shape: tuple[int, int], rows: slice = slice(None)) -> NDArray[np.float64]:
-    """The values that `encode` was given, in their shape; of these, some rows.
+    """The values that `encode` was given, in their shape; of these, some rows. Not to be written to.
 
     Raises:
         StoreDamaged: The bytes are not an array of that shape.
     """
-    return _decode(data, shape, rows).astype(np.float64, copy=False)
+    return _widen(_decode(data, shape, rows), np.dtype(np.float64))
 
 
 def decode_counts(data: bytes, shape: tuple[int, int], rows: slice = slice(None)) -> NDArray[np.int64]:
-    """Counts that `encode` was given as float64, in their shape; of these, some rows.
+    """Counts that `encode` was given as float64, in their shape; of these, some rows. Not to be written to.
 
     Raises:
         StoreDamaged: The bytes are not an array of that shape.
     """
-    return _decode(data, shape, rows).astype(np.int64)
+    return _widen(_decode(data, shape, rows), np.dtype(np.int64))
 
 
 def narrowest(values: NDArray[np.float64]) -> int:
@@ -127,15 +127,22 @@ def _decode(data: bytes, shape: tuple[int, int], rows: slice) -> NDArray[Any]:  
     begin, end, _ = rows.indices(shape[0])
     part = (end - begin, shape[1])
     if data == b"\0":
-        return np.zeros(part)
+        return np.broadcast_to(np.uint8(0), part)
     try:
         if data[0] == _CONSTANT:
-            return np.full(part, np.frombuffer(data[1:], dtype="<f8")[0])
+            return np.broadcast_to(np.frombuffer(data[1:], dtype="<f8"), part)
         dtype = _DTYPES[data[0]]
         raw = np.frombuffer(decompress(data[1:]), dtype=np.uint8).reshape(dtype.itemsize, shape[0] * shape[1])
     except (KeyError, IndexError, ValueError) as error:
         raise StoreDamaged(f"an array of shape {shape} cannot be read: {error}") from error
     return np.ascontiguousarray(raw[:, begin * shape[1] : end * shape[1]].T).view(dtype).reshape(part)
+
+
+def _widen(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:  # Any: the dtype that is asked for
+    """The values in another dtype; one value that stands for all stays one."""
+    if values.size and not any(values.strides):
+        return np.broadcast_to(values.flat[0].astype(dtype), values.shape)
+    return values.astype(dtype, copy=False)
 
 
 def _shuffle(values: NDArray[np.generic]) -> bytes:

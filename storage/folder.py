@@ -51,12 +51,18 @@ class Folder:
         return tuple(self._open(path) for _, path in self._ranks(run))
 
     def summaries(self, run: str) -> tuple[Summary, ...]:
-        """What the ranks of a run say about themselves; a file that cannot be read is left out with a warning."""
+        """What the ranks of a run say about themselves; a file that cannot be read is left out with a warning.
+
+        Raises:
+            StoreDamaged: It is the one file that was asked for.
+        """
         found = []
         for _, path in self._ranks(run):
             try:
                 found.append(self._summary(path))
             except StoreDamaged as error:
+                if self._only is not None:
+                    raise
                 _log.warning("%s", error)
         return tuple(found)
 

@@ -106,9 +106,11 @@ def _read_tier(
         early, late = max(first, begin), min(first + count * tier, end)
         target = (slice(low - start, high - start), slice((early - begin) // tier, (late - begin) // tier))
         source = (slice(None), slice((early - first) // tier, (late - first) // tier))
-        arrays = zip(made.arrays(), few.arrays(), strict=True)
-        for into, out in list(arrays)[: None if places else 4]:
-            into[target] = out[source]
+        made.low[target], made.high[target] = few.low[source], few.high[source]
+        counts = list(zip(made.arrays(), few.arrays(), strict=True))[2 : None if places else 4]
+        for into, out in counts:
+            if any(out.strides) or out.flat[0]:  # otherwise all zero, as it is already
+                into[target] = out[source]
         found[target] = True
     return made, found
 

@@ -66,6 +66,7 @@ def test_arrays_come_back_bit_for_bit(values: np.ndarray) -> None:
     assert same_bits(decode(encode(values), values.shape, middle), values[middle])
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(-(2**62), 2**62)))
 def test_steps_come_back(steps: list[int]) -> None:
     assert decode_steps(encode_steps(np.array(steps, dtype=np.int64))).tolist() == steps
