@@ -94,7 +94,8 @@ def _leading_to(roots: Sequence[Tensor], targets: set[_Key]) -> set[Node]:
         if node in seen:
             continue
         seen.add(node)
-        parents = (x for x in node.saved_inputs() if isinstance(x, Tensor) and _key(x) not in targets)
+        inputs = node.inputs if node.inputs is not None else node.saved_inputs()  # which says why they are gone
+        parents = (x for x in inputs if isinstance(x, Tensor) and _key(x) not in targets)
         stack.extend(x._node for x in parents if x._node is not None)
     needed: set[Node] = set()
     for node in sorted(seen, reverse=True):

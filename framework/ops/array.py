@@ -154,13 +154,8 @@ def _infer_concat(*parts: Spec, axis: int) -> Spec:
 
 
 def _concat_gradient(needs: Sequence[bool], g: Tensor, _: None, *parts: Tensor, axis: int) -> list[Tensor | None]:
-    gradients: list[Tensor | None] = []
-    start = 0
-    for part, need in zip(parts, needs, strict=True):
-        end = start + part.shape[axis]
-        gradients.append(narrow(g, axis, start, end) if need else None)
-        start = end
-    return gradients
+    cuts = _split.several(g, sizes=tuple(part.shape[axis] for part in parts), axis=axis)
+    return [cut if need else None for cut, need in zip(cuts, needs, strict=True)]
 
 
 _concat: Primitive = Primitive(
@@ -186,21 +181,45 @@ def narrow(x: Tensor, axis: int, start: int, end: int) -> Tensor:
     return getitem(x, (*(slice(None),) * axis, slice(start, end)))
 
 
+def _cuts(sizes: Shape, axis: int) -> list[tuple[slice, ...]]:
+    """The index of every part."""
+    ends = np.cumsum(sizes).tolist()
+    return [(*(slice(None),) * axis, slice(end - size, end)) for size, end in zip(sizes, ends, strict=True)]
+
+
+def _infer_split(x: Spec, *, sizes: Shape, axis: int) -> tuple[Spec, ...]:
+    return tuple(Spec((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype) for size in sizes)
+
+
+def _split_gradient(needs: object, g: Sequence[Tensor | None], _: None, x: Tensor, *, sizes: Shape, axis: int) -> Any:
+    parts = [
+        wrap(np.zeros((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype)) if part is None else part
+        for part, size in zip(g, sizes, strict=True)
+    ]
+    return (_concat(*parts, axis=axis),)
+
+
+_split: Primitive = Primitive(
+    "split",
+    lambda x, *, sizes, axis: tuple([x[cut] for cut in _cuts(sizes, axis)]),
+    _infer_split,
+    _split_gradient,
+)
+
+
 def split(x: Tensor, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
     """The tensor cut along `axis` into parts of these lengths, or of one length (the last may be shorter)."""
     place = normalize_axis(axis, x.ndim)
     length = x.shape[place]
     if isinstance(sizes, int):
+        if sizes < 1:
+            raise ShapeError(f"split expects a length of 1 or more, got {sizes}")
         sizes = [min(sizes, length - start) for start in range(0, length, sizes)]
-    if sum(sizes) != length:
+    if sum(sizes) != length or min(sizes, default=0) < 0:
         raise ShapeError(
             f"split along axis {axis} of {x.shape} expects lengths that add up to {length}, got {tuple(sizes)}"
         )
-    parts, start = [], 0
-    for size in sizes:
-        parts.append(narrow(x, place, start, start + size))
-        start += size
-    return tuple(parts)
+    return _split.several(x, sizes=tuple(sizes), axis=place)
 
 
 def _is_basic(index: Any) -> bool:

@@ -295,6 +295,13 @@ CASES: dict[str, list[Case]] = {
             {"scale": 0.7, "causal": False},
         )
     ],
+    "split": [
+        Case(
+            (real(2, 5, 2),),
+            lambda x, sizes, axis: (x[:, :2], x[:, 2:2], x[:, 2:]),
+            {"sizes": (2, 0, 3), "axis": 1},
+        )
+    ],
     "sqrt": unary(np.sqrt, real(2, 3, low=0.3)),
     "square": unary(np.square),
     "subtract": binary(np.subtract),
