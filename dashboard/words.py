@@ -38,6 +38,13 @@ def sentence(word: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def prose(text: str) -> str:
+    """Text that others wrote in telegram style as whole sentences; a site at its beginning stays as it is."""
+    first = text.split(" ", 1)[0]
+    text = text[:1].upper() + text[1:] if first.isalpha() else text
+    return text if not text or text[-1] in ".!?:" else text + "."
+
+
 def count(amount: int, singular: str, plural: str = "") -> str:
     """The amount with its noun: `1 finding`, `3 findings`."""
     return f"{amount:,} {singular if amount == 1 else plural or singular + 's'}"

@@ -4,7 +4,7 @@ from dash import dcc, html
 
 from ...storage import Finding, display_site
 from ..address import Address
-from ..words import number, sentence
+from ..words import number, prose, sentence
 from .badges import severity_badge
 
 
@@ -30,9 +30,11 @@ def finding_card(run: str, finding: Finding, *, is_root: bool = False) -> html.A
         className="finding-where",
     )
     advice = (
-        html.P([html.Strong("What to do. "), finding.advice], className="finding-advice") if finding.advice else None
+        html.P([html.Strong("What to do. "), prose(finding.advice)], className="finding-advice")
+        if finding.advice
+        else None
     )
-    parts = [head, where, html.P(finding.explanation, className="finding-text"), _evidence(finding), advice]
+    parts = [head, where, html.P(prose(finding.explanation), className="finding-text"), _evidence(finding), advice]
     return html.Article(
         [part for part in parts if part is not None], className="finding root" if is_root else "finding"
     )

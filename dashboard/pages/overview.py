@@ -25,20 +25,20 @@ _WITHOUT_SCROLLING = 14
 Row = dict[str, Any]
 
 _COLUMNS = [
-    {"field": "name", "headerName": "Run", "cellRenderer": "RunLink", "minWidth": 150, "flex": 2, "filter": True},
-    {"field": "state", "headerName": "State", "cellRenderer": "Badge", "width": 124, "filter": True},
+    {"field": "name", "headerName": "Run", "cellRenderer": "RunLink", "minWidth": 165, "flex": 2, "filter": True},
+    {"field": "state", "headerName": "State", "cellRenderer": "Badge", "width": 116, "filter": True},
     {
         "field": "worst",
         "headerName": "First anomaly",
         "cellRenderer": "Worst",
-        "minWidth": 175,
+        "minWidth": 205,
         "flex": 2,
         "filter": True,
     },
-    {"field": "first_bad", "headerName": "Since step", "width": 104, "type": "rightAligned"},
-    {"field": "spark", "headerName": "Loss", "cellRenderer": "Spark", "width": 148, "sortable": False},
-    {"field": "step", "headerName": "Last step", "width": 98, "type": "rightAligned"},
-    {"field": "kind", "headerName": "Kind", "width": 110, "filter": True},
+    {"field": "first_bad", "headerName": "Since step", "width": 98, "type": "rightAligned"},
+    {"field": "spark", "headerName": "Loss", "cellRenderer": "Spark", "width": 138, "sortable": False},
+    {"field": "step", "headerName": "Last step", "width": 92, "type": "rightAligned"},
+    {"field": "kind", "headerName": "Kind", "width": 100, "filter": True},
     {"field": "tags", "headerName": "Tags", "cellRenderer": "Tags", "minWidth": 80, "flex": 1.5, "filter": True},
     {"field": "age", "headerName": "Updated", "cellRenderer": "Age", "width": 104},
 ]

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from mindscope.dashboard.words import age, count, number, sentence, short_place, short_site, store_place
+from mindscope.dashboard.words import age, count, number, prose, sentence, short_place, short_site, store_place
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,13 @@ def test_causes_read_as_sentences():
     assert sentence("non_finite_activation") == "Non-finite activation"
     assert sentence("pos_infs") == "+Inf"
     assert sentence("dead_units") == "Dead units"
+
+
+def test_telegram_style_becomes_sentences_and_sites_stay():
+    assert prose("look at it") == "Look at it."
+    assert prose("decoder.2 is dead") == "decoder.2 is dead."
+    assert prose("Done.") == "Done."
+    assert prose("") == ""
 
 
 def test_nouns_agree_with_their_number():
