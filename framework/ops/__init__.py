@@ -43,7 +43,7 @@ from .compare import (
     not_equal,
 )
 from .conv import conv2d
-from .linalg import linear, matmul
+from .linalg import einsum, linear, matmul
 from .loss import bce_with_logits, cross_entropy, kl_divergence, mse, nll
 from .math import (
     abs,
@@ -95,6 +95,7 @@ __all__ = [
     "cross_entropy",
     "divide",
     "dropout",
+    "einsum",
     "equal",
     "exp",
     "expand_dims",

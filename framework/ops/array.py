@@ -1,13 +1,14 @@
 """Shape and place: operations that move elements and leave their values alone."""
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import kernels
-from ..dtype import as_dtype, bool_, float32, float64
+from ..dtype import as_dtype, bool_, float32, float64, promote
 from ..errors import ShapeError
 from ..primitive import Primitive
 from ..shape import Shape, Spec, broadcast_shapes, normalize_axis, reshaped
@@ -167,7 +168,7 @@ def concat(parts: Sequence[Tensor], axis: int = 0) -> Tensor:
     """The tensors one after the other along `axis`."""
     if not parts:
         raise ShapeError("concat expects one tensor or more, got none")
-    dtype = np.result_type(*(part.dtype for part in parts)) if len({p.dtype for p in parts}) > 1 else parts[0].dtype
+    dtype = reduce(promote, (part.dtype for part in parts))
     return _concat(*(cast_to(part, dtype) for part in parts), axis=normalize_axis(axis, parts[0].ndim))
 
 

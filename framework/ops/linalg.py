@@ -1,15 +1,17 @@
 """Matrix products."""
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from ..dtype import bfloat16, float16
+from ..dtype import bfloat16, float16, promote
 from ..errors import ShapeError
 from ..primitive import Primitive
 from ..shape import Spec, matmul_shape
-from ..tensor import Array, Tensor, method
-from .operands import pair
+from ..tensor import Array, Tensor, method, wrap
+from .operands import cast_to, pair
 from .reduce import sum_to
 
 _NARROW = frozenset({float16, bfloat16})
@@ -95,3 +97,65 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return matmul(x, weight.swapaxes(0, 1))
     x, weight = pair(x, weight)
     return _linear(x, weight, pair(x, bias)[1])
+
+
+def _terms(subscripts: str, count: int) -> tuple[list[str], str]:
+    """The subscripts of the operands and of the result."""
+    left, arrow, result = subscripts.replace(" ", "").partition("->")
+    terms = left.split(",")
+    letters = "".join(terms)
+    if not arrow or len(terms) != count or not all(part.isalpha() or not part for part in (*terms, result)):
+        raise ShapeError(f"einsum expects 'ij,jk->ik' with {count} operands before the arrow, got {subscripts!r}")
+    if any(len(set(part)) != len(part) for part in (*terms, result)) or not set(result) <= set(letters):
+        raise ShapeError(f"einsum expects no letter twice in a term and none in the result alone, got {subscripts!r}")
+    return terms, result
+
+
+def _infer_einsum(*operands: Spec, subscripts: str) -> Spec:
+    terms, result = _terms(subscripts, len(operands))
+    lengths: dict[str, int] = {}
+    for term, x in zip(terms, operands, strict=True):
+        if len(term) != x.ndim:
+            raise ShapeError(f"einsum term '{term}' has {len(term)} letters for a tensor of shape {x.shape}")
+        for letter, length in zip(term, x.shape, strict=True):
+            if lengths.setdefault(letter, length) != length:
+                raise ShapeError(f"einsum '{subscripts}': axis '{letter}' is {lengths[letter]} and {length}")
+    return Spec(tuple(lengths[letter] for letter in result), operands[0].dtype)
+
+
+def _einsum_of(*operands: Array, subscripts: str) -> Any:
+    _infer_einsum(*(Spec(x.shape, x.dtype) for x in operands), subscripts=subscripts)
+    if operands[0].dtype in _NARROW:
+        wide = (x.astype(np.float32) for x in operands)
+        return np.asarray(np.einsum(subscripts, *wide, optimize=True)).astype(operands[0].dtype)
+    # With one operand the result may be a view of it, and a sum must be an array of its own.
+    return np.array(np.einsum(subscripts, *operands, optimize=len(operands) > 1))
+
+
+def _einsum_gradient(
+    needs: Sequence[bool], g: Tensor, _: None, *operands: Tensor, subscripts: str
+) -> list[Tensor | None]:
+    """For each operand: the result's gradient and the other operands, summed to this one's letters."""
+    terms, result = _terms(subscripts, len(operands))
+    found: list[Tensor | None] = []
+    for i, (need, x) in enumerate(zip(needs, operands, strict=True)):
+        if not need:
+            found.append(None)
+            continue
+        others = [*terms[:i], *terms[i + 1 :]]
+        tensors = [*operands[:i], *operands[i + 1 :]]
+        alone = "".join(letter for letter in terms[i] if letter not in result + "".join(others))
+        if alone:  # summed over in the forward direction, so repeated in the backward one
+            others.append(alone)
+            tensors.append(wrap(np.ones([x.shape[terms[i].index(letter)] for letter in alone], x.dtype)))
+        found.append(_einsum(g, *tensors, subscripts=f"{','.join([result, *others])}->{terms[i]}"))
+    return found
+
+
+_einsum: Primitive = Primitive("einsum", _einsum_of, _infer_einsum, _einsum_gradient)
+
+
+def einsum(subscripts: str, *operands: Tensor) -> Tensor:
+    """The sum of products that the subscripts describe, as in `"bqd,bkd->bqk"`; the arrow must be there."""
+    dtype = reduce(promote, (x.dtype for x in operands))
+    return _einsum(*(cast_to(x, dtype) for x in operands), subscripts=subscripts)

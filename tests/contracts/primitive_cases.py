@@ -186,6 +186,15 @@ CASES: dict[str, list[Case]] = {
     ],
     "divide": binary(np.true_divide),
     "dropout": [Case((real(4, 5),), _dropout_share, {"bits": 12345678901234567890, "rate": 0.4})],
+    "einsum": [
+        Case(
+            (real(2, 3, 4), real(2, 4)),
+            lambda a, b, subscripts: (a * b[:, None]).sum(2).T,
+            {"subscripts": "bqd,bd->qb"},
+        ),
+        Case((real(2, 3), real(4)), lambda a, b, subscripts: np.outer(a.sum(1), b), {"subscripts": "ij,k->ik"}),
+        Case((real(3, 2),), lambda a, subscripts: a.T, {"subscripts": "ij->ji"}),
+    ],
     "equal": binary(np.equal),
     "exp": unary(np.exp),
     "expm1": unary(np.expm1),
