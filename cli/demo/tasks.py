@@ -54,7 +54,7 @@ TASKS: Final = {
         Task(
             name="cnn",
             run="digits-cnn",
-            steps=600,
+            steps=1200,
             items=_CNN_BATCH,
             unit="images",
             build=_cnn,
@@ -66,7 +66,7 @@ TASKS: Final = {
         Task(
             name="transformer",
             run="manual-transformer",
-            steps=300,
+            steps=500,
             items=_WINDOWS * _CONTEXT,
             unit="bytes",
             build=_transformer,
