@@ -1,7 +1,6 @@
 """Arrays in, `go.Figure` out: first a small tuple that holds what is drawn, then the figure; no store, no callback."""
 
 from .curve import LINE_TRACE, MARK_TRACE, Flag, curve_figure, flags_of
-from .deviation import deviation
 from .heatmap import Heat, View, heat_figure, heat_frame, heat_height, heat_of, with_elements
 from .histogram import Bars, bars_of, histogram_figure
 from .points import MARKS, Points, points_of
@@ -20,7 +19,6 @@ __all__ = [
     "attack_lines",
     "bars_of",
     "curve_figure",
-    "deviation",
     "flags_of",
     "heat_figure",
     "heat_frame",

@@ -8,10 +8,10 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from ...insight import deviation
 from ...storage import Matrix, display_site
 from ..theme import ColorScale, Palette, template
 from ..words import number, short_site
-from .deviation import deviation
 
 View = Literal["deviation", "raw"]
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mindscope.insight import deviation
 from mindscope.insight.series import Streaks, Window, median
 
 finite = st.floats(-1e6, 1e6)
@@ -57,36 +56,3 @@ def test_streaks_keep_rows_that_were_not_observed_and_take_new_ones():
     streaks.update(np.array([True]), np.array([True]), 0)
     streaks.update(np.array([False, True]), np.array([False, True]), 1)
     assert streaks.lengths.tolist() == [1, 1]
-
-
-def test_deviation_finds_the_one_value_that_is_unlike_its_row():
-    matrix = np.tile([1.0, 1.1, 0.9, 1.0, 1.05], (3, 4))
-    matrix[1, 7] = 50.0
-    far = np.abs(deviation(matrix)) > 10
-    assert np.argwhere(far).tolist() == [[1, 7]]
-
-
-def test_deviation_of_positive_rows_does_not_depend_on_their_scale():
-    matrix = np.exp(np.random.default_rng(1).normal(size=(2, 50)))
-    np.testing.assert_allclose(deviation(matrix), deviation(matrix * [[1e-9], [1e9]]), atol=1e-6)
-
-
-def test_deviation_is_signed_and_two_sided():
-    row = np.array([[1.0, 1.2, 0.9, 1.1, 1.0, 0.001, 1000.0]])
-    assert deviation(row)[0, 5] < -10
-    assert deviation(row)[0, 6] > 10
-
-
-def test_deviation_keeps_nan_and_infinity_and_does_not_learn_from_them():
-    row = np.array([[1.0, 1.0, np.nan, np.inf, 1.0, -np.inf]])
-    found = deviation(row)[0]
-    assert np.isnan(found[2])
-    assert found[3] == np.inf
-    assert found[5] == -np.inf
-    assert found[[0, 1, 4]].tolist() == [0, 0, 0]
-
-
-def test_deviation_of_an_empty_or_unseen_row_is_quiet():
-    assert deviation(np.zeros((0, 5))).shape == (0, 5)
-    assert np.isnan(deviation(np.full((1, 3), np.nan))).all()
-    assert deviation(np.zeros((1, 3))).tolist() == [[0, 0, 0]]

@@ -5,7 +5,7 @@ import pytest
 from mindscope.dashboard.figures import heat_figure, heat_frame, heat_height, heat_of, with_elements
 from mindscope.dashboard.theme import DARK, LIGHT
 
-from .test_deviation import matrix_of
+from ...matrices import matrix_of
 
 WIDE = np.array([[1e-3, 1.0, 1e3], [1e-2, 10.0, 1e2]])
 

@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ...storage import Matrix
+from ..storage import Matrix
 
 #: Columns of history that a column is compared with; our choice: enough for a median, short enough to follow a trend.
 _WINDOW: Final = 32
