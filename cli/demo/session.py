@@ -119,11 +119,11 @@ def _judge(run: str, name: str, fault: Fault | None, wishes: Wishes, console: Co
 def _compare(found: Diagnosis, fault: Fault, site: str, step: int, console: Console) -> bool:
     hit = bool(found.root_causes) and as_injected(found.root_causes[0], fault, site, step)
     place = f"{fault.cause} at {display_site(site)}, step {step}"
-    console.print(f"done to it: {fault.summary}", style="dim", highlight=False)
+    console.print(f"done to it: {fault.summary}", style="dim", highlight=False, soft_wrap=True)
     if hit:
-        console.print(f"found as it was done: {place}", style="green", highlight=False)
+        console.print(f"found as it was done: {place}", style="green", highlight=False, soft_wrap=True)
     else:
-        console.print(f"not found as it was done: {place}", style="red", highlight=False)
+        console.print(f"not found as it was done: {place}", style="red", highlight=False, soft_wrap=True)
     return hit
 
 
