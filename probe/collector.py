@@ -67,6 +67,13 @@ class Step:
     weight_rows: NDArray[np.float64] | None = None
     bins: int = 64
     histogram_subjects: tuple[str, ...] = ()
+    _weights: Arrays | None = None
+
+    def weights(self) -> Arrays:
+        """Where the weights lie, asked of the framework once a moment."""
+        if self._weights is None:
+            self._weights = self.view.weights()
+        return self._weights
 
 
 @dataclass(frozen=True, slots=True)

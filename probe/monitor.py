@@ -12,6 +12,7 @@ from . import collectors  # noqa: F401  fills the table of collectors
 from .adapters import Adapter, adapter_for
 from .config import Config, load_config
 from .errors import NotWatchable
+from .hand_over import HandOver
 from .lifecycle import register, unregister
 from .recorder import Recorder
 
@@ -91,6 +92,7 @@ class Monitor:
         self._adapter = adapter
         self._recorder = Recorder(config, self._emit)
         self._queue: QueueWriter | None = None
+        self._hand_over = HandOver(lambda record: self._writer.put(record), config.queue.capacity)
         self._told = -1
         self._is_closed = False
         try:
@@ -150,6 +152,7 @@ class Monitor:
     def flush(self) -> None:
         """Nothing; what was recorded of finished steps is in the store, the last one included."""
         self._recorder.flush()
+        self._hand_over.flush()
         self._writer.flush()
 
     def close(self, error: BaseException | None = None) -> None:
@@ -168,6 +171,7 @@ class Monitor:
         elif not recorder.has_recorded:
             _log.warning("run %s: nothing was recorded, no optimizer step of this model was seen", self.run.id)
         recorder.finish()
+        self._hand_over.flush()
         state, said = ("failed", f"{type(error).__name__}: {error}") if error is not None else ("finished", "")
         self._writer.close(state, said)  # type: ignore[arg-type]
 
@@ -193,8 +197,9 @@ class Monitor:
     def _emit(self, record: StepRecord) -> None:
         if self._adapter.structure_version != self._told:
             self._told = self._adapter.structure_version
+            self._hand_over.flush()
             self._writer.put_structure(self._adapter.structure())
-        self._writer.put(record)
+        self._hand_over.add(record)
 
 
 def _several(optimizer: object | Sequence[object] | None) -> tuple[object, ...]:

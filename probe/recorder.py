@@ -82,18 +82,20 @@ class Recorder:
         self.is_open = True
         if not self._records:
             self._note_initial_weights(view)
-        self._run("before_step", view)
+        step = self._step_of(view)
+        self._run("before_step", step)
         for name, collect in self._collect.items():
             if COLLECTORS[name].at == "after_step" and self._is_due(name):
-                self._guard(name, collect.prepare, self._step_of(view))
+                self._guard(name, collect.prepare, step)
 
     def after_step(self, view: View, *, skipped: bool = False) -> None:
         """The step is over; `skipped` when overflow kept the optimizer from moving the weights."""
-        self._run("after_step", view)
+        step = self._step_of(view)
+        self._run("after_step", step)
         self._ended = time.perf_counter()
         blocks = [*self.activations.take(), *self.activation_grads.take()]
         names = view.names
-        wide = bool((view.weights().codes == FLOAT64).any())
+        wide = bool((step.weights().codes == FLOAT64).any())
         for subject, rows in self._rows.items():
             columns = COLLECTORS[subject.partition("/")[0]].columns
             blocks += self._tables.blocks(subject, columns, names, rows, wide=wide)
@@ -175,8 +177,7 @@ class Recorder:
         step.bins, step.histogram_subjects = self.config.histograms.bins, self.config.histograms.subjects
         return step
 
-    def _run(self, moment: str, view: View) -> None:
-        step = self._step_of(view)
+    def _run(self, moment: str, step: Step) -> None:
         for name, collect in self._collect.items():
             if COLLECTORS[name].at == moment and self._is_due(name):
                 found = self._guard(name, collect, step)

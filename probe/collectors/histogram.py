@@ -19,7 +19,7 @@ class Histograms:
 
     def __call__(self, step: Step) -> tuple[Histogram, ...]:
         """One histogram a parameter and subject."""
-        tables = {"weight": step.view.weights, "gradient": step.view.gradients}
+        tables = {"weight": step.weights, "gradient": step.view.gradients}
         return tuple(
             one
             for subject in step.histogram_subjects

@@ -28,7 +28,7 @@ class Update:
 
     def prepare(self, step: Step) -> None:
         """Copies the weights where the copy is not the end of the previous step."""
-        now = step.view.weights()
+        now = step.weights()
         if self._step == step.number - 1 and self._fits(now):
             return
         if not (np.array_equal(now.sizes, self._sizes) and np.array_equal(now.codes, self._codes)):
@@ -43,7 +43,7 @@ class Update:
 
     def __call__(self, step: Step) -> dict[str, Rows]:
         """Rows of `update`; those of `weight` are left with the step."""
-        now = step.view.weights()
+        now = step.weights()
         if not self._fits(now):
             raise RuntimeError("the parameters changed their shapes or dtypes inside the step; updates cannot be told")
         weights, moved = np.full((now.sizes.size, 10), np.nan), np.full((now.sizes.size, 11), np.nan)

@@ -13,6 +13,6 @@ class Weight:
 
     def __call__(self, step: Step) -> dict[str, Rows]:
         """Rows of `weight`."""
-        arrays = step.view.weights()
+        arrays = step.weights()
         rows = arrays.statistics() if step.weight_rows is None else step.weight_rows
         return {"weight": Rows(rows, arrays.present)}

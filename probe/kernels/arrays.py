@@ -1,16 +1,17 @@
 """Statistics of a NumPy array of any dtype, shape and strides, by the same kernels."""
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
 from .cpu import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, STATISTICS, measure
 
-_CODES = {"float32": FLOAT32, "float64": FLOAT64, "float16": FLOAT16, "bfloat16": BFLOAT16}
-
-
-def code_of(dtype: np.dtype[np.generic]) -> int | None:
-    """The kernels' code of a dtype that they read where it lies, else None."""
-    return _CODES.get(dtype.name) if dtype.isnative else None
+_CODES = {
+    np.dtype(np.float32): FLOAT32,
+    np.dtype(np.float64): FLOAT64,
+    np.dtype(np.float16): FLOAT16,
+    np.dtype(ml_dtypes.bfloat16): BFLOAT16,
+}
 
 
 def readable(array: NDArray[np.generic]) -> tuple[NDArray[np.generic], int]:
@@ -21,17 +22,23 @@ def readable(array: NDArray[np.generic]) -> tuple[NDArray[np.generic], int]:
     Raises:
         TypeError: The elements are not real numbers.
     """
-    code = code_of(array.dtype)
+    code = _CODES.get(array.dtype)
     if code is None:
         if array.dtype.kind not in "biuf":
             raise TypeError(f"statistics need real numbers, got dtype {array.dtype}; convert the array first")
         array, code = array.astype(np.float64), FLOAT64
-    return np.ascontiguousarray(array), code
+    return (array if array.flags.c_contiguous else _filled(array)), code
+
+
+def _filled(array: NDArray[np.generic]) -> NDArray[np.generic]:
+    """The elements without gaps, in any order: a transposed array is read as it lies."""
+    flipped = array.transpose(np.argsort(array.strides)[::-1]) if array.ndim else array
+    return flipped if flipped.flags.c_contiguous else np.ascontiguousarray(array)
 
 
 def statistics_of(array: NDArray[np.generic]) -> NDArray[np.float64]:
     """`(10,)` float64 in the order of `STATISTICS`."""
-    data, code = readable(array)
+    data, code = readable(np.asarray(array))
     row = np.empty(len(STATISTICS))
     measure(data.ctypes.data, data.size, code, row.ctypes.data)
     return row

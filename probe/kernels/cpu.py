@@ -323,8 +323,11 @@ def _update64(now: _Reals, before: _Reals, total: _Floats, moved: _Floats, out: 
 
 @njit(nogil=True, cache=True)
 def _update32(now: _Reals, before: _Reals, total: _Floats, moved_total: _Floats, change: _Singles) -> None:
+    # one loop: a slice assignment would check for overlap and cost twice the rest
     for i in range(now.size):
-        change[i] = now[i] - before[i]
+        value = now[i]
+        change[i] = value - before[i]
+        before[i] = value
     _add_chunk32(now, total)
     _add_chunk32(change[: now.size], moved_total)
 
@@ -363,7 +366,6 @@ def measure_updates(
             for start in range(0, size, _CHUNK):
                 new, old = now[start : start + _CHUNK], copy[start : start + _CHUNK]
                 _update32(new, old, total, moved_total, change)
-                old[:] = new
         else:
             raw_now = carray(_pointer(addresses[i]), (size,), np.uint16)
             raw_copy = carray(_pointer(before[i]), (size,), np.uint16)
@@ -372,7 +374,8 @@ def measure_updates(
                 _decode(raw, code, values[: raw.size])
                 _decode(raw_old, code, old_values[: raw.size])
                 _update32(values[: raw.size], old_values[: raw.size], total, moved_total, change)
-                raw_old[:] = raw
+                for k in range(raw.size):
+                    raw_old[k] = raw[k]
         if code != FLOAT64:
             _finish(total, size, 1.0, out[i])
             _finish(moved_total, size, 1.0, moved[i])

@@ -1,0 +1,172 @@
+"""A monitor's life: what it survives, how it ends, and what it says when something is wrong."""
+
+import logging
+import os
+import threading
+
+import numpy as np
+import pytest
+from mindscope.framework import Key, Tensor, nn, ops
+from mindscope.probe import Monitor, watch
+from mindscope.probe.collectors.gradient import Gradient
+from mindscope.storage import open_store
+
+
+def network():
+    model = nn.SequentialCell(nn.Dense(6, 8, key=Key(0)), nn.ReLU(), nn.Dense(8, 3, key=Key(1)))
+    model.set_train()
+    return model
+
+
+def train(model, optimizer, steps, *, each=lambda number: None):
+    rng = np.random.default_rng(0)
+    losses = []
+    for number in range(steps):
+        x, y = Tensor(rng.normal(size=(5, 6)).astype(np.float32)), Tensor(rng.integers(0, 3, 5))
+        loss = ops.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss))
+        each(number)
+    return losses
+
+
+@pytest.fixture
+def watched():
+    """(monitor, model, optimizer, store)."""
+    model, store = network(), open_store("memory:")
+    optimizer = nn.SGD(model.trainable_params(), 0.1)
+    with watch(model, optimizer, store=store, tags={"lr": 0.1}) as monitor:
+        yield monitor, model, optimizer, store
+
+
+def test_a_finished_run_says_so_and_a_second_close_does_nothing(watched):
+    monitor, model, optimizer, store = watched
+    train(model, optimizer, 3)
+    monitor.close()
+    monitor.close()
+    run = store.find_run("latest")
+    assert (run.state, run.last_step, run.tags, run.name) == ("finished", 2, {"lr": 0.1}, "SequentialCell")
+
+
+def test_an_exception_in_the_training_is_recorded_and_passes_through():
+    model, store = network(), open_store("memory:")
+
+    def fail(number):
+        if number == 1:
+            raise ArithmeticError("the lights went out")
+
+    optimizer = nn.SGD(model.trainable_params(), 0.1)
+    with pytest.raises(ArithmeticError), watch(model, optimizer, store=store):
+        train(model, optimizer, 3, each=fail)
+    run = store.find_run("latest")
+    assert (run.state, run.last_step) == ("failed", 1)
+    assert run.error == "ArithmeticError: the lights went out"
+    (event,) = store.events(run.id, kind="exception")
+    assert (event.step, event.data["type"]) == (1, "ArithmeticError")
+
+
+def test_scalars_logged_after_the_step_belong_to_it(watched):
+    monitor, model, optimizer, store = watched
+    train(model, optimizer, 3, each=lambda number: monitor.log({"loss/validation": number * 2.0}, accuracy=0.5))
+    monitor.close()
+    series = store.series(monitor.run.id, "", "scalar/loss/validation")
+    assert series.steps.tolist() == [0, 1, 2]
+    assert series.values.tolist() == [0.0, 2.0, 4.0]
+    assert store.series(monitor.run.id, "", "scalar/accuracy").values.tolist() == [0.5] * 3
+
+
+def test_what_is_no_number_is_left_out_with_a_warning(watched):
+    monitor, *_ = watched
+    with pytest.warns(UserWarning, match="scalar 'note' must be one number, got str"):
+        monitor.log(note="fine")
+
+
+def test_a_loop_without_an_optimizer_closes_its_steps_by_hand():
+    model, store = network(), open_store("memory:")
+    with watch(model, store=store) as monitor:
+        for _ in range(3):
+            ops.cross_entropy(model(Tensor(np.ones((5, 6), np.float32))), Tensor(np.zeros(5, np.int64))).backward()
+            monitor.step_done()
+    assert monitor.step == 3
+    assert len(store.series(monitor.run.id, "2.weight", "gradient/l2_norm").values) == 3
+
+
+def test_a_failing_collector_is_switched_off_reported_once_and_changes_nothing(monkeypatch, caplog, watched):
+    monitor, model, optimizer, store = watched
+    alone = network()
+    expected = train(alone, nn.SGD(alone.trainable_params(), 0.1), 4)
+
+    def fail(*_):
+        raise OSError("no such gradient")
+
+    monkeypatch.setattr(Gradient, "__call__", fail)
+    with caplog.at_level(logging.ERROR, "mindscope.probe"):
+        assert train(model, optimizer, 4) == expected
+    monitor.close()
+    assert len([one for one in caplog.records if "'gradient' failed" in one.getMessage()]) == 1
+    (event,) = store.events(monitor.run.id, kind="monitor_fault")
+    assert event.data == {"collector": "gradient", "error": "OSError: no such gradient"}
+    assert len(store.series(monitor.run.id, "0.weight", "weight/std").values) == 4
+
+
+def test_after_a_flush_every_finished_step_can_be_read(watched):
+    monitor, model, optimizer, store = watched
+    train(model, optimizer, 2)
+    monitor.flush()
+    assert [record.step for record in store.replay(monitor.run.id)] == [0, 1]
+    assert monitor.fault is None
+
+
+def test_a_monitor_that_saw_no_step_says_so(caplog):
+    model = network()
+    with caplog.at_level(logging.WARNING, "mindscope.probe"), watch(model, store=open_store("memory:")):
+        pass
+    assert "nothing was recorded" in caplog.text
+
+
+def test_a_first_due_step_without_activations_is_noted(watched):
+    monitor, model, optimizer, store = watched
+    model.set_train(False)
+    train(model, optimizer, 2)
+    monitor.close()
+    (event,) = store.events(monitor.run.id, kind="monitor_fault")
+    assert event.step == 0
+    assert "no activation was recorded" in str(event.data["error"])
+
+
+def test_a_training_in_another_thread_is_watched(watched):
+    monitor, model, optimizer, store = watched
+    thread = threading.Thread(target=train, args=(model, optimizer, 3))
+    thread.start()
+    thread.join()
+    monitor.close()
+    assert store.find_run("latest").last_step == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_copy_of_the_process_records_nothing(watched):
+    monitor, model, optimizer, store = watched
+    train(model, optimizer, 2)
+    child = os.fork()
+    if child == 0:
+        train(model, optimizer, 3)
+        os._exit(0 if monitor.step == 2 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    train(model, optimizer, 1)
+    monitor.close()
+    assert store.find_run("latest").last_step == 2
+
+
+def test_forty_cycles_leave_no_hook():
+    model = network()
+    optimizer = nn.SGD(model.trainable_params(), 0.1)
+    for _ in range(40):
+        with watch(model, optimizer, store=open_store("memory:")) as monitor:
+            train(model, optimizer, 1)
+        assert isinstance(monitor, Monitor)
+    hooks = [cell._cell_hooks for _, cell in model.cells_and_names()]
+    assert not any(one.forward or one.forward_pre or one.backward for one in hooks if one)
+    assert not any((optimizer._before, optimizer._after, optimizer._skipped))

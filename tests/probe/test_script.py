@@ -1,0 +1,107 @@
+"""A script is run as Python would run it, with its training watched."""
+
+import sys
+
+import pytest
+from mindscope.probe import ConfigError, ScriptNotFound
+from mindscope.storage import open_store
+from mindscope.watching import run_script
+
+TORCH = """
+import sys, torch
+assert __name__ == "__main__"
+torch.manual_seed(0)
+frozen = torch.nn.Linear(6, 6).requires_grad_(False)
+model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+for step in range(4):
+    loss = torch.nn.functional.cross_entropy(model(frozen(torch.randn(5, 6))), torch.randint(0, 3, (5,)))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+ENGINE = """
+import numpy as np
+from mindscope.framework import Key, Tensor, nn, ops
+model = nn.SequentialCell(nn.Dense(6, 8, key=Key(0)), nn.ReLU(), nn.Dense(8, 3, key=Key(1))).set_train()
+optimizer = nn.Momentum(model.trainable_params(), 0.1, 0.9)
+for step in range(4):
+    loss = ops.cross_entropy(model(Tensor(np.ones((5, 6), np.float32))), Tensor(np.zeros(5, np.int64)))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def run(folder, text, *arguments, **options):
+    script = folder / "train.py"
+    script.write_text(text)
+    return run_script(script, arguments, store=folder / "runs", **options)
+
+
+def latest(folder):
+    store = open_store(folder / "runs")
+    return store, store.find_run("latest")
+
+
+@pytest.mark.parametrize("framework", ["torch", "engine"])
+def test_an_unchanged_script_is_watched_from_its_first_step(tmp_path, framework):
+    if framework == "torch":
+        pytest.importorskip("torch", reason="PyTorch is not installed")
+    before = sys.argv, list(sys.path)
+    assert run(tmp_path, TORCH if framework == "torch" else ENGINE) == 0
+    assert (sys.argv, sys.path) == before
+    store, found = latest(tmp_path)
+    assert (found.name, found.state, found.last_step) == ("train", "finished", 3)
+    assert found.framework.startswith("torch" if framework == "torch" else "mindscope")
+    for site, metric in (("0", "activation/std"), ("2.weight", "gradient/std"), ("", "scalar/loss")):
+        assert len(store.series(found.id, site, metric).values) == 4
+    slots = [metric for metric in store.metrics(found.id) if metric.startswith("optimizer/")]
+    assert slots
+
+
+@pytest.mark.parametrize(
+    ("ending", "code", "said"),
+    [("sys.exit(7)", 7, "SystemExit: 7"), ("sys.exit('no data')", 1, "SystemExit: no data"), ("sys.exit()", 0, "")],
+)
+def test_the_exit_code_is_the_scripts_own(tmp_path, capsys, ending, code, said):
+    assert run(tmp_path, f"import sys\n{ENGINE}\n{ending}") == code
+    _, found = latest(tmp_path)
+    assert found.error == said
+    assert ("no data" in capsys.readouterr().err) == ("no data" in ending)
+
+
+def test_an_exception_is_shown_as_python_shows_it_and_recorded(tmp_path, capsys):
+    assert run(tmp_path, f"{ENGINE}\nraise KeyError('lost')") == 1
+    shown = capsys.readouterr().err
+    assert "KeyError: 'lost'" in shown
+    assert "runpy" not in shown
+    store, found = latest(tmp_path)
+    assert found.state == "failed"
+    assert store.events(found.id, kind="exception")[0].data["type"] == "KeyError"
+
+
+def test_the_script_sees_its_own_arguments_and_finds_its_neighbours(tmp_path, capsys, caplog):
+    (tmp_path / "neighbour_of_the_script.py").write_text("WORD = 'here'")
+    text = "import sys, neighbour_of_the_script as n\nprint(sys.argv[1:], n.WORD)"
+    assert run(tmp_path, text, "--depth", "3") == 0
+    assert capsys.readouterr().out == "['--depth', '3'] here\n"
+    assert "no model that could be watched" in caplog.text
+
+
+def test_what_is_wrong_is_said_before_the_script_starts(tmp_path):
+    with pytest.raises(ScriptNotFound, match="no script at"):
+        run_script(tmp_path / "none.py", [], store=tmp_path / "runs")
+    (tmp_path / "monitor.yaml").write_text("evry: 1")
+    with pytest.raises(ConfigError, match="did you mean 'every'"):
+        run(tmp_path, "raise SystemExit(9)", config=tmp_path / "monitor.yaml")
+
+
+def test_the_engine_is_as_it_was_after_a_script(tmp_path):
+    from mindscope.framework import nn
+    from mindscope.framework.optim import Optimizer
+
+    before = nn.Cell.__call__, Optimizer.__init__
+    run(tmp_path, "pass")
+    run(tmp_path, ENGINE)
+    assert (nn.Cell.__call__, Optimizer.__init__) == before
