@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     from .tensor import Tensor
 
-__all__ = ["Handle", "Hooks", "register_backward_start_hook"]
+__all__ = ["Handle", "Hooks", "register_backward_start_hook", "register_loss_scaled_hook"]
 
 _numbers = count()
 
@@ -46,6 +46,14 @@ def register_backward_start_hook(hook: "Callable[[Tensor], object]") -> Handle:
     ignored.
     """
     return Handle(BACKWARD_START, hook)
+
+
+LOSS_SCALED: Hooks = {}
+
+
+def register_loss_scaled_hook(hook: "Callable[[Tensor, Tensor, float], object]") -> Handle:
+    """A handle on `hook(loss, scaled, scale)`, called in this process whenever a loss scaler has multiplied a loss."""
+    return Handle(LOSS_SCALED, hook)
 
 
 def call_hooks(hooks: Hooks, *arguments: object) -> None:

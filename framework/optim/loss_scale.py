@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..hooks import LOSS_SCALED, call_hooks
 from ..tensor import Tensor
 from .clip import distinct, scale_in_place
 from .memory import is_native
@@ -54,7 +55,10 @@ class DynamicLossScaler:
 
     def scale(self, loss: Tensor) -> Tensor:
         """The loss times the scale; go backward from this one."""
-        return loss * self.loss_scale
+        scaled = loss * self.loss_scale
+        if LOSS_SCALED:
+            call_hooks(LOSS_SCALED, loss, scaled, self.loss_scale)
+        return scaled
 
     def unscale(self, optimizer: Optimizer) -> bool:
         """True when all gradients of the optimizer's parameters are finite after division by the scale, in place.

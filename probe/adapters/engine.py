@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 from typing import Any
+from weakref import ref
 
-from ...framework.hooks import register_backward_start_hook
+from ...framework.hooks import register_backward_start_hook, register_loss_scaled_hook
 from ...framework.nn.cell import Cell
 from ...framework.optim import Optimizer
 from ...framework.tensor import Tensor
@@ -42,6 +43,7 @@ class EngineAdapter:
         self._cells: dict[str, Cell] = dict(model.cells_and_names())
         self._handles: list[Any] = []
         self._knows_order = False
+        self._unscaled: tuple[Any, float, float] | None = None
 
     def attach(self, recorder: Recorder) -> None:
         """Puts every hook on.
@@ -49,6 +51,7 @@ class EngineAdapter:
         Raises:
             SiteNotFound: A pattern of the configuration matches nothing.
         """
+        self._recorder = recorder
         named = dict(self.model.parameters_and_names())
         sites, names = choose_sites(list(self._cells), list(named), recorder.config)
         self.view.add((name, named[name]) for name in names)
@@ -58,6 +61,7 @@ class EngineAdapter:
         self._handles.append(self.model.register_forward_pre_hook(self.course.forward_begins))
         self._handles += [self._cells[site].register_forward_hook(self._taps.hook(site)) for site in sites]
         self._handles.append(register_backward_start_hook(self._backward_begins))
+        self._handles.append(register_loss_scaled_hook(self._loss_scaled))
         for optimizer in self._given:
             self.view.optimizers.append(optimizer)
             self._handles.append(optimizer.register_step_pre_hook(self._before_step))
@@ -90,7 +94,19 @@ class EngineAdapter:
         self.course.step_done()
 
     def _backward_begins(self, root: Tensor) -> None:
-        self.course.backward_begins(lambda: float(root.numpy().item()) if root.size == 1 else None)
+        self.course.backward_begins(lambda: self._loss_of(root))
+
+    def _loss_scaled(self, loss: Tensor, scaled: Tensor, scale: float) -> None:
+        if loss.size == 1:
+            self._unscaled = (ref(scaled), float(loss.numpy().item()), scale)
+
+    def _loss_of(self, root: Tensor) -> float | None:
+        if root.size != 1:
+            return None
+        if self._unscaled is not None and self._unscaled[0]() is root:
+            self._recorder.loss_scale = self._unscaled[2]
+            return self._unscaled[1]
+        return float(root.numpy().item())
 
     def _before_step(self, optimizer: Any, gradients: Any) -> None:
         self.view.given = gradients

@@ -111,17 +111,22 @@ def test_a_skipped_step_is_recorded_as_skipped():
     model = network()
     optimizer = nn.SGD(model.trainable_params(), 0.1)
     scaler = DynamicLossScaler(2.0**10)
+    losses = []
     store = open_store("memory:")
     with watch(model, optimizer, store=store) as monitor:
         for number, (x, y) in enumerate(batches(3)):
             optimizer.zero_grad()
-            scaler.scale(ops.cross_entropy(model(x), y)).backward()
+            loss = ops.cross_entropy(model(x), y)
+            scaler.scale(loss).backward()
+            losses.append(float(loss))
             if number == 1:
                 model.head.weight.grad.numpy()[0, 0] = np.inf
             scaler.step(optimizer)
     assert [record.skipped for record in store.replay(monitor.run.id)] == [False, True, False]
     (event,) = store.events(monitor.run.id, kind="step_skipped")
     assert (event.step, event.data["loss_scale"]) == (1, 1024.0)
+    assert store.series(monitor.run.id, "", "scalar/loss").values.tolist() == losses
+    assert store.series(monitor.run.id, "", "scalar/loss_scale").values.tolist() == [1024.0, 1024.0, 512.0]
 
 
 def test_gradients_left_of_the_last_step_are_noted():
