@@ -16,6 +16,10 @@ demo: .venv/.installed
 dashboard: .venv/.installed
 	@exec $(BIN)/mindscope dashboard $(STORE) $(ARGS)
 
+# Two test processes on two cores: a BLAS that starts threads of its own in each only waits for itself.
+test test-all: export OPENBLAS_NUM_THREADS = 1
+test test-all: export OMP_NUM_THREADS = 1
+
 test: .venv/.installed-test
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
@@ -30,7 +34,7 @@ check: .venv/.installed-test .check/mindscope
 	$(BIN)/lint-imports
 
 bench: .venv/.installed-test
-	@set -e; for name in monitor_overhead store; do $(BIN)/python benchmarks/$$name.py $(ARGS); done
+	@set -e; for name in monitor_overhead store diagnosis; do $(BIN)/python benchmarks/$$name.py $(ARGS); done
 
 # The generated parts of the documentation: catalogues and the picture of the dashboard.
 docs: .venv/.installed-test
@@ -54,6 +58,8 @@ clean:
 .venv/.installed: .venv/bin/python requirements.lock pyproject.toml
 	$(PIP) install --require-hashes -r requirements.lock
 	$(PIP) install --no-deps --no-build-isolation --editable .
+	@echo 'compiling the kernels, once'
+	@$(BIN)/mindscope demo --steps 2 --no-dashboard --store "$$(mktemp -d)" >/dev/null
 	@touch $@
 
 # torch first: what it needs is then pinned by the lock; its CPU wheel is enough.

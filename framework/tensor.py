@@ -357,7 +357,11 @@ class Tensor:
         return int(self.item())
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
-        return np.array(self._data, dtype=dtype, copy=copy)
+        if copy:
+            return np.array(self._data, dtype=dtype)
+        if copy is False and dtype is not None and np.dtype(dtype) != self._data.dtype:
+            raise ValueError(f"a view of {self._data.dtype} as {np.dtype(dtype)} needs a copy; pass copy=None or True")
+        return np.asarray(self._data, dtype=dtype)  # NumPy 1 knows no copy=None
 
     def __repr__(self) -> str:
         values = np.array2string(self._data, separator=", ", prefix=f"{type(self).__name__}(")
