@@ -59,7 +59,7 @@ clean:
 	$(PIP) install --require-hashes -r requirements.lock
 	$(PIP) install --no-deps --no-build-isolation --editable .
 	@echo 'compiling the kernels, once'
-	@$(BIN)/mindscope demo --steps 2 --no-dashboard --store "$$(mktemp -d)" >/dev/null
+	@scratch=$$(mktemp -d) && $(BIN)/mindscope demo --steps 2 --no-dashboard --store "$$scratch" >/dev/null && rm -r "$$scratch"
 	@touch $@
 
 # torch first: what it needs is then pinned by the lock; its CPU wheel is enough.
