@@ -60,8 +60,9 @@ class RunFile:
 
     def tidy(self) -> bool:
         """Does one bounded piece (write the log back, give free pages back); True when more is waiting."""
-        if self._log_size() >= _CHECKPOINT_BYTES:
-            self._run("PRAGMA wal_checkpoint(PASSIVE)")
+        if self._log_size() < _CHECKPOINT_BYTES:
+            return False
+        self._run("PRAGMA wal_checkpoint(PASSIVE)")
         return self._vacuum(_FREE_PAGES)
 
     def make_room(self) -> None:

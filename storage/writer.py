@@ -7,9 +7,9 @@ transaction and keeps the house in order. Whatever fails here costs observations
 import logging
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from queue import Empty, SimpleQueue
 from typing import Literal
 
 from .errors import StoreError
@@ -21,8 +21,10 @@ from .store import Listener, RunWriter
 
 _log = logging.getLogger(__name__)
 
-#: How long the thread waits for a record before it gives a sign of life.
-_IDLE_S = 5.0
+#: How often the thread looks whether records wait; what it then finds goes into one transaction.
+_LOOK_S = 0.02
+#: Looks at an empty queue from one housekeeping to the next, which also gives the sign of life.
+_IDLE_LOOKS = 50
 
 
 class QueueWriter:
@@ -49,8 +51,9 @@ class QueueWriter:
         self._capacity = capacity
         self._blocks = when_full == "block"
         self._pid = os.getpid()
-        # SimpleQueue.put neither waits nor lets go of the interpreter lock: it is all that a put costs.
-        self._waiting: SimpleQueue[StepRecord | Structure | None] = SimpleQueue()
+        # The thread looks at the queue by itself: waking it at every put would let it take the training's processor.
+        self._waiting: deque[StepRecord | Structure] = deque()
+        self._wake = threading.Event()
         self._rescued: list[Structure] = []
         self._changed = threading.Condition(threading.Lock())
         self._accepted = 0  # put so far
@@ -100,6 +103,7 @@ class QueueWriter:
         """True when all that was put before this call is written or lost; False when the time was not enough."""
         if os.getpid() != self._pid:
             return True
+        self._wake.set()
         with self._changed:
             target = self._accepted
             return self._changed.wait_for(lambda: self._done >= target or not self._thread.is_alive(), timeout)
@@ -113,7 +117,7 @@ class QueueWriter:
             return True
         if self._closing is None:
             self._closing = (state, error)
-            self._waiting.put(None)
+        self._wake.set()
         self._thread.join(timeout)
         if self._thread.is_alive():
             _log.error("run %s: the store did not take everything within %.0f s", self.run.id, timeout)
@@ -126,18 +130,19 @@ class QueueWriter:
         if self._accepted - self._done >= self._capacity:
             self._make_room()
         self._accepted += 1
-        self._waiting.put(item)
+        self._waiting.append(item)
 
     def _make_room(self) -> None:
         """Waits for room, or loses the oldest record; a structure is never lost."""
         if self._blocks and self._thread.is_alive():
+            self._wake.set()
             with self._changed:
                 self._changed.wait_for(self._has_room)
         if self._blocks and self._thread.is_alive():
             return
         try:
-            oldest = self._waiting.get_nowait()
-        except Empty:
+            oldest = self._waiting.popleft()
+        except IndexError:
             return
         with self._changed:
             self._done += 1
@@ -156,12 +161,14 @@ class QueueWriter:
     def _work(self) -> None:
         """The thread: takes all that waits until the run is closed."""
         try:
-            is_open = True
+            is_open, idle = True, 0
             while is_open:
                 items, is_open = self._take()
+                idle = 0 if items else idle + 1
                 if items:
                     self._handle(items)
-                self._keep_house()
+                if idle % _IDLE_LOOKS == 0:
+                    self._keep_house()
             self._end(*(self._closing or ("finished", "")))
         except BaseException as error:  # noqa: BLE001  the training must not notice
             self._fail("the writer stopped", error)
@@ -170,16 +177,17 @@ class QueueWriter:
                 self._changed.notify_all()
 
     def _take(self) -> tuple[list[StepRecord | Structure], bool]:
-        """All that waits, or nothing after a while; False with it once the run is closed."""
+        """All that waits, which may be nothing; False with it once the run is closed."""
+        self._wake.wait(_LOOK_S)
+        self._wake.clear()
+        is_open = self._closing is None  # read first: what was put before the end is in the queue by now
         items: list[StepRecord | Structure] = []
-        try:
-            item = self._waiting.get(timeout=_IDLE_S)
-            while item is not None:
-                items.append(item)
-                item = self._waiting.get_nowait()
-        except Empty:
-            return items, True
-        return items, False
+        while self._waiting:
+            try:
+                items.append(self._waiting.popleft())
+            except IndexError:  # the training took it back to make room
+                break
+        return items, is_open
 
     def _handle(self, items: list[StepRecord | Structure]) -> None:
         """Writes what was taken: records up to the next structure in one transaction."""
@@ -269,7 +277,7 @@ class QueueWriter:
 
     def _keep_house(self) -> None:
         """Housekeeping, piece by piece, until a record waits."""
-        while self._waiting.empty() and self._fault is None:
+        while not self._waiting and self._fault is None:
             try:
                 if not self._writer.maintain():
                     return
