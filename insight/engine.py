@@ -78,6 +78,8 @@ class Engine:
         for rule in self._rules.values():
             missing = [need for need in rule.needs if need not in self._seen]
             short = [need for need in rule.needs if 0 < self._seen.get(need, 0) < rule.warm_up]
+            if missing and rule.is_optional:
+                continue
             if missing:
                 reasons[rule.name] = f"{' and '.join(missing)} {'was' if len(missing) == 1 else 'were'} never recorded"
             elif short:

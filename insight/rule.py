@@ -31,6 +31,7 @@ class Rule:
         warm_up: Records of each need that must have been seen before silence of the rule means anything.
         essential: True when a run cannot be called healthy without it.
         is_fact: True when it decides without a threshold.
+        is_optional: True when what it needs exists in some trainings only; then a run without it has nothing to report.
         fires_on: Recordings on which it must report its cause.
         silent_on: Recordings on which it must report nothing.
         text: The docstring of the check: its page in the catalogue.
@@ -45,6 +46,7 @@ class Rule:
     warm_up: int
     essential: bool
     is_fact: bool
+    is_optional: bool
     fires_on: tuple[Recording, ...]
     silent_on: tuple[Recording, ...]
     text: str
@@ -65,6 +67,7 @@ def rule(
     warm_up: int = 1,
     essential: bool = False,
     is_fact: bool = False,
+    is_optional: bool = False,
 ) -> Callable[[Check], Check]:
     """A decorator that enters the check into `RULES`; see `Rule` for the arguments.
 
@@ -87,6 +90,7 @@ def rule(
             warm_up=warm_up,
             essential=essential,
             is_fact=is_fact,
+            is_optional=is_optional,
             fires_on=fires_on,
             silent_on=silent_on,
             text=check.__doc__,

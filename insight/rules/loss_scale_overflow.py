@@ -34,6 +34,7 @@ class _Memory:
     phase=BACKWARD,
     memory=_Memory,
     is_fact=True,
+    is_optional=True,
     fires_on=(
         Recording({"scalar/loss_scale": (65536.0,) * 8}, skipped=tuple(range(2, 8))),
         Recording({"scalar/loss_scale": tuple(16.0 / 2**at for at in range(8))}, skipped=tuple(range(8))),
