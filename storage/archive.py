@@ -7,6 +7,7 @@ from typing import Protocol, Self
 
 from sqlalchemy import select
 
+from .descriptions import read_structure
 from .errors import RunNotFound, StoreUnavailable
 from .identify import check_run_id, find_run, new_run_id
 from .names import Severity
@@ -16,12 +17,12 @@ from .read import read_matrix, read_series
 from .recording import Note, Recording, Summary, merge
 from .records import Event, Finding, Histogram, Json, Layout, Outcome, StepRecord
 from .replay import replay
-from .rows import read_structure
 from .run import Run, RunKind, Structure
 from .series import Matrix, Series
 from .store import RunWriter
-from .streams import FIRST, LAST, SCALAR, STEP, read_streams
+from .streams import SCALAR, STEP, read_streams
 from .tables import recording
+from .timeline import FIRST, LAST
 
 
 class Library(Protocol):

@@ -15,9 +15,9 @@ from .connect import file_reader, file_writer, in_our_words
 from .errors import StoreError
 from .recording import Note, Summary, read_summary, summary_text
 from .records import Json
-from .rows import from_json, to_json
 from .tables import annotation, listed, muted, people
 from .tables import folder as folder_tables
+from .text import from_json, to_json
 
 _log = logging.getLogger(__name__)
 Signature = tuple[int, ...]

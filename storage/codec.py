@@ -4,18 +4,16 @@ Bytes of equal weight stand together, so that signs, exponents and high mantissa
 step, compress; counts and norms that a narrower type holds exactly are stored in it.
 """
 
-import threading
 from typing import Any
 
 import numpy as np
-import zstandard
 from numpy.typing import NDArray
 
+from .compression import compress, decompress, shuffle
 from .errors import StoreDamaged
 
 #: Version of the format; stands beside every compressed array.
 CODEC_VERSION = 1
-
 _DTYPES: dict[int, np.dtype[Any]] = {
     1: np.dtype("<u1"),
     2: np.dtype("<u2"),
@@ -27,30 +25,6 @@ _DTYPES: dict[int, np.dtype[Any]] = {
 _CONSTANT = 255
 #: What `narrowest` says of values that need all 64 bits.
 WIDEST = 18
-_local = threading.local()
-
-
-def compress(data: bytes) -> bytes:
-    """The data compressed by zstd at level 1, with its length in the frame."""
-    if not hasattr(_local, "compressor"):
-        _local.compressor = zstandard.ZstdCompressor(level=1, write_checksum=False)
-    packed: bytes = _local.compressor.compress(data)
-    return packed
-
-
-def decompress(data: bytes) -> bytes:
-    """What `compress` was given.
-
-    Raises:
-        StoreDamaged: The bytes are not what `compress` gave.
-    """
-    if not hasattr(_local, "decompressor"):
-        _local.decompressor = zstandard.ZstdDecompressor()
-    try:
-        raw: bytes = _local.decompressor.decompress(data)
-    except zstandard.ZstdError as error:
-        raise StoreDamaged(f"compressed data cannot be read: {error}") from error
-    return raw
 
 
 def encode(values: NDArray[np.float64], code: int | None = None) -> bytes:
@@ -66,7 +40,7 @@ def encode(values: NDArray[np.float64], code: int | None = None) -> bytes:
     first = values.flat[0]
     if bool((values == first).all()) and not (first == 0.0 and np.signbit(values).any()):
         return bytes((_CONSTANT,)) + first.tobytes()
-    return bytes((code,)) + compress(_shuffle(values.astype(_DTYPES[code])))
+    return bytes((code,)) + compress(shuffle(values.astype(_DTYPES[code])))
 
 
 def decode(data: bytes, shape: tuple[int, int], rows: slice = slice(None)) -> NDArray[np.float64]:
@@ -99,30 +73,6 @@ def narrowest(values: NDArray[np.float64]) -> int:
         return 14 if (exact | np.isnan(values)).all() else WIDEST
 
 
-def encode_steps(values: NDArray[np.int64] | NDArray[np.float64]) -> bytes:
-    """Ascending 64-bit numbers (steps, times) as bytes: their differences, shuffled and compressed."""
-    bits = np.ascontiguousarray(values).view(np.uint64)
-    return compress(_shuffle(np.diff(bits, prepend=np.uint64(0))))
-
-
-def decode_steps(data: bytes) -> NDArray[np.int64]:
-    """What `encode_steps` was given; times are read with `.view(np.float64)`."""
-    return np.cumsum(_unshuffle(decompress(data), np.dtype("<u8")), dtype=np.uint64).view(np.int64)
-
-
-def encode_flags(flags: NDArray[np.bool_]) -> bytes:
-    """Flags as compressed bits; nothing when all of them are set."""
-    return b"" if flags.all() else compress(np.packbits(flags).tobytes())
-
-
-def decode_flags(data: bytes, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """The flags that `encode_flags` was given, in their shape."""
-    if not data:
-        return np.ones(shape, dtype=np.bool_)
-    bits = np.frombuffer(decompress(data), dtype=np.uint8)
-    return np.unpackbits(bits, count=int(np.prod(shape))).astype(np.bool_).reshape(shape)
-
-
 def _decode(data: bytes, shape: tuple[int, int], rows: slice) -> NDArray[Any]:  # Any: of the type that the code names
     begin, end, _ = rows.indices(shape[0])
     part = (end - begin, shape[1])
@@ -143,15 +93,3 @@ def _widen(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:  # Any: 
     if values.size and not any(values.strides):
         return np.broadcast_to(values.flat[0].astype(dtype), values.shape)
     return values.astype(dtype, copy=False)
-
-
-def _shuffle(values: NDArray[np.generic]) -> bytes:
-    width = values.dtype.itemsize
-    return values.tobytes() if width == 1 else values.reshape(-1, 1).view(np.uint8).T.tobytes()
-
-
-def _unshuffle(data: bytes, dtype: np.dtype[np.generic]) -> NDArray[np.generic]:
-    raw = np.frombuffer(data, dtype=np.uint8)
-    if dtype.itemsize == 1:
-        return raw
-    return np.ascontiguousarray(raw.reshape(dtype.itemsize, -1).T).view(dtype).ravel()

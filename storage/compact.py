@@ -17,9 +17,12 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, delete, func, insert, select
 
 from .buckets import RATIO, Buckets, bucket_buckets, bucket_bytes, bucket_records, join, read_buckets
+from .chunks import GROUP, LENGTH, chunk_bytes
 from .codec import CODEC_VERSION, WIDEST, narrowest
-from .streams import GROUP, LENGTH, Stream, Timeline, chunk_bytes, read_hot, read_streams, span_bytes
+from .streams import Stream, read_streams
 from .tables import chunk, hot, span, stream
+from .timeline import Timeline, span_bytes
+from .values import read_hot
 
 #: The tiers of buckets; the last one is not bucketed further.
 TIERS = (16, 256)

@@ -10,10 +10,11 @@ from pathlib import Path
 from sqlalchemy import Engine, select
 
 from .catalogue import Catalogue, Signature, file_signature
+from .changes import touch
 from .connect import file_reader, file_writer, in_our_words
 from .errors import StoreDamaged, StoreError, StoreUnavailable
 from .migrations import check_version, upgrade
-from .rare import touch, write_findings
+from .rare import write_findings
 from .recorder import Recorder, claim
 from .recording import Note, Recording, Summary, summarise_recording
 from .records import Finding, Json

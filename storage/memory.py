@@ -22,7 +22,8 @@ from .process import machine
 from .records import Block, Event, Finding, Histogram, Json, Layout, Outcome, StepRecord
 from .run import Run, RunKind, RunState, Structure
 from .series import Matrix, Series
-from .streams import FIRST, LAST, SCALAR
+from .streams import SCALAR
+from .timeline import FIRST, LAST
 
 
 @dataclass(slots=True)

@@ -7,10 +7,11 @@ from sqlalchemy import Connection, Engine, create_engine, event, select, text
 from sqlalchemy.exc import ArgumentError
 
 from .catalogue import forget_notes, read_note, write_mute, write_note
+from .changes import touch
 from .connect import guard_forks, in_our_words
 from .errors import InvalidName, StoreUnavailable
 from .migrations import check_version, schema_version, upgrade
-from .rare import touch, write_findings
+from .rare import write_findings
 from .recorder import Recorder, claim
 from .recording import Note, Recording, Summary, summarise_recording
 from .records import Finding, Json

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from .records import Json
-from .rows import from_json, to_json
+from .text import from_json, to_json
 
 #: A writer on another machine counts as gone when it has not been heard of for so long (it beats every 10 s).
 SILENCE_S = 120.0

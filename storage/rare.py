@@ -1,38 +1,16 @@
 """The small tables of what is rare: how findings, events, histograms and outcomes are written and read."""
 
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Connection, Table, and_, func, insert, select, update
+from sqlalchemy import Connection, and_, func, select
 
+from .changes import replace_rows
 from .downsample import spaced
 from .names import SEVERITIES, Severity
 from .records import Event, Finding, Histogram, Outcome
 from .rows import event_text, finding_text, read_event, read_finding, read_histogram, read_outcome
-from .tables import event, finding, histogram, outcome, recording
-
-
-def touch(connection: Connection, number: int, **values: object) -> None:
-    """Marks recording `number` as changed now, with new values for its row."""
-    changed: dict[str, Any] = {"updated_at": time.time(), "revision": recording.c.revision + 1, **values}
-    connection.execute(update(recording).where(recording.c.id == number).values(**changed))
-
-
-def insert_rows(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:  # Any: values of any column
-    """Adds rows by one statement; none is fine."""
-    if rows:
-        connection.execute(insert(table), rows)
-
-
-def replace_rows(
-    connection: Connection, table: Table, number: int, rows: Iterable[dict[str, Any]], key: Sequence[str]
-) -> None:
-    """Adds rows to recording `number`, each in the place of the one with the same key."""
-    for row in rows:
-        same = and_(table.c.recording == number, *(table.c[name] == row[name] for name in key))
-        connection.execute(table.delete().where(same))
-        connection.execute(insert(table).values(recording=number, **row))
+from .tables import event, finding, histogram, outcome
 
 
 def write_findings(connection: Connection, number: int, findings: Iterable[Finding]) -> None:

@@ -11,8 +11,10 @@ from .downsample import spaced
 from .names import ROOT_SITE, split_metric
 from .pictures import Columns, Points, every_record, first_calls, join_matrix, join_series, row_of
 from .series import Matrix, Series
-from .streams import SCALAR, Stream, Timeline, read_hot, read_streams, read_timeline
+from .streams import SCALAR, Stream, read_streams
 from .tiers import choose_tier, read_region, read_strange, segments
+from .timeline import Timeline, read_timeline
+from .values import read_hot
 
 
 def read_series(

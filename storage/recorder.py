@@ -9,20 +9,23 @@ from typing import Protocol
 import numpy as np
 from sqlalchemy import Connection, insert, select
 
+from .changes import insert_rows, replace_rows, touch
 from .compact import compact_once
 from .connect import in_our_words
+from .descriptions import layout_bytes, structure_bytes
 from .errors import StoreError, StoreUnavailable
 from .layout import PACK_VERSION, is_empty, pack
 from .order import check_order
 from .process import describe, identity, is_alive, machine
-from .rare import event_row, insert_rows, replace_rows, touch, write_findings
+from .rare import event_row, write_findings
 from .recording import Recording, summarise_recording
 from .records import Block, Event, Finding, Layout, Outcome, StepRecord
 from .retention import Retention, thin_once
-from .rows import histogram_bytes, layout_bytes, outcome_text, structure_bytes, to_json
+from .rows import histogram_bytes, outcome_text
 from .run import Run, RunState, Structure
 from .streams import SCALAR, STEP, STEP_LAYOUT, read_streams
 from .tables import event, histogram, hot, outcome, recording, stream
+from .text import to_json
 
 #: The sign of life of a writer that has nothing to write.
 BEAT_S = 10.0

@@ -12,9 +12,9 @@ from .connect import in_our_words
 from .names import SEVERITIES, Severity
 from .process import is_alive
 from .records import Json
-from .rows import from_json, to_json
 from .run import Run, RunKind, RunState
 from .tables import finding, recording
+from .text import from_json, to_json
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,8 +9,10 @@ from sqlalchemy import Connection, select
 
 from .records import Block, Event, Histogram, StepRecord
 from .rows import read_event, read_histogram
-from .streams import SCALAR, STEP, Stream, read_streams, read_timeline, read_values
+from .streams import SCALAR, STEP, Stream, read_streams
 from .tables import event, histogram
+from .timeline import read_timeline
+from .values import read_values
 
 #: Records that are read, and held, at a time.
 WINDOW = 128

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, func, select, update
 
+from .chunks import LENGTH
 from .errors import StoreError
-from .streams import LENGTH, SCALAR, STEP
+from .streams import SCALAR, STEP
 from .tables import chunk, finding, span, stream
 
 #: Rows that one call deletes at most, so that it stays short.

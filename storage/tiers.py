@@ -7,8 +7,10 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, func, select
 
 from .buckets import RATIO, Buckets, read_buckets
-from .streams import GROUP, LENGTH, Stream, Timeline, group_height, read_archived, read_chunk, select_chunks
+from .chunks import GROUP, LENGTH, group_height, read_archived, read_chunk, select_chunks
+from .streams import Stream
 from .tables import chunk, span
+from .timeline import Timeline
 
 #: The coarsest tier.
 LAST_TIER = 256

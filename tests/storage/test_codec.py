@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from mindscope.storage import Block, Layout, StoreDamaged, StoreError, quantize
-from mindscope.storage.codec import decode, decode_steps, encode, encode_steps
+from mindscope.storage.codec import decode, encode
 from mindscope.storage.layout import pack, unpack
+from mindscope.storage.sequences import decode_steps, encode_steps
 
 DTYPES = ("float32", "float64", "uint64")
 ANY = st.floats(allow_nan=True, allow_infinity=True)

@@ -1,0 +1,76 @@
+"""Which records a stream holds: their steps, micro-steps and times."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, select
+
+from .sequences import decode_steps, encode_steps
+from .tables import hot, span
+
+#: Bounds of a step that mean "from the start" and "to the end".
+FIRST, LAST = -(2**62), 2**62
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Timeline:
+    """The records of a stream in a range of steps: those in chunks first, then the hot ones.
+
+    Args:
+        offset: Number, in the stream, of the first record here that is in chunks.
+        archived: How many of the records here are in chunks.
+        steps: `(n,)` int64, as `micro_steps`; `times` float64.
+    """
+
+    offset: int
+    archived: int
+    steps: NDArray[np.int64]
+    micro_steps: NDArray[np.int64]
+    times: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+
+def span_bytes(steps: NDArray[np.int64], micro_steps: NDArray[np.int64], times: NDArray[np.float64]) -> bytes:
+    """Steps, micro-steps and times of the records of a span."""
+    parts = [encode_steps(steps), encode_steps(micro_steps), encode_steps(times)]
+    return b"".join(len(part).to_bytes(4, "little") + part for part in parts)
+
+
+def read_span(data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """What `span_bytes` was given."""
+    parts, at = [], 0
+    for _ in range(3):
+        size = int.from_bytes(data[at : at + 4], "little")
+        parts.append(decode_steps(data[at + 4 : at + 4 + size]))
+        at += 4 + size
+    return parts[0], parts[1], parts[2].view(np.float64)
+
+
+def read_timeline(connection: Connection, key: int, first: int = FIRST, last: int = LAST) -> Timeline:
+    """The records of stream `key` between two steps, both included."""
+    found = connection.execute(
+        select(span.c.first, span.c.data)
+        .where(span.c.stream == key, span.c.last_step >= first, span.c.first_step <= last)
+        .order_by(span.c.first)
+    ).all()
+    newest = connection.execute(
+        select(hot.c.step, hot.c.micro_step, hot.c.time)
+        .where(hot.c.stream == key, hot.c.step.between(first, last))
+        .order_by(hot.c.step, hot.c.micro_step)
+    ).all()
+    spans = [read_span(data) for _, data in found]
+    steps, micro_steps, times = (
+        (np.concatenate([one[at] for one in spans]) if spans else np.empty(0, np.int64)) for at in range(3)
+    )
+    begin, end = np.searchsorted(steps, first, "left"), np.searchsorted(steps, last, "right")
+    late = tuple(zip(*newest, strict=True)) or ((), (), ())
+    return Timeline(
+        offset=(found[0][0] if found else 0) + int(begin),
+        archived=int(end - begin),
+        steps=np.concatenate([steps[begin:end], np.array(late[0], dtype=np.int64)]),
+        micro_steps=np.concatenate([micro_steps[begin:end], np.array(late[1], dtype=np.int64)]),
+        times=np.concatenate([times[begin:end].astype(np.float64), np.array(late[2], dtype=np.float64)]),
+    )

@@ -1,0 +1,44 @@
+"""Values of some sites and statistics of a stream, from its chunks and its newest blocks."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, select
+
+from .chunks import read_archived
+from .layout import unpack_columns
+from .streams import Stream
+from .tables import hot
+from .timeline import Timeline
+
+
+def read_values(
+    connection: Connection, one: Stream, line: Timeline, columns: Sequence[int], rows: slice = slice(None)
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Values `(columns, records, rows)` and presence `(records, rows)` at full resolution.
+
+    What retention has thinned away is not present.
+    """
+    late, late_present = read_hot(connection, one, line, columns, rows)
+    if not line.archived:
+        return late, late_present
+    end = line.offset + line.archived
+    values, present, _ = read_archived(connection, one, columns, rows, line.offset, end)
+    return np.concatenate([values, late], axis=1), np.concatenate([present, late_present])
+
+
+def read_hot(
+    connection: Connection, one: Stream, line: Timeline, columns: Sequence[int], rows: slice = slice(None)
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Values and presence of the hot records of a timeline."""
+    blocks: Sequence[bytes] = ()
+    if len(line) > line.archived:
+        first, last = int(line.steps[line.archived]), int(line.steps[-1])
+        query = (
+            select(hot.c.data)
+            .where(hot.c.stream == one.id, hot.c.step.between(first, last))
+            .order_by(hot.c.step, hot.c.micro_step)
+        )
+        blocks = connection.execute(query).scalars().all()
+    return unpack_columns(blocks, columns, len(one.layout.sites), rows)
