@@ -85,7 +85,7 @@ def serve_until_it_answers(words: list[str], folder: Path) -> None:
             assert answer.status == 200
     finally:
         process.terminate()
-        process.wait(30)
+        process.communicate(timeout=30)
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS])
