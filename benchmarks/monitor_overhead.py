@@ -8,6 +8,7 @@ store: writer thread, SQLite and live diagnosis are paid for inside it.
 """
 
 import argparse
+import importlib
 import importlib.util
 import json
 import os
@@ -175,7 +176,10 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--model", choices=["mlp", "cnn", "gpt"], action="append")
     parser.add_argument("--framework", choices=["torch", "engine"], action="append")
+    parser.add_argument("--threads", type=int, help="of torch; 1 where other processes share the machine")
     options = parser.parse_args()
+    if options.threads and importlib.util.find_spec("torch"):
+        importlib.import_module("torch").set_num_threads(options.threads)
     seconds, rounds = (0.15, 5) if options.quick else (1.0, 15)
     results: list[dict[str, Any]] = []
     missing: list[dict[str, str]] = []
