@@ -23,6 +23,8 @@ _log = logging.getLogger(__name__)
 
 #: How often the thread looks whether records wait; what it then finds goes into one transaction.
 _LOOK_S = 0.02
+#: How long a training waits at a full queue for a writer that makes no progress; then it loses observations instead.
+_PATIENCE_S = 5.0
 #: Looks at an empty queue from one housekeeping to the next, which also gives the sign of life.
 _IDLE_LOOKS = 50
 
@@ -34,7 +36,8 @@ class QueueWriter:
         writer: Used by the thread alone from now on.
         listeners: See every record before it is written; one that fails is switched off and reported.
         capacity: Records that may wait.
-        when_full: `block` makes the training wait; `drop` loses the oldest record and counts it.
+        when_full: `block` makes the training wait as long as the writer makes progress; `drop`, and `block` before a
+            store that cannot be written, lose the oldest record and count it.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class QueueWriter:
         self._done = 0  # of these written or lost
         self._lost = 0
         self._untold = 0  # lost, and not yet recorded as an event
+        self._stalled = False  # the training has waited in vain since the writer last finished something
         self._closing: tuple[RunState, str] | None = None
         self._begun = False
         self._found: list[Finding] = []
@@ -134,11 +138,7 @@ class QueueWriter:
 
     def _make_room(self) -> None:
         """Waits for room, or loses the oldest record; a structure is never lost."""
-        if self._blocks and self._thread.is_alive():
-            self._wake.set()
-            with self._changed:
-                self._changed.wait_for(self._has_room)
-        if self._blocks and self._thread.is_alive():
+        if self._waits_for_room():
             return
         try:
             oldest = self._waiting.popleft()
@@ -150,6 +150,15 @@ class QueueWriter:
                 self._rescued.append(oldest)
             else:
                 self._lose(1)
+
+    def _waits_for_room(self) -> bool:
+        """True when waiting was right and there is room now."""
+        if not self._blocks or self._stalled or self._fault is not None or not self._thread.is_alive():
+            return False
+        self._wake.set()
+        with self._changed:
+            self._stalled = not self._changed.wait_for(self._has_room, _PATIENCE_S)
+        return not self._stalled and self._thread.is_alive()
 
     def _has_room(self) -> bool:
         return self._accepted - self._done < self._capacity or not self._thread.is_alive()
@@ -204,6 +213,7 @@ class QueueWriter:
         self._write(records)
         with self._changed:
             self._done += len(items)
+            self._stalled = False
             self._changed.notify_all()
 
     def _set_structure(self, structure: Structure) -> None:

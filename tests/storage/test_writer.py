@@ -104,6 +104,23 @@ def test_a_full_queue_blocks_until_there_is_room() -> None:
     assert queue.run.id
 
 
+def test_a_training_waits_only_once_for_a_store_that_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mindscope.storage.writer._PATIENCE_S", 0.05)
+    store = MemoryStore()
+    gate = Gate(store)
+    queue = QueueWriter(gate, capacity=4)
+    records = walk(30, layout(2))
+    queue.put(records[0])
+    assert gate.entered.wait(30)
+    for record in records[1:]:
+        queue.put(record)  # without an end to the waiting, the test would stand still here
+    assert queue.lost == 26
+    gate.open.set()
+    assert queue.close()
+    assert [one.step for one in store.replay(queue.run.id)] == [0, 27, 28, 29]
+    assert sum(one.data["count"] for one in store.events(queue.run.id, kind="observations_lost")) == 26
+
+
 def test_a_full_queue_may_drop_the_oldest_and_says_how_many() -> None:
     store = MemoryStore()
     gate = Gate(store)
