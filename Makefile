@@ -36,9 +36,11 @@ check: .venv/.installed-test .check/mindscope
 bench: .venv/.installed-test
 	@set -e; for name in monitor_overhead store diagnosis; do $(BIN)/python benchmarks/$$name.py $(ARGS); done
 
-# The generated parts of the documentation: catalogues and the picture of the dashboard.
+# The generated parts of the documentation: catalogues, the page of benchmarks, the picture of the dashboard.
 docs: .venv/.installed-test
-	MINDSCOPE_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests/test_docs.py tests/contracts/test_rules.py tests/end_to_end/test_browser.py
+	for folder in framework probe insight armour; do $(BIN)/python -m mindscope.$$folder.catalogue; done
+	$(BIN)/python benchmarks/render.py
+	MINDSCOPE_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests/end_to_end/test_browser.py
 
 # Needs uv; writes what `pip install --require-hashes` reads.
 lock:

@@ -104,6 +104,20 @@ def test_the_page_of_benchmarks_is_generated_from_the_recorded_results() -> None
     assert render.PAGE.read_text() == render.page()
 
 
+def test_the_catalogue_of_primitives_is_current() -> None:
+    from mindscope.framework.catalogue import primitives_page
+
+    page = (ROOT / "docs" / "catalogue" / "primitives.md").read_text()
+    assert page == primitives_page(), "run: python -m mindscope.framework.catalogue"
+
+
+def test_the_catalogue_of_collectors_is_current() -> None:
+    from mindscope.probe.catalogue import collectors_page
+
+    page = (ROOT / "docs" / "catalogue" / "collectors.md").read_text()
+    assert page == collectors_page(), "run: python -m mindscope.probe.catalogue"
+
+
 def test_the_architecture_stays_one_page() -> None:
     assert (ROOT / "ARCHITECTURE.md").read_text().count("\n") <= 80
 

@@ -1,0 +1,44 @@
+"""The page of the catalogue that lists every primitive; `python -m mindscope.framework.catalogue` writes it anew."""
+
+from inspect import cleandoc, signature
+from pathlib import Path
+
+from . import nn, ops
+from .primitive import PRIMITIVES, Primitive
+
+_HEAD = f"""# Primitives
+
+Made from the table of primitives, which {ops.__name__.rpartition(".")[2]}/ and {nn.__name__.rpartition(".")[2]}/ fill;
+`python -m mindscope.framework.catalogue` writes it anew. Each has an evaluation, an inference of shapes and dtypes, and
+a vector-Jacobian product made of primitives, proved beside each other by one contract suite.
+
+| primitive | call | gradient | result |
+|---|---|---|---|
+"""
+
+_INNER = """
+## Made for the derivatives of others
+
+These have no call of their own: the vector-Jacobian products of the primitives above are made of them.
+
+"""
+
+
+def primitives_page() -> str:
+    """The page as Markdown: a table of those with a public call, and the names of the others."""
+    public = [name for name in sorted(PRIMITIVES) if hasattr(ops, name)]
+    inner = [f"`{name}`" for name in sorted(PRIMITIVES) if not hasattr(ops, name)]
+    return _HEAD + "".join(_row(PRIMITIVES[name]) for name in public) + _INNER + ", ".join(inner) + ".\n"
+
+
+def _row(primitive: Primitive) -> str:
+    call = getattr(ops, primitive.name)
+    arguments = ", ".join(signature(call).parameters)
+    summary = cleandoc(call.__doc__ or "").partition("\n")[0].replace("|", "\\|")
+    gradient = "any order" if primitive.is_differentiable else "none"
+    return f"| {primitive.name} | `ops.{primitive.name}({arguments})` | {gradient} | {summary} |\n"
+
+
+if __name__ == "__main__":
+    page = Path(__file__).parents[1] / "docs" / "catalogue" / "primitives.md"
+    page.write_text(primitives_page(), encoding="utf-8")
