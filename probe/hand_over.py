@@ -19,7 +19,10 @@ class HandOver:
 
     Args:
         put: Takes each record, in order.
-        capacity: Of the queue behind it; no more than a quarter of it is kept here.
+        capacity: Records that may be on their way in all; no more than a quarter of them is kept here.
+
+    Attributes:
+        behind: What is left of the capacity for the queue behind it: a kill loses no more than both together.
     """
 
     def __init__(
@@ -27,6 +30,7 @@ class HandOver:
     ) -> None:
         self._put, self._clock = put, clock
         self._most = min(_MOST, max(capacity // 4, 1))
+        self.behind = max(capacity - self._most, 1)
         self._kept: list[StepRecord] = []
         self._handed = clock()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from ..storage import Finding, Json, Listener, QueueWriter, Run, StepRecord, Store
+from ..storage import Finding, Json, Listener, QueueWriter, Run, RunWriter, StepRecord, Store
 from . import collectors  # noqa: F401  fills the table of collectors
 from .adapters import Adapter, adapter_for
 from .config import Config, load_config
@@ -78,7 +78,7 @@ def begin(
         writer = store.begin_run(
             name, framework=adapter.framework, rank=rank, run_id=run_id, config=recorded, tags=dict(tags or {})
         )
-        monitor.write_to(QueueWriter(writer, listeners, config.queue.capacity, config.queue.when_full))
+        monitor.write_to(writer, listeners)
     except BaseException:
         adapter.detach()
         raise
@@ -90,6 +90,7 @@ class Monitor:
 
     def __init__(self, adapter: Adapter, config: Config) -> None:
         self._adapter = adapter
+        self._when_full = config.queue.when_full
         self._recorder = Recorder(config, self._emit)
         self._queue: QueueWriter | None = None
         self._hand_over = HandOver(lambda record: self._writer.put(record), config.queue.capacity)
@@ -101,9 +102,9 @@ class Monitor:
             adapter.detach()
             raise
 
-    def write_to(self, queue: QueueWriter) -> None:
-        """Nothing; records go to this queue, and the monitor is closed at exit."""
-        self._queue = queue
+    def write_to(self, writer: RunWriter, listeners: Sequence[Listener]) -> None:
+        """Nothing; records go to this run and are seen by the listeners, and the monitor is closed at exit."""
+        self._queue = QueueWriter(writer, listeners, self._hand_over.behind, self._when_full)
         register(self)
 
     @property

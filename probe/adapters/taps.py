@@ -145,7 +145,7 @@ def _fill(recorder: Recorder, rows: CallRows, subject: str, row: Row, place: Pla
     """Nothing; the row has the statistics of the array at the place, and its histogram is added if it is due."""
     measure = _activation if subject == "activation" else _activation_grad
     address, size, code = place
-    measure(address, size, code, row.address)  # type: ignore[misc]  both entries have a kernel
+    measure(address, size, code, row.address)  # type: ignore[misc]  # both entries have a kernel
     row.present[row.index] = 1
     if code == FLOAT64:
         rows.is_wide = True

@@ -23,9 +23,13 @@ from numpy.typing import NDArray
 
 # What the kernels take; numba looks at the values, not at these.
 _Reals = NDArray[np.float32] | NDArray[np.float64]
-_Singles, _Floats = NDArray[np.float32], NDArray[np.float64]
+_Singles = NDArray[np.float32]
+_Floats = NDArray[np.float64]
 _Integers = NDArray[np.int32] | NDArray[np.int64]
-_Halves, _Ints = NDArray[np.uint16], NDArray[np.int64]
+_Halves = NDArray[np.uint16]
+_Ints = NDArray[np.int64]
+# Sum, sum of squares, smallest, largest, zeros; the last three as wide as the bits.
+_Sums = tuple[float, float, np.integer[Any], np.integer[Any], np.integer[Any]]
 
 #: The columns of a row, in order; minimum, maximum, mean, std and norm are those of the finite elements.
 STATISTICS: Final = ("l2_norm", "mean", "std", "min", "max", "zeros", "nans", "pos_infs", "neg_infs", "size")
@@ -63,7 +67,7 @@ def _pointer(_context: Any, address: Any) -> Any:  # Any: numba's own compiler i
 
 
 @njit(fastmath=_FAST, nogil=True, cache=True)
-def _sums32(x: _Reals, bits: _Integers) -> tuple[float, float, int, int, int]:
+def _sums32(x: _Reals, bits: _Integers) -> _Sums:
     total, squares, zeros = 0.0, 0.0, np.int32(0)
     low, high = _MASK32, np.int32(~_MASK32)
     for i in range(x.size):
@@ -78,7 +82,7 @@ def _sums32(x: _Reals, bits: _Integers) -> tuple[float, float, int, int, int]:
 
 
 @njit(fastmath=_FAST, nogil=True, cache=True)
-def _sums64(x: _Reals, bits: _Integers) -> tuple[float, float, int, int, int]:
+def _sums64(x: _Reals, bits: _Integers) -> _Sums:
     total, squares, zeros = 0.0, 0.0, np.int64(0)
     low, high = _MASK64, np.int64(~_MASK64)
     for i in range(x.size):
@@ -230,7 +234,7 @@ def _scale_of(total: _Floats) -> float:
         return 1.0
     largest = max(abs(total[_LOW]), abs(total[_HIGH]))
     if largest > _SQUARABLE or 0.0 < largest < 1.0 / _SQUARABLE:
-        return 2.0 ** -max(min(np.floor(np.log2(largest)), 1000.0), -1000.0)
+        return float(2.0 ** -max(min(np.floor(np.log2(largest)), 1000.0), -1000.0))
     return 1.0
 
 

@@ -28,7 +28,8 @@ class Arrays:
     @property
     def present(self) -> NDArray[np.bool_]:
         """`(n,)`, where there is an array."""
-        return self.addresses != 0
+        there: NDArray[np.bool_] = self.addresses != 0
+        return there
 
     def statistics(self, columns: int = len(STATISTICS)) -> NDArray[np.float64]:
         """`(n, columns)`, of which the first ten are measured; rows without an array are NaN."""
