@@ -10,7 +10,7 @@ exclude: ["*.dropout"]
 record: training              # training | gradients | all: which forwards count, see `Config.record`
 accumulation_steps: 1         # backward passes that one optimizer step sums on purpose
 expected_frozen: ["embed.*"]  # sites that are not meant to learn: the diagnosis takes them for granted
-histograms: {every: 100, subjects: [weight, gradient], bins: 64}
+histograms: {every: 100, subjects: [activation, weight, gradient], bins: 64}
 queue: {capacity: 64, when_full: block}
 """
 
@@ -67,7 +67,11 @@ class Histograms(_Strict):
     """Which subjects get histograms, how often and how fine."""
 
     every: int = Field(default=100, ge=0)
-    subjects: tuple[Literal["activation", "activation_grad", "weight", "gradient"], ...] = ("weight", "gradient")
+    subjects: tuple[Literal["activation", "activation_grad", "weight", "gradient"], ...] = (
+        "activation",
+        "weight",
+        "gradient",
+    )
     bins: int = Field(default=64, ge=2, le=4096)
 
 
