@@ -10,7 +10,7 @@ from dash import ClientsideFunction, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
-from ...storage import Run, metric_name
+from ...storage import Finding, Run, metric_name
 from ..address import Address
 from ..components import empty_state, graph, headline_cards, panel, run_header, run_link, run_picker, run_status
 from ..components.detail import tensor_panel
@@ -38,12 +38,18 @@ def _telling(metric: str, metrics: tuple[str, ...]) -> str:
     return metric if metric in metrics else ""
 
 
+def _tensor_of(reader: Reader, run: Run, finding: Finding) -> tuple[str, str | None]:
+    """Metric and site of the tensor that a finding speaks of; no site when it speaks of the whole model."""
+    metric = _telling(finding.metric, reader.metrics(run.id))
+    return metric, finding.site if finding.site in reader.sites(run.id, metric) else None
+
+
 def place_of(reader: Reader, run: Run, address: Address) -> Address:
     """The address with what it leaves open filled in: the first anomaly, if there is one, else the usual."""
     metrics, scalars = reader.metrics(run.id), reader.scalars(run.id)
     first = headline(run, reader.findings(run.id)).first
     if first is not None and not address.metric and address.site is None:
-        address = address.at(_telling(first.metric, metrics), first.site, first.first_step)
+        address = address.at(*_tensor_of(reader, run, first), first.first_step)
     if not address.metric:
         usual: list[str] = [metric for metric in _PREFERRED if metric in metrics]
         address = replace(address, metric=next(iter((*usual, *metrics)), ""))
@@ -181,8 +187,8 @@ def _connect_detail(app: dash.Dash, reader: Reader) -> None:
         run, site = reader.find(reference), site_of(choice)
         at = step if isinstance(step, int) else None
         first = headline(run, reader.findings(run.id)).first
-        if site is None and first is not None and (telling := _telling(first.metric, reader.metrics(run.id))):
-            metric, site, at = telling, first.site, first.first_step
+        if site is None and first is not None:
+            (metric, site), at = _tensor_of(reader, run, first), first.first_step
         if site is None or not metric:
             return []
         return [tensor_panel(reader, run, metric, site, at, palette_of(scheme))]
