@@ -10,6 +10,9 @@ from mindscope.storage import Finding, open_store
 from tests.dashboard.recorded import BAD_SITE, BAD_STEP, Plan, findings, write_run
 
 
+ANOMALY = next(one for one in findings() if one.rule == "non-finite-activation")
+
+
 def opened(finding: Finding) -> Address:
     """The place that the page of a run with this one finding opens."""
     with open_store("memory:") as store:
@@ -20,10 +23,10 @@ def opened(finding: Finding) -> Address:
 
 
 def test_the_first_anomaly_is_opened_on_the_norm_that_marks_it():
-    here = opened(findings()[0])
+    here = opened(ANOMALY)
     assert (here.metric, here.site, here.step) == ("activation/l2_norm", BAD_SITE, BAD_STEP)
 
 
 def test_a_finding_about_the_whole_model_opens_its_metric_and_no_tensor():
-    here = opened(replace(findings()[0], site="", metric="gradient/l2_norm"))
+    here = opened(replace(ANOMALY, site="", metric="gradient/l2_norm"))
     assert (here.metric, here.site, here.step) == ("gradient/l2_norm", None, BAD_STEP)
