@@ -9,7 +9,6 @@ from mindscope.storage import Finding, open_store
 
 from tests.dashboard.recorded import BAD_SITE, BAD_STEP, Plan, findings, write_run
 
-
 ANOMALY = next(one for one in findings() if one.rule == "non-finite-activation")
 
 
