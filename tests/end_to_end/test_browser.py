@@ -2,18 +2,21 @@
 
 import os
 import shutil
-import threading
+import signal
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from mindscope.cli import main
+from mindscope.cli.demo.faults import FAULTS
 from mindscope.dashboard import start_in_thread
 from mindscope.dashboard.pages import PAGES
-from mindscope.storage import Store, open_store
+from mindscope.storage import Run, Store, open_store
 
-from tests.dashboard.recorded import BAD_SITE, Plan, findings, records, structure_of, write_evaluation, write_run
+from tests.dashboard.recorded import write_evaluation
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="no browser: playwright is not installed")
 
@@ -31,6 +34,8 @@ _ARGUMENTS = (
 #: Where the picture of the readme is, and whether it is to be taken anew; normal runs leave it alone.
 PICTURE = Path(__file__).parents[2] / "docs" / "dashboard.png"
 IS_WRITING_DOCS = bool(os.environ.get("MINDSCOPE_WRITE_DOCS"))
+FAULT = "nan-at-layer"
+BAD_SITE, BAD_STEP = FAULTS[FAULT].sites["transformer"], FAULTS[FAULT].step
 CURVE = "document.querySelector('#live-curve .js-plotly-plot').data[0].x"
 
 
@@ -45,37 +50,43 @@ def browser():
         browser.close()
 
 
-class Training(threading.Thread):
-    """Writes a run step by step until it is told to stop, as a training process would."""
+class Training:
+    """The demo's transformer, training in a process of its own until it is told to stop."""
 
     def __init__(self, store: Store) -> None:
-        super().__init__(name="training", daemon=True)
-        self._writer = store.begin_run("being-written", framework="engine", tags={"lr": 1e-3})
-        self._writer.write_structure(structure_of(Plan()))
-        self._stopping = threading.Event()
-        self._progress = threading.Condition()
-        self._written = 0
-        self.run_id = self._writer.run.id
-
-    def run(self) -> None:
-        for record in records(Plan(steps=5000, goes_bad=False, spike_at=12)):
-            self._writer.write([replace(record, time=time.time())], findings()[:1] if record.step == 90 else ())
-            with self._progress:
-                self._written += 1
-                self._progress.notify_all()
-            if self._stopping.wait(0.05):
-                break
-        self._writer.close()
+        self._store = store
+        known = {run.id for run in store.runs()}
+        demo = ("demo", "--model", "transformer", "--steps", "100000", "--no-dashboard", "--store", store.url)
+        self._process = subprocess.Popen(
+            ["nice", sys.executable, "-m", "mindscope", *demo], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        self.run_id = wait_for(lambda: next((run.id for run in store.runs() if run.id not in known), None))
+        wait_for(lambda: store.find_run(self.run_id).last_step > 0)
 
     def go_on_for(self, steps: int) -> None:
         """Comes back when so many more steps have been written."""
-        with self._progress:
-            goal = self._written + steps
-            assert self._progress.wait_for(lambda: self._written >= goal, timeout=60)
+        goal = self._store.find_run(self.run_id).last_step + steps
+        wait_for(lambda: self._store.find_run(self.run_id).last_step >= goal)
 
     def stop(self) -> None:
-        self._stopping.set()
-        self.join(timeout=30)
+        self._process.send_signal(signal.SIGINT)
+        assert self._process.wait(timeout=60) == 130
+
+
+def wait_for(answer: Callable[[], object]):
+    """The answer, once it is one."""
+    deadline = time.monotonic() + 90
+    while not (found := answer()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return found
+
+
+def train_badly(store: Store) -> Run:
+    """The run that a real training leaves in which one layer begins to put out NaN."""
+    demo = ("demo", "--model", "transformer", "--steps", "60", "--fault", FAULT, "--no-dashboard")
+    assert main([*demo, "--store", store.url]) == 0
+    return store.annotate(store.find_run("latest").id, name="gpt-nan")
 
 
 @pytest.fixture(scope="module")
@@ -83,12 +94,10 @@ def training(tmp_path_factory) -> Iterator[Training]:
     """A store with a bad run and its evaluation, in which another run is being written; `url` is its dashboard."""
     folder = tmp_path_factory.mktemp("store") / "runs"
     with open_store(str(folder)) as store:
-        write_evaluation(store, write_run(store, "gpt-nan", Plan(steps=240)))
-        write_run(store, "gpt-healthy", Plan(steps=120, goes_bad=False, spike_at=None, seed=1))
+        write_evaluation(store, train_badly(store))
         training = Training(store)
         with start_in_thread(str(folder)) as server:
             training.url = server.url
-            training.start()
             yield training
             training.stop()
 
@@ -160,7 +169,7 @@ def test_every_page_opens_while_a_run_is_written(watched, page):
 def test_the_cause_is_on_the_screen_without_a_click(watched):
     watched.open("/run?run=gpt-nan", "#detail-curve .js-plotly-plot .scatterlayer .trace")
     cards = watched.page.inner_text("#live-cards")
-    for words in ("Unhealthy", BAD_SITE, "Non-finite activation", "step 179"):
+    for words in ("Unhealthy", BAD_SITE, "Non-finite activation", f"step {BAD_STEP - 1}"):
         assert words in cards
     watched.page.wait_for_selector(SEEN["run"])
     assert watched.page.input_value("#live-site") == BAD_SITE
