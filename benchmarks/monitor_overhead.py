@@ -11,7 +11,6 @@ import argparse
 import importlib
 import importlib.util
 import json
-import os
 import platform
 import random
 import statistics
@@ -26,8 +25,10 @@ from typing import Any
 
 import mindscope
 import numpy as np
+from environment import again_with_free_blas, machine
 from mindscope.storage import open_store
 from models import engine_model, torch_model
+from threadpoolctl import threadpool_limits
 
 EVERYTHING = {
     "every": 1,
@@ -176,10 +177,11 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--model", choices=["mlp", "cnn", "gpt"], action="append")
     parser.add_argument("--framework", choices=["torch", "engine"], action="append")
-    parser.add_argument("--threads", type=int, help="of torch; 1 where other processes share the machine")
+    parser.add_argument("--threads", type=int, help="of torch and BLAS; 1 where others share the machine")
     options = parser.parse_args()
     if options.threads and importlib.util.find_spec("torch"):
         importlib.import_module("torch").set_num_threads(options.threads)
+    threadpool_limits(options.threads, user_api="blas")  # until the process ends; None leaves it as it is
     seconds, rounds = (0.15, 5) if options.quick else (1.0, 15)
     results: list[dict[str, Any]] = []
     missing: list[dict[str, str]] = []
@@ -194,9 +196,10 @@ def main() -> int:
                 for variant in made.values():
                     variant.close()
                 results += results_of(f"{framework} {name}", made, steps)
+    results += again_with_free_blas()
     document = {
         "benchmark": "monitor_overhead",
-        "machine": {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count()},
+        "machine": machine(),
         "versions": {"python": platform.python_version(), "numpy": np.__version__, "numba": version("numba")}
         | ({"torch": version("torch")} if importlib.util.find_spec("torch") else {}),
         "results": results,
