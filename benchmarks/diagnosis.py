@@ -10,6 +10,7 @@ import sys
 import time
 
 import numpy as np
+from environment import machine
 from mindscope.insight import RULES
 from mindscope.insight.engine import Engine
 from mindscope.storage import Block, Layout, ModuleInfo, OptimizerInfo, ParameterInfo, StepRecord, Structure
@@ -115,8 +116,7 @@ def main() -> None:
     results = [row for sites in (50, 200, 1000) for row in measure(sites, 300 if options.quick else 3000)]
     if options.json:
         versions = {"python": platform.python_version(), "numpy": np.__version__}
-        machine = {"system": platform.system(), "processor": platform.machine()}
-        document = {"benchmark": "diagnosis", "machine": machine, "versions": versions, "results": results}
+        document = {"benchmark": "diagnosis", "machine": machine(), "versions": versions, "results": results}
         json.dump(document, sys.stdout, indent=2)
         return
     for row in results:

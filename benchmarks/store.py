@@ -21,6 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+from environment import machine
 from mindscope.storage import Block, Layout, QueueWriter, RunWriter, StepRecord, open_store
 from mindscope.storage.layout import pack
 
@@ -247,11 +248,10 @@ def main() -> None:
     arguments = parser.parse_args()
     rows = measure(arguments.quick)
     if arguments.json:
-        machine = {"system": platform.platform(), "cpus": os.cpu_count()}
         versions = {name: version(name) for name in ("numpy", "sqlalchemy", "zstandard")}
         versions |= {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
         json.dump(
-            {"benchmark": "store", "machine": machine, "versions": versions, "results": rows}, sys.stdout, indent=1
+            {"benchmark": "store", "machine": machine(), "versions": versions, "results": rows}, sys.stdout, indent=1
         )
         print()
         return
