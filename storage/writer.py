@@ -14,6 +14,7 @@ from typing import Literal
 
 from .errors import StoreError
 from .layout import quantize
+from .names import display_site
 from .order import check_order
 from .records import Event, Finding, Json, StepRecord
 from .run import Run, RunState, Structure
@@ -237,11 +238,26 @@ class QueueWriter:
                 self._ask(record.step, lambda one, seen=rounded: findings.extend(one.observe(seen)))  # type: ignore[misc]
         if not ready:
             return
-        self._found += findings
+        self._tell(findings)
         if not self._attempt(lambda: self._writer.write(ready, findings)):
             with self._changed:
                 self._untold += untold
                 self._lose(len(ready))
+
+    def _tell(self, findings: list[Finding]) -> None:
+        """Remembers findings, and logs each serious one once: who only watches the terminal should know as well."""
+        for one in findings:
+            if one.severity != "info" and not any(_same(one, known) for known in self._found):
+                place = display_site(one.site)
+                _log.warning(
+                    "run %s: %s at %s since step %d: %s",
+                    self.run.name,
+                    one.cause,
+                    place,
+                    one.first_step,
+                    one.explanation,
+                )
+            self._found.append(one)
 
     def _prepare(self, record: StepRecord) -> StepRecord | None:
         """The record rounded as it will be stored, with what happened to the monitor meanwhile; None if it is lost."""
@@ -298,7 +314,7 @@ class QueueWriter:
         last: list[Finding] = []
         self._ask(self._last_step, lambda one: last.extend(one.end()))
         if last:
-            self._found += last
+            self._tell(last)
             self._attempt(lambda: self._writer.write((), last))
         with self._changed:
             untold, self._untold = self._untold, 0
@@ -315,3 +331,8 @@ class QueueWriter:
             if type(known) is type(error):
                 return
         _log.error("run %s: %s: %s", self.run.id, what, error)
+
+
+def _same(one: Finding, other: Finding) -> bool:
+    """Whether one replaces the other in the store."""
+    return (one.rule, one.site, one.rank, one.first_step) == (other.rule, other.site, other.rank, other.first_step)
