@@ -15,6 +15,7 @@ class Shell:
     content: Final = "content"
     shown: Final = "shown"
     banner: Final = "banner"
+    connection: Final = "connection"  # written by assets/connection.js
 
 
 class Overview:

@@ -46,7 +46,11 @@ def shell(place: str) -> Component:
         **{"aria-label": "Pages"},
     )
     main = html.Main(
-        [html.Div(id=Shell.banner, role="alert", **{"aria-live": "polite"}), html.Div(_opening(), id=Shell.content)],
+        [
+            html.Div(id=Shell.connection, role="status", className="connection"),
+            html.Div(id=Shell.banner, role="alert", **{"aria-live": "polite"}),
+            html.Div(_opening(), id=Shell.content),
+        ],
         className="main",
         id="main",
     )
