@@ -41,7 +41,7 @@ def run_picker(name: str, runs: Sequence[Run], run: Run) -> dmc.Select:
         offered.append(run)
     return dmc.Select(
         id=name,
-        data=[{"value": one.id, "label": f"{one.name or one.id} · {one.id[-6:]}"} for one in offered],
+        data=[{"value": one.id, "label": f"{one.name or one.id} · {one.id[-4:]}"} for one in offered],
         value=run.id,
         searchable=True,
         allowDeselect=False,

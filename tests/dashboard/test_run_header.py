@@ -1,0 +1,10 @@
+"""The head of a page about one run."""
+
+from dataclasses import replace
+
+from mindscope.dashboard.components import run_picker
+
+
+def test_the_picker_tells_runs_of_one_name_apart_by_the_end_of_their_ids(healthy_run):
+    run = replace(healthy_run, id="20260101-120000-digits-cnn-8f8a", name="digits-cnn")
+    assert run_picker("picker", [run], run).data[0]["label"] == "digits-cnn · 8f8a"
