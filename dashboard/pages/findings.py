@@ -10,7 +10,7 @@ from dash.exceptions import PreventUpdate
 
 from ...storage import Finding, Run
 from ..address import Address
-from ..components import empty_state, finding_card, panel, run_header, run_picker, run_status
+from ..components import coded, empty_state, finding_card, panel, run_header, run_picker, run_status
 from ..data import Reader
 from ..headline import headline
 from ..ids import Findings as Id
@@ -54,7 +54,8 @@ def _root_box(run: str, root: Root, number: int) -> html.Section:
 def _fold(title: str, run: str, findings: tuple[Finding, ...]) -> html.Details:
     cards = [finding_card(run, finding) for finding in findings[:_FOLDED]]
     rest = len(findings) - len(cards)
-    more = [html.P(f"and {count(rest, 'more')}; `mindscope diagnose` lists all", className="muted")] if rest > 0 else []
+    words = f"and {count(rest, 'more')}; `mindscope diagnose` lists all"
+    more = [html.P(coded(words), className="muted")] if rest > 0 else []
     return html.Details([html.Summary(title), *cards, *more], className="fold")
 
 
