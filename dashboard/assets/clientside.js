@@ -165,7 +165,7 @@
   cells.Worst = ({ data, value }) => (value ? badge(data.severity || "info", value) : h("span", { className: "muted" }, data.step === null ? "–" : "none"));
 
   cells.Tags = ({ value }) =>
-    h("span", { className: "tags" }, (value || "").split("  ").filter(Boolean).map((tag) => h("span", { className: "tag", key: tag }, tag)));
+    h("span", { className: "tags", title: value }, (value || "").split("  ").filter(Boolean).map((tag) => h("span", { className: "tag", key: tag }, tag)));
 
   cells.Age = ({ value }) => {
     const steps = [[60, 1, "s"], [3600, 60, "min"], [86400, 3600, "h"], [Infinity, 86400, "d"]];

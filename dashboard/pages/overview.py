@@ -25,22 +25,22 @@ _WITHOUT_SCROLLING = 14
 Row = dict[str, Any]
 
 _COLUMNS = [
-    {"field": "name", "headerName": "Run", "cellRenderer": "RunLink", "minWidth": 165, "flex": 2, "filter": True},
-    {"field": "state", "headerName": "State", "cellRenderer": "Badge", "width": 116, "filter": True},
+    {"field": "name", "headerName": "Run", "cellRenderer": "RunLink", "minWidth": 150, "flex": 1.5, "filter": True},
+    {"field": "state", "headerName": "State", "cellRenderer": "Badge", "width": 110, "filter": True},
     {
         "field": "worst",
         "headerName": "First anomaly",
         "cellRenderer": "Worst",
-        "minWidth": 205,
-        "flex": 2,
+        "minWidth": 196,
+        "flex": 1,
         "filter": True,
     },
-    {"field": "first_bad", "headerName": "Since step", "width": 98, "type": "rightAligned"},
-    {"field": "spark", "headerName": "Loss", "cellRenderer": "Spark", "width": 138, "sortable": False},
-    {"field": "step", "headerName": "Last step", "width": 92, "type": "rightAligned"},
-    {"field": "kind", "headerName": "Kind", "width": 100, "filter": True},
-    {"field": "tags", "headerName": "Tags", "cellRenderer": "Tags", "minWidth": 80, "flex": 1.5, "filter": True},
-    {"field": "age", "headerName": "Updated", "cellRenderer": "Age", "width": 104},
+    {"field": "first_bad", "headerName": "Since step", "width": 86, "type": "rightAligned"},
+    {"field": "spark", "headerName": "Loss", "cellRenderer": "Spark", "width": 142, "sortable": False},
+    {"field": "step", "headerName": "Last step", "width": 86, "type": "rightAligned"},
+    {"field": "kind", "headerName": "Kind", "width": 92, "filter": True},
+    {"field": "tags", "headerName": "Tags", "cellRenderer": "Tags", "minWidth": 165, "flex": 2, "filter": True},
+    {"field": "age", "headerName": "Updated", "cellRenderer": "Age", "width": 92},
 ]
 
 _GRID_OPTIONS = {
@@ -54,8 +54,9 @@ _GRID_OPTIONS = {
         "function": "themeQuartz.withParams({backgroundColor: 'var(--surface)', foregroundColor: 'var(--text)', "
         "headerBackgroundColor: 'var(--surface)', headerTextColor: 'var(--muted)', borderColor: 'var(--line)', "
         "rowHoverColor: 'var(--hover)', accentColor: 'var(--accent)', fontFamily: 'inherit', fontSize: 13, "
-        "headerFontSize: 12, headerFontWeight: 500, wrapperBorder: false, wrapperBorderRadius: 0, "
-        "columnBorder: false, headerColumnBorder: false, headerColumnResizeHandleColor: 'transparent'})"
+        "cellHorizontalPadding: 11, headerFontSize: 12, headerFontWeight: 500, wrapperBorder: false, "
+        "wrapperBorderRadius: 0, columnBorder: false, headerColumnBorder: false, "
+        "headerColumnResizeHandleColor: 'transparent'})"
     },
 }
 
