@@ -2,11 +2,16 @@
 
 import os
 import secrets
+import signal
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
 from mindscope.storage import Store, open_store
+
+# A shell that runs the tests in the background lets them, and all they start, ignore Ctrl-C; here it is tested.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 #: Words that a skip reason contains when PostgreSQL, a browser or PyTorch is missing. A machine that has them names
 #: them in MINDSCOPE_REQUIRE, and then such a skip is a failure.
