@@ -128,6 +128,11 @@ def load_config(source: Config | Mapping[str, Any] | str | Path | None = None, *
     Raises:
         ConfigError: The file cannot be read, a key is unknown, a value is wrong, or two settings contradict.
     """
+    if not isinstance(source, Config | Mapping | str | Path | None):
+        raise ConfigError(
+            "configuration must be a YAML or JSON file, a mapping or a Config, "
+            f"got {type(source).__name__} {source!r}; leave it out to record everything"
+        )
     if isinstance(source, Config) and not fields:
         return source
     if isinstance(source, Config):

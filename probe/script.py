@@ -10,8 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
+from ..storage import StoreError
 from .adapters import Adapter
-from .errors import ScriptNotFound
+from .errors import ProbeError, ScriptNotFound
 from .monitor import Monitor
 
 _log = logging.getLogger(__name__)
@@ -20,6 +21,13 @@ _log = logging.getLogger(__name__)
 class _Finder(Protocol):
     def stop(self) -> None:
         """Stops looking."""
+
+
+class _Stopped(SystemExit):
+    """Ends the script where its model was found but cannot be watched; the reason is raised once the script is over.
+
+    An exit, for a script cleans up after one, lets it pass where it catches errors, and is silent about it in threads.
+    """
 
 
 def run_script(script: Path, arguments: Sequence[str], begin: Callable[[Adapter], Monitor]) -> int:
@@ -32,11 +40,21 @@ def run_script(script: Path, arguments: Sequence[str], begin: Callable[[Adapter]
 
     Raises:
         ScriptNotFound: There is no such file.
+        ProbeError, StoreError: The model was found, but `begin` could not watch it; the script was stopped there.
     """
     if not script.is_file():
         raise ScriptNotFound(f"no script at {script}; give the path of a Python file")
     monitors: list[Monitor] = []
-    finders = _finders(lambda adapter: monitors.append(begin(adapter)))
+    refusals: list[Exception] = []
+
+    def found(adapter: Adapter) -> None:
+        try:
+            monitors.append(begin(adapter))
+        except (ProbeError, StoreError) as refusal:
+            refusals.append(refusal)
+            raise _Stopped(1) from refusal
+
+    finders = _finders(found)
     error: BaseException | None = None
     try:
         code, error = _run(script, arguments)
@@ -45,6 +63,8 @@ def run_script(script: Path, arguments: Sequence[str], begin: Callable[[Adapter]
             finder.stop()
         for monitor in monitors:
             monitor.close(error)
+    if refusals:
+        raise refusals[0]
     if not monitors:
         _log.warning("%s trained no model that could be watched; nothing was recorded", script)
     return code

@@ -63,6 +63,17 @@ def missing_script(tmp_path: Path) -> list[str]:
     return ["run", "--store", str(tmp_path / "runs"), "--", str(tmp_path / "trian.py"), "--lr", "3"]
 
 
+def pattern_that_only_the_scripts_model_shows_wrong(tmp_path: Path) -> list[str]:
+    (tmp_path / "plain.py").write_text(
+        "from mindscope.framework import Key, Tensor, nn\n"
+        "model = nn.SequentialCell(nn.Dense(2, 3, key=Key(0)), nn.ReLU()).set_train()\n"
+        "model(Tensor([[1.0, 2.0]]))\n"
+        "print('trained')\n"
+    )
+    config = _config(tmp_path, "exclude: ['*.dropuot']\n")
+    return ["run", "--config", config, "--store", str(tmp_path / "runs"), "--", str(tmp_path / "plain.py")]
+
+
 def unknown_run(tmp_path: Path) -> list[str]:
     return ["diagnose", "digit", "--store", str(_store(tmp_path))]
 
@@ -76,6 +87,7 @@ CASES = [
     (file_that_is_no_store, 3, "run.rank0.db"),
     (missing_store, 3, "mindscope demo"),
     (missing_script, 2, "train.py"),
+    (pattern_that_only_the_scripts_model_shows_wrong, 2, "'*.dropuot' matches none"),
     (unknown_run, 2, "digits"),
 ]
 

@@ -81,6 +81,12 @@ def test_a_file_that_is_not_there_is_refused(tmp_path):
         load_config(tmp_path / "none.yaml")
 
 
+@pytest.mark.parametrize(("source", "kind"), [(3, "int 3"), (0, "int 0"), (["every"], "list"), (b"a.yaml", "bytes")])
+def test_what_is_no_kind_of_configuration_is_refused(source, kind):
+    with pytest.raises(ConfigError, match=f"file, a mapping or a Config, got {kind}"):
+        load_config(source)
+
+
 def test_a_configuration_survives_its_own_dump():
     config = Config(every=3, subjects={"weight": 2}, exclude=("x",))
     assert load_config(config.model_dump(mode="json")) == config

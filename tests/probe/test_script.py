@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from mindscope.probe import ConfigError, ScriptNotFound
+from mindscope.probe import ConfigError, ScriptNotFound, SiteNotFound
 from mindscope.storage import open_store
 from mindscope.watching import run_script
 
@@ -95,6 +95,27 @@ def test_what_is_wrong_is_said_before_the_script_starts(tmp_path):
     (tmp_path / "monitor.yaml").write_text("evry: 1")
     with pytest.raises(ConfigError, match="did you mean 'every'"):
         run(tmp_path, "raise SystemExit(9)", config=tmp_path / "monitor.yaml")
+
+
+@pytest.mark.parametrize("framework", ["torch", "engine"])
+def test_a_pattern_that_fits_no_site_stops_the_script_and_is_our_error(tmp_path, capsys, framework):
+    if framework == "torch":
+        pytest.importorskip("torch", reason="PyTorch is not installed")
+    (tmp_path / "monitor.yaml").write_text("exclude: ['*.dropuot']")
+    text = TORCH if framework == "torch" else ENGINE
+    indented = text.replace("\n", "\n    ")
+    patient = f"try:{indented}pass\nexcept Exception:\n    print('caught')\nfinally:\n    print('cleaned')\nprint('on')"
+    with pytest.raises(SiteNotFound, match="dropuot"):
+        run(tmp_path, patient, config=tmp_path / "monitor.yaml")
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("cleaned\n", "")
+    assert not open_store(tmp_path / "runs").runs()
+
+
+def test_a_lookup_error_of_the_scripts_own_stays_its_own(tmp_path, capsys):
+    own = "from mindscope.probe import SiteNotFound\nraise SiteNotFound('mine')"
+    assert run(tmp_path, own) == 1
+    assert "Traceback" in capsys.readouterr().err
 
 
 def test_the_engine_is_as_it_was_after_a_script(tmp_path):
