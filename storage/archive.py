@@ -1,5 +1,6 @@
 """The `Store` of every database: a folder of run files and a PostgreSQL schema differ only in their `Library`."""
 
+import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
@@ -8,7 +9,7 @@ from typing import Protocol, Self
 from sqlalchemy import select
 
 from .descriptions import read_structure
-from .errors import RunNotFound, StoreUnavailable
+from .errors import RunNotFound, StoreDamaged, StoreUnavailable, in_one_line
 from .identify import check_run_id, find_run, new_run_id
 from .names import Severity
 from .pictures import list_metrics
@@ -24,6 +25,8 @@ from .streams import SCALAR, STEP, read_streams
 from .tables import recording
 from .timeline import FIRST, LAST
 
+_log = logging.getLogger(__name__)
+
 
 class Library(Protocol):
     """Where the recordings of a store are kept."""
@@ -37,7 +40,7 @@ class Library(Protocol):
         """The ranks of a run, ascending; none for an unknown run."""
 
     def summaries(self, run: str) -> tuple[Summary, ...]:
-        """What the ranks of a run say about themselves."""
+        """What the ranks of a run say about themselves; raises StoreDamaged when none of them can be read."""
 
     def note(self, run: str) -> Note:
         """What people have added to a run."""
@@ -98,14 +101,26 @@ class Archive:
         return self._library.begin(run, rank)
 
     def runs(self, *, limit: int = 1000) -> tuple[Run, ...]:
-        """The runs of the store, newest first."""
+        """The runs of the store, newest first; one that cannot be read is left out with a warning.
+
+        Raises:
+            StoreDamaged: There are runs and none of them can be read.
+        """
         library = self._library
         found: list[Run] = []
+        damaged: list[StoreDamaged] = []
         for run in library.run_ids():
             if len(found) >= limit:
                 break
-            if summaries := library.summaries(run):
-                found.append(merge(summaries, library.note(run)))
+            try:
+                if summaries := library.summaries(run):
+                    found.append(merge(summaries, library.note(run)))
+            except StoreDamaged as error:
+                damaged.append(error)
+        if damaged and not found:
+            raise in_one_line(self.url, damaged)
+        for one in damaged:
+            _log.warning("%s", one)
         return tuple(sorted(found, key=lambda run: (run.created_at, run.id), reverse=True))
 
     def find_run(self, reference: str) -> Run:

@@ -4,12 +4,16 @@ StoreError(RuntimeError)
 ├── StoreUnavailable         the place cannot be opened, read or written
 ├── StoreTooNew              written by a newer mindscope
 ├── StoreDamaged             the file is there and is not (any more) a run
+│   └── StoreUnfinished      nothing stands in it yet: its first transaction was not finished
 ├── RunNotFound(KeyError)    no run answers to that reference
 └── InvalidName(ValueError)   a site, metric or URL that does not follow the grammar
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+
+#: Damaged files that one error tells of.
+_TOLD = 3
 
 
 class StoreError(RuntimeError):
@@ -28,6 +32,10 @@ class StoreDamaged(StoreError):
     """The file exists and cannot be read as a run."""
 
 
+class StoreUnfinished(StoreDamaged):
+    """The file exists and holds nothing: its writer is about to fill it, or ended before it could."""
+
+
 class RunNotFound(StoreError, KeyError):
     """No run answers to that reference."""
 
@@ -37,6 +45,15 @@ class RunNotFound(StoreError, KeyError):
 
 class InvalidName(StoreError, ValueError):
     """A site, metric or URL that does not follow the grammar."""
+
+
+def in_one_line(place: str, damaged: Sequence[StoreDamaged]) -> StoreDamaged:
+    """One error for many, the first few in their own words; a single one is given back as it is."""
+    if len(damaged) == 1:
+        return damaged[0]
+    rest = f"; and {len(damaged) - _TOLD} more" if len(damaged) > _TOLD else ""
+    words = "; ".join(map(str, damaged[:_TOLD]))
+    return StoreDamaged(f"{place} has {len(damaged)} files and none can be read: {words}{rest}")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

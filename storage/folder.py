@@ -4,6 +4,7 @@ import logging
 import os
 import re
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from sqlalchemy import Engine, select
 from .catalogue import Catalogue, Signature, file_signature
 from .changes import touch
 from .connect import file_reader, file_writer, in_our_words
-from .errors import StoreDamaged, StoreError, StoreUnavailable
+from .errors import StoreDamaged, StoreError, StoreUnavailable, StoreUnfinished, in_one_line
 from .migrations import check_version, upgrade
 from .rare import write_findings
 from .recorder import Recorder, claim
@@ -28,6 +29,8 @@ _log = logging.getLogger(__name__)
 _FILE = re.compile(r"(?P<run>.+)\.rank(?P<rank>\d+)\.db")
 #: Files whose connections are kept open for reading.
 _KEPT = 32
+#: A file without tables is being made when it changed so lately (our choice; making one takes under a second).
+_YOUNG_S = 60.0
 
 
 class Folder:
@@ -52,19 +55,25 @@ class Folder:
         return tuple(self._open(path) for _, path in self._ranks(run))
 
     def summaries(self, run: str) -> tuple[Summary, ...]:
-        """What the ranks of a run say about themselves; a file that cannot be read is left out with a warning.
+        """What the ranks of a run say about themselves.
+
+        A file that cannot be read is left out with a warning, one that is just being made without.
 
         Raises:
-            StoreDamaged: It is the one file that was asked for.
+            StoreDamaged: No other rank of the run can be read either.
         """
-        found = []
+        found: list[Summary] = []
+        damaged: list[StoreDamaged] = []
         for _, path in self._ranks(run):
             try:
                 found.append(self._summary(path))
             except StoreDamaged as error:
-                if self._only is not None:
-                    raise
-                _log.warning("%s", error)
+                if not (isinstance(error, StoreUnfinished) and _is_young(path)):
+                    damaged.append(error)
+        if damaged and not found:
+            raise in_one_line(f"run {run!r}", damaged)
+        for one in damaged:
+            _log.warning("%s", one)
         return tuple(found)
 
     def note(self, run: str) -> Note:
@@ -184,6 +193,14 @@ class Folder:
 def run_files(folder: Path) -> list[Path]:
     """The run files in a folder, by name."""
     return sorted(path for path in folder.glob("*.db") if _FILE.fullmatch(path.name))
+
+
+def _is_young(path: Path) -> bool:
+    """True when the file changed so lately that its writer may be about to fill it; also when it is gone again."""
+    try:
+        return time.time() - path.stat().st_mtime < _YOUNG_S
+    except OSError:
+        return True
 
 
 def _open_recording(path: Path) -> Recording:

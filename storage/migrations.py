@@ -8,7 +8,7 @@ from collections.abc import Callable
 from sqlalchemy import Connection, inspect, select
 
 from .codec import CODEC_VERSION
-from .errors import StoreDamaged, StoreTooNew
+from .errors import StoreDamaged, StoreTooNew, StoreUnfinished
 from .tables import meta, recorded
 
 
@@ -42,7 +42,7 @@ def check_version(connection: Connection) -> int:
 
     Raises:
         StoreTooNew: The store was written by a newer mindscope.
-        StoreDamaged: There is no version.
+        StoreUnfinished: There is no version.
     """
     version = schema_version(connection)
     place = connection.engine.url.database
@@ -51,7 +51,9 @@ def check_version(connection: Connection) -> int:
             f"{place} has schema version {version}, this mindscope reads up to {SCHEMA_VERSION}; upgrade mindscope"
         )
     if version == 0:
-        raise StoreDamaged(f"{place} holds no run: it has no schema version; its first transaction was never finished")
+        raise StoreUnfinished(
+            f"{place} holds no run: it has no schema version; its first transaction was never finished"
+        )
     return version
 
 

@@ -30,6 +30,14 @@ def test_doctor_of_a_store_that_cannot_be_read_is_code_3(command: Callable, tmp_
     assert "Traceback" not in told.out + told.err
 
 
+@pytest.mark.parametrize("asked", [("runs",), ("doctor",), ("show", "latest", "--store"), ("diagnose", "--store")])
+def test_a_store_in_which_every_run_is_damaged_is_code_3(command: Callable, tmp_path: Path, asked: tuple) -> None:
+    (tmp_path / "a.rank0.db").write_bytes(b"garbage" * 4000)
+    told = command(*asked, tmp_path)
+    assert told.code == 3
+    assert "a.rank0.db" in "".join((told.out + told.err).split())
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_doctor_of_a_place_that_cannot_be_written_is_code_3(command: Callable, tmp_path: Path) -> None:
     tmp_path.chmod(0o500)

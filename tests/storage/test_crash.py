@@ -322,6 +322,29 @@ def test_a_damaged_file_says_so_and_does_not_hide_the_others(tmp_path: Path, har
             list(store.replay("crash"))
 
 
+def test_a_folder_whose_runs_are_all_damaged_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        run_file(tmp_path, name).write_bytes(random.Random(0).randbytes(20_000))
+    with open_store(tmp_path) as store:
+        for ask in (store.runs, lambda: store.find_run("latest")):
+            with pytest.raises(StoreDamaged, match=r"two\.rank0\.db.*one\.rank0\.db") as told:
+                ask()
+            assert "\n" not in str(told.value)
+        with pytest.raises(StoreDamaged, match=r"one\.rank0\.db"):
+            store.find_run("one")
+
+
+def test_a_file_that_is_just_being_made_is_no_damage(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = run_file(tmp_path, "young")
+    path.touch()
+    with open_store(tmp_path) as store:
+        assert store.runs() == ()
+        assert not caplog.records
+        os.utime(path, (0, 0))
+        with pytest.raises(StoreDamaged, match="first transaction was never finished"):
+            store.runs()
+
+
 def test_a_store_of_today_needs_no_migration_and_an_empty_folder_none(tmp_path: Path) -> None:
     finished(tmp_path / "runs")
     assert migrate(tmp_path / "runs") == []
