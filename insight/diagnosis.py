@@ -1,10 +1,10 @@
 """Diagnosis of a run: live as a listener of its writer, and again offline from what the store has kept."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from ..storage import Finding, Json, Run, StepRecord, Store, Structure
+from ..storage import Finding, Json, Run, RunState, StepRecord, Store, Structure
 from .engine import Engine
 from .render import render_json, render_markdown, render_text
 from .root_cause import appearance, root_causes
@@ -20,11 +20,14 @@ class Diagnosis:
     Args:
         run: Its id.
         verdict: `healthy` only when every essential rule saw enough to speak and no rule found anything worse than a
-            notice.
+            notice; never of a run that failed or crashed.
         root_causes: The findings from which the others follow, earliest first.
         findings: All of them, by first step and data flow.
         rules_not_run: Rules whose silence means nothing.
         reasons: For each of those, why.
+        state: How the run ended, or that it has not.
+        error: What ended a failed run, empty otherwise.
+        last_step: The newest step, -1 before the first.
     """
 
     run: str
@@ -33,6 +36,9 @@ class Diagnosis:
     findings: tuple[Finding, ...] = ()
     rules_not_run: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
+    state: RunState = "finished"
+    error: str = ""
+    last_step: int = -1
 
     def to_json(self) -> dict[str, Json]:
         """The document of `diagnose --json`: plain JSON values, evidence that is not finite as a string."""
@@ -57,17 +63,20 @@ class LiveDiagnosis:
     def __init__(self, *, rank: int = 0) -> None:
         self._rank = rank
         self._run: Run | None = None
+        self._last_step = -1
         self._engine = Engine(RULES, rank=rank)
 
     def begin(self, run: Run, structure: Structure) -> None:
         """Starts with this run; called again with the same one, takes its changed structure and keeps the histories."""
         if self._run is None or self._run.id != run.id:
+            self._last_step = run.last_step
             self._engine = Engine(RULES, rank=self._rank, config=run.config)
         self._run = run
         self._engine.learn_structure(structure)
 
     def observe(self, record: StepRecord) -> tuple[Finding, ...]:
         """The findings that this record gives rise to."""
+        self._last_step = max(self._last_step, record.step)
         return self._engine.observe(record)
 
     def end(self) -> tuple[Finding, ...]:
@@ -80,8 +89,9 @@ class LiveDiagnosis:
         return self._engine.findings
 
     def diagnosis(self) -> Diagnosis:
-        """The diagnosis of what has been seen so far."""
-        return _conclude(self._run.id if self._run else "", [self._engine])
+        """The diagnosis of what has been seen so far, as of a running run: how it ends only its store can tell."""
+        found = _conclude(self._run.id if self._run else "", "running", [self._engine])
+        return replace(found, last_step=self._last_step)
 
 
 def diagnose(store: Store, run: str, *, write: bool = False) -> Diagnosis:
@@ -103,13 +113,13 @@ def diagnose(store: Store, run: str, *, write: bool = False) -> Diagnosis:
         for record in store.replay(found.id, rank=rank):
             engine.observe(record)
         engines.append(engine)
-    diagnosis = _conclude(found.id, engines)
+    diagnosis = replace(_conclude(found.id, found.state, engines), error=found.error, last_step=found.last_step)
     if write and diagnosis.findings:
         store.write_findings(found.id, diagnosis.findings)
     return diagnosis
 
 
-def _conclude(run: str, engines: list[Engine]) -> Diagnosis:
+def _conclude(run: str, state: RunState, engines: list[Engine]) -> Diagnosis:
     findings = sorted(
         (finding for engine in engines for finding in engine.findings),
         key=appearance,
@@ -119,17 +129,20 @@ def _conclude(run: str, engines: list[Engine]) -> Diagnosis:
         reasons.update(engine.not_run())
     return Diagnosis(
         run=run,
-        verdict=_verdict(findings, reasons),
+        verdict=_verdict(findings, reasons, state),
         root_causes=root_causes(findings),
         findings=tuple(findings),
         rules_not_run=tuple(sorted(reasons)),
         reasons=dict(sorted(reasons.items())),
+        state=state,
     )
 
 
-def _verdict(findings: Iterable[Finding], reasons: Mapping[str, str]) -> Verdict:
+def _verdict(findings: Iterable[Finding], reasons: Mapping[str, str], state: RunState) -> Verdict:
     if any(finding.severity != "info" and finding.cause != "monitor_fault" for finding in findings):
         return "unhealthy"
+    if state in ("failed", "crashed"):
+        return "undetermined"
     if any(rule.essential and rule.name in reasons for rule in RULES.values()):
         return "undetermined"
     return "healthy"

@@ -18,6 +18,8 @@ _MEANING = {
     "unhealthy": "something is wrong",
     "undetermined": "too little was recorded to say",
 }
+#: Characters of a run's error that are told; the rest is in the store (our choice: a few lines of a terminal).
+_ERROR_LENGTH = 400
 
 
 def finding_to_json(finding: Finding) -> dict[str, Json]:
@@ -46,12 +48,17 @@ def render_json(diagnosis: "Diagnosis") -> dict[str, Json]:
         "root_causes": [finding_to_json(finding) for finding in diagnosis.root_causes],
         "findings": [finding_to_json(finding) for finding in diagnosis.findings],
         "rules_not_run": dict(diagnosis.reasons),
+        "state": diagnosis.state,
+        "error": diagnosis.error,
+        "last_step": diagnosis.last_step,
     }
 
 
 def render_text(diagnosis: "Diagnosis") -> str:
     """The diagnosis for a terminal, root causes first, without markup."""
-    lines = [f"{diagnosis.run}: {diagnosis.verdict} - {_MEANING[diagnosis.verdict]}"]
+    lines = [f"{diagnosis.run}: {diagnosis.verdict} - {_meaning(diagnosis)}"]
+    if ending := _ending(diagnosis):
+        lines.append(ending)
     for number, finding in enumerate(diagnosis.root_causes, 1):
         lines += ["", f"{number}. {_headline(finding)}", f"   {finding.explanation}"]
         lines += [f"   what to do: {finding.advice}", f"   evidence: {_evidence(finding)}"]
@@ -67,7 +74,9 @@ def render_text(diagnosis: "Diagnosis") -> str:
 
 def render_markdown(diagnosis: "Diagnosis") -> str:
     """The diagnosis as a Markdown section, for an issue or a pull request."""
-    lines = [f"## {diagnosis.run}: {diagnosis.verdict}", "", f"{_MEANING[diagnosis.verdict].capitalize()}."]
+    lines = [f"## {diagnosis.run}: {diagnosis.verdict}", "", f"{_meaning(diagnosis).capitalize()}."]
+    if ending := _ending(diagnosis):
+        lines += ["", ending]
     for number, finding in enumerate(diagnosis.root_causes, 1):
         lines += ["", f"### {number}. {_headline(finding)}", "", f"{finding.explanation}.", ""]
         lines += [f"**What to do:** {finding.advice}.", "", "| evidence | value |", "|---|---|"]
@@ -75,6 +84,28 @@ def render_markdown(diagnosis: "Diagnosis") -> str:
     lines += _markdown_list("Other findings", [f"{item.severity}: {_headline(item)}" for item in _rest(diagnosis)])
     lines += _markdown_list("Rules that could not run", [f"`{name}`: {why}" for name, why in diagnosis.reasons.items()])
     return "\n".join(lines)
+
+
+def _meaning(diagnosis: "Diagnosis") -> str:
+    if diagnosis.verdict == "undetermined" and diagnosis.state in ("failed", "crashed"):
+        return "the run ended early, and no rule found why"
+    return _MEANING[diagnosis.verdict]
+
+
+def _ending(diagnosis: "Diagnosis") -> str:
+    """How the run ended, in one line; nothing of one that finished."""
+    where = f"at step {diagnosis.last_step}" if diagnosis.last_step >= 0 else "before its first step"
+    if diagnosis.state == "finished":
+        return ""
+    if diagnosis.state == "running":
+        return f"the run is still running, {where}"
+    if diagnosis.state == "crashed":
+        return f"the run crashed {where}: its process was killed or died without a last word"
+    error = " ".join(diagnosis.error.split())
+    if error.partition(":")[0] == "KeyboardInterrupt":
+        return f"the run was interrupted {where}"
+    shown = error if len(error) <= _ERROR_LENGTH else f"{error[:_ERROR_LENGTH]} ..."
+    return f"the run failed {where}: {shown or 'no error was given'}"
 
 
 def _markdown_list(title: str, items: Sequence[str]) -> list[str]:

@@ -1,6 +1,8 @@
 """Live and offline diagnosis over real stores: the same findings bit for bit, and verdicts that claim only what was
 seen."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -30,7 +32,7 @@ def test_every_example_is_diagnosed_alike_live_and_offline(recording):
         offline = diagnose(store, "latest")
         assert live.findings
         assert repr(offline.findings) == repr(live.findings)
-        assert offline == live.diagnosis() or repr(offline) == repr(live.diagnosis())
+        assert repr(offline) == repr(replace(live.diagnosis(), state="finished"))
         assert repr(store.findings(offline.run)) == repr(live.findings)
 
 
@@ -68,7 +70,7 @@ def test_any_history_is_diagnosed_alike_live_and_offline(tmp_path_factory, recor
         with open_store(url) as store:
             live = record_run(store, MODEL, records)
             offline = diagnose(store, "latest")
-            assert repr(offline) == repr(live.diagnosis())
+            assert repr(offline) == repr(replace(live.diagnosis(), state="finished"))
             assert "monitor_fault" not in {item.cause for item in offline.findings}
 
 
@@ -85,6 +87,20 @@ def test_a_finding_makes_a_run_unhealthy_however_little_was_recorded():
     with open_store("memory:") as store:
         record_run(store, MODEL, Recording({"scalar/loss": (2.0, float("nan"))}, MODEL).records())
         assert diagnose(store, "run").verdict == "unhealthy"
+
+
+@pytest.mark.parametrize("state", ["failed", "finished", "running"])
+def test_a_run_that_failed_is_never_healthy_and_says_how_it_ended(state, monkeypatch):
+    monkeypatch.setattr("mindscope.insight.diagnosis.RULES", {})  # no rule is missing: only the end decides
+    with open_store("memory:") as store:
+        writer = store.begin_run("run")
+        writer.write(list(Recording({"scalar/loss": (2.0, 1.9, 1.8)}, MODEL).records()))
+        if state != "running":
+            writer.close(state, "ValueError: boom" if state == "failed" else "")
+        found = diagnose(store, "run")
+    assert found.verdict == ("undetermined" if state == "failed" else "healthy")
+    assert (found.state, found.last_step) == (state, 2)
+    assert ("the run failed at step 2: ValueError: boom" in found.to_text()) == (state == "failed")
 
 
 def test_findings_are_written_when_asked_for():

@@ -1,7 +1,9 @@
 """The diagnosis in words and as a document."""
 
 import json
+from dataclasses import replace
 
+import pytest
 from mindscope.insight import Diagnosis, render_markdown, render_text
 from mindscope.storage import Finding
 
@@ -59,6 +61,30 @@ def test_the_text_names_cause_site_step_and_what_to_do():
 
 def test_a_healthy_run_is_one_line():
     assert render_text(Diagnosis("run-1", "healthy")).count("\n") == 0
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "step", "words"),
+    [
+        ("failed", "ValueError: boom", 30, "the run failed at step 30: ValueError: boom"),
+        ("failed", "KeyboardInterrupt: ", 30, "the run was interrupted at step 30"),
+        ("failed", "OSError: no\n  room", -1, "the run failed before its first step: OSError: no room"),
+        ("crashed", "", 7, "the run crashed at step 7"),
+        ("running", "", 7, "the run is still running, at step 7"),
+    ],
+)
+@pytest.mark.parametrize("verdict", ["undetermined", "unhealthy"])
+def test_every_form_says_how_a_run_ended(state, error, step, words, verdict):
+    ended = replace(SICK, verdict=verdict, state=state, error=error, last_step=step)
+    assert words in ended.to_text().splitlines()[1]
+    assert words in ended.to_markdown()
+    document = ended.to_json()
+    assert (document["state"], document["error"], document["last_step"]) == (state, error, step)
+
+
+def test_of_a_run_that_failed_it_is_not_said_that_too_little_was_recorded():
+    assert "ended early, and no rule found why" in render_text(Diagnosis("run-1", "undetermined", state="failed"))
+    assert "too little was recorded" in render_text(Diagnosis("run-1", "undetermined"))
 
 
 def test_markdown_has_a_table_of_the_evidence():
