@@ -65,6 +65,7 @@ def run_script(
 
     Raises:
         ScriptNotFound, ConfigError, StoreError: Before the script is started.
+        SiteNotFound, StoreError: At the model's first call, where the script is stopped.
     """
     settings = load_config(config)
     place = open_store(store)
