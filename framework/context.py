@@ -6,6 +6,7 @@ Both are context variables, so threads and coroutines do not disturb each other.
 from collections.abc import Iterator
 from contextlib import ContextDecorator, contextmanager
 from contextvars import ContextVar, Token
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,6 +16,25 @@ RECORDING: ContextVar[bool] = ContextVar("recording", default=True)
 QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
 # How many `grad` transforms are running a function right now: gradients taken inside one are themselves recorded.
 DEPTH: ContextVar[int] = ContextVar("depth", default=0)
+
+
+class Capture(Protocol):
+    """What turns running code into a graph: while one is set, it sees what would otherwise be computed."""
+
+    def apply(self, primitive: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+        """The traced result of a primitive."""
+
+    def assign(self, target: Any, data: Any) -> None:
+        """Nothing; the graph will overwrite the tensor `target` in place."""
+
+    def next_key(self) -> Any:
+        """The traced next random key."""
+
+    def call_cell(self, cell: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """The traced output of a cell."""
+
+
+CAPTURE: "ContextVar[Capture | None]" = ContextVar("capture", default=None)
 
 
 def is_recording() -> bool:

@@ -19,10 +19,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .context import QUIET, RECORDING
-from .dtype import Dtype, bool_, float32, int64, is_floating
-from .errors import ChangedTensorError, EngineError, FreedGraphError, NameTaken, ShapeError
+from .context import CAPTURE, QUIET, RECORDING
+from .dtype import Dtype, bool_, complex64, float32, int64, is_inexact
+from .errors import ChangedTensorError, DtypeError, EngineError, FreedGraphError, NameTaken, ShapeError
 from .hooks import Hooks
+from .random import Key
 from .shape import Spec
 from .tensor import Array, Tensor, wrap
 
@@ -104,7 +105,7 @@ def _output(array: Array, node: Node, index: int) -> Tensor:
     result = wrap(array)
     result._node = node
     result._index = index
-    result.requires_grad = is_floating(array.dtype)
+    result.requires_grad = is_inexact(array.dtype)
     return result
 
 
@@ -147,11 +148,17 @@ class Primitive:
         values = []
         for x in inputs:
             if isinstance(x, Tensor):
+                if x.__fallback__ is not None:
+                    return self._intercepted(inputs, attributes)
                 values.append(x._data)
                 if x.requires_grad:
                     tracked = True
             else:
                 values.append(x)
+        capture = CAPTURE.get()
+        if capture is not None:
+            captured: Tensor = capture.apply(self, inputs, attributes)
+            return captured
         try:
             if QUIET.get():
                 result = self.evaluate(*values, **attributes)
@@ -171,12 +178,25 @@ class Primitive:
         """The outputs of a primitive that has more than one."""
         return self(*inputs, **attributes)  # type: ignore[return-value]
 
+    def _intercepted(self, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+        """What the first class of the inputs that handles this primitive makes of it, in order of priority."""
+        kinds = {type(x): None for x in inputs if isinstance(x, Tensor) and x.__fallback__ is not None}
+        for kind in sorted(kinds, key=lambda kind: -kind.__fallback_priority__):
+            handler = kind.__fallback__
+            result = NotImplemented if handler is None else handler(self, inputs, attributes)
+            if result is not NotImplemented:
+                return result
+        names = ", ".join(kind.__name__ for kind in kinds)
+        raise DtypeError(f"'{self.name}' is not implemented by {names}; handle it in __fallback__, or pass a Tensor")
+
     def _record(self, inputs: tuple[Any, ...], attributes: dict[str, Any], result: Any) -> Any:
         if type(result) is tuple:
             node = Node(self, inputs, attributes, result if self.saves_output else None, len(result))
             return tuple([_output(array, node, index) for index, array in enumerate(result)])
         if type(result) is not np.ndarray:
             result = np.asarray(result)
+        if not is_inexact(result.dtype):
+            return wrap(result)
         return _output(result, Node(self, inputs, attributes, result if self.saves_output else None, 1), 0)
 
     def pull_back(self, node: Node, inputs: tuple[Any, ...], needs: Sequence[bool], g: Any) -> Sequence[Tensor | None]:
@@ -192,7 +212,7 @@ class Primitive:
     def _explain(self, error: Exception, values: list[Any], attributes: dict[str, Any]) -> EngineError:
         """The error in the words of this primitive: what infer says, or else what NumPy said."""
         specs = [spec_of(value) for value in values]
-        shapes = ", ".join(f"{s.shape} {s.dtype}" for s in specs)
+        shapes = ", ".join(f"{s.shape} {s.dtype}" if isinstance(s, Spec) else type(s).__name__ for s in specs)
         reason: Exception = error
         try:
             self.infer(*specs, **attributes)
@@ -200,20 +220,25 @@ class Primitive:
             reason = better
         except (ValueError, TypeError, IndexError):
             pass
-        kind = type(reason) if isinstance(reason, EngineError) else ShapeError
+        plain = DtypeError if isinstance(reason, TypeError) else ShapeError
+        kind = type(reason) if isinstance(reason, EngineError) else plain
         return kind(f"'{self.name}' cannot take {shapes}: {reason}")
 
     def __repr__(self) -> str:
         return f"Primitive({self.name!r})"
 
 
-def spec_of(value: Any) -> Spec:  # an array, a tensor or a Python number
-    """The shape and dtype of a value."""
+def spec_of(value: Any) -> Any:  # of an array, a tensor or a number a Spec; a key stands for itself
+    """The shape and dtype of a value; a random key, which has neither, stands for itself."""
     if isinstance(value, bool):
-        return Spec((), bool_)
+        return Spec((), bool_, weak=True)
     if isinstance(value, int):
-        return Spec((), int64)
+        return Spec((), int64, weak=True)
     if isinstance(value, float):
-        return Spec((), float32)
+        return Spec((), float32, weak=True)
+    if isinstance(value, complex):
+        return Spec((), complex64, weak=True)
+    if isinstance(value, Key):
+        return value
     dtype: Dtype = value.dtype
     return Spec(tuple(value.shape), dtype)

@@ -14,6 +14,8 @@ from hashlib import blake2b
 
 import numpy as np
 
+from .context import CAPTURE
+
 __all__ = ["Key", "fold_in", "get_state", "next_key", "set_seed", "set_state", "split"]
 
 
@@ -83,6 +85,10 @@ def set_seed(seed: int) -> None:
 
 def next_key() -> Key:
     """The next key of the running context, for those who were given none (initialization, dropout)."""
+    capture = CAPTURE.get()
+    if capture is not None:
+        traced: Key = capture.next_key()
+        return traced
     sequence = _SEQUENCE.get(_DEFAULT)
     sequence.taken += 1
     return fold_in(sequence.key, sequence.taken - 1)

@@ -1,7 +1,7 @@
 """Shape arithmetic: what comes out of broadcasting, reducing, multiplying and sliding a window."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import TypeAlias
 
@@ -25,10 +25,14 @@ Axes: TypeAlias = int | Sequence[int] | None
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What is known of a tensor before its values are: shape and dtype."""
+    """What is known of a tensor before its values are: shape and dtype.
+
+    `weak` marks a Python number, which takes the dtype of the tensor it meets; it plays no part in comparisons.
+    """
 
     shape: Shape
     dtype: Dtype
+    weak: bool = field(default=False, compare=False)
 
     @property
     def ndim(self) -> int:

@@ -1,13 +1,13 @@
 """Tensors: an array, whether it needs a gradient, and its place in the recorded graph."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, Union
 
 import numpy as np
 import numpy.typing as npt
 
-from .context import RECORDING
-from .dtype import Dtype, Number, as_dtype, float32, is_floating
+from .context import CAPTURE, RECORDING
+from .dtype import Dtype, Number, as_dtype, float32, is_inexact
 from .errors import DtypeError, GradientError, ShapeError
 from .hooks import Handle, Hooks
 from .shape import Axes, Shape
@@ -66,6 +66,12 @@ class Tensor:
     __array_priority__ = 1000.0  # so that `ndarray * tensor` asks the tensor
     __array_ufunc__ = None
 
+    #: A subclass that defines this classmethod, `__fallback__(primitive, inputs, attributes)`, sees every primitive
+    #: that is applied to its instances and returns the result, or NotImplemented. Of several such classes among the
+    #: inputs the one of the highest priority is asked first.
+    __fallback__: ClassVar[Callable[..., Any] | None] = None
+    __fallback_priority__: ClassVar[int] = 30
+
     _data: Array
 
     def __init__(self, data: object, dtype: npt.DTypeLike | None = None, *, requires_grad: bool = False) -> None:
@@ -75,8 +81,10 @@ class Tensor:
         self._index = 0
         self._hooks: Hooks | None = None
         self._version = [0]  # shared with those who share the values
-        if requires_grad and not is_floating(self._data.dtype):
-            raise DtypeError(f"a tensor that requires a gradient must be floating-point, got {self._data.dtype}")
+        if requires_grad and not is_inexact(self._data.dtype):
+            raise DtypeError(
+                f"a tensor that requires a gradient must be floating-point (real or complex), got {self._data.dtype}"
+            )
         self.requires_grad = requires_grad
 
     # What it is.
@@ -191,6 +199,10 @@ class Tensor:
             raise GradientError(
                 "a tensor made by a recorded operation cannot be overwritten; use a new tensor or detach()"
             )
+        capture = CAPTURE.get()
+        if capture is not None:
+            capture.assign(self, data)
+            return self
         array = as_array(data)
         if array.shape != self._data.shape:
             raise ShapeError(f"cannot overwrite a tensor of shape {self.shape} with shape {array.shape}")

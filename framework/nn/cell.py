@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, Self
 
-from ..context import QUIET, quiet
+from ..context import CAPTURE, QUIET, quiet
 from ..errors import EngineError
 from ..hooks import Handle
 from ..tensor import Parameter, Tensor
@@ -56,6 +56,9 @@ class Cell:
     def __call__(self, *inputs: Any, **options: Any) -> Any:
         """The output of `construct`, with the hooks around it."""
         try:
+            capture = CAPTURE.get()
+            if capture is not None:
+                return capture.call_cell(self, inputs, options)
             if QUIET.get():
                 hooks = self._cell_hooks
                 if hooks is None:

@@ -10,13 +10,15 @@ import numpy.typing as npt
 from .. import kernels
 from ..dtype import as_dtype, bool_, float32, float64, promote
 from ..errors import ShapeError
-from ..primitive import Primitive
+from ..primitive import NOT_DIFFERENTIABLE, Primitive
 from ..shape import Shape, Spec, broadcast_shapes, normalize_axis, reshaped
-from ..tensor import Array, Tensor, TensorLike, method, plain_index, wrap
+from ..tensor import Array, Tensor, TensorLike, method, wrap
+from .indexing import getitem
 from .operands import as_tensor, cast_to, pair
 from .reduce import broadcast_to, sum_to
 
 _identity: Primitive = Primitive("identity", lambda x: x, lambda x: x, (lambda g, _, x: g,))
+_stop_gradient: Primitive = Primitive("stop_gradient", lambda x: x, lambda x: x, NOT_DIFFERENTIABLE)
 
 
 def identity(x: Tensor) -> Tensor:
@@ -177,11 +179,6 @@ def stack(parts: Sequence[Tensor], axis: int = 0) -> Tensor:
     return concat([expand_dims(part, axis) for part in parts], axis)
 
 
-def narrow(x: Tensor, axis: int, start: int, end: int) -> Tensor:
-    """Elements `start` to `end` (not included) along `axis`."""
-    return getitem(x, (*(slice(None),) * axis, slice(start, end)))
-
-
 def _cuts(sizes: Shape, axis: int) -> list[tuple[slice, ...]]:
     """The index of every part."""
     ends = np.cumsum(sizes).tolist()
@@ -221,49 +218,6 @@ def split(x: Tensor, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tensor,
             f"split along axis {axis} of {x.shape} expects lengths that add up to {length}, got {tuple(sizes)}"
         )
     return _split.several(x, sizes=tuple(sizes), axis=place)
-
-
-def _is_basic(index: Any) -> bool:
-    """Whether NumPy answers with a view, in which no element appears twice."""
-    parts = index if isinstance(index, tuple) else (index,)
-    return all(part is None or part is Ellipsis or isinstance(part, int | slice | np.integer) for part in parts)
-
-
-def _scatter(g: Array, *, index: Any, shape: Shape) -> Array:
-    result = np.zeros(shape, g.dtype)
-    if _is_basic(index):
-        result[index] = g
-    else:
-        np.add.at(result, index, g)
-    return result
-
-
-_getitem: Primitive = Primitive(
-    "getitem",
-    lambda x, *, index: x[index],
-    lambda x, *, index: Spec(_indexed_shape(x.shape, index), x.dtype),
-    (lambda g, _, x, *, index: _put(g, index=index, shape=x.shape),),
-)
-
-
-def _indexed_shape(shape: Shape, index: Any) -> Shape:
-    """The shape of an indexed array, read from one of the same shape that takes a single byte."""
-    indexed: Array = np.broadcast_to(np.zeros((), np.bool_), shape)[index]
-    return indexed.shape
-
-
-_put: Primitive = Primitive(
-    "put",
-    _scatter,
-    lambda g, *, index, shape: Spec(shape, g.dtype),
-    (lambda gg, _, g, *, index, shape: _getitem(gg, index=index),),
-)
-
-
-@method
-def getitem(x: Tensor, index: object) -> Tensor:
-    """`x[index]` with everything NumPy takes as an index; integer tensors too."""
-    return _getitem(x, index=plain_index(index))
 
 
 _gather: Primitive = Primitive(

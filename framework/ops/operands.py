@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from ..dtype import Dtype, bfloat16, float32, is_floating, promote, promote_scalar
+from ..dtype import Dtype, bfloat16, float32, is_complex, is_inexact, promote, promote_scalar
 from ..errors import DtypeError
 from ..primitive import Primitive
 from ..shape import Spec, broadcast_shapes
 from ..tensor import Array, Tensor, TensorLike, as_array, wrap
 
-__all__ = ["as_floating", "as_tensor", "cast_to", "infer_broadcast", "infer_same", "pair"]
+__all__ = ["as_floating", "as_real", "as_tensor", "cast_to", "conjugate", "infer_broadcast", "infer_same", "pair"]
 
 
 def infer_same(x: Spec, **_: object) -> Spec:
@@ -21,10 +21,22 @@ def infer_same(x: Spec, **_: object) -> Spec:
 def infer_broadcast(a: Spec, b: Spec) -> Spec:
     """The spec of an element-wise function of two tensors of one dtype, one of which may be a number."""
     shape = broadcast_shapes(a.shape, b.shape)
-    return Spec(shape, a.dtype if a.dtype == b.dtype or a.shape or not b.shape else b.dtype)
+    return Spec(shape, b.dtype if a.weak else a.dtype)
+
+
+_conj: Primitive = Primitive("conj", np.conjugate, infer_same, (lambda g, _, x: _conj(g),))
+
+
+def conjugate(x: Any) -> Any:  # a tensor or a number, and the same comes back
+    """The complex conjugate; a real tensor or number is returned as it is."""
+    if isinstance(x, Tensor):
+        return _conj(x) if is_complex(x.dtype) else x
+    return x.conjugate()
 
 
 def _cast(x: Array, *, dtype: Dtype) -> Array:
+    if x.dtype.kind == "c" and dtype.kind not in "cb":
+        x = x.real
     return x.astype(dtype)
 
 
@@ -32,17 +44,16 @@ _cast_primitive: Primitive = Primitive(
     "cast",
     _cast,
     lambda x, *, dtype: Spec(x.shape, dtype),
-    (lambda g, _, x, *, dtype: cast_to(g, x.dtype) if is_floating(x.dtype) else None,),
+    (lambda g, _, x, *, dtype: cast_to(g, x.dtype) if is_inexact(x.dtype) and is_inexact(dtype) else None,),
 )
 
 
 def cast_to(x: Tensor, dtype: Dtype) -> Tensor:
-    """The tensor in that dtype; itself if it has it already."""
-    if x._data.dtype == dtype:
-        return x
-    if not is_floating(dtype):
-        return wrap(x._data.astype(dtype))
-    return _cast_primitive(x, dtype=dtype)
+    """The tensor in that dtype, itself if it has it already; of complex numbers a real type keeps the real part.
+
+    No gradient flows through an integer or bool type.
+    """
+    return x if x.dtype == dtype else _cast_primitive(x, dtype=dtype)
 
 
 def as_tensor(x: object) -> Tensor:
@@ -51,18 +62,30 @@ def as_tensor(x: object) -> Tensor:
 
 
 def as_floating(x: object) -> Tensor:
-    """The tensor itself if it is floating-point, else in float32."""
+    """The tensor itself if it is floating-point, real or complex, else in float32."""
     tensor = as_tensor(x)
-    return tensor if is_floating(tensor._data.dtype) else cast_to(tensor, float32)
+    return tensor if is_inexact(tensor.dtype) else cast_to(tensor, float32)
+
+
+def as_real(x: object, name: str) -> Tensor:
+    """The tensor itself if it is real floating-point, else in float32; `name` is the operation that asks.
+
+    Raises:
+        DtypeError: The tensor is complex.
+    """
+    tensor = as_floating(x)
+    if is_complex(tensor.dtype):
+        raise DtypeError(f"'{name}' expects a real tensor, got {tensor.dtype}; take its real, imag or abs first")
+    return tensor
 
 
 def pair(a: TensorLike, b: TensorLike) -> tuple[Any, Any]:
     """Both operands, brought to one dtype; a Python number stays one where NumPy treats it as weak."""
     if isinstance(a, Tensor):
         if isinstance(b, Tensor):
-            if a._data.dtype is b._data.dtype:
+            if a.dtype is b.dtype:
                 return a, b
-            dtype = promote(a._data.dtype, b._data.dtype)
+            dtype = promote(a.dtype, b.dtype)
             return cast_to(a, dtype), cast_to(b, dtype)
         return _with_number(a, b)
     if isinstance(b, Tensor):
@@ -75,12 +98,12 @@ def _with_number(x: Tensor, number: Any) -> tuple[Tensor, Any]:
     """The tensor and its partner, which is a number or becomes a tensor."""
     if isinstance(number, np.generic):
         number = number.item()  # a NumPy scalar is as weak as a Python one: it must not widen a tensor
-    if not isinstance(number, bool | int | float):
+    if not isinstance(number, bool | int | float | complex):
         if not isinstance(number, np.ndarray | list | tuple):
             raise DtypeError(f"an operand must be a tensor, an array or a number, got {type(number).__name__}")
         return pair(x, as_tensor(number))
-    dtype = promote_scalar(x._data.dtype, number)
-    if dtype != x._data.dtype:
+    dtype = promote_scalar(x.dtype, number)
+    if dtype != x.dtype:
         x = cast_to(x, dtype)
     if dtype == bfloat16:
         return x, wrap(np.asarray(number, dtype=dtype))

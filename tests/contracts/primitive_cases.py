@@ -215,6 +215,7 @@ CASES: dict[str, list[Case]] = {
     "greater": binary(np.greater),
     "greater_equal": binary(np.greater_equal),
     "identity": unary(lambda x: x),
+    "stop_gradient": unary(lambda x: x),
     "isfinite": unary(np.isfinite, np.array([np.nan, np.inf, 1.0])),
     "isnan": unary(np.isnan, np.array([np.nan, np.inf, 1.0])),
     "layer_norm": [Case((real(2, 2, 4), real(4), real(4)), lambda x, w, b, epsilon: layer_norm(x, w, b), _EPS)],

@@ -1,0 +1,6 @@
+"""From Python functions to graphs, from graphs to faster graphs, and to something that runs."""
+
+from .jit import jit
+from .traced import CaptureError
+
+__all__ = ["CaptureError", "jit"]

@@ -1,0 +1,81 @@
+"""The operations that only graphs have: tuples, choice between functions, the order of effects, marks of cells.
+
+They stand in a table of their own, `CONTROL`: eager code uses Python's tuples and branches, so they need no rules of
+differentiation as tensors have; the transformation of graphs (`compiler.grad`) knows each of them.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import EngineError, NameTaken
+from ..random import Key, next_key
+from ..tensor import Array
+from .types import Abstract, FunctionType, OpaqueType, TupleType
+
+__all__ = ["CONTROL", "Control"]
+
+CONTROL: "dict[str, Control]" = {}
+
+
+class Control:
+    """One operation of graphs.
+
+    Args:
+        name: Its key in `CONTROL`.
+        evaluate: Values to a value.
+        infer: Types to a type.
+        is_effect: It does something besides its result: it is never removed, copied or merged with another.
+    """
+
+    __slots__ = ("evaluate", "infer", "is_effect", "name")
+
+    def __init__(
+        self, name: str, evaluate: Callable[..., Any], infer: Callable[..., Abstract], *, is_effect: bool = False
+    ) -> None:
+        if name in CONTROL:
+            raise NameTaken(f"a control operation '{name}' is registered already; give the new one another name")
+        self.name = name
+        self.evaluate = evaluate
+        self.infer = infer
+        self.is_effect = is_effect
+        CONTROL[name] = self
+
+    def __repr__(self) -> str:
+        return f"Control({self.name!r})"
+
+
+def _infer_getitem(whole: Abstract, *, index: int) -> Abstract:
+    if not isinstance(whole, TupleType) or not 0 <= index < len(whole.elements):
+        raise EngineError(f"tuple_getitem expects a tuple that has an element {index}, got {whole}")
+    return whole.elements[index]
+
+
+def _infer_switch(condition: Abstract, true: Abstract, false: Abstract) -> Abstract:
+    del condition
+    if not isinstance(true, FunctionType) or not isinstance(false, FunctionType):
+        raise EngineError(f"switch chooses between two functions, got {true} and {false}")
+    return false if isinstance(true.result, OpaqueType) else true
+
+
+def _assign(target: Array, value: Array, *_: object) -> Array:
+    target[...] = value
+    return target
+
+
+make_tuple = Control("make_tuple", lambda *parts: parts, lambda *parts: TupleType(parts))
+tuple_getitem = Control("tuple_getitem", lambda whole, *, index: whole[index], _infer_getitem)
+
+#: `switch(condition, f, g)` is f where the condition (a 0-d bool tensor) holds, else g; to be applied.
+switch = Control("switch", lambda condition, true, false: true if condition else false, _infer_switch)
+
+#: `depend(x, *effects)` is x, after the effects have happened.
+depend = Control("depend", lambda x, *_: x, lambda x, *_: x)
+
+#: `assign(weight, value, *effects)` overwrites the weight in place after the effects; its result is the new value.
+assign = Control("assign", _assign, lambda target, *_: target, is_effect=True)
+
+#: `next_key(*effects)` takes the next random key of the running context.
+take_key = Control("next_key", lambda *_: next_key(), lambda *_: OpaqueType(Key.__name__), is_effect=True)
+
+#: `mark(x, cell=, call=, index=)` is x, output `index` of call number `call` of a cell: where observers are inserted.
+mark = Control("mark", lambda x, **_: x, lambda x, **_: x)
