@@ -1,4 +1,4 @@
-"""The reference evaluator of graphs, plain and slow: one node after the other, on arrays; backends are checked against it."""
+"""The reference evaluator of graphs, plain and slow: one node after the other, on arrays; backends answer to it."""
 
 from typing import Any
 
