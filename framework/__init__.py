@@ -5,6 +5,8 @@ from .context import is_recording, no_grad, quiet, recording
 from .dtype import (
     bfloat16,
     bool_,
+    complex64,
+    complex128,
     float16,
     float32,
     float64,
@@ -13,8 +15,19 @@ from .dtype import (
     int32,
     int64,
     uint8,
+    uint16,
+    uint32,
+    uint64,
 )
-from .errors import ChangedTensorError, DtypeError, EngineError, FreedGraphError, GradientError, ShapeError
+from .errors import (
+    ChangedTensorError,
+    DataDependentShape,
+    DtypeError,
+    EngineError,
+    FreedGraphError,
+    GradientError,
+    ShapeError,
+)
 from .hooks import Handle, register_backward_start_hook
 from .primitive import PRIMITIVES, Primitive
 from .random import Key, set_seed
@@ -27,6 +40,7 @@ __all__ = [
     "PRIMITIVES",
     "ChangedTensorError",
     "CheckpointError",
+    "DataDependentShape",
     "DtypeError",
     "EngineError",
     "FreedGraphError",
@@ -39,6 +53,8 @@ __all__ = [
     "Tensor",
     "bfloat16",
     "bool_",
+    "complex64",
+    "complex128",
     "data",
     "float16",
     "float32",
@@ -66,6 +82,9 @@ __all__ = [
     "stop_gradient",
     "train",
     "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
     "value_and_grad",
     "vjp",
 ]

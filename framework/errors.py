@@ -6,6 +6,7 @@ EngineError
     GradientError (RuntimeError) differentiation that cannot be done as asked
         FreedGraphError          a second way back through a graph that was freed by the first
         ChangedTensorError       a tensor needed for the gradient was changed in place
+    DataDependentShape (TypeError) a shape that only the values tell
     NameTaken (ValueError)       a name registered twice
 """
 
@@ -13,6 +14,7 @@ from typing import Self
 
 __all__ = [
     "ChangedTensorError",
+    "DataDependentShape",
     "DtypeError",
     "EngineError",
     "FreedGraphError",
@@ -41,6 +43,21 @@ class ShapeError(EngineError, ValueError):
 
 class DtypeError(EngineError, TypeError):
     """A dtype that an operation cannot take."""
+
+
+class DataDependentShape(EngineError, TypeError):
+    """The shape of a result depends on values, which inference does not have.
+
+    Args:
+        what: The operation.
+        instead: What to use where shapes must be known.
+    """
+
+    def __init__(self, what: str, instead: str) -> None:
+        super().__init__(
+            f"the shape of {what} depends on the data, so it cannot be inferred or compiled; "
+            f"use {instead}, or run this part eagerly"
+        )
 
 
 class GradientError(EngineError, RuntimeError):

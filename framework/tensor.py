@@ -83,7 +83,7 @@ class Tensor:
         self._version = [0]  # shared with those who share the values
         if requires_grad and not is_inexact(self._data.dtype):
             raise DtypeError(
-                f"a tensor that requires a gradient must be floating-point (real or complex), got {self._data.dtype}"
+                f"a tensor that requires a gradient must be floating-point, got {self._data.dtype}"
             )
         self.requires_grad = requires_grad
 

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from .context import no_grad
-from .dtype import is_floating
+from .dtype import is_complex, is_inexact
+from .ops import imag, real
 from .tensor import Array, Tensor
 from .transforms import grad
 
@@ -23,7 +24,8 @@ def check_gradients(
 
     Args:
         fn: Takes the inputs, returns a tensor or a tuple of tensors.
-        inputs: Tensors; the floating-point ones must be float64, and are varied one element at a time.
+        inputs: Tensors; the floating-point ones must be float64 or complex128, and are varied one element at a time,
+            of complex ones the real and the imaginary part.
         order: 1 checks the gradient, 2 also the gradient of the gradient, and so on.
         tolerance: Allowed difference, relative to the larger of 1 and the derivative; tenfold for each further order.
         seed: Of the weights with which the outputs are summed.
@@ -31,9 +33,10 @@ def check_gradients(
     Raises:
         AssertionError: A derivative differs; the message has both.
     """
-    varied = tuple(i for i, x in enumerate(inputs) if is_floating(x.dtype))
+    varied = tuple(i for i, x in enumerate(inputs) if is_inexact(x.dtype))
     for i in varied:
-        assert inputs[i].dtype == np.float64, f"input {i} must be float64 for finite differences, is {inputs[i].dtype}"
+        kind = inputs[i].dtype
+        assert kind in (np.float64, np.complex128), f"input {i} must be float64 for finite differences, is {kind}"
     scalar = _weighted(fn, seed)
     gradients = grad(scalar, varied)
     found = gradients(*inputs)
@@ -57,24 +60,38 @@ def _weighted(fn: Callable[..., Any], seed: int) -> Callable[..., Tensor]:
         outputs = fn(*inputs)
         total = Tensor(np.zeros(()))
         for y in outputs if isinstance(outputs, tuple) else (outputs,):
-            if is_floating(y.dtype):
-                total = total + (y * Tensor(weights.uniform(0.5, 1.5, y.shape))).sum()
+            for part in (real(y), imag(y)) if is_complex(y.dtype) else (y,) if is_inexact(y.dtype) else ():
+                total = total + (part * Tensor(weights.uniform(0.5, 1.5, y.shape))).sum()
         return total
 
     return scalar
 
 
 def _differences(scalar: Callable[..., Tensor], inputs: Sequence[Tensor], position: int) -> Array:
-    """The gradient by one input, by central differences."""
+    """The gradient by one input, by central differences; `dL/da + i dL/db` by a complex one."""
     x = inputs[position].asnumpy()
-    result = np.empty(x.shape)
+    result = np.empty(x.shape, x.dtype)
     for place in np.ndindex(x.shape):
-        values = []
-        for sign in (1.0, -1.0):
-            moved = x.copy()
-            moved[place] += sign * _STEP
-            varied = [*inputs[:position], Tensor(moved), *inputs[position + 1 :]]
-            with no_grad():
-                values.append(float(scalar(*varied)))
-        result[place] = (values[0] - values[1]) / (2.0 * _STEP)
+        result[place] = sum(
+            direction * _slope(scalar, inputs, position, place, direction)
+            for direction in ((1.0, 1.0j) if is_complex(x.dtype) else (1.0,))
+        )
     return result
+
+
+def _slope(
+    scalar: Callable[..., Tensor],
+    inputs: Sequence[Tensor],
+    position: int,
+    place: tuple[int, ...],
+    direction: complex,
+) -> float:
+    """How fast the scalar rises when one element moves in a direction of the complex plane."""
+    values = []
+    for sign in (1.0, -1.0):
+        moved = inputs[position].asnumpy()
+        moved[place] += sign * _STEP * direction
+        varied = [*inputs[:position], Tensor(moved), *inputs[position + 1 :]]
+        with no_grad():
+            values.append(float(scalar(*varied)))
+    return (values[0] - values[1]) / (2.0 * _STEP)

@@ -9,9 +9,7 @@ from .array import (
     flatten,
     full,
     gather,
-    getitem,
     identity,
-    narrow,
     ones,
     ones_like,
     pad,
@@ -42,7 +40,9 @@ from .compare import (
     logical_or,
     not_equal,
 )
+from .complex import complex, conj, imag, real
 from .conv import conv2d
+from .indexing import getitem, narrow
 from .linalg import einsum, linear, matmul
 from .loss import bce_with_logits, cross_entropy, kl_divergence, mse, nll
 from .math import (
@@ -89,7 +89,9 @@ __all__ = [
     "broadcast_to",
     "cast",
     "clip",
+    "complex",
     "concat",
+    "conj",
     "conv2d",
     "cos",
     "cross_entropy",
@@ -110,6 +112,7 @@ __all__ = [
     "greater",
     "greater_equal",
     "identity",
+    "imag",
     "isfinite",
     "isnan",
     "kl_divergence",
@@ -144,6 +147,7 @@ __all__ = [
     "pad",
     "permutation",
     "power",
+    "real",
     "reciprocal",
     "relu",
     "reshape",

@@ -96,53 +96,11 @@ def batch_norm_gradient(g, x, gamma):
     return (*found, g.sum((0, *range(2, x.ndim))))
 
 
-def convolution(x, w, window):
-    """Convolution by its definition, one output pixel at a time."""
-    (sh, sw), (ph, pw), (dh, dw), groups = window
-    padded = np.pad(x, ((0, 0), (0, 0), (ph, ph), (pw, pw)))
-    out, depth, kh, kw = w.shape
-    rows = (padded.shape[2] - dh * (kh - 1) - 1) // sh + 1
-    columns = (padded.shape[3] - dw * (kw - 1) - 1) // sw + 1
-    result = np.zeros((len(x), out, rows, columns))
-    for o, h, c in np.ndindex(out, rows, columns):
-        first = o // (out // groups) * depth
-        part = padded[:, first : first + depth, h * sh : h * sh + dh * kh : dh, c * sw : c * sw + dw * kw : dw]
-        result[:, o, h, c] = (part[:, :, :kh, :kw] * w[o]).sum((1, 2, 3))
-    return result
-
-
-def pool(x, kernel, stride, padding, choose):
-    padded = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in padding)), constant_values=np.nan)
-    rows = (padded.shape[2] - kernel[0]) // stride[0] + 1
-    columns = (padded.shape[3] - kernel[1]) // stride[1] + 1
-    result = np.zeros((*x.shape[:2], rows, columns))
-    for h, c in np.ndindex(rows, columns):
-        top, left = h * stride[0], c * stride[1]
-        result[:, :, h, c] = choose(padded[:, :, top : top + kernel[0], left : left + kernel[1]])
-    return result
-
-
-def max_pool(x, kernel, stride, padding):
-    values = pool(x, kernel, stride, padding, lambda part: np.nanmax(part, (2, 3)))
-    flat = x.reshape(*x.shape[:2], -1)
-    places = (flat[:, :, None, :] == values.reshape(*x.shape[:2], -1, 1)).argmax(-1)
-    return values, places.reshape(values.shape)
-
-
-def avg_pool(x, kernel, stride, padding):
-    return pool(x, kernel, stride, padding, lambda part: np.nansum(part, (2, 3)) / (kernel[0] * kernel[1]))
-
-
-def put_places(g, places, shape):
-    out = np.zeros((shape[0], shape[1], shape[2] * shape[3]))
-    for n, c, h, w in np.ndindex(g.shape):
-        out[n, c, places[n, c, h, w]] += g[n, c, h, w]
-    return out.reshape(shape)
-
-
-def put_back(g, index, shape):
+def put_back(g, *arrays, index, shape):
     """Every element of g, added where it was taken from."""
-    numbers = np.arange(int(np.prod(shape))).reshape(shape)[index]
+    rest = iter(arrays)
+    place = tuple(next(rest) if part == "array" else slice(*part) if isinstance(part, tuple) else part for part in index)
+    numbers = np.arange(int(np.prod(shape))).reshape(shape)[place]
     return np.bincount(numbers.reshape(-1), np.reshape(g, -1), int(np.prod(shape))).reshape(shape)
 
 

@@ -1,59 +1,29 @@
 """Calls of every primitive, with the NumPy formula that says what comes out; the contract suite walks them."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
-
 import numpy as np
 from mindscope.framework import Tensor, ops
-from mindscope.framework.ops.conv import Window
+from mindscope.framework.ops.indexing import ARRAY, Slice
 from mindscope.framework.random import from_bits
 
+from tests.contracts import primitive_cases_random
+from tests.contracts.primitive_case import Case, binary, real, reduction, unary, whole
 from tests.contracts.numpy_formulas import (
     all_products,
-    avg_pool,
     batch_norm,
     batch_norm_gradient,
-    convolution,
     cross_entropy,
     cross_entropy_gradient,
     gelu,
     jacobian_product,
     layer_norm,
-    max_pool,
     normal_distribution,
     put_back,
-    put_places,
     rms_norm,
     scatter_add,
     sigmoid,
     slope,
     softmax,
 )
-
-_random = np.random.default_rng(20240229)
-
-
-def real(*shape, low=-2.0, high=2.0):
-    """Numbers at least 0.01 apart from each other and from 0, so that no finite difference crosses a kink."""
-    count = int(np.prod(shape))
-    grid = np.linspace(low, high, 2 * count + 2)[1:-1:2] + 0.011
-    return _random.permutation(grid).reshape(shape)
-
-
-def whole(high, *shape):
-    return _random.integers(0, high, shape)
-
-
-@dataclass
-class Case:
-    """One call of a primitive, and what NumPy has to say about it."""
-
-    args: tuple
-    expected: Callable[..., Any]
-    attributes: dict = field(default_factory=dict)
-    rtol: float = 1e-10
-    second_order: bool = True
 
 
 class _Tap:
@@ -64,55 +34,36 @@ class _Tap:
         pass
 
 
-def _dropout_share(x, bits, rate):
+def _dropout_share(x, key, rate):
     """Not a formula but a property: each element is 0 or scaled; which of them is judged in tests/framework."""
-    kept = ops.dropout(Tensor(np.ones(x.shape)), from_bits(bits), rate).numpy() != 0
+    kept = ops.dropout(Tensor(np.ones(x.shape)), key, rate).numpy() != 0
     return np.where(kept, x / (1 - rate), 0.0)
 
 
-_ROWS = {"axes": (1,), "keepdims": False}
-_ALL = {"axes": (0, 1), "keepdims": True}
-_PLAIN = Window((1, 1), (0, 0), (1, 1), 1)
-_SAME = Window((1, 1), (1, 1), (1, 1), 1)
-_RICH = Window((2, 1), (1, 2), (1, 2), 2)
-_POOL = {"kernel": (3, 2), "stride": (2, 2), "padding": (1, 1)}
 _EPS = {"epsilon": 1e-5}
 
 
-def unary(function, *args):
-    shapes = args or (real(2, 3), real(), real(0, 3))
-    return [Case((x,), function) for x in shapes]
+INDICES = [
+    ((1,),),
+    ((Slice(1, 4, 2), None, -1),),
+    ((Ellipsis, Slice(None, None, -2), None),),
+    ((Slice(-1, 0, -2), Slice(7, -9, 1)),),
+    ((ARRAY,), np.array([0, 2, 2])),
+    ((ARRAY, ARRAY), np.array([[0], [3]]), np.array([2, 2, -1])),
+    ((2, None, ARRAY), np.array([0, -2])),
+    ((None, Ellipsis, ARRAY), np.array(1)),
+]
 
 
-def binary(function):
-    return [
-        Case((real(2, 3), real(2, 3, low=-1.9, high=1.7)), function),
-        Case((real(2, 1, 3), real(4, 1)), function),
-        Case((real(2, 3), real()), function),
-        Case((real(2, 3), 1.5), function),
-        Case((1.5, real(3)), function),
-    ]
-
-
-def reduction(function):
-    return [
-        Case((real(2, 3),), lambda x, axes, keepdims: function(x, axis=axes, keepdims=keepdims), how)
-        for how in (_ROWS, _ALL)
-    ]
+def numpy_index(index, arrays):
+    rest = iter(arrays)
+    return tuple(slice(*p) if isinstance(p, Slice) else next(rest) if p == ARRAY else p for p in index)
 
 
 CASES: dict[str, list[Case]] = {
     "abs": unary(np.abs),
     "add": binary(np.add),
     "argmax": [Case((real(3, 4),), np.argmax, {"axis": axis}) for axis in (None, 0, 1)],
-    "avg_pool2d": [Case((real(2, 1, 5, 4),), avg_pool, _POOL)],
-    "avg_pool2d_gradient": [
-        Case(
-            (real(2, 1, 3, 3),),
-            lambda g, shape, **how: jacobian_product(lambda x: avg_pool(x, **how), 0)(g, np.zeros(shape)),
-            {**_POOL, "shape": (2, 1, 5, 4)},
-        )
-    ],
     "batch_norm": [
         Case(
             (x, real(3), real(3)),
@@ -143,39 +94,6 @@ CASES: dict[str, list[Case]] = {
         Case((real(2, 3),), lambda x, low, high: np.minimum(np.maximum(x, low), high), {"low": -0.7, "high": 0.9})
     ],
     "concat": [Case((real(2, 3), real(2, 1), real(2, 0)), lambda *p, axis: np.concatenate(p, axis), {"axis": 1})],
-    "conv2d": [
-        Case((real(2, 2, 4, 3), real(2, 2, 2, 2)), lambda x, w, window: convolution(x, w, window), {"window": _PLAIN}),
-        Case((real(2, 4, 3, 4), real(2, 2, 2, 2)), lambda x, w, window: convolution(x, w, window), {"window": _RICH}),
-        Case((real(2, 2, 2, 3), real(3, 2, 1, 1)), lambda x, w, window: convolution(x, w, window), {"window": _PLAIN}),
-    ],
-    "conv2d_bias": [
-        Case(
-            (real(2, 2, 4, 3), real(3, 2, 2, 2), real(3)),
-            lambda x, w, b, window: convolution(x, w, window) + b[:, None, None],
-            {"window": _PLAIN},
-        ),
-        Case(
-            (real(2, 2, 3, 4), real(2, 2, 3, 3), real(2)),
-            lambda x, w, b, window: convolution(x, w, window) + b[:, None, None],
-            {"window": _SAME},
-        ),
-    ],
-    "conv2d_input_gradient": [
-        Case(
-            (real(2, 2, 2, 5), real(2, 2, 2, 2)),
-            lambda g, w, window, shape: jacobian_product(lambda x: convolution(x, w, window), 0)(g, np.zeros(shape)),
-            {"window": _RICH, "shape": (2, 4, 3, 3)},
-            1e-8,
-        ),
-    ],
-    "conv2d_weight_gradient": [
-        Case(
-            (real(2, 2, 2, 5), real(2, 4, 3, 3)),
-            lambda g, x, window, shape: jacobian_product(lambda w: convolution(x, w, window), 0)(g, np.zeros(shape)),
-            {"window": _RICH, "shape": (2, 2, 2, 2)},
-            1e-8,
-        ),
-    ],
     "cos": unary(np.cos),
     "cross_entropy": [
         Case((real(4, 3), np.array([0, 2, -1, 1])), cross_entropy, {"ignore": -1, "smoothing": s}) for s in (0.0, 0.2)
@@ -185,7 +103,7 @@ CASES: dict[str, list[Case]] = {
         for s in (0.0, 0.2)
     ],
     "divide": binary(np.true_divide),
-    "dropout": [Case((real(4, 5),), _dropout_share, {"bits": 12345678901234567890, "rate": 0.4})],
+    "dropout": [Case((real(4, 5), from_bits(12345678901234567890)), _dropout_share, {"rate": 0.4})],
     "einsum": [
         Case(
             (real(2, 3, 4), real(2, 4)),
@@ -209,8 +127,8 @@ CASES: dict[str, list[Case]] = {
     "gelu_exact_gradient": [Case((real(2, 3), real(2, 3)), slope(lambda x: x * normal_distribution(x)), rtol=1e-7)],
     "gelu_gradient": [Case((real(2, 3), real(2, 3)), slope(gelu), rtol=1e-7)],
     "getitem": [
-        Case((real(4, 3),), lambda x, index: x[index], {"index": index})
-        for index in (1, (slice(1, 4, 2), None, -1), np.array([0, 2, 2]), (Ellipsis, np.array([True, False, True])))
+        Case((real(4, 3), *arrays), lambda x, *arrays, index: x[numpy_index(index, arrays)], {"index": index})
+        for index, *arrays in INDICES
     ],
     "greater": binary(np.greater),
     "greater_equal": binary(np.greater_equal),
@@ -248,7 +166,6 @@ CASES: dict[str, list[Case]] = {
         Case((real(3), real(2, 3, 2)), lambda x, y: (x[:, None] * y).sum(-2)),
     ],
     "max": reduction(np.max),
-    "max_pool2d": [Case((real(2, 1, 5, 4),), max_pool, _POOL)],
     "maximum": binary(np.maximum),
     "mean": reduction(np.mean),
     "min": reduction(np.min),
@@ -259,22 +176,19 @@ CASES: dict[str, list[Case]] = {
     "observe": [Case((real(2, 3),), lambda x, tap: x, {"tap": _Tap()})],
     "observe_gradient": [Case((real(2, 3),), lambda x, tap: x, {"tap": _Tap()})],
     "pad": [Case((real(2, 3),), lambda x, widths: np.pad(x, widths), {"widths": ((1, 0), (2, 1))})],
-    "pick_places": [
-        Case(
-            (real(2, 1, 2, 3), whole(6, 2, 1, 2, 2)),
-            lambda x, p: np.take_along_axis(x.reshape(2, 1, 6), p.reshape(2, 1, 4), -1).reshape(p.shape),
-        )
-    ],
     "power": [
         Case((real(2, 3, low=0.2), real(2, 3)), np.power),
         Case((real(2, 3), 3), np.power),
         Case((2.5, real(3)), np.power),
     ],
     "put": [
-        Case((g,), put_back, {"index": index, "shape": (4, 3)})
-        for g, index in ((real(3), 1), (real(3, 3), np.array([0, 2, 2])), (real(2, 1), (slice(1, 4, 2), slice(1))))
+        Case(
+            (real(*np.zeros((4, 3))[numpy_index(index, arrays)].shape), *arrays),
+            put_back,
+            {"index": index, "shape": (4, 3)},
+        )
+        for index, *arrays in INDICES
     ],
-    "put_places": [Case((real(2, 1, 2, 2), whole(6, 2, 1, 2, 2)), put_places, {"shape": (2, 1, 2, 3)})],
     "relu": unary(lambda x: np.where(x > 0, x, 0.0)),
     "relu_gradient": [Case((real(2, 3), real(2, 3)), lambda g, y: np.where(y > 0, g, 0.0))],
     "reshape": [Case((real(2, 6),), lambda x, shape: x.reshape(shape), {"shape": (3, -1)})],
@@ -328,3 +242,14 @@ CASES: dict[str, list[Case]] = {
     "transpose": [Case((real(2, 3, 4),), lambda x, axes: np.einsum("abc->cab", x), {"axes": (2, 0, 1)})],
     "where": [Case((np.array([[True], [False]]), real(2, 3), real(3)), lambda c, a, b: np.where(c, a, b))],
 }
+
+#: Those without a gradient.
+SILENT = {
+    "argmax", "equal", "floor", "greater", "greater_equal", "isfinite", "isnan", "less", "less_equal", "logical_and",
+    "logical_not", "logical_or", "not_equal", "sign", "stop_gradient",
+}  # fmt: skip
+
+#: The other families: each file has a table of cases and a set of names without a gradient.
+for _family in (primitive_cases_random,):
+    CASES.update(_family.CASES)
+    SILENT.update(_family.SILENT)

@@ -1,0 +1,174 @@
+"""`x[index]` and its transpose: everything that NumPy takes as an index, with arrays as inputs of the primitive.
+
+An index is a tuple of parts. What is static stands in the attribute `index` (integers, `Slice`, None, Ellipsis); an
+array is a positional input, and `ARRAY` holds its place, so that a compiled function indexes by what it is given.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ..errors import DataDependentShape, DtypeError, ShapeError
+from ..primitive import Primitive
+from ..shape import Shape, Spec, broadcast_shapes
+from ..tensor import Array, Tensor, method
+
+ARRAY = "array"
+
+
+class Slice(NamedTuple):
+    """A slice that can be hashed."""
+
+    start: int | None
+    stop: int | None
+    step: int | None
+
+
+_Part: TypeAlias = Any  # int, Slice, None, Ellipsis or ARRAY: no common type
+_Index: TypeAlias = tuple[_Part, ...]
+
+
+def _numpy_index(index: _Index, arrays: Sequence[Array]) -> tuple[Any, ...]:
+    """The index as NumPy wants it."""
+    rest = iter(arrays)
+    return tuple(slice(*part) if isinstance(part, Slice) else next(rest) if part == ARRAY else part for part in index)
+
+
+def slice_length(length: int, part: Slice) -> int:
+    """How many elements a slice takes from an axis of that length."""
+    step = 1 if part.step is None else part.step
+    if part.start is None and part.stop is None and step in (1, -1):
+        return length
+    low, high = (0, length) if step > 0 else (-1, length - 1)
+    start = (low if step > 0 else high) if part.start is None else _bounded(part.start, length, low, high)
+    stop = (high if step > 0 else low) if part.stop is None else _bounded(part.stop, length, low, high)
+    count = (stop - start + step - 1) // step if step > 0 else (start - stop - step - 1) // -step
+    return count if count > 0 else 0
+
+
+def _bounded(place: int, length: int, low: int, high: int) -> int:
+    place = place + length if place < 0 else place
+    return low if place < low else high if place > high else place
+
+
+def _expanded(index: _Index, ndim: int) -> _Index:
+    """The index with one part an axis: Ellipsis and what was left out become full slices."""
+    taken = sum(part is not None and part is not Ellipsis for part in index)
+    if taken > ndim:
+        raise ShapeError(f"too many indices for a tensor of {ndim} axes: {taken} were given")
+    full = (Slice(None, None, None),) * (ndim - taken)
+    if Ellipsis not in index:
+        return index + full
+    place = index.index(Ellipsis)
+    return index[:place] + full + index[place + 1 :]
+
+
+def _infer_getitem(x: Spec, *arrays: Spec, index: _Index) -> Spec:
+    if any(array.dtype.kind == "b" for array in arrays):
+        raise DataDependentShape("x[mask]", "ops.where or ops.masked_fill")
+    picked = broadcast_shapes(*(array.shape for array in arrays)) if arrays else ()
+    shape: list[int] = []
+    places: list[int] = []  # of the parts that are advanced indices, counted in parts
+    first, axis = 0, 0
+    for place, part in enumerate(_expanded(index, len(x.shape))):
+        if part is None:
+            shape.append(1)
+            continue
+        length = x.shape[axis]
+        axis += 1
+        if isinstance(part, Slice):
+            shape.append(slice_length(length, part))
+        elif part != ARRAY and not -length <= part < length:
+            raise ShapeError(f"index {part} is out of bounds for axis {axis - 1} of length {length}")
+        elif arrays:
+            first = first if places else len(shape)
+            places.append(place)
+    together = not places or places[-1] - places[0] == len(places) - 1
+    where = first if together else 0
+    return Spec((*shape[:where], *picked, *shape[where:]), x.dtype)
+
+
+def _put_of(g: Array, *arrays: Array, index: _Index, shape: Shape) -> Array:
+    result = np.zeros(shape, g.dtype)
+    place = _numpy_index(index, arrays)
+    if arrays:
+        np.add.at(result, place, g)
+    else:
+        result[place] = g  # a view, in which no element appears twice
+    return result
+
+
+_getitem: Primitive = Primitive(
+    "getitem",
+    lambda x, *arrays, index: x[_numpy_index(index, arrays)],
+    _infer_getitem,
+    lambda needs, g, _, x, *arrays, index: (_put(g, *arrays, index=index, shape=x.shape), *(None,) * len(arrays)),
+)
+_put: Primitive = Primitive(
+    "put",
+    _put_of,
+    lambda g, *arrays, index, shape: Spec(tuple(shape), g.dtype),
+    lambda needs, gg, _, g, *arrays, index, shape: (_getitem(gg, *arrays, index=index), *(None,) * len(arrays)),
+)
+
+
+def _parts(index: object) -> tuple[_Index, list[Any]]:
+    """The static template of an index, and its arrays."""
+    template: list[_Part] = []
+    arrays: list[Any] = []
+    for part in index if isinstance(index, tuple) else (index,):
+        if part is None or part is Ellipsis:
+            template.append(part)
+        elif isinstance(part, slice):
+            template.append(Slice(*(None if x is None else _integer(x) for x in (part.start, part.stop, part.step))))
+        elif isinstance(part, bool | np.bool_ | list | np.ndarray):
+            found = _static(np.asarray(part))
+            template += [ARRAY] * len(found)
+            arrays += found
+        elif isinstance(part, Tensor):
+            if part.dtype.kind not in "iub":
+                raise DtypeError(f"an index must be an integer or bool tensor, got {part.dtype}")
+            template.append(ARRAY)
+            arrays.append(part)
+        else:
+            template.append(_integer(part))
+    return tuple(template), arrays
+
+
+def _static(array: Array) -> list[Any]:
+    """An array that is known: a mask becomes the places where it holds."""
+    if array.size == 0 and array.dtype.kind == "f":
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iub":
+        raise DtypeError(f"an index must be an integer or bool array, got {array.dtype}")
+    if array.dtype.kind == "b" and array.ndim:
+        return [Tensor(places) for places in np.nonzero(array)]
+    return [Tensor(array)]
+
+
+def _integer(part: Any) -> Any:
+    """A Python integer for whatever stands for one; a symbolic length stays what it is."""
+    if isinstance(part, int):
+        return part
+    if hasattr(part, "__index__"):
+        return part.__index__()
+    raise DtypeError(
+        f"an index must consist of integers, slices, None, ... and integer or bool tensors, got {type(part).__name__}"
+    )
+
+
+@method
+def getitem(x: Tensor, index: object) -> Tensor:
+    """`x[index]` with everything NumPy takes as an index; integer and bool tensors too.
+
+    Raises:
+        DataDependentShape: In a compiled function the index is a bool tensor: how much it picks is not known.
+    """
+    template, arrays = _parts(index)
+    return _getitem(x, *arrays, index=template)
+
+
+def narrow(x: Tensor, axis: int, start: int, end: int) -> Tensor:
+    """Elements `start` to `end` (not included) along `axis`."""
+    return getitem(x, (*(slice(None),) * axis, slice(start, end)))

@@ -1,0 +1,28 @@
+"""Draws: what a NumPy generator that starts from the key gives."""
+
+import numpy as np
+from mindscope.framework import Key
+
+from tests.contracts.primitive_case import Case
+
+_KEY = Key(7)
+_SHAPE = {"shape": (3, 4), "dtype": np.dtype("float64")}
+
+CASES = {
+    "normal": [Case((_KEY,), lambda key, shape, dtype: key.generator().standard_normal(shape), _SHAPE)],
+    "permutation": [
+        Case(
+            (_KEY,),
+            lambda key, shape, dtype: key.generator().permutation(5),
+            {"shape": (5,), "dtype": np.dtype("int64")},
+        )
+    ],
+    "uniform": [
+        Case(
+            (_KEY,),
+            lambda key, shape, dtype, low, high: low + (high - low) * key.generator().random(shape),
+            {**_SHAPE, "low": -1.0, "high": 3.0},
+        )
+    ],
+}
+SILENT = {"normal", "permutation", "uniform"}
