@@ -1,4 +1,4 @@
-"""Sliding windows over images: gathered into columns, added back from columns, and pooled."""
+"""Sliding windows over images and volumes: gathered into columns, added back from columns, and pooled."""
 
 from typing import TypeAlias
 
@@ -9,6 +9,8 @@ from .exponential import JIT
 
 # Of height and width.
 Pair: TypeAlias = tuple[int, int]
+# Of depth, height and width; an image is a volume of depth 1.
+Triple: TypeAlias = tuple[int, int, int]
 
 
 @njit(inline="always")
@@ -34,71 +36,101 @@ def _clear_edges(target: Array, rows: int, columns: int, h0: int, h1: int, w0: i
         target[k] = 0
 
 
+@njit(inline="always")
+def _copy_plane(
+    plane: Array, target: Array, width: int, columns: int, top: int, left: int, stride: Triple, h: Pair, w: Pair
+) -> None:
+    """Rows `h` and columns `w` of the windows that start at `top`, `left`, copied from a plane."""
+    if stride[1] == 1 and stride[2] == 1 and columns == width:
+        shift = top * width + left
+        for p in range(max(h[0] * columns, -shift), min(h[1] * columns, len(plane) - shift)):
+            target[p] = plane[p + shift]
+    else:
+        for i in range(h[0], h[1]):
+            source = (top + i * stride[1]) * width + left
+            for j in range(w[0], w[1]):
+                target[i * columns + j] = plane[source + j * stride[2]]
+
+
+@njit(inline="always")
+def _add_plane(
+    source: Array, plane: Array, lengths: Triple, top: int, left: int, stride: Triple, h: Pair, w: Pair
+) -> None:
+    """The transpose of `_copy_plane`; `lengths` are width, rows, columns, and the edges of `source` are cleared."""
+    width, rows, columns = lengths
+    if stride[1] == 1 and stride[2] == 1 and columns == width:
+        _clear_edges(source, rows, columns, h[0], h[1], w[0], w[1])
+        shift = top * width + left
+        for p in range(max(h[0] * columns, -shift), min(h[1] * columns, len(plane) - shift)):
+            plane[p + shift] += source[p]
+    else:
+        for i in range(h[0], h[1]):
+            target = (top + i * stride[1]) * width + left
+            for j in range(w[0], w[1]):
+                plane[target + j * stride[2]] += source[i * columns + j]
+
+
 @njit(**JIT)
-def gather_columns(x: Array, out: Array, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, size: Pair) -> None:
-    """`out[n, (c, i, j), (h, w)] = x[n, c, h stride + i dilation - padding, ...]`, 0 outside the image.
+def gather_columns(
+    x: Array, out: Array, kernel: Triple, stride: Triple, padding: Triple, dilation: Triple, size: Triple
+) -> None:
+    """`out[n, (c, k, i, j), (d, h, w)] = x[n, c, d stride + k dilation - padding, ...]`, 0 outside the volume.
 
     Where rows of the result are as long as rows of the image (stride 1, "same" padding), a plane of columns is the
     plane of the image shifted by a constant: one long copy, the edges cleared after it.
     """
-    batch, channels, height, width = x.shape
-    rows, columns = size
-    is_shift = stride[0] == 1 and stride[1] == 1 and columns == width
+    batch, channels, depth, height, width = x.shape
+    planes, rows, columns = size
+    area = rows * columns
     for n in range(batch):
         for c in range(channels):
-            plane = x[n, c].reshape(height * width)
-            for i in range(kernel[0]):
-                top = i * dilation[0] - padding[0]
-                h0, h1 = _span(top, stride[0], height, rows)
-                for j in range(kernel[1]):
-                    left = j * dilation[1] - padding[1]
-                    w0, w1 = _span(left, stride[1], width, columns)
-                    target = out[n, (c * kernel[0] + i) * kernel[1] + j]
-                    if is_shift:
-                        shift = top * width + left
-                        for k in range(max(h0 * columns, -shift), min(h1 * columns, height * width - shift)):
-                            target[k] = plane[k + shift]
-                    else:
-                        for h in range(h0, h1):
-                            source = (top + h * stride[0]) * width + left
-                            for w in range(w0, w1):
-                                target[h * columns + w] = plane[source + w * stride[1]]
-                    _clear_edges(target, rows, columns, h0, h1, w0, w1)
+            for k in range(kernel[0]):
+                front = k * dilation[0] - padding[0]
+                d0, d1 = _span(front, stride[0], depth, planes)
+                for i in range(kernel[1]):
+                    top = i * dilation[1] - padding[1]
+                    h0, h1 = _span(top, stride[1], height, rows)
+                    for j in range(kernel[2]):
+                        left = j * dilation[2] - padding[2]
+                        w0, w1 = _span(left, stride[2], width, columns)
+                        volume = out[n, ((c * kernel[0] + k) * kernel[1] + i) * kernel[2] + j]
+                        volume[: d0 * area] = 0
+                        volume[d1 * area :] = 0
+                        for d in range(d0, d1):
+                            plane = x[n, c, front + d * stride[0]].reshape(height * width)
+                            target = volume[d * area : (d + 1) * area]
+                            _copy_plane(plane, target, width, columns, top, left, stride, (h0, h1), (w0, w1))
+                            _clear_edges(target, rows, columns, h0, h1, w0, w1)
 
 
 @njit(**JIT)
 def add_columns(
-    gathered: Array, out: Array, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, size: Pair
+    gathered: Array, out: Array, kernel: Triple, stride: Triple, padding: Triple, dilation: Triple, size: Triple
 ) -> None:
-    """The transpose of `gather_columns`: every column element is added to the pixel it was taken from.
+    """The transpose of `gather_columns`: every column element is added to the voxel it was taken from.
 
     The edges of `gathered` are cleared on the way.
     """
-    batch, channels, height, width = out.shape
-    rows, columns = size
-    is_shift = stride[0] == 1 and stride[1] == 1 and columns == width
+    batch, channels, depth, height, width = out.shape
+    planes, rows, columns = size
+    area = rows * columns
     for n in range(batch):
         for c in range(channels):
-            plane = out[n, c].reshape(height * width)
-            for k in range(height * width):
-                plane[k] = 0
-            for i in range(kernel[0]):
-                top = i * dilation[0] - padding[0]
-                h0, h1 = _span(top, stride[0], height, rows)
-                for j in range(kernel[1]):
-                    left = j * dilation[1] - padding[1]
-                    w0, w1 = _span(left, stride[1], width, columns)
-                    source = gathered[n, (c * kernel[0] + i) * kernel[1] + j]
-                    if is_shift:
-                        _clear_edges(source, rows, columns, h0, h1, w0, w1)
-                        shift = top * width + left
-                        for k in range(max(h0 * columns, -shift), min(h1 * columns, height * width - shift)):
-                            plane[k + shift] += source[k]
-                    else:
-                        for h in range(h0, h1):
-                            target = (top + h * stride[0]) * width + left
-                            for w in range(w0, w1):
-                                plane[target + w * stride[1]] += source[h * columns + w]
+            out[n, c] = 0
+            for k in range(kernel[0]):
+                front = k * dilation[0] - padding[0]
+                d0, d1 = _span(front, stride[0], depth, planes)
+                for i in range(kernel[1]):
+                    top = i * dilation[1] - padding[1]
+                    h0, h1 = _span(top, stride[1], height, rows)
+                    for j in range(kernel[2]):
+                        left = j * dilation[2] - padding[2]
+                        w0, w1 = _span(left, stride[2], width, columns)
+                        volume = gathered[n, ((c * kernel[0] + k) * kernel[1] + i) * kernel[2] + j]
+                        for d in range(d0, d1):
+                            plane = out[n, c, front + d * stride[0]].reshape(height * width)
+                            source = volume[d * area : (d + 1) * area]
+                            _add_plane(source, plane, (width, rows, columns), top, left, stride, (h0, h1), (w0, w1))
 
 
 @njit(**JIT)
@@ -130,13 +162,18 @@ def max_pool(x: Array, out: Array, places: Array, kernel: Pair, stride: Pair, pa
 
 
 @njit(**JIT)
-def put_places(g: Array, places: Array, out: Array) -> None:
-    """`out[p, places[p, k]] += g[p, k]`, from zero."""
+def put_places(g: Array, places: Array, out: Array) -> int:
+    """The first place that does not exist, or -1 and `out[p, places[p, k]] += g[p, k]`, from zero."""
     planes, count = g.shape
+    length = out.shape[1]
     for p in range(planes):
         out[p, :] = 0
         for k in range(count):
-            out[p, places[p, k]] += g[p, k]
+            place = places[p, k]
+            if place < 0 or place >= length:
+                return p * count + k
+            out[p, place] += g[p, k]
+    return -1
 
 
 @njit(**JIT)

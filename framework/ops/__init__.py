@@ -41,7 +41,7 @@ from .compare import (
     not_equal,
 )
 from .complex import complex, conj, imag, real
-from .conv import conv2d
+from .conv import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
 from .indexing import getitem, narrow
 from .linalg import einsum, linear, matmul
 from .loss import bce_with_logits, cross_entropy, kl_divergence, mse, nll
@@ -72,7 +72,19 @@ from .math import (
 )
 from .norm import batch_norm, batch_norm_inference, layer_norm, rms_norm
 from .observe import observe
-from .pool import avg_pool2d, global_avg_pool2d, max_pool2d
+from .pool import (
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    global_avg_pool2d,
+    lp_pool,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    max_pool_with_places,
+    max_unpool,
+    sum_pool,
+)
 from .random import dropout, normal, permutation, uniform
 from .reduce import broadcast_to, max, mean, min, sum, sum_to, var
 
@@ -82,7 +94,9 @@ __all__ = [
     "arange",
     "argmax",
     "attention_weights",
+    "avg_pool1d",
     "avg_pool2d",
+    "avg_pool3d",
     "batch_norm",
     "batch_norm_inference",
     "bce_with_logits",
@@ -92,7 +106,12 @@ __all__ = [
     "complex",
     "concat",
     "conj",
+    "conv1d",
     "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "cos",
     "cross_entropy",
     "divide",
@@ -127,9 +146,14 @@ __all__ = [
     "logical_and",
     "logical_not",
     "logical_or",
+    "lp_pool",
     "matmul",
     "max",
+    "max_pool1d",
     "max_pool2d",
+    "max_pool3d",
+    "max_pool_with_places",
+    "max_unpool",
     "maximum",
     "mean",
     "min",
@@ -168,6 +192,7 @@ __all__ = [
     "stack",
     "subtract",
     "sum",
+    "sum_pool",
     "sum_to",
     "swapaxes",
     "tanh",

@@ -1,9 +1,10 @@
-"""Convolution of images, by gathering windows into columns and multiplying matrices.
+"""Convolution over one, two or three axes, by gathering windows into columns and multiplying matrices.
 
 Convolution is bilinear. Its two gradients are bilinear too, and the gradient of any of the three is one of the other
 two: the family is closed, so derivatives of every order run at the same speed.
 """
 
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,50 +13,71 @@ from .. import kernels
 from ..dtype import float32, float64
 from ..errors import ShapeError
 from ..primitive import Primitive
-from ..shape import Shape, Spec, window_length
+from ..shape import Shape, Spec
 from ..tensor import Array, Tensor
-from .reduce import sum_to
+from .operands import cast_to, pair
+from .window import Padding, PerAxis, Sides, per_axis, sides_of, transposed_length, window_count
 
 # Columns of so many bytes are gathered at once: about what the second-level cache holds. Our choice.
 _BLOCK_BYTES = 1 << 20
 
+_AXES = {1: "w", 2: "h, w", 3: "d, h, w"}
+
 
 class Window(NamedTuple):
-    """How the kernel slides: pairs for height and width, and the number of groups."""
+    """How the kernel slides: one entry for each of 1 to 3 axes, and the number of groups."""
 
-    stride: tuple[int, int]
-    padding: tuple[int, int]
-    dilation: tuple[int, int]
+    stride: Shape
+    padding: Sides
+    dilation: Shape
     groups: int
 
 
-def _sizes(x: Shape, w: Shape, window: Window) -> tuple[int, int]:
-    """Height and width of the result."""
-    if len(x) != 4 or len(w) != 4:
-        raise ShapeError(f"conv2d expects images (n, c, h, w) and weights (out, c / groups, kh, kw), got {x} and {w}")
+def _sizes(x: Shape, w: Shape, window: Window) -> Shape:
+    """Lengths of the result's axes behind batch and channels."""
+    axes = len(window.stride)
+    if len(x) != axes + 2 or len(w) != axes + 2:
+        raise ShapeError(
+            f"convolution over {axes} axes expects images (n, c, {_AXES[axes]}) and weights (out, c / groups, "
+            f"kernel of {axes}), got {x} and {w}"
+        )
     if x[1] != w[1] * window.groups or w[0] % window.groups:
         raise ShapeError(
-            f"conv2d of images {x} with weights {w} in {window.groups} groups: the images' channels ({x[1]}) must be "
-            f"{w[1]} x {window.groups}, and the groups must divide {w[0]}"
+            f"convolution of images {x} with weights {w} in {window.groups} groups: the images' channels ({x[1]}) must "
+            f"be {w[1]} x {window.groups}, and the groups must divide {w[0]}"
         )
-    rows, columns = (
-        window_length(x[2 + i], w[2 + i], window.stride[i], window.padding[i], window.dilation[i]) for i in (0, 1)
+    return tuple(
+        window_count(x[2 + i], w[2 + i], window.stride[i], window.padding[i], window.dilation[i], ceil=False)
+        for i in range(axes)
     )
-    return rows, columns
 
 
 def _wide(x: Array) -> Array:
     return np.ascontiguousarray(x if x.dtype in (float32, float64) else x.astype(float32))
 
 
-class _Blocks:
-    """The images in blocks, and the buffer for the columns of one of them."""
+def _volume(lengths: Shape, fill: int) -> tuple[int, int, int]:
+    """The numbers for depth, height and width: those of missing axes in front are `fill`."""
+    depth, height, width = (*(fill,) * (3 - len(lengths)), *lengths)
+    return depth, height, width
 
-    def __init__(self, x: Shape, w: Shape, window: Window, dtype: Any) -> None:
-        self.size = _sizes(x, w, window)
-        self.how = (w[2:], window.stride, window.padding, window.dilation, self.size)
-        self.is_plain = w[2:] == (1, 1) and window.stride == (1, 1) and window.padding == (0, 0)
-        depth, length = x[1] * w[2] * w[3], self.size[0] * self.size[1]
+
+class _Blocks:
+    """The images in blocks, and the buffer for the columns of one of them; an image is a volume of depth 1."""
+
+    def __init__(self, x: Shape, w: Shape, size: Shape, window: Window, dtype: Any) -> None:
+        self.size = size
+        before = tuple(side[0] for side in window.padding)
+        self.how = (
+            _volume(w[2:], 1),
+            _volume(window.stride, 1),
+            _volume(before, 0),
+            _volume(window.dilation, 1),
+            _volume(size, 1),
+        )
+        self.volume = (*x[:2], *_volume(x[2:], 1))
+        self.is_plain = prod(w[2:]) == 1 and size == x[2:] and set(window.stride) == {1} and not any(before)
+        depth, length = x[1] * prod(w[2:]), prod(size)
         images = min(x[0], max(1, _BLOCK_BYTES // max(1, depth * length * np.dtype(dtype).itemsize)))
         self.slices = [slice(start, min(start + images, x[0])) for start in range(0, x[0], images)] if images else []
         self.buffer = np.empty((images, depth, length), dtype)
@@ -67,16 +89,22 @@ class _Blocks:
         if self.is_plain:
             columns = x.reshape(columns.shape)
         else:
-            kernels.window.gather_columns(x, columns, *self.how)
+            kernels.window.gather_columns(x.reshape(len(x), *self.volume[1:]), columns, *self.how)
         return columns.reshape(len(x), self.groups, -1, columns.shape[-1])
+
+    def add(self, columns: Array, out: Array) -> None:
+        """Nothing; the columns are added up in a block of images."""
+        if self.is_plain:
+            out[...] = columns.reshape(out.shape)
+        else:
+            kernels.window.add_columns(columns, out.reshape(len(out), *self.volume[1:]), *self.how)
 
 
 def _conv_of(x: Array, w: Array, bias: Array | None = None, *, window: Window) -> Array:
     images, weights = _wide(x), _wide(w)
-    blocks = _Blocks(x.shape, w.shape, window, images.dtype)
-    length = blocks.size[0] * blocks.size[1]
+    blocks = _Blocks(x.shape, w.shape, _sizes(x.shape, w.shape, window), window, images.dtype)
     matrix = weights.reshape(1, window.groups, w.shape[0] // window.groups, -1)
-    out = np.empty((len(x), window.groups, w.shape[0] // window.groups, length), images.dtype)
+    out = np.empty((len(x), window.groups, w.shape[0] // window.groups, prod(blocks.size)), images.dtype)
     for part in blocks.slices:
         np.matmul(matrix, blocks.gather(images[part]), out=out[part])
         if bias is not None:
@@ -86,34 +114,40 @@ def _conv_of(x: Array, w: Array, bias: Array | None = None, *, window: Window) -
 
 def _conv_input_of(g: Array, w: Array, *, window: Window, shape: Shape) -> Array:
     gradient, weights = _wide(g), _wide(w)
-    blocks = _Blocks(shape, w.shape, window, gradient.dtype)
+    blocks = _Blocks(shape, w.shape, g.shape[2:], window, gradient.dtype)
     matrix = weights.reshape(1, window.groups, w.shape[0] // window.groups, -1).swapaxes(-1, -2)
-    flat = gradient.reshape(shape[0], window.groups, w.shape[0] // window.groups, -1)
+    flat = gradient.reshape(shape[0], window.groups, w.shape[0] // window.groups, prod(blocks.size))
     out = np.empty(shape, gradient.dtype)
     for part in blocks.slices:
-        count = part.stop - part.start
-        columns = blocks.buffer[:count]
-        np.matmul(matrix, flat[part], out=columns.reshape(count, window.groups, -1, columns.shape[-1]))
-        if blocks.is_plain:
-            out[part] = columns.reshape(out[part].shape)
-        else:
-            kernels.window.add_columns(columns, out[part], *blocks.how)
+        columns = blocks.buffer[: part.stop - part.start]
+        np.matmul(matrix, flat[part], out=columns.reshape(len(columns), window.groups, -1, columns.shape[-1]))
+        blocks.add(columns, out[part])
     return out.astype(g.dtype, copy=False)
 
 
 def _conv_weight_of(g: Array, x: Array, *, window: Window, shape: Shape) -> Array:
     gradient, images = _wide(g), _wide(x)
-    blocks = _Blocks(x.shape, shape, window, gradient.dtype)
-    flat = gradient.reshape(len(g), window.groups, shape[0] // window.groups, -1)
-    total = np.zeros((window.groups, shape[0] // window.groups, shape[1] * shape[2] * shape[3]), gradient.dtype)
+    blocks = _Blocks(x.shape, shape, g.shape[2:], window, gradient.dtype)
+    flat = gradient.reshape(len(g), window.groups, shape[0] // window.groups, prod(blocks.size))
+    total = np.zeros((window.groups, shape[0] // window.groups, prod(shape[1:])), gradient.dtype)
     for part in blocks.slices:
         columns = blocks.gather(images[part])
         total += np.matmul(flat[part], columns.swapaxes(-1, -2)).sum(0)
     return total.reshape(shape).astype(g.dtype, copy=False)
 
 
+def _infer_transposed(g: Spec, w: Spec, *, window: Window, shape: Shape) -> Spec:
+    axes = len(window.stride)
+    if g.ndim != axes + 2 or w.ndim != axes + 2 or g.shape[1] != w.shape[0] or w.shape[0] % window.groups:
+        raise ShapeError(
+            f"transposed convolution over {axes} axes expects images (n, c, {_AXES[axes]}) and weights "
+            f"(c, out / groups, kernel of {axes}), c divisible by {window.groups}, got {g.shape} and {w.shape}"
+        )
+    return Spec(shape, g.dtype)
+
+
 _conv: Primitive = Primitive(
-    "conv2d",
+    "conv",
     _conv_of,
     lambda x, w, *, window: Spec((x.shape[0], w.shape[0], *_sizes(x.shape, w.shape, window)), x.dtype),
     (
@@ -122,26 +156,26 @@ _conv: Primitive = Primitive(
     ),
 )
 _conv_bias: Primitive = Primitive(
-    "conv2d_bias",
+    "conv_bias",
     _conv_of,
     lambda x, w, bias, *, window: Spec((x.shape[0], w.shape[0], *_sizes(x.shape, w.shape, window)), x.dtype),
     (
         lambda g, _, x, w, bias, *, window: _conv_input(g, w, window=window, shape=x.shape),
         lambda g, _, x, w, bias, *, window: _conv_weight(g, x, window=window, shape=w.shape),
-        lambda g, _, x, w, bias, *, window: sum_to(g, (1, w.shape[0], 1, 1)).reshape(bias.shape),
+        lambda g, _, x, w, bias, *, window: g.sum((0, *range(2, g.ndim))),
     ),
 )
 _conv_input: Primitive = Primitive(
-    "conv2d_input_gradient",
+    "conv_input_gradient",
     _conv_input_of,
-    lambda g, w, *, window, shape: Spec(shape, g.dtype),
+    _infer_transposed,
     (
         lambda gg, _, g, w, *, window, shape: _conv(gg, w, window=window),
         lambda gg, _, g, w, *, window, shape: _conv_weight(g, gg, window=window, shape=w.shape),
     ),
 )
 _conv_weight: Primitive = Primitive(
-    "conv2d_weight_gradient",
+    "conv_weight_gradient",
     _conv_weight_of,
     lambda g, x, *, window, shape: Spec(shape, g.dtype),
     (
@@ -151,9 +185,47 @@ _conv_weight: Primitive = Primitive(
 )
 
 
-def as_pair(value: int | tuple[int, int]) -> tuple[int, int]:
-    """The number for height and for width."""
-    return (value, value) if isinstance(value, int) else (int(value[0]), int(value[1]))
+def _convolve(
+    axes: int,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: PerAxis,
+    padding: Padding,
+    dilation: PerAxis,
+    groups: int,
+) -> Tensor:
+    step, spread = per_axis(stride, axes, "stride"), per_axis(dilation, axes, "dilation")
+    kernel = weight.shape[2:]
+    sides: Sides = ((0, 0),) * axes
+    if len(kernel) == axes and x.ndim == axes + 2:  # else the primitive complains
+        sides = sides_of(padding, x.shape[2:], kernel, step, spread)
+    window = Window(step, sides, spread, groups)
+    if bias is None:
+        return _conv(*pair(x, weight), window=window)
+    if bias.shape != weight.shape[:1]:
+        raise ShapeError(f"conv{axes}d with weights {weight.shape} expects a bias {weight.shape[:1]}, got {bias.shape}")
+    x, weight = pair(x, weight)
+    return _conv_bias(x, weight, cast_to(bias, x.dtype), window=window)
+
+
+def conv1d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    stride: PerAxis = 1,
+    padding: Padding = 0,
+    dilation: PerAxis = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Rows `(n, channels, w)` correlated with a weight `(out, channels / groups, k)`, as `(n, out, w')`.
+
+    Args:
+        bias: `(out)`, added to every place.
+        padding: Zeros on both sides, a pair of them, or `valid`, `same`, `same_lower`.
+    """
+    return _convolve(1, x, weight, bias, stride, padding, dilation, groups)
 
 
 def conv2d(
@@ -161,20 +233,122 @@ def conv2d(
     weight: Tensor,
     bias: Tensor | None = None,
     *,
-    stride: int | tuple[int, int] = 1,
-    padding: int | tuple[int, int] = 0,
-    dilation: int | tuple[int, int] = 1,
+    stride: PerAxis = 1,
+    padding: Padding = 0,
+    dilation: PerAxis = 1,
     groups: int = 1,
 ) -> Tensor:
     """Images `(n, channels, h, w)` correlated with a weight `(out, channels / groups, kh, kw)`, as `(n, out, h', w')`.
 
     Args:
         bias: `(out)`, added to every pixel.
-        padding: Zeros on both sides.
+        padding: Zeros on both sides of both axes, of each, pairs of them, or `valid`, `same`, `same_lower`.
     """
-    window = Window(as_pair(stride), as_pair(padding), as_pair(dilation), groups)
-    if bias is None:
-        return _conv(x, weight, window=window)
-    if bias.shape != weight.shape[:1]:
-        raise ShapeError(f"conv2d with weights {weight.shape} expects a bias {weight.shape[:1]}, got {bias.shape}")
-    return _conv_bias(x, weight, bias, window=window)
+    return _convolve(2, x, weight, bias, stride, padding, dilation, groups)
+
+
+def conv3d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    stride: PerAxis = 1,
+    padding: Padding = 0,
+    dilation: PerAxis = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Volumes `(n, channels, d, h, w)` correlated with `(out, channels / groups, kd, kh, kw)`; see `conv2d`."""
+    return _convolve(3, x, weight, bias, stride, padding, dilation, groups)
+
+
+def _transpose_convolve(
+    axes: int,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: PerAxis,
+    padding: Padding,
+    output_padding: PerAxis,
+    dilation: PerAxis,
+    groups: int,
+) -> Tensor:
+    step, spread = per_axis(stride, axes, "stride"), per_axis(dilation, axes, "dilation")
+    extra, kernel = per_axis(output_padding, axes, "output_padding"), weight.shape[2:]
+    if len(kernel) != axes or x.ndim != axes + 2:
+        raise ShapeError(
+            f"conv_transpose{axes}d expects images (n, c, {_AXES[axes]}) and weights (c, out / groups, kernel of "
+            f"{axes}), got {x.shape} and {weight.shape}"
+        )
+    if any(more >= max(s, d) for more, s, d in zip(extra, step, spread, strict=True)):
+        raise ShapeError(f"output_padding must be smaller than stride {step} or dilation {spread}, got {extra}")
+    lengths = tuple(length * s for length, s in zip(x.shape[2:], step, strict=True))
+    if isinstance(padding, str) and padding != "valid":
+        sides = _sides_to_grow(padding, kernel, step, spread, extra)
+    else:
+        sides = sides_of(padding, lengths, kernel, step, spread)
+    whole = zip(x.shape[2:], kernel, step, sides, spread, extra, strict=True)
+    shape = (x.shape[0], weight.shape[1] * groups, *(transposed_length(*axis) for axis in whole))
+    x, weight = pair(x, weight)
+    out = _conv_input(x, weight, window=Window(step, sides, spread, groups), shape=shape)
+    return out if bias is None else out + bias.reshape(-1, *(1,) * axes)
+
+
+def _sides_to_grow(how: str, kernel: Shape, stride: Shape, dilation: Shape, extra: Shape) -> Sides:
+    """The padding with which a transposed window makes `length * stride` out of `length`."""
+    found = []
+    for size, step, spread, more in zip(kernel, stride, dilation, extra, strict=True):
+        total = spread * (size - 1) + 1 - step + more
+        less = total // 2
+        found.append((less, total - less) if how == "same" else (total - less, less))
+    return tuple(found)
+
+
+def conv_transpose1d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    stride: PerAxis = 1,
+    padding: Padding = 0,
+    output_padding: PerAxis = 0,
+    dilation: PerAxis = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The transpose of `conv1d`: rows `(n, c, w)` and a weight `(c, out / groups, k)` to `(n, out, w')`."""
+    return _transpose_convolve(1, x, weight, bias, stride, padding, output_padding, dilation, groups)
+
+
+def conv_transpose2d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    stride: PerAxis = 1,
+    padding: Padding = 0,
+    output_padding: PerAxis = 0,
+    dilation: PerAxis = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The transpose of `conv2d`: images `(n, c, h, w)` and a weight `(c, out / groups, kh, kw)` to `(n, out, h', w')`.
+
+    Args:
+        bias: `(out)`, added to every pixel.
+        padding: What `conv2d` would have added on both sides and is cut off here; `same` makes `h * stride` of `h`.
+        output_padding: Rows and columns added at the end, where several lengths have the same convolution.
+    """
+    return _transpose_convolve(2, x, weight, bias, stride, padding, output_padding, dilation, groups)
+
+
+def conv_transpose3d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    stride: PerAxis = 1,
+    padding: Padding = 0,
+    output_padding: PerAxis = 0,
+    dilation: PerAxis = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The transpose of `conv3d`; see `conv_transpose2d`."""
+    return _transpose_convolve(3, x, weight, bias, stride, padding, output_padding, dilation, groups)

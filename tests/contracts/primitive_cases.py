@@ -5,7 +5,7 @@ from mindscope.framework import Tensor, ops
 from mindscope.framework.ops.indexing import ARRAY, Slice
 from mindscope.framework.random import from_bits
 
-from tests.contracts import primitive_cases_random
+from tests.contracts import primitive_cases_random, primitive_cases_windows
 from tests.contracts.primitive_case import Case, binary, real, reduction, unary, whole
 from tests.contracts.numpy_formulas import (
     all_products,
@@ -14,7 +14,6 @@ from tests.contracts.numpy_formulas import (
     cross_entropy,
     cross_entropy_gradient,
     gelu,
-    jacobian_product,
     layer_norm,
     normal_distribution,
     put_back,
@@ -250,6 +249,6 @@ SILENT = {
 }  # fmt: skip
 
 #: The other families: each file has a table of cases and a set of names without a gradient.
-for _family in (primitive_cases_random,):
+for _family in (primitive_cases_random, primitive_cases_windows):
     CASES.update(_family.CASES)
     SILENT.update(_family.SILENT)

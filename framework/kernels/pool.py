@@ -1,0 +1,138 @@
+"""Pooling over volumes with gaps: an image is a volume of depth 1, a row one of height 1 as well."""
+
+from typing import TypeAlias
+
+from numba import njit
+
+from ..tensor import Array
+from .exponential import JIT
+
+# Of depth, height and width.
+Triple: TypeAlias = tuple[int, int, int]
+
+
+@njit(inline="always")
+def _inside(start: int, kernel: int, dilation: int, low: int, high: int) -> tuple[int, int]:
+    """Which elements `start + k dilation`, k below `kernel`, lie from `low` up to `high`: first, past the last."""
+    first = 0 if start >= low else (low - start + dilation - 1) // dilation
+    last = (high - 1 - start) // dilation + 1 if start < high else 0
+    last = min(last, kernel)
+    return min(first, last), last
+
+
+@njit(**JIT)
+def max_pool(
+    x: Array, out: Array, places: Array, kernel: Triple, stride: Triple, padding: Triple, dilation: Triple
+) -> None:
+    """The largest element of each window of `x` (planes, depth, height, width) and its place in its plane; NaN wins."""
+    planes, depth, height, width = x.shape
+    for p in range(planes):
+        plane = x[p].reshape(depth * height * width)
+        for d in range(out.shape[1]):
+            front = d * stride[0] - padding[0]
+            d0, d1 = _inside(front, kernel[0], dilation[0], 0, depth)
+            for h in range(out.shape[2]):
+                top = h * stride[1] - padding[1]
+                h0, h1 = _inside(top, kernel[1], dilation[1], 0, height)
+                for w in range(out.shape[3]):
+                    left = w * stride[2] - padding[2]
+                    w0, w1 = _inside(left, kernel[2], dilation[2], 0, width)
+                    place = ((front + d0 * dilation[0]) * height + top + h0 * dilation[1]) * width
+                    place += left + w0 * dilation[2]
+                    best = plane[place]
+                    for i in range(d0, d1):
+                        for j in range(h0, h1):
+                            row = ((front + i * dilation[0]) * height + top + j * dilation[1]) * width + left
+                            for k in range(w0, w1):
+                                value = plane[row + k * dilation[2]]
+                                wins = (value > best) | ((value != value) & (best == best))
+                                best = value if wins else best
+                                place = row + k * dilation[2] if wins else place
+                    out[p, d, h, w] = best
+                    places[p, d, h, w] = place
+
+
+@njit(inline="always")
+def _share(
+    starts: Triple,
+    lengths: Triple,
+    kernel: Triple,
+    padding: Triple,
+    dilation: Triple,
+    after: Triple,
+    divisor: int,
+) -> float:
+    """One over what the sum of the window that starts at `starts` is divided by (0: 1, 1: inside, 2: padded)."""
+    if divisor == 0:
+        return 1.0
+    count = 1
+    for axis in range(3):
+        low = -padding[axis] if divisor == 2 else 0
+        high = lengths[axis] + after[axis] if divisor == 2 else lengths[axis]
+        first, last = _inside(starts[axis], kernel[axis], dilation[axis], low, high)
+        count *= last - first
+    return 1.0 / count
+
+
+@njit(**JIT)
+def avg_pool(
+    x: Array,
+    out: Array,
+    kernel: Triple,
+    stride: Triple,
+    padding: Triple,
+    dilation: Triple,
+    after: Triple,
+    divisor: int,
+) -> None:
+    """The sum of each window of `x` (planes, depth, height, width), divided as `divisor` says."""
+    lengths = x.shape[1:]
+    for d in range(out.shape[1]):
+        front = d * stride[0] - padding[0]
+        d0, d1 = _inside(front, kernel[0], dilation[0], 0, lengths[0])
+        for h in range(out.shape[2]):
+            top = h * stride[1] - padding[1]
+            h0, h1 = _inside(top, kernel[1], dilation[1], 0, lengths[1])
+            for w in range(out.shape[3]):
+                left = w * stride[2] - padding[2]
+                w0, w1 = _inside(left, kernel[2], dilation[2], 0, lengths[2])
+                share = _share((front, top, left), lengths, kernel, padding, dilation, after, divisor)
+                for p in range(x.shape[0]):
+                    total = x.dtype.type(0.0)
+                    for i in range(d0, d1):
+                        for j in range(h0, h1):
+                            for k in range(w0, w1):
+                                total += x[p, front + i * dilation[0], top + j * dilation[1], left + k * dilation[2]]
+                    out[p, d, h, w] = total * share
+
+
+@njit(**JIT)
+def avg_pool_gradient(
+    out: Array,
+    g: Array,
+    kernel: Triple,
+    stride: Triple,
+    padding: Triple,
+    dilation: Triple,
+    after: Triple,
+    divisor: int,
+) -> None:
+    """The transpose of `avg_pool`: `out` (planes, depth, height, width) is filled from `g`."""
+    lengths = out.shape[1:]
+    out[:] = 0
+    for d in range(g.shape[1]):
+        front = d * stride[0] - padding[0]
+        d0, d1 = _inside(front, kernel[0], dilation[0], 0, lengths[0])
+        for h in range(g.shape[2]):
+            top = h * stride[1] - padding[1]
+            h0, h1 = _inside(top, kernel[1], dilation[1], 0, lengths[1])
+            for w in range(g.shape[3]):
+                left = w * stride[2] - padding[2]
+                w0, w1 = _inside(left, kernel[2], dilation[2], 0, lengths[2])
+                share = _share((front, top, left), lengths, kernel, padding, dilation, after, divisor)
+                for p in range(out.shape[0]):
+                    value = g[p, d, h, w] * share
+                    for i in range(d0, d1):
+                        for j in range(h0, h1):
+                            for k in range(w0, w1):
+                                out[p, front + i * dilation[0], top + j * dilation[1], left + k * dilation[2]] += value
