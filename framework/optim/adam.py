@@ -2,9 +2,8 @@
 
 from math import sqrt
 
-from .groups import Group, Params
+from .groups import Group, Params, Rate
 from .optimizer import Optimizer, Rule, load_kernels
-from .schedule import Schedule
 
 _SLOTS = ("exp_avg", "exp_avg_sq")
 
@@ -14,7 +13,7 @@ class Adam(Optimizer):
 
     Args:
         params: Parameters or groups.
-        learning_rate: Number or schedule.
+        learning_rate: Number, schedule, or a list with a rate for each step.
         beta1: Decay of the first moment, in [0, 1).
         beta2: Decay of the second moment, in [0, 1).
         eps: Added to the root, after its correction.
@@ -27,7 +26,7 @@ class Adam(Optimizer):
     def __init__(
         self,
         params: Params,
-        learning_rate: float | Schedule = 1e-3,
+        learning_rate: Rate = 1e-3,
         beta1: float = 0.9,
         beta2: float = 0.999,
         eps: float = 1e-8,
@@ -48,7 +47,7 @@ class AdamW(Optimizer):
 
     Args:
         params: Parameters or groups.
-        learning_rate: Number or schedule.
+        learning_rate: Number, schedule, or a list with a rate for each step.
         beta1: Decay of the first moment, in [0, 1).
         beta2: Decay of the second moment, in [0, 1).
         eps: Added to the root, after its correction.
@@ -61,7 +60,7 @@ class AdamW(Optimizer):
     def __init__(
         self,
         params: Params,
-        learning_rate: float | Schedule = 1e-3,
+        learning_rate: Rate = 1e-3,
         beta1: float = 0.9,
         beta2: float = 0.999,
         eps: float = 1e-8,

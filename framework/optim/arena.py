@@ -39,6 +39,29 @@ class Arena:
         self.views = tuple(part.reshape(shape) for part, shape in zip(self.segments, shapes, strict=True))
 
 
+class GradientArena:
+    """Memory for the gradients of an optimizer's parameters, laid out as the parameters are.
+
+    Write the gradients into `views` and pass `views` itself to the optimizer: it then moves each block of parameters
+    with one kernel call.
+
+    Attributes:
+        views: One array per parameter, in the order of `optimizer.parameters`.
+        blocks: The arenas behind them, one for each group and dtype.
+    """
+
+    __slots__ = ("blocks", "views")
+
+    def __init__(self, blocks: Sequence[Arena], places: Sequence[tuple[int, int]]) -> None:
+        self.blocks = tuple(blocks)
+        self.views = tuple(self.blocks[block].views[place] for block, place in places)
+
+    def clear(self) -> None:
+        """Nothing; every gradient is zero."""
+        for block in self.blocks:
+            block.flat[...] = 0
+
+
 def _aligned_zeros(size: int, dtype: np.dtype[np.generic]) -> NDArray[np.generic]:
     raw = np.zeros(size * dtype.itemsize + ALIGNMENT, dtype=np.uint8)
     start = -raw.ctypes.data % ALIGNMENT

@@ -65,7 +65,7 @@ def scale_in_place(gradient: NDArray[Any], factor: float) -> None:
             f"a gradient of shape {gradient.shape} is read-only and cannot be scaled in place; copy it before clipping"
         )
     if is_native(gradient) and gradient.flags.c_contiguous:
-        load_kernels().scale(gradient.reshape(-1), gradient.dtype.type(factor))
+        load_kernels().scale(gradient.reshape(-1), float(factor))
     else:
         gradient[...] = gradient * gradient.dtype.type(factor)
 

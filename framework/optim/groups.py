@@ -1,10 +1,11 @@
 """Parameter groups: dicts of options around lists of parameters, completed from the optimizer's defaults."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
 from ..tensor import Parameter
+from .cycle import Listed
 from .schedule import Schedule, rate_at
 
 #: `params`, `lr` and the options of the formula; a dict because users write to it by name, as in PyTorch.
@@ -13,10 +14,13 @@ Group = dict[str, Any]
 #: Parameters, or groups of them with options of their own.
 Params = Iterable[Parameter | Mapping[str, Any]]
 
+#: A number, a schedule, or one rate for each step.
+Rate = float | Schedule | Sequence[float]
+
 
 def make_groups(
     params: Params,
-    learning_rate: float | Schedule,
+    learning_rate: Rate,
     defaults: Mapping[str, Any],
 ) -> list[tuple[Group, Schedule | None]]:
     """Complete groups, each with its schedule when its rate is one.
@@ -38,7 +42,10 @@ def make_groups(
 
 
 def _make_group(
-    number: int, entry: Mapping[str, Any], learning_rate: float | Schedule, defaults: Mapping[str, Any]
+    number: int,
+    entry: Mapping[str, Any],
+    learning_rate: Rate,
+    defaults: Mapping[str, Any],
 ) -> tuple[Group, Schedule | None]:
     known = ["params", "lr", *defaults]
     for key in entry:
@@ -55,6 +62,8 @@ def _make_group(
         if not isinstance(member, Parameter):
             raise TypeError(f"the optimizer expects Parameters, got {type(member).__name__} in group {number}")
     rate = entry.get("lr", learning_rate)
+    if isinstance(rate, list | tuple):  # MindSpore's dynamic learning rates
+        rate = Listed(rate)
     schedule = rate if callable(rate) else None
     options = {key: entry.get(key, value) for key, value in defaults.items()}
     return {"params": members, "lr": rate_at(rate, 0), **options}, schedule

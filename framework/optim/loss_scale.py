@@ -116,7 +116,7 @@ def _unscale(gradients: list[Any], inverse: float) -> bool:
     is_finite = True
     for array in distinct(gradients):
         if is_native(array) and array.flags.c_contiguous and array.flags.writeable:
-            is_finite &= bool(kernels.unscale(array.reshape(-1), array.dtype.type(inverse)))
+            is_finite &= bool(kernels.unscale(array.reshape(-1), inverse))
         else:
             scale_in_place(array, inverse)
             is_finite &= bool(np.isfinite(array).all())

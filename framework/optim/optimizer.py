@@ -8,14 +8,17 @@ The course of a step, whether it was asked for by `optimizer(gradients)` or by `
     post hooks      (optimizer, gradients)
 
 An optimizer for one more formula says which slots it keeps, and in `_rule` which kernel moves a parameter by which
-scalars.
+scalars. Formulas that treat every element alike move a whole block of parameters with one call when their gradients
+lie in the optimizer's own arena (`gradient_arena`), as those of a compiled step do.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any, NamedTuple
+from math import inf
+from operator import is_
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +27,9 @@ from ..dtype import is_floating
 from ..errors import ShapeError
 from ..hooks import Handle, Hooks, call_hooks
 from ..tensor import Parameter, Tensor
-from .groups import Group, Params, make_groups
-from .memory import ParameterMemory, flattened, is_native
+from .arena import GradientArena
+from .groups import Group, Params, Rate, make_groups
+from .memory import ParameterMemory, Place, as_native, is_native
 from .schedule import Schedule, rate_at
 
 #: A gradient of each parameter, None for those that have none.
@@ -33,12 +37,16 @@ Gradients = tuple[NDArray[Any] | None, ...]
 
 
 class Rule(NamedTuple):
-    """One update: `kernel(weight, gradient, *slots, *scalars)`, all flat and of one dtype, moves its arrays in
-    place."""
+    """One update: `kernel(weight, gradient, *slots, *scalars)`, all arrays of one dtype, moves its arrays in place.
+
+    `scope` tells what the kernel sees at once: `element` any run of elements, flat; `vector` one parameter, flat;
+    `tensor` one parameter in its shape.
+    """
 
     kernel: Callable[..., None]
-    scalars: tuple[float, ...]
+    scalars: tuple[Any, ...]
     uses_slots: bool = True
+    scope: Literal["element", "vector", "tensor"] = "element"
 
 
 @cache
@@ -74,7 +82,7 @@ class Optimizer(ABC):
     def __init__(
         self,
         params: Params,
-        learning_rate: float | Schedule,
+        learning_rate: Rate,
         *,
         slots: tuple[str, ...] = (),
         **options: Any,
@@ -86,8 +94,10 @@ class Optimizer(ABC):
             self._check_options(group)
         self.parameters: tuple[Parameter, ...] = tuple(p for group in self.param_groups for p in group["params"])
         self.step_count = 0
-        self._memory = ParameterMemory([group["params"] for group in self.param_groups], slots)
-        self._steps = np.zeros(len(self.parameters), dtype=np.int64)
+        self._memory = ParameterMemory([group["params"] for group in self.param_groups], slots, self._slot_shape)
+        self._arena: GradientArena | None = None
+        self._ages = _Ages(len(self.parameters))
+        self._group_of = [number for number, group in enumerate(self.param_groups) for _ in group["params"]]
         self._before: Hooks = {}
         self._after: Hooks = {}
         self._skipped: Hooks = {}
@@ -99,7 +109,10 @@ class Optimizer(ABC):
                 f"{type(self).__name__} expects {len(self.parameters)} gradients, one for each of its parameters, "
                 f"got {len(gradients)}"
             )
-        self._advance(tuple(g.numpy() if isinstance(g, Tensor) else g for g in gradients))
+        if self._arena is not None and gradients is self._arena.views:
+            self._advance(self._arena.views)
+        else:
+            self._advance(tuple(g.numpy() if isinstance(g, Tensor) else g for g in gradients))
 
     def step(self) -> None:
         """One step with the gradients that the parameters hold in `.grad`."""
@@ -108,6 +121,16 @@ class Optimizer(ABC):
     def gradients(self) -> Gradients:
         """The arrays behind the parameters' `.grad`, None where there is none."""
         return tuple(None if p.grad is None else p.grad.numpy() for p in self.parameters)
+
+    def gradient_arena(self) -> GradientArena:
+        """Memory for gradients, laid out as the parameters are; the same at every call.
+
+        `optimizer(arena.views)` makes a step with one kernel call for each group and dtype, and with the same bits as
+        a step with other arrays of the same values.
+        """
+        if self._arena is None:
+            self._arena = self._memory.gradient_arena()
+        return self._arena
 
     def zero_grad(self) -> None:
         """No gradient is left on any parameter."""
@@ -142,44 +165,69 @@ class Optimizer(ABC):
         """Nothing; a formula with options raises ValueError for those out of range."""
         del group
 
+    def _slot_shape(self, name: str, shape: tuple[int, ...], group: int) -> tuple[int, ...]:
+        """The shape of a slot of a parameter of that shape; a formula that keeps less than the parameter says so."""
+        del name, group
+        return shape
+
     def _advance(self, gradients: Gradients) -> None:
         self._memory.adopt()
-        gradients = tuple(
-            g if g is None else _checked(self, p, g) for p, g in zip(self.parameters, gradients, strict=True)
-        )
+        arena = self._arena
+        in_arena = arena is not None and (gradients is arena.views or all(map(is_, gradients, arena.views)))
+        if not in_arena:
+            gradients = tuple(
+                g if g is None else _checked(self, p, g) for p, g in zip(self.parameters, gradients, strict=True)
+            )
         for group, schedule in zip(self.param_groups, self._schedules, strict=True):
-            group["lr"] = rate_at(schedule or group["lr"], self.step_count)
+            if schedule is not None or not 0.0 <= group["lr"] < inf:
+                group["lr"] = rate_at(schedule or group["lr"], self.step_count)
         if self._before:
             call_hooks(self._before, self, gradients)
-        self._apply(gradients)
+        if arena is None or not in_arena or not self._apply_blocks(arena, self._ages.common):
+            self._apply(gradients)
         self.step_count += 1
         if self._after:
             call_hooks(self._after, self, gradients)
 
+    def _apply_blocks(self, arena: GradientArena, age: int | None) -> bool:
+        """Whether the gradients of the arena could be applied block by block; if not, nothing was."""
+        if age is None or not self._memory.is_native:
+            return False
+        step = age + 1
+        rules = [self._rule(self.param_groups[block.group], step) for block in self._memory.blocks]
+        for rule in rules:
+            if rule.scope != "element":
+                return False
+        for rule, block, gradients in zip(rules, self._memory.blocks, arena.blocks, strict=True):
+            slots = block.flat_slots if rule.uses_slots else ()
+            rule.kernel(block.flat, gradients.flat, *slots, *rule.scalars)
+        self._ages.common = step
+        for parameter in self.parameters:
+            parameter._version[0] += 1
+        return True
+
     def _apply(self, gradients: Gradients) -> None:
-        index = 0
-        for group in self.param_groups:
-            prepared: dict[tuple[int, type], tuple[Any, ...]] = {}  # most parameters of a group share step and dtype
-            for parameter in group["params"]:
-                gradient = gradients[index]
-                if gradient is not None:
-                    step = int(self._steps[index]) + 1
-                    weight, slots = self._memory.flat[index]
-                    number = weight.dtype.type if is_native(weight) else np.float32
-                    if (step, number) not in prepared:
-                        kernel, scalars, uses_slots = self._rule(group, step)
-                        prepared[step, number] = (kernel, tuple(map(number, scalars)), uses_slots)
-                    _move(weight, gradient, slots, *prepared[step, number])
-                    self._steps[index] = step
-                    parameter.mark_changed()
-                index += 1
+        """Nothing; every parameter that has a gradient is moved."""
+        ages = self._ages.each()
+        rules: dict[tuple[int, int], Rule] = {}  # most parameters of a group have made equally many steps
+        for number, gradient in enumerate(gradients):
+            if gradient is None:
+                continue
+            key = (self._group_of[number], ages[number] + 1)
+            rule = rules.get(key)
+            if rule is None:
+                rule = rules[key] = self._rule(self.param_groups[key[0]], key[1])
+            _move(self._memory.places[number], gradient, rule)
+            ages[number] = key[1]
+            self.parameters[number].mark_changed()
+        self._ages.set(ages)
 
     def state_dict(self) -> dict[str, Any]:
         """What a resumed optimizer needs: counters, options of the groups and a copy of every slot."""
         return {
             "kind": type(self).__name__,
             "step_count": self.step_count,
-            "steps": self._steps.copy(),
+            "steps": np.array(self._ages.each(), dtype=np.int64),
             "groups": [{k: v for k, v in group.items() if k != "params"} for group in self.param_groups],
             "slots": {name: [array.copy() for array in arrays] for name, arrays in self.slots().items()},
         }
@@ -194,7 +242,7 @@ class Optimizer(ABC):
         if faults:
             raise ValueError(f"{type(self).__name__} cannot take this state: {'; '.join(faults)}")
         self.step_count = int(state["step_count"])
-        self._steps[...] = state["steps"]
+        self._ages.set([int(count) for count in state["steps"]])
         for group, saved in zip(self.param_groups, state["groups"], strict=True):
             group.update(saved)
         for name, arrays in self.slots().items():
@@ -202,23 +250,34 @@ class Optimizer(ABC):
                 array[...] = saved
 
 
-def _move(
-    weight: NDArray[Any],
-    gradient: NDArray[Any],
-    slots: tuple[NDArray[Any], ...],
-    kernel: Callable[..., None],
-    scalars: tuple[Any, ...],
-    uses_slots: bool,
-) -> None:
-    """Nothing; the flat weight and its slots are moved, half precision by way of a float32 copy."""
-    if not uses_slots:
-        slots = ()
-    if is_native(weight):
-        kernel(weight, flattened(gradient, weight.dtype), *slots, *scalars)
-        return
-    wide = weight.astype(np.float32)
-    kernel(wide, flattened(gradient, wide.dtype), *slots, *scalars)
-    weight[...] = wide
+class _Ages:
+    """How many steps each parameter has made: one number as long as none was left out."""
+
+    __slots__ = ("_each", "common")
+
+    def __init__(self, count: int) -> None:
+        self.common: int | None = 0
+        self._each = [0] * count
+
+    def each(self) -> list[int]:
+        """The steps of each parameter, a new list."""
+        return list(self._each) if self.common is None else [self.common] * len(self._each)
+
+    def set(self, each: list[int]) -> None:
+        """Nothing; these are the steps of each parameter."""
+        self._each = each
+        self.common = each[0] if len(set(each)) == 1 else None
+
+
+def _move(place: Place, gradient: NDArray[Any], rule: Rule) -> None:
+    """Nothing; weight and slots are moved, half precision by way of a float32 copy."""
+    is_flat = rule.scope != "tensor"
+    weight, slots = (place.flat_weight, place.flat_slots) if is_flat else (place.weight, place.slots)
+    wide = weight if is_native(weight) else weight.astype(np.float32)
+    aligned = as_native(gradient, wide.dtype)
+    rule.kernel(wide, aligned.reshape(-1) if is_flat else aligned, *(slots if rule.uses_slots else ()), *rule.scalars)
+    if wide is not weight:
+        weight[...] = wide
 
 
 def _checked(optimizer: Optimizer, parameter: Parameter, gradient: NDArray[Any]) -> NDArray[Any]:

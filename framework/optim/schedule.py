@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import cos, isfinite, pi
 
+from .schedule_checks import check_counts, check_rates
+
 #: Anything that maps a step to a rate.
 Schedule = Callable[[int], float]
 
@@ -26,8 +28,8 @@ class Constant:
     warmup_steps: int = 0
 
     def __post_init__(self) -> None:
-        _check_rates(self, self.rate)
-        _check_counts(self, 0, warmup_steps=self.warmup_steps)
+        check_rates(self, self.rate)
+        check_counts(self, 0, warmup_steps=self.warmup_steps)
 
     def __call__(self, step: int) -> float:
         """The rate of that step."""
@@ -54,9 +56,9 @@ class CosineDecay:
     final: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_rates(self, self.rate, self.final)
-        _check_counts(self, 0, warmup_steps=self.warmup_steps)
-        _check_counts(self, self.warmup_steps + 1, total_steps=self.total_steps)
+        check_rates(self, self.rate, self.final)
+        check_counts(self, 0, warmup_steps=self.warmup_steps)
+        check_counts(self, self.warmup_steps + 1, total_steps=self.total_steps)
 
     def __call__(self, step: int) -> float:
         """The rate of that step."""
@@ -75,8 +77,8 @@ class StepDecay:
     factor: float = 0.1
 
     def __post_init__(self) -> None:
-        _check_rates(self, self.rate, self.factor)
-        _check_counts(self, 1, every=self.every)
+        check_rates(self, self.rate, self.factor)
+        check_counts(self, 1, every=self.every)
 
     def __call__(self, step: int) -> float:
         """The rate of that step."""
@@ -92,8 +94,8 @@ class ExponentialDecay:
     factor: float
 
     def __post_init__(self) -> None:
-        _check_rates(self, self.rate, self.factor)
-        _check_counts(self, 1, every=self.every)
+        check_rates(self, self.rate, self.factor)
+        check_counts(self, 1, every=self.every)
 
     def __call__(self, step: int) -> float:
         """The rate of that step."""
@@ -110,8 +112,8 @@ class PolynomialDecay:
     final: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_rates(self, self.rate, self.final, self.power)
-        _check_counts(self, 1, total_steps=self.total_steps)
+        check_rates(self, self.rate, self.final, self.power)
+        check_counts(self, 1, total_steps=self.total_steps)
 
     def __call__(self, step: int) -> float:
         """The rate of that step."""
@@ -132,7 +134,7 @@ class Piecewise:
     rates: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        _check_rates(self, *self.rates)
+        check_rates(self, *self.rates)
         if len(self.rates) != len(self.boundaries) + 1:
             raise ValueError(
                 f"Piecewise expects one rate more than boundaries, got {len(self.rates)} rates "
@@ -160,18 +162,3 @@ def rate_at(rate: float | Schedule, step: int) -> float:
 
 def _warmup(step: int, warmup_steps: int) -> float:
     return 1.0 if step >= warmup_steps else (step + 1) / warmup_steps
-
-
-def _check_rates(schedule: object, *rates: float) -> None:
-    for rate in rates:
-        if not (isfinite(rate) and rate >= 0.0):
-            raise ValueError(
-                f"{type(schedule).__name__} expects finite rates and factors of zero or more, got {rate}; "
-                f"check the arguments of {schedule!r}"
-            )
-
-
-def _check_counts(schedule: object, least: int, **counts: int) -> None:
-    for name, count in counts.items():
-        if count < least:
-            raise ValueError(f"{type(schedule).__name__} expects {name} of at least {least}, got {count}")

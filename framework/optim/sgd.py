@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 
-from .groups import Group, Params
+from .groups import Group, Params, Rate
 from .optimizer import Optimizer, Rule, load_kernels
-from .schedule import Schedule
 
 
 class SGD(Optimizer):
@@ -12,7 +11,7 @@ class SGD(Optimizer):
 
     Args:
         params: Parameters or groups.
-        learning_rate: Number or schedule.
+        learning_rate: Number, schedule, or a list with a rate for each step.
         momentum: Share of the previous update, in [0, 1).
         dampening: Share of the gradient kept out of the buffer, from its second step on.
         weight_decay: L2 penalty, added to the gradient.
@@ -26,7 +25,7 @@ class SGD(Optimizer):
     def __init__(
         self,
         params: Params,
-        learning_rate: float | Schedule = 0.1,
+        learning_rate: Rate = 0.1,
         momentum: float = 0.0,
         dampening: float = 0.0,
         weight_decay: float = 0.0,
@@ -74,7 +73,7 @@ class Momentum(SGD):
     def __init__(
         self,
         params: Params,
-        learning_rate: float | Schedule,
+        learning_rate: Rate,
         momentum: float = 0.9,
         weight_decay: float = 0.0,
         use_nesterov: bool = False,
