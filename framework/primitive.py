@@ -118,9 +118,10 @@ class Primitive:
         infer: Specs to a Spec or a tuple of Specs.
         vjp: Rules as the module describes.
         saves_output: Whether the rules read `out`.
+        is_effect: It does something besides its result: no pass of the compiler removes, copies or merges it.
     """
 
-    __slots__ = ("_joint", "_rules", "evaluate", "infer", "is_differentiable", "name", "saves_output")
+    __slots__ = ("_joint", "_rules", "evaluate", "infer", "is_differentiable", "is_effect", "name", "saves_output")
 
     def __init__(
         self,
@@ -130,6 +131,7 @@ class Primitive:
         vjp: Sequence[Rule | None] | Rule,
         *,
         saves_output: bool = False,
+        is_effect: bool = False,
     ) -> None:
         if name in PRIMITIVES:
             raise NameTaken(f"a primitive '{name}' is registered already; give the new one another name")
@@ -140,6 +142,7 @@ class Primitive:
         self._rules: tuple[Rule | None, ...] = () if callable(vjp) else tuple(vjp)
         self.is_differentiable = bool(self._joint or self._rules)
         self.saves_output = saves_output
+        self.is_effect = is_effect
         PRIMITIVES[name] = self
 
     def __call__(self, *inputs: Any, **attributes: Any) -> Tensor:

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import EngineError, NameTaken
+from ..ops.observe import mark
 from ..random import Key, next_key
 from ..tensor import Array
 from .types import Abstract, FunctionType, OpaqueType, TupleType
 
-__all__ = ["CONTROL", "Control"]
+__all__ = ["CONTROL", "Control", "mark"]
 
 CONTROL: "dict[str, Control]" = {}
 
@@ -77,5 +78,16 @@ assign = Control("assign", _assign, lambda target, *_: target, is_effect=True)
 #: `next_key(*effects)` takes the next random key of the running context.
 take_key = Control("next_key", lambda *_: next_key(), lambda *_: OpaqueType(Key.__name__), is_effect=True)
 
-#: `mark(x, cell=, call=, index=)` is x, output `index` of call number `call` of a cell: where observers are inserted.
-mark = Control("mark", lambda x, **_: x, lambda x, **_: x)
+
+def _host_call(*values: Any, function: Callable[..., Any], types: tuple[Abstract, ...], count: int) -> tuple[Any, ...]:
+    result = function(*values[:count])
+    if len(result) != len(types):
+        raise EngineError(f"{function!r} returned {len(result)} values inside a compiled function, not {len(types)}")
+    return tuple(result)
+
+
+#: `host_call(*values, *effects, function=, types=, count=)` calls a Python function with the first `count` values (its
+#: arrays; keys and words as they are); it returns a tuple of arrays of those types. No gradient flows through.
+host_call = Control(
+    "host_call", _host_call, lambda *_, function, types, count: TupleType(types), is_effect=True
+)

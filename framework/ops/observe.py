@@ -1,9 +1,16 @@
-"""An identity that shows what flows through it: the value on the way forward, the gradient on the way back."""
+"""Identities that show what flows through them: the value on the way forward, the gradient on the way back.
 
-from typing import Protocol
+observe     shows both to a tap
+mark        shows nothing: it names an output of a cell in a captured graph, where observers may be inserted
+show        hands tensors to a hook and passes on what that returns, for hooks of compiled functions
+"""
 
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from ..errors import ShapeError
 from ..primitive import Primitive
-from ..tensor import Array, Tensor
+from ..tensor import Array, Tensor, wrap
 
 
 class Tap(Protocol):
@@ -27,16 +34,66 @@ def _show_gradient(g: Array, *, tap: Tap) -> Array:
 
 
 _observe: Primitive = Primitive(
-    "observe", _show_value, lambda x, *, tap: x, (lambda g, _, x, *, tap: _observe_gradient(g, tap=tap),)
+    "observe",
+    _show_value,
+    lambda x, *, tap: x,
+    (lambda g, _, x, *, tap: _observe_gradient(g, tap=tap),),
+    is_effect=True,
 )
 _observe_gradient: Primitive = Primitive(
     "observe_gradient",
     _show_gradient,
     lambda g, *, tap: g,
     (lambda gg, _, g, *, tap: gg,),
+    is_effect=True,
 )
 
 
 def observe(x: Tensor, tap: Tap) -> Tensor:
     """The same values; the tap sees them, and their gradient."""
     return _observe(x, tap=tap)
+
+
+#: `mark(x, cell=, call=, index=)` is x, output `index` of call number `call` of a cell.
+mark: Primitive = Primitive(
+    "mark",
+    lambda x, *, cell, call, index: x,
+    lambda x, *, cell, call, index: x,
+    (lambda g, _, x, *, cell, call, index: mark_gradient(g, cell=cell, call=call, index=index),),
+)
+#: `mark_gradient(g, cell=, call=, index=)` is g, the gradient of what is marked so.
+mark_gradient: Primitive = Primitive(
+    "mark_gradient",
+    lambda g, *, cell, call, index: g,
+    lambda g, *, cell, call, index: g,
+    (lambda gg, _, g, *, cell, call, index: gg,),
+)
+
+
+def _shown(*arrays: Array, hook: Callable[..., Any]) -> Any:
+    given = tuple(wrap(array) for array in arrays)
+    passed = tuple(
+        before if after is None else after._data for before, after in zip(arrays, hook(given), strict=True)
+    )
+    for before, after in zip(arrays, passed, strict=True):
+        if before.shape != after.shape or before.dtype != after.dtype:
+            raise ShapeError(
+                f"a hook of a compiled function must return tensors like those it got, {before.shape} {before.dtype}, "
+                f"got {after.shape} {after.dtype}; keep shape and dtype, or run the function eagerly"
+            )
+    return passed if len(passed) > 1 else passed[0]
+
+
+def _shown_gradient(needs: Sequence[bool], g: Any, out: Any, *inputs: Any, hook: Callable[..., Any]) -> Any:
+    del needs, out, hook
+    return g if len(inputs) > 1 else (g,)
+
+
+#: `show(*xs, hook=)` is `hook((x, ...))`, tensors like the xs; gradients pass it by.
+show: Primitive = Primitive(
+    "show",
+    _shown,
+    lambda *xs, hook: xs if len(xs) > 1 else xs[0],
+    _shown_gradient,
+    is_effect=True,
+)

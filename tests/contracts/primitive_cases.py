@@ -33,6 +33,10 @@ class _Tap:
         pass
 
 
+def _seen(tensors):
+    return (None,) * len(tensors)
+
+
 def _dropout_share(x, key, rate):
     """Not a formula but a property: each element is 0 or scaled; which of them is judged in tests/framework."""
     kept = ops.dropout(Tensor(np.ones(x.shape)), key, rate).numpy() != 0
@@ -172,6 +176,8 @@ CASES: dict[str, list[Case]] = {
     "multiply": binary(np.multiply),
     "negative": unary(np.negative),
     "not_equal": binary(np.not_equal),
+    "mark": [Case((real(2, 3),), lambda x, cell, call, index: x, {"cell": None, "call": 0, "index": 0})],
+    "mark_gradient": [Case((real(2, 3),), lambda g, cell, call, index: g, {"cell": None, "call": 0, "index": 0})],
     "observe": [Case((real(2, 3),), lambda x, tap: x, {"tap": _Tap()})],
     "observe_gradient": [Case((real(2, 3),), lambda x, tap: x, {"tap": _Tap()})],
     "pad": [Case((real(2, 3),), lambda x, widths: np.pad(x, widths), {"widths": ((1, 0), (2, 1))})],
@@ -202,6 +208,10 @@ CASES: dict[str, list[Case]] = {
     ],
     "scatter_add": [Case((real(2, 3, 2), whole(4, 2, 3)), scatter_add, {"rows": 4})],
     "sigmoid": unary(sigmoid),
+    "show": [
+        Case((real(2, 3),), lambda x, hook: x, {"hook": _seen}),
+        Case((real(2, 3), real(4)), lambda x, y, hook: (x, y), {"hook": _seen}),
+    ],
     "sign": unary(np.sign),
     "silu": unary(lambda x: x * sigmoid(x)),
     "silu_gradient": [Case((real(2, 3), real(2, 3)), slope(lambda x: x * sigmoid(x)), rtol=1e-7)],
