@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from . import armour, dashboard, demonstrate, diagnosis, doctor, export, migrate, runs, script
+from . import armour, dashboard, demonstrate, diagnosis, doctor, export, importing, migrate, runs, script
 from .failures import describe
 
 application = typer.Typer(
@@ -32,6 +32,7 @@ application.command("runs", rich_help_panel=_READ)(runs.runs)
 application.command("show", rich_help_panel=_READ)(runs.show)
 application.command("diagnose", rich_help_panel=_READ)(diagnosis.diagnose)
 application.command("export", rich_help_panel=_READ)(export.export)
+application.command("import", rich_help_panel=_READ)(importing.import_)
 application.command("migrate", rich_help_panel=_KEEP)(migrate.migrate)
 application.command("doctor", rich_help_panel=_KEEP)(doctor.doctor)
 application.add_typer(armour.application, name="armour", rich_help_panel=_READ)

@@ -9,7 +9,7 @@ from .options import DEFAULT_STORE, JsonOption, RunArgument, StoreOption
 from .output import print_json
 from .stores import open_existing
 
-_Format = Annotated[str, typer.Option("--format", metavar="NAME", help="tensorboard or csv.")]
+_Format = Annotated[str, typer.Option("--format", metavar="NAME", help="tensorboard, csv or parquet.")]
 
 
 def export(

@@ -4,9 +4,11 @@ from typing import Final, Literal
 
 from .errors import InvalidName
 
-#: What can be looked at. `optimizer` is followed by the slot's own name: `optimizer/exp_avg`.
+#: What can be looked at. `optimizer` is followed by the slot's own name: `optimizer/exp_avg`; any other may be
+#: followed by which of several is meant: `gradient/unreduced`.
 SUBJECTS: Final = (
     "input",
+    "input_grad",
     "activation",
     "activation_grad",
     "weight",

@@ -16,3 +16,17 @@ def test_an_unknown_format_is_wrong_use(command: Callable, run_folder: Path, tmp
     told = command("export", "digits", tmp_path / "out", "--format", "tensorbord", "--store", run_folder)
     assert (told.code, told.out) == (2, "")
     assert "tensorboard" in told.err
+
+
+def test_what_was_exported_can_be_imported_and_shown(command: Callable, run_folder: Path, tmp_path: Path) -> None:
+    command("export", "digits", tmp_path / "out", "--format", "csv", "--store", run_folder)
+    told = command("import", tmp_path / "out", "--name", "again", "--store", tmp_path / "other", "--json")
+    (run,) = json.loads(told.out)["runs"]
+    assert (told.code, run["name"], run["last_step"]) == (0, "again", 9)
+    assert command("show", "again", "--store", tmp_path / "other").code == 0
+
+
+def test_a_path_that_holds_nothing_to_import_is_wrong_use(command: Callable, tmp_path: Path) -> None:
+    told = command("import", tmp_path / "nothing", "--store", tmp_path / "other")
+    assert (told.code, told.out) == (2, "")
+    assert "does not exist" in told.err
