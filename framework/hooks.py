@@ -11,6 +11,9 @@ __all__ = ["Handle", "Hooks", "register_backward_start_hook", "register_loss_sca
 
 _numbers = count()
 
+#: How often a hook came or went, or an attribute of a cell was set: compiled functions look again when it moves.
+CHANGES = [0]
+
 # The signatures of hooks differ by the place that calls them; each `register_*_hook` states its own.
 Hooks: TypeAlias = dict[int, Callable[..., Any]]
 
@@ -24,10 +27,12 @@ class Handle:
         self._hooks = hooks
         self._number = next(_numbers)
         hooks[self._number] = hook
+        CHANGES[0] += 1
 
     def remove(self) -> None:
         """Nothing; the hook is not called any more, not even later in the round of calls that is running."""
         self._hooks.pop(self._number, None)
+        CHANGES[0] += 1
 
     def __enter__(self) -> "Handle":
         return self

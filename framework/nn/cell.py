@@ -21,7 +21,7 @@ from typing import Any, Self
 
 from ..context import CAPTURE, QUIET, quiet
 from ..errors import EngineError
-from ..hooks import Handle
+from ..hooks import CHANGES, Handle
 from ..tensor import Parameter, Tensor
 from .cell_hooks import CellHooks
 
@@ -90,11 +90,13 @@ class Cell:
         else:
             self.__dict__.get("_cells", {}).pop(name, None)
         object.__setattr__(self, name, value)
+        CHANGES[0] += 1
 
     def __delattr__(self, name: str) -> None:
         self._cells.pop(name, None)
         self._parameters.pop(name, None)
         object.__delattr__(self, name)
+        CHANGES[0] += 1
 
     def insert_child_to_cell(self, name: str, cell: "Cell") -> None:
         """Nothing; the cell becomes the child of that name, which need not be an identifier."""
