@@ -19,10 +19,12 @@ from ..optim import (
 )
 from .activation import GELU, LeakyReLU, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Tanh
 from .attention import MultiHeadSelfAttention
+from .batch_norm import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from .cell import Cell
 from .container import CellList, SequentialCell
-from .conv import Conv2d
-from .dropout import Dropout
+from .conv import Conv1d, Conv2d, Conv3d
+from .conv_transpose import Conv1dTranspose, Conv2dTranspose, Conv3dTranspose
+from .dropout import Dropout, Dropout1d, Dropout2d, Dropout3d
 from .dynamic_lr import (
     cosine_decay_lr,
     exponential_decay_lr,
@@ -35,6 +37,7 @@ from .dynamic_lr import (
 from .embedding import Embedding
 from .fan import HeNormal, HeUniform, Orthogonal, XavierNormal, XavierUniform
 from .flatten import Flatten
+from .group_norm import GroupNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
 from .init import Constant, Initializer, Normal, One, TruncatedNormal, Uniform, Zero
 from .learning_rate_schedule import (
     CosineDecayLR,
@@ -46,8 +49,8 @@ from .learning_rate_schedule import (
 )
 from .linear import Dense
 from .loss import BCEWithLogitsLoss, CrossEntropyLoss, MSELoss, NLLLoss
-from .norm import BatchNorm2d, LayerNorm, RMSNorm
-from .pool import AvgPool2d, GlobalAvgPool2d, MaxPool2d
+from .norm import LayerNorm, RMSNorm
+from .pool import AvgPool1d, AvgPool2d, AvgPool3d, GlobalAvgPool2d, MaxPool1d, MaxPool2d, MaxPool3d
 from .transformer import FeedForward, TransformerBlock
 
 __all__ = [
@@ -60,25 +63,41 @@ __all__ = [
     "Adam",
     "AdamW",
     "AdamWeightDecay",
+    "AvgPool1d",
     "AvgPool2d",
+    "AvgPool3d",
     "BCEWithLogitsLoss",
+    "BatchNorm1d",
     "BatchNorm2d",
+    "BatchNorm3d",
     "Cell",
     "CellList",
     "Constant",
+    "Conv1d",
+    "Conv1dTranspose",
     "Conv2d",
+    "Conv2dTranspose",
+    "Conv3d",
+    "Conv3dTranspose",
     "CosineDecayLR",
     "CrossEntropyLoss",
     "Dense",
     "Dropout",
+    "Dropout1d",
+    "Dropout2d",
+    "Dropout3d",
     "Embedding",
     "ExponentialDecayLR",
     "FeedForward",
     "Flatten",
     "GlobalAvgPool2d",
+    "GroupNorm",
     "HeNormal",
     "HeUniform",
     "Initializer",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
     "InverseDecayLR",
     "Lamb",
     "Lars",
@@ -87,7 +106,9 @@ __all__ = [
     "Lion",
     "LogSoftmax",
     "MSELoss",
+    "MaxPool1d",
     "MaxPool2d",
+    "MaxPool3d",
     "Momentum",
     "MultiHeadSelfAttention",
     "Muon",

@@ -1,27 +1,28 @@
-"""Normalization of activations: over features of a sample, or over a batch."""
+"""Normalization of activations over their last axes."""
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from ..errors import ShapeError
-from ..ops import batch_norm, batch_norm_inference, layer_norm, rms_norm
-from ..tensor import Array, Parameter, Tensor
+from ..ops import layer_norm, rms_norm
+from ..tensor import Parameter, Tensor
 from .cell import Cell
 from .parameters import positive
 
 
 class LayerNorm(Cell):
-    """`(x - mean) / sqrt(variance + epsilon) * weight + bias`, mean and variance over the last axis.
+    """`(x - mean) / sqrt(variance + epsilon) * weight + bias`, mean and variance over the last axes.
 
     Args:
-        normalized_shape: Length of the last axis (a tuple of one length, as MindSpore writes it, will do).
+        normalized_shape: Length of the last axis, or lengths of the last axes.
         epsilon: Added to the variance.
         dtype: Of the parameters.
 
     Shape:
-        `(..., features) -> (..., features)`
+        `(..., *normalized_shape)`, and the same.
 
     Reference:
         Ba et al. 2016, arXiv:1607.06450.
@@ -31,32 +32,34 @@ class LayerNorm(Cell):
         self, normalized_shape: int | Sequence[int], epsilon: float = 1e-5, *, dtype: DTypeLike = np.float32
     ) -> None:
         super().__init__()
-        self.features = _last_axis(self, normalized_shape)
+        self.normalized_shape = _lengths(self, normalized_shape)
         self.epsilon = float(epsilon)
-        self.weight = Parameter(np.ones(self.features, dtype))
-        self.bias = Parameter(np.zeros(self.features, dtype))
+        self.weight = Parameter(np.ones(self.normalized_shape, dtype))
+        self.bias = Parameter(np.zeros(self.normalized_shape, dtype))
 
     def construct(self, x: Tensor) -> Tensor:
         """The output, of the shape of the input."""
-        _check_features(self, x, self.features)
-        y: Tensor = layer_norm(x, self.weight, self.bias, self.epsilon)
-        return y
+        _check_axes(self, x, self.normalized_shape)
+        if len(self.normalized_shape) == 1:
+            return layer_norm(x, self.weight, self.bias, self.epsilon)
+        rows = _joined(x, self.normalized_shape)
+        return layer_norm(rows, self.weight.reshape(-1), self.bias.reshape(-1), self.epsilon).reshape(x.shape)
 
     def describe(self) -> str:
-        """The number of features."""
-        return str(self.features)
+        """The lengths of the axes."""
+        return ", ".join(map(str, self.normalized_shape))
 
 
 class RMSNorm(Cell):
-    """`x / sqrt(mean(x**2) + epsilon) * weight`, the mean over the last axis.
+    """`x / sqrt(mean(x**2) + epsilon) * weight`, the mean over the last axes.
 
     Args:
-        normalized_shape: Length of the last axis (a tuple of one length will do).
+        normalized_shape: Length of the last axis, or lengths of the last axes.
         epsilon: Added to the mean square.
         dtype: Of the parameter.
 
     Shape:
-        `(..., features) -> (..., features)`
+        `(..., *normalized_shape)`, and the same.
 
     Reference:
         Zhang and Sennrich 2019, arXiv:1910.07467.
@@ -66,88 +69,38 @@ class RMSNorm(Cell):
         self, normalized_shape: int | Sequence[int], epsilon: float = 1e-6, *, dtype: DTypeLike = np.float32
     ) -> None:
         super().__init__()
-        self.features = _last_axis(self, normalized_shape)
+        self.normalized_shape = _lengths(self, normalized_shape)
         self.epsilon = float(epsilon)
-        self.weight = Parameter(np.ones(self.features, dtype))
+        self.weight = Parameter(np.ones(self.normalized_shape, dtype))
 
     def construct(self, x: Tensor) -> Tensor:
         """The output, of the shape of the input."""
-        _check_features(self, x, self.features)
-        y: Tensor = rms_norm(x, self.weight, self.epsilon)
-        return y
+        _check_axes(self, x, self.normalized_shape)
+        if len(self.normalized_shape) == 1:
+            return rms_norm(x, self.weight, self.epsilon)
+        rows = _joined(x, self.normalized_shape)
+        return rms_norm(rows, self.weight.reshape(-1), self.epsilon).reshape(x.shape)
 
     def describe(self) -> str:
-        """The number of features."""
-        return str(self.features)
+        """The lengths of the axes."""
+        return ", ".join(map(str, self.normalized_shape))
 
 
-def _last_axis(cell: Cell, normalized_shape: int | Sequence[int]) -> int:
+def _lengths(cell: Cell, normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
     lengths = (normalized_shape,) if isinstance(normalized_shape, int | np.integer) else tuple(normalized_shape)
-    if len(lengths) != 1:
-        raise ShapeError(
-            f"{type(cell).__name__} normalizes the last axis only and expects one length, got {lengths}; "
-            f"flatten the axes before it"
-        )
-    positive(cell, normalized_shape=lengths[0])
-    return int(lengths[0])
+    if not lengths:
+        raise ShapeError(f"{type(cell).__name__} expects normalized_shape to have one length or more, got ()")
+    positive(cell, normalized_shape=min(lengths))
+    return tuple(int(length) for length in lengths)
 
 
-def _check_features(cell: Cell, x: Tensor, features: int) -> None:
-    if x.ndim == 0 or x.shape[-1] != features:
+def _check_axes(cell: Cell, x: Tensor, lengths: tuple[int, ...]) -> None:
+    if x.shape[-len(lengths) :] != lengths:
+        expected = ", ".join(map(str, lengths))
         raise ShapeError(
-            f"{type(cell).__name__} expects input (..., {features}), got {x.shape}; its last axis must fit"
+            f"{type(cell).__name__} expects input (..., {expected}), got {x.shape}; its last axes must fit"
         )
 
 
-class BatchNorm2d(Cell):
-    """`(x - mean) / sqrt(variance + epsilon) * weight + bias`, by channel over batch and image.
-
-    In training, mean and variance are the batch's own and the running ones follow them; in evaluation they are the
-    running ones. `running_mean` and `running_var` are parameters without gradient, so checkpoints keep them.
-
-    Args:
-        num_features: Channels.
-        epsilon: Added to the variance.
-        momentum: Share of the running values that stays in each training call (MindSpore's 0.9 is PyTorch's 0.1).
-        dtype: Of the parameters.
-
-    Shape:
-        `(batch, num_features, height, width)`, and the same.
-
-    Reference:
-        Ioffe and Szegedy 2015, arXiv:1502.03167.
-    """
-
-    def __init__(
-        self, num_features: int, epsilon: float = 1e-5, momentum: float = 0.9, *, dtype: DTypeLike = np.float32
-    ) -> None:
-        super().__init__()
-        positive(self, num_features=num_features)
-        if not 0.0 <= momentum <= 1.0:
-            raise ValueError(f"BatchNorm2d expects momentum in [0, 1], got {momentum}")
-        self.num_features, self.epsilon, self.momentum = num_features, float(epsilon), float(momentum)
-        self.weight = Parameter(np.ones(num_features, dtype))
-        self.bias = Parameter(np.zeros(num_features, dtype))
-        self.running_mean = Parameter(np.zeros(num_features, dtype), requires_grad=False)
-        self.running_var = Parameter(np.ones(num_features, dtype), requires_grad=False)
-
-    def construct(self, x: Tensor) -> Tensor:
-        """The output, of the shape of the input."""
-        if x.ndim != 4 or x.shape[1] != self.num_features:
-            raise ShapeError(f"BatchNorm2d expects input (batch, {self.num_features}, height, width), got {x.shape}")
-        if not self.training:
-            return batch_norm_inference(x, self.weight, self.bias, self.running_mean, self.running_var, self.epsilon)
-        count = x.size // self.num_features
-        if count < 2:
-            raise ShapeError(f"BatchNorm2d expects more than one value per channel in training, got {x.shape}")
-        y, mean, variance = batch_norm(x, self.weight, self.bias, self.epsilon)
-        self._follow(mean.numpy(), variance.numpy() * (count / (count - 1)))
-        return y
-
-    def _follow(self, mean: Array, variance: Array) -> None:
-        for running, seen in ((self.running_mean, mean), (self.running_var, variance)):
-            running.set_data((self.momentum * running.numpy() + (1.0 - self.momentum) * seen).astype(running.dtype))
-
-    def describe(self) -> str:
-        """The number of channels."""
-        return str(self.num_features)
+def _joined(x: Tensor, lengths: tuple[int, ...]) -> Tensor:
+    return x.reshape(*x.shape[: x.ndim - len(lengths)], prod(lengths))

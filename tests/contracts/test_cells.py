@@ -54,6 +54,42 @@ CELLS = {
     "Conv2d-groups": Case(
         lambda d: nn.Conv2d(4, 6, 3, 2, "pad", 2, 2, 2, key=KEY, dtype=d), images(1, 4, 7, 7), (1, 6, 4, 4)
     ),
+    "Conv1d": Case(lambda d: nn.Conv1d(2, 3, 3, 2, key=KEY, dtype=d), images(2, 2, 7), (2, 3, 4)),
+    "Conv3d": Case(
+        lambda d: nn.Conv3d(2, 2, (1, 2, 3), pad_mode="pad", padding=(0, 1, 1), key=KEY, dtype=d),
+        images(1, 2, 2, 3, 4),
+        (1, 2, 2, 4, 4),
+    ),
+    "Conv1dTranspose": Case(lambda d: nn.Conv1dTranspose(2, 3, 3, 2, key=KEY, dtype=d), images(2, 2, 4), (2, 3, 8)),
+    "Conv2dTranspose": Case(
+        lambda d: nn.Conv2dTranspose(4, 2, 3, 2, "pad", 1, group=2, output_padding=1, key=KEY, dtype=d),
+        images(1, 4, 3, 4),
+        (1, 2, 6, 8),
+    ),
+    "Conv3dTranspose": Case(
+        lambda d: nn.Conv3dTranspose(2, 1, 2, 2, "valid", has_bias=False, key=KEY, dtype=d),
+        images(1, 2, 2, 2, 2),
+        (1, 1, 4, 4, 4),
+    ),
+    "GroupNorm": Case(lambda d: nn.GroupNorm(2, 4, dtype=d), images(2, 4, 3, 2), (2, 4, 3, 2)),
+    "GroupNorm-plain": Case(lambda d: nn.GroupNorm(2, 6, affine=False, dtype=d), images(3, 6), (3, 6)),
+    "InstanceNorm1d": Case(lambda d: nn.InstanceNorm1d(3, dtype=d), images(2, 3, 5), (2, 3, 5)),
+    "InstanceNorm2d": Case(lambda d: nn.InstanceNorm2d(2, dtype=d), images(2, 2, 3, 3), (2, 2, 3, 3)),
+    "InstanceNorm3d": Case(
+        lambda d: nn.InstanceNorm3d(2, affine=False, dtype=d), images(1, 2, 2, 2, 3), (1, 2, 2, 2, 3)
+    ),
+    "BatchNorm1d": Case(lambda d: nn.BatchNorm1d(3, dtype=d), rows(5, 3), (5, 3)),
+    "BatchNorm1d-sequences": Case(lambda d: nn.BatchNorm1d(3, dtype=d), images(4, 3, 2), (4, 3, 2)),
+    "BatchNorm3d": Case(lambda d: nn.BatchNorm3d(2, dtype=d), images(2, 2, 2, 1, 3), (2, 2, 2, 1, 3)),
+    "MaxPool1d": Case(lambda d: nn.MaxPool1d(3, 2, 1), images(2, 2, 7), (2, 2, 4)),
+    "MaxPool3d": Case(lambda d: nn.MaxPool3d(2, 1), images(1, 2, 3, 3, 2), (1, 2, 2, 2, 1)),
+    "AvgPool1d": Case(lambda d: nn.AvgPool1d(2, ceil_mode=True), images(2, 2, 5), (2, 2, 3)),
+    "AvgPool3d": Case(lambda d: nn.AvgPool3d((1, 2, 2)), images(1, 2, 2, 4, 2), (1, 2, 2, 2, 1)),
+    "Dropout1d": Case(lambda d: nn.Dropout1d(0.4), images(4, 6, 3), (4, 6, 3), is_random=True),
+    "Dropout2d": Case(lambda d: nn.Dropout2d(0.4), images(4, 6, 2, 2), (4, 6, 2, 2), is_random=True),
+    "Dropout3d": Case(lambda d: nn.Dropout3d(0.4), images(4, 6, 1, 2, 2), (4, 6, 1, 2, 2), is_random=True),
+    "LayerNorm-two-axes": Case(lambda d: nn.LayerNorm((2, 3), dtype=d), rows(4, 2, 3), (4, 2, 3)),
+    "RMSNorm-two-axes": Case(lambda d: nn.RMSNorm((2, 3), dtype=d), rows(4, 2, 3), (4, 2, 3)),
     "LayerNorm": Case(lambda d: nn.LayerNorm(6, dtype=d), rows(3, 6), (3, 6)),
     "RMSNorm": Case(lambda d: nn.RMSNorm((6,), dtype=d), rows(2, 3, 6), (2, 3, 6)),
     "BatchNorm2d": Case(lambda d: nn.BatchNorm2d(3, dtype=d), images(4, 3, 2, 2), (4, 3, 2, 2)),

@@ -116,6 +116,69 @@ def test_a_strided_grouped_dilated_convolution_agrees_with_pytorch():
     np.testing.assert_allclose(layer(Tensor(x)).numpy(), theirs.numpy(), rtol=1e-10, atol=1e-12)
 
 
+TWINS = {
+    "Conv1d": (lambda: nn.Conv1d(4, 6, 3, 2, "pad", 2, 2, 2, key=Key(3), dtype=np.float64), (2, 4, 9)),
+    "Conv3d": (lambda: nn.Conv3d(2, 4, (2, 3, 1), 1, "pad", (1, 0, 0), key=Key(3), dtype=np.float64), (2, 2, 3, 4, 2)),
+    "GroupNorm": (lambda: nn.GroupNorm(2, 4, dtype=np.float64), (3, 4, 5)),
+    "InstanceNorm2d": (lambda: nn.InstanceNorm2d(3, dtype=np.float64), (2, 3, 4, 4)),
+    "BatchNorm1d": (lambda: nn.BatchNorm1d(3, dtype=np.float64), (6, 3)),
+    "BatchNorm3d": (lambda: nn.BatchNorm3d(3, dtype=np.float64), (2, 3, 2, 2, 2)),
+    "LayerNorm": (lambda: nn.LayerNorm((3, 4), dtype=np.float64), (2, 3, 4)),
+}
+
+
+def twin_of(name, layer):
+    if name.startswith("Conv"):
+        pads = layer.padding
+        arguments = (layer.in_channels, layer.out_channels, layer.kernel_size, layer.stride, pads, layer.dilation)
+        return getattr(torch.nn, name)(*arguments, layer.group)
+    sizes = {"GroupNorm": (2, 4), "InstanceNorm2d": (3, 1e-5, 0.1, True), "LayerNorm": ((3, 4),)}
+    return getattr(torch.nn, name)(*sizes.get(name, (3,)))
+
+
+@needs_torch
+@pytest.mark.parametrize("name", TWINS)
+def test_a_layer_and_its_gradients_agree_with_pytorch(name):
+    make, shape = TWINS[name]
+    layer = make().set_train()
+    twin = twin_of(name, layer).double()
+    for parameter, other in zip(layer.trainable_params(), twin.parameters(), strict=True):
+        values = np.random.default_rng(parameter.size).uniform(0.5, 1.5, parameter.shape)
+        parameter.set_data(values)
+        other.data = torch.tensor(values)
+    x, weights = normal(*shape), None
+    mine, theirs = Tensor(x, requires_grad=True), torch.tensor(x, requires_grad=True)
+    y, z = layer(mine), twin(theirs)
+    weights = normal(*y.shape, seed=1)
+    (y * Tensor(weights)).sum().backward()
+    (z * torch.tensor(weights)).sum().backward()
+    np.testing.assert_allclose(y.numpy(), z.detach().numpy(), rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(mine.grad.numpy(), theirs.grad.numpy(), rtol=1e-8, atol=1e-10)
+    for parameter, other in zip(layer.trainable_params(), twin.parameters(), strict=True):
+        np.testing.assert_allclose(parameter.grad.numpy(), other.grad.numpy(), rtol=1e-8, atol=1e-10)
+
+
+@needs_torch
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_a_transposed_convolution_agrees_with_pytorch(axes):
+    kind = f"Conv{axes}dTranspose"
+    layer = getattr(nn, kind)(4, 2, 3, 2, "pad", 1, group=2, output_padding=1, key=Key(1), dtype=np.float64)
+    x = normal(2, 4, *(3, 4, 2)[:axes])
+    function = getattr(torch.nn.functional, f"conv_transpose{axes}d")
+    values = [torch.tensor(p.asnumpy()) for p in (layer.weight, layer.bias)]
+    theirs = function(torch.tensor(x), *values, 2, 1, 1, 2)
+    np.testing.assert_allclose(layer(Tensor(x)).numpy(), theirs.numpy(), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(64, 50, 3), (64, 50, 2, 2), (64, 50, 1, 2, 2)])
+def test_dropout_of_channels_drops_whole_ones(shape):
+    layer = getattr(nn, f"Dropout{len(shape) - 2}d")(0.25, key=Key(1)).set_train()
+    flat = layer(Tensor(np.ones(shape, np.float32))).numpy().reshape(*shape[:2], -1)
+    assert (flat == flat[..., :1]).all()
+    assert (flat[..., 0] == 0.0).mean() == pytest.approx(0.25, abs=0.03)
+    assert set(np.unique(flat)) == {np.float32(0.0), np.float32(1 / 0.75)}
+
+
 @pytest.mark.parametrize(
     ("layer", "shape", "words"),
     [
@@ -125,6 +188,12 @@ def test_a_strided_grouped_dilated_convolution_agrees_with_pytorch():
         (nn.LayerNorm(3), (2, 4), r"LayerNorm expects input \(..., 3\), got \(2, 4\)"),
         (nn.BatchNorm2d(3), (2, 4, 2, 2), r"BatchNorm2d expects input \(batch, 3, height, width\)"),
         (nn.BatchNorm2d(3).set_train(), (1, 3, 1, 1), "more than one value per channel in training"),
+        (nn.BatchNorm1d(3), (2, 4), r"BatchNorm1d expects input \(batch, 3\) or \(batch, 3, length\), got \(2, 4\)"),
+        (nn.Conv1d(3, 2, 3, key=Key(0)), (2, 3), r"Conv1d expects input \(batch, 3, length\), got \(2, 3\)"),
+        (nn.Conv3dTranspose(3, 2, 3, key=Key(0)), (2, 3, 4), r"Conv3dTranspose expects input \(batch, 3, depth"),
+        (nn.GroupNorm(1, 3), (2, 4), r"GroupNorm expects input \(batch, 3, ...\), got \(2, 4\)"),
+        (nn.InstanceNorm2d(3), (2, 3, 4), r"InstanceNorm2d expects input \(batch, 3, height, width\)"),
+        (nn.Dropout2d(0.5).set_train(), (2, 3, 4), r"Dropout2d expects input \(batch, channels, height, width\)"),
         (nn.MultiHeadSelfAttention(8, 2, key=Key(0)), (3, 8), r"expects input \(batch, positions, 8\), got \(3, 8\)"),
     ],
 )
@@ -149,7 +218,11 @@ def test_an_embedding_wants_integers_that_exist():
         (lambda: nn.Conv2d(3, 2, 3, group=2), "divisible by group 2, got 3 and 2"),
         (lambda: nn.Conv2d(2, 2, 3, pad_mode="full"), "one of same, valid, pad, got 'full'"),
         (lambda: nn.Conv2d(2, 2, 3, padding=1), "padding only with pad_mode='pad'"),
-        (lambda: nn.LayerNorm((2, 3)), "the last axis only and expects one length"),
+        (lambda: nn.LayerNorm(()), "one length or more, got"),
+        (lambda: nn.GroupNorm(2, 5), "channels divisible by groups, got 5 and 2"),
+        (lambda: nn.Conv1d(2, 2, (3, 3)), r"kernel_size to be one number or 1, got \(3, 3\)"),
+        (lambda: nn.Conv3d(2, 2, 3, stride=0), r"stride \(depth\) of 1 or more, got 0"),
+        (lambda: nn.MaxPool3d((2, 2)), "kernel_size to be one number or 3"),
         (lambda: nn.BatchNorm2d(2, momentum=2.0), r"momentum in \[0, 1\], got 2.0"),
         (lambda: nn.MaxPool2d(2, padding=2), "padding of 0 up to half the window"),
         (lambda: nn.Dropout(1.0), r"p in \[0, 1\), got 1.0"),
