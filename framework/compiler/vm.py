@@ -1,61 +1,269 @@
-"""The reference evaluator of graphs, plain and slow: one node after the other, on arrays; backends answer to it."""
+"""The reference evaluator of graphs, plain and slow: one node after the other, on arrays; backends answer to it.
 
-from typing import Any
+Every graph becomes a list of steps over numbered registers. Calls live on a stack of frames of our own, so neither
+loops (which are recursive graphs) nor deep recursion meet Python's limit; a call whose result is the result of its
+graph takes over the frame, so a loop runs in constant space.
+
+A weight's parameter is the value that the weight had when the run began: what `assign` writes becomes visible to other
+runs when this one ends, and not at all if it fails. Inside the run the new value is the result of `assign`.
+"""
+
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ..context import quiet
+from ..errors import EngineError
 from ..ir import Apply, Constant, Graph, Node
-from ..ir.control import Control
+from ..ir.control import Control, assign
+from ..ir.visit import Scopes
 from ..primitive import Primitive
-from ..tensor import Tensor
+from ..tensor import Array, Tensor
 
-__all__ = ["Closure", "evaluate"]
+__all__ = ["Closure", "Evaluator", "evaluate"]
+
+# What flows through a graph: arrays, numbers, keys, closures, tuples of these.
+_Value: TypeAlias = Any
+_Registers: TypeAlias = list[Any]
+
+
+class _Step(NamedTuple):
+    """One node: `function` is a primitive, a control operation, the code of a closure to make, or None for a call.
+
+    Attributes:
+        function: What is done.
+        out: The register for the result.
+        inputs: Registers of the arguments; for a call that of the function first.
+        attributes: Of the primitive.
+        node: Where it came from.
+        last: Registers that nobody reads after this step.
+    """
+
+    function: Any
+    out: int
+    inputs: tuple[int, ...]
+    attributes: dict[str, Any]
+    node: Node
+    last: tuple[int, ...]
+
+
+class _Code:
+    """A graph as steps; made when it is first called."""
+
+    __slots__ = ("graph", "output", "scopes", "steps", "template", "translator")
+
+    def __init__(self, graph: Graph, translator: "_Translator") -> None:
+        self.graph, self.translator = graph, translator
+        self.steps: list[_Step] = []
+        self.template: _Registers | None = None
+        self.output = 0
+
+    def registers(self, borrowed: tuple[_Value, ...], arguments: list[_Value]) -> _Registers:
+        """The registers at the start of a call."""
+        if self.template is None:
+            self.translator.translate(self)
+        assert self.template is not None
+        if len(arguments) != len(self.graph.parameters):
+            names = ", ".join(p.name or f"#{i}" for i, p in enumerate(self.graph.parameters))
+            raise EngineError(
+                f"graph '{self.graph.name}' expects {len(self.graph.parameters)} arguments ({names}), "
+                f"got {len(arguments)}"
+            )
+        return [*borrowed, *arguments, *self.template]
 
 
 class Closure:
-    """A graph with the values of its free variables."""
+    """A graph with the values of its free variables; can be called like a function of arrays."""
 
-    __slots__ = ("graph", "values")
+    __slots__ = ("borrowed", "code")
 
-    def __init__(self, graph: Graph, values: dict[Node, Any]) -> None:
-        self.graph, self.values = graph, values
+    def __init__(self, code: _Code, borrowed: tuple[_Value, ...] = ()) -> None:
+        self.code, self.borrowed = code, borrowed
 
+    def __call__(self, *arguments: _Value) -> _Value:
+        """What the graph returns for these values."""
+        return _Run().complete(self, list(arguments))
 
-def evaluate(graph: Graph, arguments: list[Any]) -> Any:
-    """What the graph returns for arrays, one for each of its parameters (those of weights included)."""
-    return _call(Closure(graph, {}), arguments)
-
-
-def _call(closure: Closure, arguments: list[Any]) -> Any:
-    values = dict(closure.values)
-    values.update(zip(closure.graph.parameters, arguments, strict=True))
-    return _value(closure.graph.result, closure.graph, values)
+    def __repr__(self) -> str:
+        return f"Closure({self.code.graph.name})"
 
 
-def _value(node: Node, graph: Graph, values: dict[Node, Any]) -> Any:
-    if node in values:
-        return values[node]
-    if isinstance(node, Constant):
-        return _constant(node.value, values)
-    if not isinstance(node, Apply):
-        raise TypeError(f"parameter {node!r} of another graph has no value in '{graph.name}'")
-    inputs = [_value(x, graph, values) for x in node.inputs]
-    values[node] = _apply(inputs[0], inputs[1:], node.attributes)
-    return values[node]
+class _Translator:
+    """From the graphs of one program to code."""
+
+    def __init__(self, root: Graph) -> None:
+        self.scopes = Scopes(root)
+        self._codes: dict[Graph, _Code] = {}
+
+    def code_of(self, graph: Graph) -> _Code:
+        """The code of a graph, perhaps not translated yet."""
+        if graph not in self._codes:
+            self._codes[graph] = _Code(graph, self)
+        return self._codes[graph]
+
+    def translate(self, code: _Code) -> None:
+        """Nothing; the code gets its steps."""
+        graph = code.graph
+        given: list[Node] = [*self.scopes.free[graph], *graph.parameters]
+        allocation = _Allocation(self, graph, {node: place for place, node in enumerate(given)})
+        for node in self.scopes.order(graph):
+            allocation.add(node)
+        code.output = allocation.place(graph.result, graph.result)
+        code.steps = allocation.finished(code.output)
+        code.template = allocation.template
 
 
-def _constant(value: Any, values: dict[Node, Any]) -> Any:
-    if isinstance(value, Graph):
-        return Closure(value, values)
-    return value._data if isinstance(value, Tensor) else value
+class _Allocation:
+    """The registers and steps of one graph while it is translated: first what is given, then constants and results."""
+
+    def __init__(self, translator: _Translator, graph: Graph, places: dict[Node, int]) -> None:
+        self._translator, self._graph, self._places = translator, graph, places
+        self._given = len(places)
+        self._closures: dict[Graph, int] = {}
+        self._steps: list[_Step] = []
+        self.template: _Registers = []
+
+    def place(self, node: Node, user: Node) -> int:
+        """The register that holds a node's value; constants are put into the template, closures made by a step."""
+        if node in self._places:
+            return self._places[node]
+        if isinstance(node, Constant):
+            if isinstance(node.value, Graph):
+                return self._closure(node.value, user)
+            self._places[node] = self._new(_plain(node.value))
+            return self._places[node]
+        raise EngineError(f"{node!r}, used by {user!r} in graph '{self._graph.name}', is out of scope there")
+
+    def _new(self, value: _Value) -> int:
+        self.template.append(value)
+        return self._given + len(self.template) - 1
+
+    def _closure(self, inner: Graph, user: Node) -> int:
+        if inner not in self._closures:
+            code = self._translator.code_of(inner)
+            free = self._translator.scopes.free[inner]
+            if free:
+                borrowed = tuple(self.place(node, user) for node in free)
+                self._closures[inner] = self._new(None)
+                self._steps.append(_Step(code, self._closures[inner], borrowed, {}, user, ()))
+            else:
+                self._closures[inner] = self._new(Closure(code))
+        return self._closures[inner]
+
+    def add(self, node: Apply) -> None:
+        """Nothing; appends the step for a node, after the steps for the closures it uses."""
+        function = node.function.value if isinstance(node.function, Constant) else None
+        called = not isinstance(function, Primitive | Control)
+        inputs = tuple(self.place(x, node) for x in (node.inputs if called else node.arguments))
+        self._places[node] = self._new(None)
+        self._steps.append(_Step(None if called else function, self._places[node], inputs, node.attributes, node, ()))
+
+    def finished(self, output: int) -> list[_Step]:
+        """The steps, each knowing which results are not needed after it."""
+        constants = {self._given + i for i, value in enumerate(self.template) if value is not None}
+        read = {output, *constants}
+        for number in range(len(self._steps) - 1, -1, -1):
+            step = self._steps[number]
+            last = tuple(register for register in dict.fromkeys(step.inputs) if register not in read)
+            read.update(step.inputs)
+            self._steps[number] = step._replace(last=last)
+        return self._steps
 
 
-def _apply(function: Any, arguments: list[Any], attributes: dict[str, Any]) -> Any:
-    if isinstance(function, Closure):
-        return _call(function, arguments)
-    if isinstance(function, Control):
-        return function.evaluate(*arguments, **attributes)
-    assert isinstance(function, Primitive)
-    with np.errstate(all="ignore"):
-        result = function.evaluate(*arguments, **attributes)
-    return result if isinstance(result, tuple | np.ndarray) else np.asarray(result)
+def _plain(value: _Value) -> _Value:
+    """A constant as evaluation sees it: arrays for tensors."""
+    if isinstance(value, Tensor):
+        return value._data
+    return tuple(_plain(part) for part in value) if isinstance(value, tuple | list) else value
+
+
+class _Run:
+    """One run of a program."""
+
+    __slots__ = ("_writes",)
+
+    def __init__(self) -> None:
+        self._writes: dict[int, tuple[Array, Array]] = {}
+
+    def complete(self, closure: Closure, arguments: list[_Value]) -> _Value:
+        """The result; what was assigned is written when all went well."""
+        with quiet():
+            result = self._loop(closure.code, closure.code.registers(closure.borrowed, arguments))
+            for target, value in self._writes.values():
+                target[...] = value
+        return result
+
+    def _loop(self, code: _Code, registers: _Registers) -> _Value:
+        waiting: list[tuple[_Code, _Registers, int, int]] = []
+        number = 0
+        while True:
+            if number == len(code.steps):
+                result = registers[code.output]
+                if not waiting:
+                    return result
+                code, registers, number, out = waiting.pop()
+                registers[out] = result
+                continue
+            step = code.steps[number]
+            number += 1
+            values = [registers[register] for register in step.inputs]
+            for register in step.last:
+                registers[register] = None
+            if step.function is None and isinstance(values[0], Closure):
+                if number < len(code.steps) or step.out != code.output:
+                    waiting.append((code, registers, number, step.out))
+                code = values[0].code
+                registers, number = code.registers(values[0].borrowed, values[1:]), 0
+            else:
+                registers[step.out] = self._value(step, values)
+
+    def _value(self, step: _Step, values: list[_Value]) -> _Value:
+        """The result of a step that calls no graph."""
+        function = step.function
+        if function is None:
+            function, *values = values
+        if isinstance(function, _Code):
+            return Closure(function, tuple(values))
+        if function is assign:
+            return self._assign(values[0], values[1])
+        if isinstance(function, Control):
+            return function.evaluate(*values, **step.attributes)
+        if not isinstance(function, Primitive):
+            raise EngineError(f"only functions can be applied, got {type(function).__name__} ({step.node.where})")
+        try:
+            result = function.evaluate(*values, **step.attributes)
+        except (ValueError, TypeError, IndexError) as error:
+            raise _located(function._explain(error, values, step.attributes), step.node) from error
+        return result if isinstance(result, tuple | np.ndarray) else np.asarray(result)
+
+    def _assign(self, target: Array, value: _Value) -> Array:
+        new = np.asarray(value, dtype=target.dtype)
+        self._writes[id(target)] = target, new
+        return new
+
+
+def _located(error: EngineError, node: Node) -> EngineError:
+    """The error, its message naming the place in the source."""
+    where = str(node.where)
+    if where:
+        error.args = (f"{error.args[0]} ({where})", *error.args[1:])
+    return error
+
+
+class Evaluator:
+    """A graph made ready to be evaluated many times; the graph must not be changed afterwards."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._closure = Closure(_Translator(graph).code_of(graph))
+
+    def __call__(self, arguments: list[_Value]) -> _Value:
+        """What the graph returns for arrays, one for each of its parameters (those of weights included)."""
+        return _Run().complete(self._closure, arguments)
+
+
+def evaluate(graph: Graph, arguments: list[_Value]) -> _Value:
+    """What the graph returns for arrays, one for each of its parameters (those of weights included).
+
+    Tuples come back as tuples, functions as `Closure`.
+    """
+    return Evaluator(graph)(arguments)
