@@ -1,0 +1,10 @@
+"""The passes of the optimiser: each a function from a graph to a new one that computes the same."""
+
+from .algebra import simplify
+from .common_subexpression import share_common
+from .constant_fold import fold_constants
+from .expand import expand
+from .inline import inline
+from .marks import drop_marks
+
+__all__ = ["drop_marks", "expand", "fold_constants", "inline", "share_common", "simplify"]

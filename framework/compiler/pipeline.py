@@ -1,0 +1,142 @@
+"""From a captured graph to something that runs: an ordered, plain list of passes, and a backend at the end of it.
+
+    captured graph
+      -> PASSES, each graph -> graph; its docstring states what goes in and what comes out
+      -> custom passes of the stage "after"
+      -> backend.compile(graph) -> Executable
+
+With "O0" the graph runs as it was captured, by the reference evaluator.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+from ..backends.registry import backend_named
+from ..errors import EngineError, NameTaken
+from ..ir import Graph
+from . import vm
+from .passes import drop_marks, expand, fold_constants, inline, share_common, simplify
+from .rewrite import Rewrite, apply_rewrites
+
+__all__ = [
+    "CUSTOM",
+    "PASSES",
+    "Executable",
+    "Pass",
+    "compile",
+    "optimize",
+    "register_custom_pass",
+    "unregister_custom_pass",
+]
+
+Pass = Callable[[Graph], Graph]
+
+#: What the optimiser does, in this order.
+PASSES: tuple[Pass, ...] = (
+    drop_marks,
+    inline,
+    simplify,
+    fold_constants,
+    share_common,
+    expand,
+    simplify,
+    fold_constants,
+    share_common,
+)
+
+Stage = Literal["before", "after"]
+
+
+class Executable(Protocol):
+    """A compiled graph: called with one array for each parameter, weights last, it returns the graph's result.
+
+    The result is an array, or a tuple as nested as the output's type; its arrays belong to the caller.
+    """
+
+    def __call__(self, arguments: Sequence[Any]) -> Any:
+        """The result for these arrays; the arrays of assigned weights are overwritten in place."""
+
+
+class _Custom(NamedTuple):
+    run: Pass
+    stage: Stage
+    backend: str | None
+
+
+#: Passes of users, by name, in the order of registration.
+CUSTOM: dict[str, _Custom] = {}
+
+
+def register_custom_pass(
+    name: str, *rules: Rewrite, run: Pass | None = None, stage: Stage = "before", backend: str | None = None
+) -> None:
+    """Nothing; functions compiled with "O1" from now on pass through it.
+
+    Args:
+        name: For messages, and to take it out again.
+        rules: Patterns and what takes their place, applied until none fits; or else
+        run: Any function from a graph to a graph that leaves the one it is given alone.
+        stage: "before" the engine's own passes, or "after" them.
+        backend: Only when compiling for this backend; for every one by default.
+
+    Raises:
+        NameTaken: A pass of that name stands already.
+        ValueError: Neither rules nor a function, or both, or an unknown stage.
+    """
+    if name in CUSTOM:
+        raise NameTaken(f"a custom pass '{name}' is registered already; give the new one another name")
+    if bool(rules) == (run is not None):
+        raise ValueError(f"custom pass '{name}' expects rewrite rules or run=, one of both")
+    if stage not in ("before", "after"):
+        raise ValueError(f"custom pass '{name}' expects stage 'before' or 'after', got {stage!r}")
+    CUSTOM[name] = _Custom(run or (lambda graph: apply_rewrites(graph, rules)), stage, backend)
+
+
+def unregister_custom_pass(name: str) -> None:
+    """Nothing; the pass of that name is no longer run.
+
+    Raises:
+        KeyError: There is none.
+    """
+    if name not in CUSTOM:
+        raise KeyError(f"no custom pass '{name}'; registered are {', '.join(CUSTOM) or 'none'}")
+    del CUSTOM[name]
+
+
+def optimize(graph: Graph, backend: str = "numpy", *, check: Callable[[Graph], object] | None = None) -> Graph:
+    """The graph after all passes; `check` sees it after each."""
+    for name, run in _all_passes(backend):
+        graph = run(graph)
+        if not isinstance(graph, Graph):
+            raise EngineError(f"pass '{name}' expects to return a Graph, got {type(graph).__name__}")
+        if check is not None:
+            check(graph)
+    return graph
+
+
+def _all_passes(backend: str) -> list[tuple[str, Pass]]:
+    chosen = {name: p for name, p in CUSTOM.items() if p.backend in (None, backend)}
+    before = [(name, p.run) for name, p in chosen.items() if p.stage == "before"]
+    after = [(name, p.run) for name, p in chosen.items() if p.stage == "after"]
+    return [*before, *((run.__name__, run) for run in PASSES), *after]
+
+
+def compile(graph: Graph, level: str = "O1", backend: str = "numpy", **options: Any) -> Executable:
+    """The graph as something that runs.
+
+    Args:
+        graph: An outermost graph; it is left alone.
+        level: "O0": as captured, by the reference evaluator. "O1": optimised, by the backend.
+        backend: A name known to `register_backend`.
+        options: For the backend; its `compile` says which.
+
+    Raises:
+        ValueError: An unknown level.
+        KeyError: An unknown backend.
+    """
+    if level not in ("O0", "O1"):
+        raise ValueError(f"jit_level expects 'O0' or 'O1', got {level!r}")
+    chosen = backend_named(backend)
+    if level == "O0":
+        return lambda arguments: vm.evaluate(graph, list(arguments))
+    return chosen(optimize(graph, backend), **options)
