@@ -3,8 +3,11 @@
 every: 1                      # cadence of every subject that says nothing else
 subjects:                     # a number is a cadence, false is off; what is not named follows `every`
   activation: {every: 10, first: 100, windows: [[5000, 5100]]}
+  gradient: {per_decade: 20, start: 1000, stop: 90000}
   optimizer: false
 modules: ["*"]                # shell globs over the sites of modules
+types: ["Linear", "*Norm"]    # and over their classes
+depth: 3                      # and how many names deep they may lie
 parameters: ["*.weight"]      # and of parameters
 exclude: ["*.dropout"]
 record: training              # training | gradients | all: which forwards count, see `Config.record`
@@ -12,6 +15,7 @@ accumulation_steps: 1         # backward passes that one optimizer step sums on 
 expected_frozen: ["embed.*"]  # sites that are not meant to learn: the diagnosis takes them for granted
 histograms: {every: 100, subjects: [activation, weight, gradient], bins: 64}
 queue: {capacity: 64, when_full: block}
+budget: 3%                    # what all this may cost the training; the schedule is thinned to stay below
 """
 
 import json
@@ -33,14 +37,19 @@ class _Strict(BaseModel):
 
 
 class Cadence(_Strict):
-    """When one subject is due; the fields are those of `Schedule`."""
+    """When one subject is due; the fields are those of `Schedule`. Without any it is due at every step."""
 
-    every: int = Field(default=1, ge=0)
+    every: int | None = Field(default=None, ge=0)
     first: int = Field(default=0, ge=0)
     windows: tuple[tuple[int, int], ...] = ()
+    per_decade: int = Field(default=0, ge=0, le=1000)
+    start: int = Field(default=0, ge=0)
+    stop: int | None = Field(default=None, ge=1)
 
     @model_validator(mode="after")
-    def _windows_run_forward(self) -> Self:
+    def _runs_forward(self) -> Self:
+        if self.stop is not None and self.stop <= self.start:
+            raise ValueError(f"stop {self.stop} must be a later step than start {self.start}")
         for first, last in self.windows:
             if not 0 <= first <= last:
                 raise ValueError(f"window [{first}, {last}] must run from a step >= 0 to a later one; swap its ends")
@@ -48,13 +57,24 @@ class Cadence(_Strict):
 
     def schedule(self) -> Schedule:
         """The same as a `Schedule`."""
-        return Schedule(self.every, self.first, self.windows)
+        other = self.first or self.windows or self.per_decade
+        every = self.every if self.every is not None else int(not other)
+        return Schedule(every, self.first, self.windows, self.per_decade, self.start, self.stop)
 
 
 def _cadence(value: Any) -> Any:  # Any: whatever the text held; pydantic checks what comes out
     if isinstance(value, bool):
         return {"every": int(value)}
     return {"every": value} if isinstance(value, int) else value
+
+
+def _share(value: Any) -> Any:  # Any: as above
+    if isinstance(value, str) and value.strip().endswith("%"):
+        try:
+            return float(value.strip()[:-1]) / 100.0
+        except ValueError:
+            return value
+    return value
 
 
 def _subjects(value: Any) -> Any:  # Any: as above
@@ -87,7 +107,11 @@ class Config(_Strict):
 
     Args:
         record: `training`: forwards in training mode with gradients on; `gradients`: any with gradients on; `all`.
+        types: Globs over the class names of modules; parameters are chosen by `parameters` alone.
+        depth: Modules whose dotted name has more parts are left out; 0 leaves the model itself.
         expected_frozen: Globs of sites that are frozen, or left out of the optimizer, on purpose.
+        budget: Cost of monitoring that is allowed, as a share of the training's own time; `"3%"` is 0.03. None for
+            any.
     """
 
     every: int = Field(default=1, ge=0)
@@ -95,11 +119,14 @@ class Config(_Strict):
     modules: tuple[str, ...] = ("*",)
     parameters: tuple[str, ...] = ("*",)
     exclude: tuple[str, ...] = ()
+    types: tuple[str, ...] = ("*",)
+    depth: int | None = Field(default=None, ge=0)
     record: Literal["training", "gradients", "all"] = "training"
     accumulation_steps: int = Field(default=1, ge=1)
     expected_frozen: tuple[str, ...] = ()
     histograms: Histograms = Histograms()
     queue: Queue = Queue()
+    budget: Annotated[Annotated[float, Field(gt=0.0, le=1.0)] | None, BeforeValidator(_share)] = None
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Self:

@@ -15,6 +15,7 @@ from .errors import NotWatchable
 from .hand_over import HandOver
 from .lifecycle import register, unregister
 from .recorder import Recorder
+from .thrift import ThriftyRecorder
 
 _log = logging.getLogger(__name__)
 
@@ -91,7 +92,7 @@ class Monitor:
     def __init__(self, adapter: Adapter, config: Config) -> None:
         self._adapter = adapter
         self._when_full = config.queue.when_full
-        self._recorder = Recorder(config, self._emit)
+        self._recorder = (Recorder if config.budget is None else ThriftyRecorder)(config, self._emit)
         self._queue: QueueWriter | None = None
         self._hand_over = HandOver(lambda record: self._writer.put(record), config.queue.capacity)
         self._told = -1

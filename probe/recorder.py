@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from .config import Config
 from .kernels import FLOAT64
 
 _log = logging.getLogger(__name__)
+_Arguments = ParamSpec("_Arguments")
 
 #: Of something that happens at every step, the first so many are noted, and later every so many.
 _OFTEN, _SELDOM = 10, 100
@@ -113,6 +114,10 @@ class Recorder:
         self._residues += 1
         if self._residues <= _OFTEN or self._residues % _SELDOM == 0:
             self.event("gradient_before_forward", parameters=parameters, l2_norm=finite_or_none(norm))
+
+    def timed(self, work: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
+        """The work itself; a recorder that has to know its cost times it."""
+        return work
 
     # What the monitor tells -------------------------------------------------------------------------------------
 

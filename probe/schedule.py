@@ -1,32 +1,53 @@
 """When: at which steps a quantity is due; what is not due is not computed."""
 
+import math
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The steps at which something is due: every so many, the first so many, and those inside windows.
+    """The steps at which something is due: any that one of the rules names, between `start` and `stop`.
 
     Args:
-        every: Due at steps 0, every, 2 every, ...; 0 means never by this rule.
-        first: Due at each of the first so many steps, whatever `every` says.
+        every: Due at steps start, start + every, ...; 0 means never by this rule.
+        first: Due at each of the first so many steps from `start` on.
         windows: Pairs (first, last), both included, in which every step is due.
+        per_decade: Due so many times between a step and the tenfold of it, evenly on a logarithmic scale; counted from
+            `start`. 0 means never by this rule.
+        start: Nothing is due before this step.
+        stop: Nothing is due from this step on; None for no end.
     """
 
     every: int = 1
     first: int = 0
     windows: tuple[tuple[int, int], ...] = ()
+    per_decade: int = 0
+    start: int = 0
+    stop: int | None = None
 
     def is_due(self, step: int) -> bool:
         """Whether the quantity is recorded at this step."""
-        if self.every and step % self.every == 0:
+        since = step - self.start
+        if since < 0 or (self.stop is not None and step >= self.stop):
+            return False
+        if self.every and since % self.every == 0:
             return True
-        return step < self.first or any(first <= step <= last for first, last in self.windows)
+        if since < self.first or any(first <= step <= last for first, last in self.windows):
+            return True
+        return bool(self.per_decade) and self._is_on_the_logarithmic_grid(since)
+
+    def _is_on_the_logarithmic_grid(self, since: int) -> bool:
+        """Whether `round(10 ** (k / per_decade))` is this step for some k from 0 on; 0 is always on it."""
+        if since == 0:
+            return True
+        nearest = round(math.log10(since) * self.per_decade)
+        return any(round(10.0 ** (k / self.per_decade)) == since for k in (nearest - 1, nearest, nearest + 1) if k >= 0)
 
     @property
     def is_ever_due(self) -> bool:
         """Whether there is any step at which it is due."""
-        return bool(self.every or self.first or self.windows)
+        is_open = self.stop is None or self.stop > self.start
+        return is_open and bool(self.every or self.first or self.windows or self.per_decade)
 
 
 #: Never due.

@@ -67,7 +67,7 @@ class Event:
     """Something exact that happened: a fact, not a measurement.
 
     Kinds in use: `step_skipped` (loss_scale), `gradient_before_forward` (parameters, l2_norm), `learning_rate_changed`,
-    `monitor_fault` (collector, error), `observations_lost` (count), `exception` (type, message).
+    `schedule_thinned` (factor, share, budget), `monitor_fault` (collector, error), `observations_lost` (count), `exception` (type, message).
     """
 
     kind: str

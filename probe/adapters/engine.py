@@ -53,7 +53,7 @@ class EngineAdapter:
         """
         self._recorder = recorder
         named = dict(self.model.parameters_and_names())
-        sites, names = choose_sites(list(self._cells), list(named), recorder.config)
+        sites, names = choose_sites(self._cells, list(named), recorder.config)
         self.view.add((name, named[name]) for name in names)
         self._trace = CallTrace(self._cells, ACCESS, lambda cell, hook: cell.register_forward_hook(hook))
         self._taps = ForwardTaps(recorder, ACCESS, lambda: self.model.training)

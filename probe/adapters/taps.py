@@ -59,7 +59,7 @@ class ForwardTaps:
                 recorder.fail("activation", error)
                 recorder.fail("activation_grad", error)
 
-        return after_forward
+        return recorder.timed(after_forward)
 
     def _see(self, rows: tuple[Row, Row], tensor: Tensor) -> None:
         """Records a tensor. One that was seen just now is not read again: containers hand on their last child's."""
@@ -80,7 +80,7 @@ class ForwardTaps:
                 self._gradient.rows.append(gradient_row)
             else:
                 self._gradient = _GradientTap(recorder, self.access, gradient_row)
-                tensor.register_hook(self._gradient)
+                tensor.register_hook(recorder.timed(self._gradient))
 
 
 class _Calls:

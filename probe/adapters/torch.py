@@ -54,7 +54,7 @@ class TorchAdapter:
         """
         self._recorder = recorder
         self._named = dict(self.model.named_parameters())
-        sites, names = choose_sites(list(self._modules), list(self._named), recorder.config)
+        sites, names = choose_sites(self._modules, list(self._named), recorder.config)
         self.view.add((name, self._named[name]) for name in names)
         self._trace = CallTrace(self._modules, ACCESS, _register_with_options)
         self._taps = ForwardTaps(recorder, ACCESS, lambda: self.model.training)
@@ -141,7 +141,7 @@ class TorchAdapter:
         if counts == self._counts:
             return
         self._named = dict(self.model.named_parameters())
-        _, names = choose_sites([], list(self._named), self._recorder.config, is_late=True)
+        _, names = choose_sites({}, list(self._named), self._recorder.config, is_late=True)
         self.view.add((name, self._named[name]) for name in names)
         if self._counts != (-1, -1):
             self.structure_version += 1

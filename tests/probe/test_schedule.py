@@ -12,9 +12,31 @@ from mindscope.probe import Schedule
         (Schedule(every=0), []),
         (Schedule(every=5, first=2), [0, 1, 5]),
         (Schedule(every=0, windows=((2, 3), (6, 6))), [2, 3, 6]),
+        (Schedule(every=2, start=3), [3, 5, 7]),
+        (Schedule(every=1, start=2, stop=4), [2, 3]),
+        (Schedule(every=0, first=2, start=5), [5, 6]),
+        (Schedule(every=0, per_decade=3, start=1), [1, 2, 3, 6]),
     ],
-    ids=["always", "every third", "never", "the first ones too", "windows"],
+    ids=[
+        "always",
+        "every third",
+        "never",
+        "the first ones too",
+        "windows",
+        "from a step",
+        "to a step",
+        "first from a step",
+        "logarithmic",
+    ],
 )
 def test_due_steps(schedule, steps):
     assert [step for step in range(8) if schedule.is_due(step)] == steps
     assert schedule.is_ever_due == bool(steps)
+
+
+@pytest.mark.parametrize("per_decade", [1, 3, 10, 25])
+def test_a_logarithmic_schedule_is_due_so_often_in_every_decade(per_decade):
+    due = [step for step in range(1, 100_001) if Schedule(every=0, per_decade=per_decade).is_due(step)]
+    grid = sorted({round(10 ** (k / per_decade)) for k in range(5 * per_decade + 1)})
+    assert due == grid
+    assert sum(10_000 < step <= 100_000 for step in due) == per_decade
