@@ -9,10 +9,9 @@ from .. import kernels
 from ..dtype import Dtype, float32, float64
 from ..primitive import Primitive
 from ..shape import Spec, normalize_axis
-from ..tensor import Array, Tensor
-from .array import where
+from ..tensor import Array, Tensor, method
 from .math import exp, multiply, subtract, tanh
-from .operands import as_floating, infer_same
+from .operands import as_real, infer_same
 
 
 def _infer_gradient(g: Spec, x: Spec, **_: object) -> Spec:
@@ -47,14 +46,10 @@ _relu_gradient: Primitive = Primitive(
 )
 
 
+@method
 def relu(x: Tensor) -> Tensor:
     """`max(x, 0)`, with slope 0 at 0; NaN stays NaN."""
-    return _relu(as_floating(x))
-
-
-def leaky_relu(x: Tensor, slope: float = 0.2) -> Tensor:
-    """`x` where positive, else `slope x`."""
-    return where(x > 0.0, x, x * slope)
+    return _relu(as_real(x, "relu"))
 
 
 _sigmoid: Primitive = Primitive(
@@ -66,9 +61,10 @@ _sigmoid: Primitive = Primitive(
 )
 
 
+@method
 def sigmoid(x: Tensor) -> Tensor:
     """`1 / (1 + e**-x)`."""
-    return _sigmoid(as_floating(x))
+    return _sigmoid(as_real(x, "sigmoid"))
 
 
 def _silu_curvature(x: Tensor) -> Tensor:
@@ -85,9 +81,10 @@ _silu_gradient: Primitive = Primitive(
 )
 
 
+@method
 def silu(x: Tensor) -> Tensor:
     """`x sigmoid(x)`, also known as swish."""
-    return _silu(as_floating(x))
+    return _silu(as_real(x, "silu"))
 
 
 def _gelu_curvature(x: Tensor) -> Tensor:
@@ -123,13 +120,14 @@ _gelu_exact_gradient: Primitive = Primitive(
 )
 
 
+@method
 def gelu(x: Tensor, approximate: bool = True) -> Tensor:
     """`x Phi(x)`; approximated by a tanh as in the paper (and GPT), or exact.
 
     Reference:
         Hendrycks and Gimpel 2016, arXiv:1606.08415.
     """
-    x = as_floating(x)
+    x = as_real(x, "gelu")
     return _gelu(x) if approximate else _gelu_exact(x)
 
 
@@ -174,20 +172,22 @@ _softmax_gradient: Primitive = Primitive(
 )
 
 
+@method
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """`e**x / sum(e**x)` along `axis`."""
-    x = as_floating(x)
+    x = as_real(x, "softmax")
     if normalize_axis(axis, x.ndim) != x.ndim - 1:
         return softmax(x.swapaxes(axis, -1)).swapaxes(axis, -1)
     return _softmax(x, scale=1.0, causal=False)
 
 
+@method
 def attention_weights(scores: Tensor, scale: float = 1.0, causal: bool = False) -> Tensor:
     """`softmax(scale scores)` along the last axis of `(..., queries, keys)`; causal hides the keys after the query.
 
     With more keys than queries the queries are the last ones.
     """
-    return _softmax(as_floating(scores), scale=scale, causal=causal)
+    return _softmax(as_real(scores, "attention_weights"), scale=scale, causal=causal)
 
 
 def _log_softmax_of(x: Array) -> Array:
@@ -206,15 +206,10 @@ _log_softmax: Primitive = Primitive(
 )
 
 
+@method
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """`x - log(sum(e**x))` along `axis`."""
-    x = as_floating(x)
+    x = as_real(x, "log_softmax")
     if normalize_axis(axis, x.ndim) != x.ndim - 1:
         return log_softmax(x.swapaxes(axis, -1)).swapaxes(axis, -1)
     return _log_softmax(x)
-
-
-def softplus(x: Tensor) -> Tensor:
-    """`log(1 + e**x)`, without overflow."""
-    from_zero = relu(x)
-    return from_zero + (1.0 + exp(-(from_zero + relu(-x)))).log()

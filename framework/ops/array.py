@@ -2,28 +2,52 @@
 
 from collections.abc import Sequence
 from functools import reduce
+from itertools import accumulate
+from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import kernels
+from ..context import CAPTURE
 from ..dtype import as_dtype, bool_, float32, float64, promote
 from ..errors import ShapeError
 from ..primitive import NOT_DIFFERENTIABLE, Primitive
-from ..shape import Shape, Spec, broadcast_shapes, normalize_axis, reshaped
+from ..shape import Axes, Shape, Spec, broadcast_shapes, normalize_axes, normalize_axis, reshaped
 from ..tensor import Array, Tensor, TensorLike, method, wrap
-from .indexing import getitem
 from .operands import as_tensor, cast_to, pair
-from .reduce import broadcast_to, sum_to
+from .reduce import sum_to
 
 _identity: Primitive = Primitive("identity", lambda x: x, lambda x: x, (lambda g, _, x: g,))
 _stop_gradient: Primitive = Primitive("stop_gradient", lambda x: x, lambda x: x, NOT_DIFFERENTIABLE)
 
 
+@method
 def identity(x: Tensor) -> Tensor:
     """The same values, as a new tensor of the graph."""
     return _identity(x)
+
+
+@method
+def stop_gradient(x: Tensor) -> Tensor:
+    """The same values; no gradient flows through."""
+    return _stop_gradient(as_tensor(x))
+
+
+_full_like: Primitive = Primitive(
+    "full_like",
+    lambda x, *, value: np.full(x.shape, value, x.dtype),
+    lambda x, *, value: x,
+    NOT_DIFFERENTIABLE,
+)
+
+
+def _filled_like(x: Tensor, value: float) -> Tensor:
+    """A tensor of the class of `x`; where something watches, through a primitive."""
+    if x.__fallback__ is None and CAPTURE.get() is None:
+        return wrap(np.full(x.shape, value, x.dtype))
+    return _full_like(x, value=value)
 
 
 _reshape: Primitive = Primitive(
@@ -46,22 +70,29 @@ def flatten(x: Tensor, start: int = 0, end: int = -1) -> Tensor:
     if x.ndim == 0:
         return reshape(x, (1,))
     first, last = normalize_axis(start, x.ndim), normalize_axis(end, x.ndim)
-    joined = int(np.prod(x.shape[first : last + 1]))
+    joined = prod(x.shape[first : last + 1])
     return reshape(x, (*x.shape[:first], joined, *x.shape[last + 1 :]))
 
 
-def expand_dims(x: Tensor, axis: int) -> Tensor:
-    """The tensor with a new axis of length 1 at `axis`."""
-    place = normalize_axis(axis, x.ndim + 1)
-    return reshape(x, (*x.shape[:place], 1, *x.shape[place:]))
+@method
+def expand_dims(x: Tensor, axis: int | Sequence[int]) -> Tensor:
+    """The tensor with new axes of length 1, at these places of the result."""
+    count = x.ndim + (1 if isinstance(axis, int) else len(axis))
+    fresh = normalize_axes(axis, count)
+    rest = iter(x.shape)
+    return reshape(x, tuple(1 if place in fresh else next(rest) for place in range(count)))
 
 
-def squeeze(x: Tensor, axis: int) -> Tensor:
-    """The tensor without its axis of length 1 at `axis`."""
-    place = normalize_axis(axis, x.ndim)
-    if x.shape[place] != 1:
-        raise ShapeError(f"squeeze expects length 1 along axis {axis}, got shape {x.shape}")
-    return reshape(x, x.shape[:place] + x.shape[place + 1 :])
+@method
+def squeeze(x: Tensor, axis: Axes = None) -> Tensor:
+    """The tensor without its axes of length 1: those named, or all of them."""
+    if axis is None:
+        return reshape(x, tuple(length for length in x.shape if length != 1))
+    gone = normalize_axes(axis, x.ndim)
+    for place in gone:
+        if x.shape[place] != 1:
+            raise ShapeError(f"squeeze expects length 1 along axis {place}, got shape {x.shape}")
+    return reshape(x, tuple(length for place, length in enumerate(x.shape) if place not in gone))
 
 
 def _infer_transpose(x: Spec, *, axes: Shape) -> Spec:
@@ -74,7 +105,7 @@ _transpose: Primitive = Primitive(
     "transpose",
     lambda x, *, axes: x.transpose(axes),
     _infer_transpose,
-    (lambda g, _, x, *, axes: _transpose(g, axes=tuple(int(i) for i in np.argsort(axes))),),
+    (lambda g, _, x, *, axes: _transpose(g, axes=tuple(axes.index(i) for i in range(len(axes)))),),
 )
 
 
@@ -145,6 +176,12 @@ def where(condition: Tensor, a: TensorLike, b: TensorLike) -> Tensor:
     return _where(cast_to(as_tensor(condition), bool_), a, b)
 
 
+@method
+def masked_fill(x: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
+    """The tensor with one value where the mask, which broadcasts, holds."""
+    return where(mask, value, x)
+
+
 def _infer_concat(*parts: Spec, axis: int) -> Spec:
     first, place = parts[0], normalize_axis(axis, parts[0].ndim)
     for part in parts[1:]:
@@ -181,7 +218,7 @@ def stack(parts: Sequence[Tensor], axis: int = 0) -> Tensor:
 
 def _cuts(sizes: Shape, axis: int) -> list[tuple[slice, ...]]:
     """The index of every part."""
-    ends = np.cumsum(sizes).tolist()
+    ends = list(accumulate(sizes))
     return [(*(slice(None),) * axis, slice(end - size, end)) for size, end in zip(sizes, ends, strict=True)]
 
 
@@ -205,6 +242,7 @@ _split: Primitive = Primitive(
 )
 
 
+@method
 def split(x: Tensor, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
     """The tensor cut along `axis` into parts of these lengths, or of one length (the last may be shorter)."""
     place = normalize_axis(axis, x.ndim)
@@ -230,7 +268,9 @@ _gather: Primitive = Primitive(
 
 def _add_rows(g: Array, indices: Array, *, rows: int) -> Array:
     row = g.shape[indices.ndim :]
-    values = np.ascontiguousarray(g).reshape(indices.size, int(np.prod(row, dtype=np.int64)))
+    if indices.size and indices.min() < 0:
+        indices = np.where(indices < 0, indices + rows, indices)  # counted from the end
+    values = np.ascontiguousarray(g).reshape(indices.size, prod(row))
     result = np.zeros((rows, values.shape[1]), g.dtype)
     if g.dtype not in (float32, float64):
         np.add.at(result, indices.reshape(-1), values)
@@ -249,6 +289,7 @@ _scatter_add: Primitive = Primitive(
 )
 
 
+@method
 def gather(table: Tensor, indices: Tensor) -> Tensor:
     """Rows of the table `(rows, *row)` at integer `indices` `(*batch)`, as `(*batch, *row)`: an embedding."""
     return _gather(table, as_tensor(indices))
@@ -259,37 +300,14 @@ def scatter_add(values: Tensor, indices: Tensor, rows: int) -> Tensor:
     return _scatter_add(values, as_tensor(indices), rows=rows)
 
 
-def _infer_pad(x: Spec, *, widths: tuple[tuple[int, int], ...]) -> Spec:
-    if len(widths) != x.ndim:
-        raise ShapeError(f"pad of {x.shape} expects {x.ndim} pairs of widths, got {len(widths)}")
-    return Spec(tuple(before + n + after for n, (before, after) in zip(x.shape, widths, strict=True)), x.dtype)
-
-
-_pad: Primitive = Primitive(
-    "pad",
-    lambda x, *, widths: np.pad(x, widths),
-    _infer_pad,
-    (
-        lambda g, _, x, *, widths: getitem(
-            g, tuple(slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True))
-        ),
-    ),
-)
-
-
-def pad(x: Tensor, widths: Sequence[tuple[int, int]]) -> Tensor:
-    """The tensor with zeros before and after, one pair of widths an axis."""
-    return _pad(x, widths=tuple(tuple(pair_) for pair_ in widths))
-
-
-def tile(x: Tensor, repeats: Sequence[int]) -> Tensor:
-    """The tensor repeated `repeats[i]` times along axis `i`."""
-    if len(repeats) != x.ndim:
-        raise ShapeError(f"tile of {x.shape} expects {x.ndim} counts, got {tuple(repeats)}")
-    split_shape = tuple(n for length in x.shape for n in (1, length))
-    full = tuple(n for length, count in zip(x.shape, repeats, strict=True) for n in (count, length))
-    final = tuple(length * count for length, count in zip(x.shape, repeats, strict=True))
-    return reshape(broadcast_to(reshape(x, split_shape), full), final)
+@method
+def halves(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """The two halves along `axis`."""
+    length = x.shape[normalize_axis(axis, x.ndim)]
+    if length % 2:
+        raise ShapeError(f"two halves along axis {axis} expect an even length, got shape {x.shape}")
+    first, second = split(x, length // 2, axis)
+    return first, second
 
 
 def zeros(shape: Sequence[int], dtype: npt.DTypeLike = "float32") -> Tensor:
@@ -302,14 +320,16 @@ def ones(shape: Sequence[int], dtype: npt.DTypeLike = "float32") -> Tensor:
     return wrap(np.ones(tuple(shape), as_dtype(dtype)))
 
 
+@method
 def zeros_like(x: Tensor) -> Tensor:
     """Zeros of the same shape and dtype."""
-    return wrap(np.zeros(x.shape, x.dtype))
+    return _filled_like(x, 0)
 
 
+@method
 def ones_like(x: Tensor) -> Tensor:
     """Ones of the same shape and dtype."""
-    return wrap(np.ones(x.shape, x.dtype))
+    return _filled_like(x, 1)
 
 
 def full(shape: Sequence[int], value: float, dtype: npt.DTypeLike = "float32") -> Tensor:

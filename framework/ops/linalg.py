@@ -11,7 +11,7 @@ from ..errors import ShapeError
 from ..primitive import Primitive
 from ..shape import Spec, matmul_shape
 from ..tensor import Array, Tensor, method, wrap
-from .operands import cast_to, pair
+from .operands import cast_to, conjugate, pair
 from .reduce import sum_to
 
 _NARROW = frozenset({float16, bfloat16})
@@ -28,6 +28,7 @@ def _product(a: Array, b: Array) -> Any:
 
 
 def _matmul_of_first(g: Tensor, _: None, a: Tensor, b: Tensor) -> Tensor:
+    b = conjugate(b)
     if b.ndim == 1:
         return sum_to(g.reshape(*g.shape, 1) * b, a)
     if a.ndim == 1:
@@ -37,6 +38,7 @@ def _matmul_of_first(g: Tensor, _: None, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _matmul_of_second(g: Tensor, _: None, a: Tensor, b: Tensor) -> Tensor:
+    a = conjugate(a)
     if a.ndim == 1:
         return sum_to(a.reshape(-1, 1) * g.reshape(*g.shape[:-1], 1, g.shape[-1]), b) if b.ndim > 1 else a * g
     if b.ndim == 1:
@@ -79,7 +81,7 @@ _linear: Primitive = Primitive(
     _linear_of,
     _infer_linear,
     (
-        lambda g, _, x, weight, bias: _matmul(g, weight),
+        lambda g, _, x, weight, bias: _matmul(g, conjugate(weight)),
         lambda g, _, x, weight, bias: _weight_gradient(g, x),
         lambda g, _, x, weight, bias: sum_to(g, bias),
     ),
@@ -88,7 +90,7 @@ _linear: Primitive = Primitive(
 
 def _weight_gradient(g: Tensor, x: Tensor) -> Tensor:
     rows = g.reshape(-1, g.shape[-1])
-    return _matmul(rows.swapaxes(0, 1), x.reshape(-1, x.shape[-1]))
+    return _matmul(rows.swapaxes(0, 1), conjugate(x).reshape(-1, x.shape[-1]))
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -143,7 +145,7 @@ def _einsum_gradient(
             found.append(None)
             continue
         others = [*terms[:i], *terms[i + 1 :]]
-        tensors = [*operands[:i], *operands[i + 1 :]]
+        tensors = [conjugate(x) for x in (*operands[:i], *operands[i + 1 :])]
         alone = "".join(letter for letter in terms[i] if letter not in result + "".join(others))
         if alone:  # summed over in the forward direction, so repeated in the backward one
             others.append(alone)

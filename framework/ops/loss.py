@@ -11,7 +11,7 @@ from ..primitive import Primitive
 from ..shape import Spec
 from ..tensor import Array, Tensor, wrap
 from .activation import log_softmax, relu, softmax
-from .array import getitem
+from .indexing import getitem
 from .math import abs, exp, log1p, multiply
 from .operands import as_floating, as_tensor
 

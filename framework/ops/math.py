@@ -2,11 +2,13 @@
 
 import numpy as np
 
+from ..dtype import is_complex, real_dtype
 from ..primitive import NOT_DIFFERENTIABLE, Primitive
-from ..tensor import Tensor, TensorLike, method
+from ..shape import Spec
+from ..tensor import Tensor, TensorLike, method, wrap
 from .array import where
-from .compare import equal, greater, greater_equal, less, less_equal
-from .operands import as_floating, as_tensor, infer_broadcast, infer_same, pair
+from .compare import equal, greater, less
+from .operands import as_floating, conjugate, infer_broadcast, infer_same, pair
 from .reduce import sum_to
 
 _add: Primitive = Primitive(
@@ -41,7 +43,10 @@ _multiply: Primitive = Primitive(
     "multiply",
     np.multiply,
     infer_broadcast,
-    (lambda g, _, a, b: sum_to(_multiply(g, b), a), lambda g, _, a, b: sum_to(_multiply(g, a), b)),
+    (
+        lambda g, _, a, b: sum_to(_multiply(g, conjugate(b)), a),
+        lambda g, _, a, b: sum_to(_multiply(g, conjugate(a)), b),
+    ),
 )
 
 
@@ -56,8 +61,8 @@ _divide: Primitive = Primitive(
     np.true_divide,
     infer_broadcast,
     (
-        lambda g, _, a, b: sum_to(divide(g, b), a),
-        lambda g, out, a, b: sum_to(negative(divide(multiply(g, out), b)), b),
+        lambda g, _, a, b: sum_to(divide(g, conjugate(b)), a),
+        lambda g, out, a, b: sum_to(negative(divide(multiply(g, conjugate(out)), conjugate(b))), b),
     ),
     saves_output=True,
 )
@@ -78,15 +83,17 @@ def _power_of_base(g: Tensor, out: Tensor, a: TensorLike, b: TensorLike) -> Tens
     slope = multiply(b, power(a, b - 1))
     if isinstance(b, Tensor):  # 0 * 0**-1 is not a number, but the slope of a**0 is 0
         slope = where(equal(b, 0.0), 0.0, slope)
-    return sum_to(multiply(g, slope), a)
+    return sum_to(multiply(g, conjugate(slope)), a)
 
 
 def _power_of_exponent(g: Tensor, out: Tensor, a: TensorLike, b: TensorLike) -> Tensor:
     safe = where(equal(a, 0.0), 1.0, a)
-    return sum_to(multiply(g, multiply(power(a, b), log(safe))), b)
+    return sum_to(multiply(g, conjugate(multiply(out, log(safe)))), b)
 
 
-_power: Primitive = Primitive("power", np.power, infer_broadcast, (_power_of_base, _power_of_exponent))
+_power: Primitive = Primitive(
+    "power", np.power, infer_broadcast, (_power_of_base, _power_of_exponent), saves_output=True
+)
 
 
 @method
@@ -98,7 +105,7 @@ def power(a: TensorLike, b: TensorLike) -> Tensor:
         if b == 1:
             return a
         if b == 0:
-            return a * 0.0 + 1.0 if a.requires_grad else as_tensor(np.ones_like(a.numpy()))
+            return where(wrap(np.zeros(a.shape, np.bool_)), a, 1.0)  # NaN and infinities too
     return _power(*pair(a, b))
 
 
@@ -118,6 +125,7 @@ _maximum: Primitive = Primitive(
 )
 
 
+@method
 def maximum(a: TensorLike, b: TensorLike) -> Tensor:
     """The larger of two elements; equal ones share the gradient."""
     return _maximum(*pair(a, b))
@@ -134,6 +142,7 @@ _minimum: Primitive = Primitive(
 )
 
 
+@method
 def minimum(a: TensorLike, b: TensorLike) -> Tensor:
     """The smaller of two elements; equal ones share the gradient."""
     return _minimum(*pair(a, b))
@@ -151,37 +160,46 @@ def negative(x: Tensor) -> Tensor:
 _sign: Primitive = Primitive("sign", np.sign, infer_same, NOT_DIFFERENTIABLE)
 
 
+@method
 def sign(x: Tensor) -> Tensor:
     """-1, 0 or 1; no gradient flows."""
     return _sign(x)
 
 
-_floor: Primitive = Primitive("floor", np.floor, infer_same, NOT_DIFFERENTIABLE)
+def _direction(out: Tensor, x: Tensor) -> Tensor:
+    """The slope of the absolute value: the sign, or for a complex number its direction, 0 at 0."""
+    return divide(x, where(equal(out, 0.0), 1.0, out)) if is_complex(x.dtype) else sign(x)
 
 
-def floor(x: Tensor) -> Tensor:
-    """The largest integer not above; no gradient flows."""
-    return _floor(x)
-
-
-_abs: Primitive = Primitive("abs", np.abs, infer_same, (lambda g, _, x: multiply(g, sign(x)),))
+_abs: Primitive = Primitive(
+    "abs",
+    np.abs,
+    lambda x: Spec(x.shape, real_dtype(x.dtype)),
+    (lambda g, out, x: multiply(g, _direction(out, x)),),
+    saves_output=True,
+)
 
 
 @method
 def abs(x: Tensor) -> Tensor:
-    """`|x|`, with slope 0 at 0."""
+    """`|x|`, with slope 0 at 0; real for a complex tensor."""
     return _abs(x)
 
 
-_square: Primitive = Primitive("square", np.square, infer_same, (lambda g, _, x: multiply(g, multiply(x, 2.0)),))
+_square: Primitive = Primitive(
+    "square", np.square, infer_same, (lambda g, _, x: multiply(g, multiply(conjugate(x), 2.0)),)
+)
 
 
+@method
 def square(x: Tensor) -> Tensor:
     """`x ** 2`."""
     return _square(x)
 
 
-_exp: Primitive = Primitive("exp", np.exp, infer_same, (lambda g, out, x: multiply(g, out),), saves_output=True)
+_exp: Primitive = Primitive(
+    "exp", np.exp, infer_same, (lambda g, out, x: multiply(g, conjugate(out)),), saves_output=True
+)
 
 
 @method
@@ -190,7 +208,7 @@ def exp(x: Tensor) -> Tensor:
     return _exp(as_floating(x))
 
 
-_log: Primitive = Primitive("log", np.log, infer_same, (lambda g, _, x: divide(g, x),))
+_log: Primitive = Primitive("log", np.log, infer_same, (lambda g, _, x: divide(g, conjugate(x)),))
 
 
 @method
@@ -199,26 +217,28 @@ def log(x: Tensor) -> Tensor:
     return _log(as_floating(x))
 
 
-_log1p: Primitive = Primitive("log1p", np.log1p, infer_same, (lambda g, _, x: divide(g, add(x, 1.0)),))
+_log1p: Primitive = Primitive("log1p", np.log1p, infer_same, (lambda g, _, x: divide(g, add(conjugate(x), 1.0)),))
 
 
+@method
 def log1p(x: Tensor) -> Tensor:
     """`log(1 + x)`, exact for small `x`."""
     return _log1p(as_floating(x))
 
 
 _expm1: Primitive = Primitive(
-    "expm1", np.expm1, infer_same, (lambda g, out, x: multiply(g, add(out, 1.0)),), saves_output=True
+    "expm1", np.expm1, infer_same, (lambda g, out, x: multiply(g, add(conjugate(out), 1.0)),), saves_output=True
 )
 
 
+@method
 def expm1(x: Tensor) -> Tensor:
     """`e ** x - 1`, exact for small `x`."""
     return _expm1(as_floating(x))
 
 
 _sqrt: Primitive = Primitive(
-    "sqrt", np.sqrt, infer_same, (lambda g, out, x: divide(multiply(g, 0.5), out),), saves_output=True
+    "sqrt", np.sqrt, infer_same, (lambda g, out, x: divide(multiply(g, 0.5), conjugate(out)),), saves_output=True
 )
 
 
@@ -228,22 +248,25 @@ def sqrt(x: Tensor) -> Tensor:
     return _sqrt(as_floating(x))
 
 
+@method
 def rsqrt(x: Tensor) -> Tensor:
     """`1 / sqrt(x)`."""
     return divide(1.0, sqrt(x))
 
 
-_sin: Primitive = Primitive("sin", np.sin, infer_same, (lambda g, _, x: multiply(g, cos(x)),))
+_sin: Primitive = Primitive("sin", np.sin, infer_same, (lambda g, _, x: multiply(g, cos(conjugate(x))),))
 
 
+@method
 def sin(x: Tensor) -> Tensor:
     """Sine."""
     return _sin(as_floating(x))
 
 
-_cos: Primitive = Primitive("cos", np.cos, infer_same, (lambda g, _, x: negative(multiply(g, sin(x))),))
+_cos: Primitive = Primitive("cos", np.cos, infer_same, (lambda g, _, x: negative(multiply(g, sin(conjugate(x)))),))
 
 
+@method
 def cos(x: Tensor) -> Tensor:
     """Cosine."""
     return _cos(as_floating(x))
@@ -253,7 +276,7 @@ _tanh: Primitive = Primitive(
     "tanh",
     np.tanh,
     infer_same,
-    (lambda g, out, x: multiply(g, subtract(1.0, square(out))),),
+    (lambda g, out, x: multiply(g, subtract(1.0, square(conjugate(out)))),),
     saves_output=True,
 )
 
@@ -264,22 +287,7 @@ def tanh(x: Tensor) -> Tensor:
     return _tanh(as_floating(x))
 
 
-def _clip_gradient(g: Tensor, _: None, x: Tensor, *, low: float | None, high: float | None) -> Tensor:
-    if low is not None:
-        g = where(greater_equal(x, low), g, 0.0)
-    return g if high is None else where(less_equal(x, high), g, 0.0)
-
-
-_clip: Primitive = Primitive(
-    "clip", lambda x, *, low, high: np.clip(x, low, high).astype(x.dtype, copy=False), infer_same, (_clip_gradient,)
-)
-
-
-def clip(x: Tensor, low: float | None = None, high: float | None = None) -> Tensor:
-    """Elements below `low` or above `high` replaced by the bound; the gradient passes inside, the bounds included."""
-    return _clip(x, low=low, high=high)
-
-
+@method
 def reciprocal(x: Tensor) -> Tensor:
     """`1 / x`."""
     return divide(1.0, x)

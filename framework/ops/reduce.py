@@ -1,16 +1,17 @@
 """Reductions over axes, and broadcasting, which is their transpose."""
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from ..dtype import bfloat16, float16, int64
+from ..dtype import bfloat16, float16, int64, uint64
 from ..errors import ShapeError
 from ..primitive import Primitive
 from ..shape import Axes, Shape, Spec, broadcast_shapes, normalize_axes, reduced_shape
 from ..tensor import Array, Tensor, TensorLike, method
-from .operands import as_floating, as_tensor
+from .operands import as_floating, as_tensor, conjugate
 
 _NARROW = frozenset({float16, bfloat16})
 
@@ -70,8 +71,8 @@ _sum_to: Primitive = Primitive(
 
 def sum_to(x: Tensor, like: TensorLike | Shape) -> Tensor:
     """The sum over the axes along which `like` (a tensor, a number or a shape) was broadcast to the shape of `x`."""
-    shape = like._data.shape if isinstance(like, Tensor) else like if isinstance(like, tuple) else ()
-    if x._data.shape == shape:
+    shape = like.shape if isinstance(like, Tensor) else like if isinstance(like, tuple) else ()
+    if x.shape == shape:
         return x
     return _sum_to(x, shape=shape)
 
@@ -81,11 +82,11 @@ def _infer_reduction(x: Spec, *, axes: Shape, keepdims: bool) -> Spec:
 
 
 def _infer_sum(x: Spec, *, axes: Shape, keepdims: bool) -> Spec:
-    dtype = int64 if x.dtype.kind in "bi" else np.dtype(np.uint64) if x.dtype.kind == "u" else x.dtype
+    dtype = int64 if x.dtype.kind in "bi" else uint64 if x.dtype.kind == "u" else x.dtype
     return Spec(reduced_shape(x.shape, axes, keepdims), dtype)
 
 
-def _kept(g: Tensor, x: Tensor, axes: Shape) -> Tensor:
+def kept(g: Tensor, x: Tensor, axes: Shape) -> Tensor:
     """The gradient of a reduction with the reduced axes back in place, of length 1."""
     shape = reduced_shape(x.shape, axes, keepdims=True)
     return g if g.shape == shape else g.reshape(shape)
@@ -95,7 +96,7 @@ _sum: Primitive = Primitive(
     "sum",
     lambda x, *, axes, keepdims: _total(x, axes, keepdims),
     _infer_sum,
-    (lambda g, _, x, *, axes, keepdims: _broadcast_to(_kept(g, x, axes), shape=x.shape),),
+    (lambda g, _, x, *, axes, keepdims: _broadcast_to(kept(g, x, axes), shape=x.shape),),
 )
 
 
@@ -116,8 +117,8 @@ def _mean_of(x: Array, *, axes: Shape, keepdims: bool) -> Any:
 
 
 def _mean_gradient(g: Tensor, _: None, x: Tensor, *, axes: Shape, keepdims: bool) -> Tensor:
-    count = int(np.prod([x.shape[axis] for axis in axes]))
-    return _broadcast_to(_kept(g, x, axes) * (1.0 / (count or 1)), shape=x.shape)
+    count = prod(x.shape[axis] for axis in axes)
+    return _broadcast_to(kept(g, x, axes) * (1.0 / (count or 1)), shape=x.shape)
 
 
 _mean: Primitive = Primitive("mean", _mean_of, _infer_reduction, (_mean_gradient,))
@@ -134,13 +135,13 @@ def mean(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
 def var(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """Population variance over `axis`."""
     centred = x - mean(x, axis, keepdims=True)
-    return mean(centred * centred, axis, keepdims)
+    return mean(centred * conjugate(centred), axis, keepdims)
 
 
 def _extreme_gradient(g: Tensor, out: Tensor, x: Tensor, *, axes: Shape, keepdims: bool) -> Tensor:
     """The gradient shared evenly by the elements that are equal to the extreme."""
-    chosen = (x == _kept(out, x, axes)).astype(x.dtype)
-    return _kept(g, x, axes) / chosen.sum(axes, keepdims=True) * chosen
+    chosen = (x == kept(out, x, axes)).astype(x.dtype)
+    return kept(g, x, axes) / chosen.sum(axes, keepdims=True) * chosen
 
 
 _max: Primitive = Primitive(

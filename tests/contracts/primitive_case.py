@@ -28,7 +28,7 @@ class Case:
     expected: Callable[..., Any]
     attributes: dict = field(default_factory=dict)
     rtol: float = 1e-10
-    second_order: bool = True
+    infers: bool = True  # False where the shape depends on the data
 
 
 ROWS = {"axes": (1,), "keepdims": False}
