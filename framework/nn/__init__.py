@@ -35,9 +35,17 @@ from .dynamic_lr import (
     warmup_lr,
 )
 from .embedding import Embedding
+from .encoder_decoder import (
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
 from .fan import HeNormal, HeUniform, Orthogonal, XavierNormal, XavierUniform
+from .feed_forward import FeedForward, SwiGLU
 from .flatten import Flatten
 from .group_norm import GroupNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
+from .grouped_query import GroupedQueryAttention
 from .init import Constant, Initializer, Normal, One, TruncatedNormal, Uniform, Zero
 from .learning_rate_schedule import (
     CosineDecayLR,
@@ -49,9 +57,11 @@ from .learning_rate_schedule import (
 )
 from .linear import Dense
 from .loss import BCEWithLogitsLoss, CrossEntropyLoss, MSELoss, NLLLoss
+from .multihead import MultiheadAttention
 from .norm import LayerNorm, RMSNorm
 from .pool import AvgPool1d, AvgPool2d, AvgPool3d, GlobalAvgPool2d, MaxPool1d, MaxPool2d, MaxPool3d
-from .transformer import FeedForward, TransformerBlock
+from .rotary import RotaryEmbedding
+from .transformer import TransformerBlock
 
 __all__ = [
     "GELU",
@@ -92,6 +102,7 @@ __all__ = [
     "Flatten",
     "GlobalAvgPool2d",
     "GroupNorm",
+    "GroupedQueryAttention",
     "HeNormal",
     "HeUniform",
     "Initializer",
@@ -111,6 +122,7 @@ __all__ = [
     "MaxPool3d",
     "Momentum",
     "MultiHeadSelfAttention",
+    "MultiheadAttention",
     "Muon",
     "NLLLoss",
     "NaturalExpDecayLR",
@@ -122,12 +134,18 @@ __all__ = [
     "RMSProp",
     "RMSprop",
     "ReLU",
+    "RotaryEmbedding",
     "SequentialCell",
     "SiLU",
     "Sigmoid",
     "Softmax",
+    "SwiGLU",
     "Tanh",
     "TransformerBlock",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
     "TruncatedNormal",
     "Uniform",
     "WarmUpLR",

@@ -11,7 +11,9 @@ backward hooks is fenced by two of them:
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..context import CAPTURE
 from ..hooks import Hooks
+from ..ops.observe import show as show_operation
 from ..primitive import Primitive
 from ..shape import Spec
 from ..tensor import Array, Tensor
@@ -42,7 +44,7 @@ class CellHooks:
             changed = hook(cell, inputs)
             if changed is not None:
                 inputs = changed if isinstance(changed, tuple) else (changed,)
-        call = _Call(cell, self) if self.backward or self.backward_pre else None
+        call = Gates(cell, self) if self.backward or self.backward_pre else None
         if call is None:
             output = cell.construct(*inputs, **options)
         else:
@@ -54,8 +56,8 @@ class CellHooks:
         return output
 
 
-class _Call:
-    """One call of a cell, from its inputs to the gradients of its inputs."""
+class Gates:
+    """One call of a cell, from its inputs to the gradients of its inputs; compiled functions keep it for every call."""
 
     __slots__ = ("_cell", "_grad_output", "_hooks", "_inputs", "_watches_inputs")
 
@@ -150,9 +152,26 @@ def _infer(*specs: Spec, show: Any) -> Any:
 
 def _vjp(needs: Sequence[bool], g: Any, out: Any, *inputs: Any, show: Any) -> Grads:
     del out
-    grads: Grads = g if len(inputs) > 1 else (g,)
-    shown: Grads = show(tuple(grads))
+    grads: Grads = tuple(g) if len(inputs) > 1 else (g,)
+    shown: Grads = show(grads) if CAPTURE.get() is None else _show_later(grads, show)
     return tuple(grad if need else None for grad, need in zip(shown, needs, strict=True))
+
+
+def _show_later(grads: Grads, show: Callable[[Grads], Grads]) -> Grads:
+    """What the hooks will return when the graph that is being captured runs."""
+    there = [place for place, grad in enumerate(grads) if grad is not None]
+
+    def show_those(given: Grads) -> Grads:
+        every: list[Tensor | None] = [None] * len(grads)
+        for place, grad in zip(there, given, strict=True):
+            every[place] = grad
+        shown = show(tuple(every))
+        return tuple(shown[place] for place in there)
+
+    passing = [grads[place] for place in there]
+    passed = show_operation(*passing, hook=show_those)
+    rest = iter(passed if isinstance(passed, tuple) else (passed,))
+    return tuple(None if grad is None else next(rest) for grad in grads)
 
 
 #: The identity of its tensors; `show` sees their gradients, together, and returns those that go on.

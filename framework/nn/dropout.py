@@ -2,10 +2,9 @@
 
 from typing import ClassVar
 
-from ..context import CAPTURE
-from ..errors import EngineError, ShapeError
+from ..errors import ShapeError
 from ..ops import dropout, ones
-from ..random import Key, fold_in, next_key
+from ..random import Key, draw_key, fold_in, next_key
 from ..tensor import Tensor
 from .cell import Cell
 
@@ -28,7 +27,7 @@ class Dropout(Cell):
             raise ValueError(f"{type(self).__name__} expects p in [0, 1), got {p}")
         self.p = float(p)
         self.key = key
-        self.calls = 0
+        self._calls = [0]  # in a list, so that compiled functions do not depend on it
 
     def construct(self, x: Tensor) -> Tensor:
         """The output, of the shape of the input."""
@@ -41,16 +40,22 @@ class Dropout(Cell):
         return y
 
     def _next_key(self) -> Key:
-        """A key that no call before had."""
-        if self.key is None:
-            return next_key()
-        if CAPTURE.get() is not None:
-            raise EngineError(
-                f"{type(self).__name__}(key=...) counts its calls in Python, so a compiled function would draw one "
-                f"mask for ever; leave key out and set the seed with set_seed()"
-            )
-        self.calls += 1
-        return fold_in(self.key, self.calls - 1)
+        """A key that no call before had; a compiled function takes one anew whenever it runs."""
+        return next_key() if self.key is None else draw_key(self._next_child)
+
+    def _next_child(self) -> Key:
+        assert self.key is not None
+        self._calls[0] += 1
+        return fold_in(self.key, self._calls[0] - 1)
+
+    @property
+    def calls(self) -> int:
+        """How many masks were drawn with children of the key."""
+        return self._calls[0]
+
+    @calls.setter
+    def calls(self, count: int) -> None:
+        self._calls[0] = count
 
     def describe(self) -> str:
         """The share of dropped elements."""
