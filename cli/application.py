@@ -8,7 +8,20 @@ from typing import Annotated
 
 import typer
 
-from . import armour, dashboard, demonstrate, diagnosis, doctor, export, importing, migrate, runs, script
+from . import (
+    armour,
+    configuration,
+    dashboard,
+    demonstrate,
+    diagnosis,
+    doctor,
+    export,
+    importing,
+    migrate,
+    runs,
+    script,
+    sites,
+)
 from .failures import describe
 
 application = typer.Typer(
@@ -28,6 +41,8 @@ _KEEP = "Keep house"
 application.command("demo", rich_help_panel=_WATCH)(demonstrate.demo)
 application.command("run", rich_help_panel=_WATCH, context_settings={"allow_interspersed_args": False})(script.run)
 application.command("dashboard", rich_help_panel=_READ)(dashboard.dashboard)
+application.command("sites", rich_help_panel=_WATCH, context_settings={"allow_interspersed_args": False})(sites.sites)
+application.add_typer(configuration.application, name="config", rich_help_panel=_WATCH)
 application.command("runs", rich_help_panel=_READ)(runs.runs)
 application.command("show", rich_help_panel=_READ)(runs.show)
 application.command("diagnose", rich_help_panel=_READ)(diagnosis.diagnose)

@@ -22,13 +22,18 @@ def run(
     name: Annotated[str, typer.Option("--name", help="The run's name; the script's own if not given.")] = "",
 ) -> int:
     """Run a training script unchanged and watch its model. The exit code is the script's own."""
-    script = _existing_script(words[0])
+    script = existing_script(words[0])
     from ..watching import run_script
 
     return run_script(script, words[1:], config=config or None, store=store, name=name or script.stem)
 
 
-def _existing_script(word: str) -> Path:
+def existing_script(word: str) -> Path:
+    """The script at that path.
+
+    Raises:
+        WrongUse: There is none; the nearest one is named.
+    """
     from ..storage import nearest
 
     path = Path(word)

@@ -19,6 +19,7 @@ budget: 3%                    # what all this may cost the training; the schedul
 """
 
 import json
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -29,7 +30,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from ..storage.errors import nearest
 from .collector import COLLECTORS
 from .errors import ConfigError
+from .msprobe_config import is_msprobe, translate
 from .schedule import NEVER, Schedule
+
+_log = logging.getLogger(__name__)
 
 
 class _Strict(BaseModel):
@@ -149,7 +153,8 @@ def load_config(source: Config | Mapping[str, Any] | str | Path | None = None, *
     """The configuration from a file, a mapping or nothing, with keywords laid over it.
 
     Args:
-        source: A YAML or JSON file, the fields themselves, or a finished `Config`.
+        source: A YAML or JSON file, the fields themselves, or a finished `Config`; a monitor configuration of msprobe
+            is translated, with a warning for each key that means nothing here.
         fields: Fields of `Config` that replace those of the source.
 
     Raises:
@@ -166,6 +171,10 @@ def load_config(source: Config | Mapping[str, Any] | str | Path | None = None, *
         source = source.model_dump(exclude_unset=True)
     where = f"configuration {source}" if isinstance(source, str | Path) else "configuration"
     data = _read(Path(source)) if isinstance(source, str | Path) else dict(source or {})
+    if is_msprobe(data):
+        data, notes = translate(data)
+        for note in notes:
+            _log.warning("%s is one of msprobe; %s", where, note)
     try:
         return Config.model_validate({**data, **fields})
     except ValidationError as error:

@@ -13,7 +13,6 @@ from typing import Protocol
 from ..storage import StoreError
 from .adapters import Adapter
 from .errors import ProbeError, ScriptNotFound
-from .monitor import Monitor
 
 _log = logging.getLogger(__name__)
 
@@ -23,20 +22,27 @@ class _Finder(Protocol):
         """Stops looking."""
 
 
-class _Stopped(SystemExit):
-    """Ends the script where its model was found but cannot be watched; the reason is raised once the script is over.
+class Closable(Protocol):
+    """What watches the model that was found."""
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Ends the watch; `error` is what ended the script."""
+
+
+class Stopped(SystemExit):
+    """Ends the script at a place of ours: where its model cannot be watched, or where nothing more is wanted of it.
 
     An exit, for a script cleans up after one, lets it pass where it catches errors, and is silent about it in threads.
     """
 
 
-def run_script(script: Path, arguments: Sequence[str], begin: Callable[[Adapter], Monitor]) -> int:
+def run_script(script: Path, arguments: Sequence[str], begin: Callable[[Adapter], Closable]) -> int:
     """The script's exit code, its training recorded; what it raises is recorded and shown as Python shows it.
 
     Args:
         script: A Python file.
         arguments: What the script finds behind its own name in `sys.argv`.
-        begin: Makes the monitor once the model is found.
+        begin: Begins the watch once the model is found.
 
     Raises:
         ScriptNotFound: There is no such file.
@@ -44,7 +50,7 @@ def run_script(script: Path, arguments: Sequence[str], begin: Callable[[Adapter]
     """
     if not script.is_file():
         raise ScriptNotFound(f"no script at {script}; give the path of a Python file")
-    monitors: list[Monitor] = []
+    monitors: list[Closable] = []
     refusals: list[Exception] = []
 
     def found(adapter: Adapter) -> None:
@@ -52,7 +58,7 @@ def run_script(script: Path, arguments: Sequence[str], begin: Callable[[Adapter]
             monitors.append(begin(adapter))
         except (ProbeError, StoreError) as refusal:
             refusals.append(refusal)
-            raise _Stopped(1) from refusal
+            raise Stopped(1) from refusal
 
     finders = _finders(found)
     error: BaseException | None = None

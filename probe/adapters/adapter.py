@@ -1,6 +1,7 @@
 """The contract of a framework's adapter: it puts hooks on, tells the recorder what happens, and leaves no trace."""
 
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from ...storage.run import Structure
 from ..collector import View
@@ -17,6 +18,9 @@ class Adapter(Protocol):
     @property
     def view(self) -> View:
         """Its parameters and optimizers."""
+
+    def modules(self) -> Mapping[str, Any]:
+        """The modules of the model by site, the model itself under the empty one."""
 
     def attach(self, recorder: Recorder) -> None:
         """Puts every hook on."""

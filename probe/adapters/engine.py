@@ -45,6 +45,10 @@ class EngineAdapter:
         self._knows_order = False
         self._unscaled: tuple[Any, float, float] | None = None
 
+    def modules(self) -> Mapping[str, Any]:
+        """The cells by site."""
+        return self._cells
+
     def attach(self, recorder: Recorder) -> None:
         """Puts every hook on.
 

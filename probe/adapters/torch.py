@@ -1,5 +1,6 @@
 """The adapter of PyTorch: a module and its optimizers, watched through torch's own hooks."""
 
+from collections.abc import Mapping
 from typing import Any
 from weakref import ref
 
@@ -45,6 +46,10 @@ class TorchAdapter:
         self._unscaled: tuple[Any, float, float] | None = None
         self._knows_order = False
         self._counts = (-1, -1)
+
+    def modules(self) -> Mapping[str, Any]:
+        """The modules by site."""
+        return self._modules
 
     def attach(self, recorder: Recorder) -> None:
         """Puts every hook on.

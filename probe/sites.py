@@ -1,0 +1,102 @@
+"""What a script's model is made of: its modules in the order of their calls, seen in its first forward."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from .adapters import Adapter
+from .config import Config
+from .monitor import Monitor
+from .script import Closable, Stopped, run_script
+
+__all__ = ["SeenSite", "sites_of_script"]
+
+
+@dataclass(frozen=True, slots=True)
+class SeenSite:
+    """One module.
+
+    Args:
+        site: Its dotted name; the root is the empty string.
+        kind: Its class.
+        calls: How often it was called in the forward.
+        outputs: Shape and dtype of each tensor that its first call gave, as `(8, 512) float32`.
+        parameters: Number of elements of its own parameters.
+    """
+
+    site: str
+    kind: str
+    calls: int
+    outputs: tuple[str, ...]
+    parameters: int
+
+
+def sites_of_script(script: Path, arguments: Sequence[str]) -> tuple[SeenSite, ...]:
+    """The modules of the first model that the script trains; the script is stopped after its first forward.
+
+    Raises:
+        ScriptNotFound: There is no such file.
+    """
+    seen: list[tuple[str, Any]] = []
+    outputs: dict[str, tuple[str, ...]] = {}
+    model: list[Adapter] = []
+
+    def begin(adapter: Adapter) -> Closable:
+        model.append(adapter)
+        monitor = Monitor(adapter, Config())  # without a run: it stands in for one until the forward is over
+        for site, module in adapter.modules().items():
+            module.register_forward_hook(_noting(site, seen, outputs))
+        return _Detaching(monitor)
+
+    run_script(script, arguments, begin)
+    return _collected(model[0], seen, outputs) if model else ()
+
+
+class _Detaching:
+    """Ends a monitor that has no run."""
+
+    def __init__(self, monitor: Monitor) -> None:
+        self._monitor = monitor
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Nothing; the hooks are off."""
+        del error
+        self._monitor.disown()
+
+
+def _noting(site: str, seen: list[tuple[str, Any]], outputs: dict[str, tuple[str, ...]]) -> Any:
+    """A forward hook; the root's ends the script."""
+
+    def hook(module: Any, _inputs: Any, output: Any) -> None:
+        seen.append((site, module))
+        outputs.setdefault(site, tuple(_described(output)))
+        if not site:
+            raise Stopped(0)
+
+    return hook
+
+
+def _described(output: Any) -> list[str]:
+    if hasattr(output, "shape") and hasattr(output, "dtype"):
+        return [f"{tuple(output.shape)} {str(output.dtype).rpartition('.')[2]}"]
+    parts = output.values() if isinstance(output, dict) else output if isinstance(output, tuple | list) else ()
+    return [word for part in parts for word in _described(part)]
+
+
+def _collected(
+    adapter: Adapter, seen: list[tuple[str, Any]], outputs: dict[str, tuple[str, ...]]
+) -> tuple[SeenSite, ...]:
+    order = list(dict.fromkeys(site for site, _ in seen))
+    modules = adapter.modules()
+    names = [*order, *(site for site in modules if site not in outputs)]
+    calls = [site for site, _ in seen]
+    own: dict[str, int] = {}
+    for parameter in adapter.structure().parameters:
+        owner = parameter.site.rpartition(".")[0]
+        own[owner] = own.get(owner, 0) + prod(parameter.shape)
+    return tuple(
+        SeenSite(site, type(modules[site]).__name__, calls.count(site), outputs.get(site, ()), own.get(site, 0))
+        for site in names
+    )

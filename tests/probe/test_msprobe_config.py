@@ -1,0 +1,55 @@
+"""A configuration of msprobe's monitor is read as what it asks for; what means nothing here is said, key by key."""
+
+import json
+
+import pytest
+from mindscope.probe import COLLECTORS, ConfigError, load_config
+
+FULL = {
+    "targets": {"0:language_model.encoder.0": {"output": "tensor"}},
+    "start_step": 5,
+    "collect_times": 3,
+    "step_interval": 10,
+    "xy_distribution": True,
+    "forward_only": True,
+    "wg_distribution": True,
+    "mv_distribution": False,
+    "cc_distribution": {"enable": True},
+    "alert": {"rules": [{"rule_name": "AnomalyTurbulence"}]},
+    "format": "csv",
+    "ops": ["norm", "nans"],
+    "ndigits": 12,
+}
+
+
+def test_switches_become_subjects_and_steps_a_cadence(caplog):
+    config = load_config(FULL)
+    due = {name: [step for step in range(60) if config.schedule(name).is_due(step)] for name in COLLECTORS}
+    assert due["activation"] == due["gradient"] == [5, 15, 25]
+    assert due["activation_grad"] == due["optimizer"] == due["weight"] == due["histogram"] == []
+    assert due["loss"] == list(range(60))
+    assert config.modules == ("language_model.encoder.0",)
+    assert config.parameters == ("language_model.encoder.0", "language_model.encoder.0.*")
+    said = {record.args[1].partition(":")[0] for record in caplog.records}
+    assert said == {"cc_distribution", "alert", "format", "ops", "ndigits"}
+
+
+def test_it_may_stand_in_a_file(tmp_path):
+    (tmp_path / "monitor.json").write_text(json.dumps({"targets": {}, "param_distribution": True}))
+    config = load_config(tmp_path / "monitor.json")
+    assert config.schedule("weight").is_due(0)
+    assert config.modules == ("*",)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({"targets": {}}, "nothing is switched on; set one of xy_distribution"),
+        ({"targets": {}, "xy_distribtion": True}, "unknown key 'xy_distribtion'; did you mean 'xy_distribution'"),
+        ({"wg_distribution": True, "step_interval": 0}, "step_interval must be a whole number from 1 up, got 0"),
+        ({"wg_distribution": True, "targets": ["fc"]}, "targets must map names"),
+    ],
+)
+def test_a_wrong_one_is_refused_in_one_line(data, words):
+    with pytest.raises(ConfigError, match=words):
+        load_config(data)
