@@ -31,10 +31,11 @@ from .errors import (
 from .hooks import Handle, register_backward_start_hook
 from .primitive import PRIMITIVES, Primitive
 from .random import Key, set_seed
+from .saved import saved_tensors_hooks
 from .serialization import CheckpointError, load_checkpoint, load_param_into_net, save_checkpoint
 from .tape import gradients
 from .tensor import Parameter, Tensor
-from .transforms import grad, jvp, stop_gradient, value_and_grad, vjp
+from .transforms import grad, jvp, linearize, stop_gradient, value_and_grad, vjp
 
 __all__ = [
     "PRIMITIVES",
@@ -67,6 +68,7 @@ __all__ = [
     "int64",
     "is_recording",
     "jvp",
+    "linearize",
     "load_checkpoint",
     "load_param_into_net",
     "nn",
@@ -78,6 +80,7 @@ __all__ = [
     "recording",
     "register_backward_start_hook",
     "save_checkpoint",
+    "saved_tensors_hooks",
     "set_seed",
     "stop_gradient",
     "train",

@@ -21,11 +21,20 @@ import numpy as np
 
 from .context import CAPTURE, QUIET, RECORDING
 from .dtype import Dtype, bool_, complex64, float32, int64, is_inexact
-from .errors import ChangedTensorError, DtypeError, EngineError, FreedGraphError, NameTaken, ShapeError
+from .errors import (
+    ChangedTensorError,
+    DataDependentShape,
+    DtypeError,
+    EngineError,
+    FreedGraphError,
+    NameTaken,
+    ShapeError,
+)
 from .hooks import Hooks
 from .random import Key
+from .saved import SAVING, Packed, Shell, same_values
 from .shape import Spec
-from .tensor import Array, Tensor, wrap
+from .tensor import Tensor, wrap
 
 __all__ = ["NOT_DIFFERENTIABLE", "PRIMITIVES", "Node", "Primitive"]
 
@@ -41,20 +50,24 @@ _order = count(1)
 class Node:
     """One recorded application of a primitive: what its vjp needs on the way back."""
 
-    __slots__ = ("attributes", "hooks", "inputs", "order", "outputs", "primitive", "size", "versions")
+    __slots__ = ("attributes", "hooks", "inputs", "is_packed", "order", "outputs", "primitive", "size", "versions")
 
     def __init__(
         self,
         primitive: "Primitive",
         inputs: tuple[Any, ...],
         attributes: dict[str, Any],
-        outputs: Array | tuple[Array, ...] | None,
+        outputs: Any,  # arrays (tensors of a class that intercepts primitives) or a tuple of them, None if not saved
         size: int,
     ) -> None:
+        saving = SAVING.get()
+        self.is_packed = saving is not None
+        if saving is not None:
+            inputs, outputs = saving.keep(inputs, outputs)
         self.primitive = primitive
         self.inputs: tuple[Any, ...] | None = inputs
         self.attributes = attributes
-        self.outputs = outputs
+        self.outputs: Any = outputs
         self.size = size  # number of outputs
         self.order = next(_order)
         self.hooks: dict[int, Hooks] | None = None
@@ -85,14 +98,16 @@ class Node:
                     f"{who}, shape {x.shape}, was changed in place after it was used; "
                     f"go backward before the change, or compute the result again"
                 )
+        if self.is_packed:
+            return tuple([x.full() if type(x) is Shell else x for x in inputs])
         return inputs
 
     def saved_output(self) -> Any:  # a tensor, a tuple of tensors, or None
         """The outputs as tensors that belong to this node, where the primitive saves them."""
         if self.outputs is None:
             return None
-        if self.size == 1:
-            return _output(self.outputs, self, 0)  # type: ignore[arg-type]
+        if self.size == 1 and not isinstance(self.outputs, tuple):
+            return _output(self.outputs, self, 0)
         return tuple(_output(array, self, index) for index, array in enumerate(self.outputs))
 
     def free(self) -> None:
@@ -101,12 +116,35 @@ class Node:
         self.outputs = None
 
 
-def _output(array: Array, node: Node, index: int) -> Tensor:
-    result = wrap(array)
+def _output(value: Any, node: Node, index: int) -> Tensor:
+    """A tensor around an array (packed or not), or of the values of a tensor, at its place in the graph."""
+    if isinstance(value, Tensor):
+        result = same_values(value)
+    else:
+        result = wrap(value.array() if isinstance(value, Packed) else value)
     result._node = node
     result._index = index
-    result.requires_grad = is_inexact(array.dtype)
+    result.requires_grad = is_inexact(result.dtype)
     return result
+
+
+def _wrapped(result: Any) -> Any:
+    if type(result) is tuple:
+        return tuple([wrap(array) for array in result])
+    return wrap(np.asarray(result))
+
+
+def _share_versions(made: Any, inputs: tuple[Any, ...]) -> None:
+    """Nothing; results that share the memory of an input also share its count of changes in place."""
+    for result in made if type(made) is tuple else (made,):
+        array = result._data
+        base = array.base
+        for x in inputs:
+            if isinstance(x, Tensor):
+                of_input = x._data
+                if of_input is array or (base is not None and (of_input is base or of_input.base is base)):
+                    result._version = x._version
+                    break
 
 
 class Primitive:
@@ -160,7 +198,7 @@ class Primitive:
                 values.append(x)
         capture = CAPTURE.get()
         if capture is not None:
-            captured: Tensor = capture.apply(self, inputs, attributes)
+            captured: Tensor = self._record_above(inputs, attributes, capture.apply(self, inputs, attributes))
             return captured
         try:
             if QUIET.get():
@@ -171,11 +209,12 @@ class Primitive:
         except (ValueError, TypeError, IndexError) as error:
             raise self._explain(error, values, attributes) from error
         if tracked and self.is_differentiable and RECORDING.get():
-            recorded: Tensor = self._record(inputs, attributes, result)
-            return recorded
-        if type(result) is tuple:
-            return tuple([wrap(array) for array in result])  # type: ignore[return-value]
-        return wrap(result if type(result) is np.ndarray else np.asarray(result))
+            made = self._record(inputs, attributes, result)
+        else:
+            made = wrap(result) if type(result) is np.ndarray else _wrapped(result)
+        if type(made) is tuple or made._data.base is not None or (values and made._data is values[0]):
+            _share_versions(made, inputs)
+        return made  # type: ignore[no-any-return]
 
     def several(self, *inputs: Any, **attributes: Any) -> tuple[Tensor, ...]:
         """The outputs of a primitive that has more than one."""
@@ -188,9 +227,29 @@ class Primitive:
             handler = kind.__fallback__
             result = NotImplemented if handler is None else handler(self, inputs, attributes)
             if result is not NotImplemented:
-                return result
+                return self._record_above(inputs, attributes, result)
         names = ", ".join(kind.__name__ for kind in kinds)
         raise DtypeError(f"'{self.name}' is not implemented by {names}; handle it in __fallback__, or pass a Tensor")
+
+    def _record_above(self, inputs: tuple[Any, ...], attributes: dict[str, Any], result: Any) -> Any:
+        """The result that an interception gave, recorded where an argument requires a gradient.
+
+        The node holds the arguments and results as they are, tensors of the intercepting class: the way back is made of
+        the same primitives and is intercepted in the same way.
+        """
+        if not self.is_differentiable or not RECORDING.get():
+            return result
+        if not any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
+            return result
+        outputs = result if isinstance(result, tuple) else (result,)
+        if not any(isinstance(y, Tensor) and is_inexact(y.dtype) for y in outputs):
+            return result
+        saved = tuple([same_values(y) if isinstance(y, Tensor) else y for y in outputs]) if self.saves_output else None
+        if saved is not None and not isinstance(result, tuple):
+            saved = saved[0]
+        node = Node(self, inputs, attributes, saved, len(outputs))
+        placed = tuple([_output(y, node, i) if isinstance(y, Tensor) else y for i, y in enumerate(outputs)])
+        return placed if isinstance(result, tuple) else placed[0]
 
     def _record(self, inputs: tuple[Any, ...], attributes: dict[str, Any], result: Any) -> Any:
         if type(result) is tuple:
@@ -219,6 +278,8 @@ class Primitive:
         reason: Exception = error
         try:
             self.infer(*specs, **attributes)
+        except DataDependentShape:
+            pass
         except EngineError as better:
             reason = better
         except (ValueError, TypeError, IndexError):

@@ -8,14 +8,15 @@ tensors; with `create_graph` they are recorded like any others, which is all tha
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import Any, TypeAlias
+from weakref import ref
 
 import numpy as np
 
-from .context import quiet, recording
+from .context import CAPTURE, quiet, recording
 from .errors import GradientError, ShapeError
 from .hooks import BACKWARD_START, Hooks, call_hooks
 from .primitive import PRIMITIVES, Node
-from .tensor import Tensor, method, wrap
+from .tensor import METHODS, Tensor, method, wrap
 
 __all__ = ["backward", "gradients", "pull"]
 
@@ -42,11 +43,12 @@ class _Sums:
                 self._owned.add(key)
         elif self._create_graph:
             self.totals[key] = PRIMITIVES["add"](total, gradient)
-        elif key in self._owned:
+        elif key in self._owned and gradient.__fallback__ is None:
             np.add(total._data, gradient._data, out=total._data)
         else:
             self.totals[key] = PRIMITIVES["add"](total, gradient)
-            self._owned.add(key)
+            if self.totals[key].__fallback__ is None:
+                self._owned.add(key)
 
     def is_owned(self, key: _Key, gradient: Tensor) -> bool:
         """Whether the finished gradient is an array of its own, in C order."""
@@ -70,7 +72,7 @@ def _seed(root: Tensor, gradient: Tensor | None) -> Tensor:
                 f"the gradient of a tensor of shape {root.shape} needs a weight for each element; "
                 f"reduce it to a scalar, or pass gradient="
             )
-        return wrap(np.ones(root.shape, root.dtype))
+        return METHODS["ones_like"](root)
     if gradient.shape != root.shape:
         raise ShapeError(f"gradient= expects the shape of the tensor, {root.shape}, got {gradient.shape}")
     return gradient
@@ -108,6 +110,8 @@ def _leading_to(roots: Sequence[Tensor], targets: set[_Key]) -> set[Node]:
 
 def _is_fresh(gradient: Tensor, given: Sequence[Tensor | None], inputs: Sequence[Any]) -> bool:
     """Whether a rule made this array just now, so that no one else holds it: not passed on, not saved, not a view."""
+    if gradient.__fallback__ is not None:
+        return False
     array = gradient._data
     if array.base is not None or not array.flags.writeable:
         return False
@@ -187,11 +191,17 @@ class _WayBack:
         return _apply(hooks, gradient) if hooks else gradient
 
 
+def _tell_start(root: Tensor) -> None:
+    """Nothing; who registered a hook is told, unless the pass itself is only being captured."""
+    if CAPTURE.get() is None:
+        call_hooks(BACKWARD_START, root)
+
+
 @method
 def backward(root: Tensor, gradient: Tensor | None = None, *, retain_graph: bool, create_graph: bool) -> None:
     """Nothing; gradients of `root` are added to `.grad` of every leaf that requires one."""
     seed = _seed(root, gradient)
-    call_hooks(BACKWARD_START, root)
+    _tell_start(root)
     with quiet(), recording(create_graph):
         way = _WayBack(create_graph, None, None)
         way.deliver(root, seed)
@@ -207,10 +217,26 @@ def _accumulate(way: _WayBack, key: _Key) -> None:
         return
     if leaf._grad is not None:
         leaf._grad = PRIMITIVES["add"](leaf._grad, gradient)
-    elif way.create_graph or way.sums.is_owned(key, gradient):
+    elif way.create_graph or gradient.__fallback__ is not None or way.sums.is_owned(key, gradient):
         leaf._grad = gradient
     else:
         leaf._grad = wrap(np.array(gradient._data, order="C"))
+
+
+@method
+def retain_grad(x: Tensor) -> None:
+    """Nothing; `backward()` will keep the gradient of `x` in `.grad`, as it does for leaves."""
+    if not x.requires_grad:
+        raise GradientError("retain_grad() on a tensor that requires no gradient would never see one")
+    place = ref(x)  # the node must not keep its own output alive
+
+    def keep(gradient: Tensor) -> None:
+        tensor = place()
+        if tensor is not None:
+            tensor._grad = gradient if tensor._grad is None else PRIMITIVES["add"](tensor._grad, gradient)
+
+    if x._node is not None:
+        x.register_hook(keep)
 
 
 def gradients(
@@ -233,7 +259,7 @@ def gradients(
     start = (roots,) if isinstance(roots, Tensor) else tuple(roots)
     weights = (None,) * len(start) if cotangents is None else tuple(cotangents)
     for root in start:
-        call_hooks(BACKWARD_START, root)
+        _tell_start(root)
     keep = create_graph if retain_graph is None else retain_graph
     return pull(start, targets, weights, create_graph=create_graph, retain_graph=keep)
 

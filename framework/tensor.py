@@ -28,8 +28,11 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def method(function: _Function) -> _Function:
-    """The function itself, now also what the tensor method of its name calls."""
-    METHODS[function.__name__] = function
+    """The function itself, now also what the tensor method of its name calls; where there is none it becomes one."""
+    name = function.__name__
+    METHODS[name] = function
+    if not hasattr(Tensor, name):
+        setattr(Tensor, name, function)
     return function
 
 
@@ -82,9 +85,7 @@ class Tensor:
         self._hooks: Hooks | None = None
         self._version = [0]  # shared with those who share the values
         if requires_grad and not is_inexact(self._data.dtype):
-            raise DtypeError(
-                f"a tensor that requires a gradient must be floating-point, got {self._data.dtype}"
-            )
+            raise DtypeError(f"a tensor that requires a gradient must be floating-point, got {self._data.dtype}")
         self.requires_grad = requires_grad
 
     # What it is.
@@ -176,8 +177,14 @@ class Tensor:
             self._hooks = {}
         return Handle(self._hooks, hook)
 
+    def retain_grad(self) -> None:
+        """Nothing; `backward()` will keep the gradient of this tensor in `.grad`, as it does for leaves."""
+        METHODS["retain_grad"](self)
+
     def detach(self) -> "Tensor":
         """The same values, shared, outside the recorded graph."""
+        if self.__fallback__ is not None or CAPTURE.get() is not None:
+            return METHODS["stop_gradient"](self)
         result = wrap(self._data)
         result._version = self._version
         return result
@@ -202,6 +209,7 @@ class Tensor:
         capture = CAPTURE.get()
         if capture is not None:
             capture.assign(self, data)
+            self.mark_changed()
             return self
         array = as_array(data)
         if array.shape != self._data.shape:

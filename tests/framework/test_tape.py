@@ -13,6 +13,7 @@ from mindscope.framework import (
     ShapeError,
     Tensor,
     gradients,
+    nn,
     no_grad,
     ops,
     register_backward_start_hook,
@@ -222,3 +223,58 @@ def test_no_grad_nests_and_decorates():
         assert not (x * x).requires_grad
     assert (x * x).requires_grad
     assert not no_grad()(lambda: x * x)().requires_grad
+
+
+@pytest.mark.parametrize(
+    "view",
+    [lambda x: x, lambda x: x.reshape(2, 1), lambda x: x[::-1], lambda x: ops.identity(x), lambda x: x.detach()],
+    ids=["itself", "reshape", "slice", "identity", "detach"],
+)
+def test_a_change_in_place_is_noticed_through_views(view):
+    x = Tensor(np.array([1.0, 2.0]))
+    w = leaf(3.0)
+    y = view(x) * w
+    x.copy_([5.0, 6.0])
+    with pytest.raises(ChangedTensorError, match=r"argument 0 of 'multiply'"):
+        y.sum().backward()
+
+
+def test_a_change_in_place_is_noticed_through_the_gates_of_hooks():
+    cell = nn.Tanh()
+    cell.register_backward_hook(lambda *_: None)
+    square = nn.SequentialCell(cell)
+    x = Tensor(np.array([1.0, 2.0]), requires_grad=True)
+    cell.construct = lambda x: x * x
+    y = square(x)
+    x.copy_([5.0, 6.0])
+    with pytest.raises(ChangedTensorError, match="was changed in place"):
+        y.sum().backward()
+
+
+def test_a_tensor_made_anew_does_not_share_the_count_of_changes():
+    x = Tensor(np.array([1.0, 2.0]))
+    w = leaf(3.0)
+    y = (x + 0.0) * w
+    x.copy_([5.0, 6.0])
+    y.sum().backward()
+    assert float(w.grad) == 3.0
+
+
+def test_retain_grad_keeps_the_gradient_of_a_result():
+    x = leaf(1.0, 2.0)
+    y = x * x
+    y.retain_grad()
+    (y * 3.0).sum().backward(retain_graph=True)
+    np.testing.assert_array_equal(y.grad.numpy(), [3.0, 3.0])
+    with pytest.raises(GradientError, match="retain_grad"):
+        Tensor([1.0]).retain_grad()
+
+
+def test_retain_grad_does_not_keep_the_tensor_alive():
+    x = leaf(1.0, 2.0)
+    y = x * x
+    y.retain_grad()
+    z = y.sum()
+    gone = weakref.ref(y)
+    del y, z
+    assert gone() is None  # at once: no cycle through the node

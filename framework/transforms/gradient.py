@@ -1,46 +1,55 @@
-"""Transformations of functions: from a function of tensors to the function of its gradients.
+"""Reverse mode on functions: from a function of tensors to the function of its gradients.
 
 A transform runs the function on fresh aliases of its arguments and goes back from the result to them. Inside another
 transform the aliases stay connected to the originals and the way back is recorded, so `grad(grad(f))` is the second
 derivative.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
-import numpy as np
+from ..context import CAPTURE, DEPTH, quiet, recording
+from ..dtype import is_inexact
+from ..errors import GradientError
+from ..ops.array import identity, zeros_like
+from ..saved import same_values
+from ..tape import gradients
+from ..tensor import Parameter, Tensor
 
-from .context import DEPTH, quiet, recording
-from .errors import GradientError
-from .ops.array import identity
-from .tape import gradients
-from .tensor import Parameter, Tensor, wrap
-
-__all__ = ["grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
-
-
-def stop_gradient(x: Tensor) -> Tensor:
-    """The same values; no gradient flows through."""
-    return x.detach()
+__all__ = ["grad", "value_and_grad", "vjp"]
 
 
-def _alias(x: Tensor, nested: bool) -> Tensor:
+@contextmanager
+def inside_transform() -> Iterator[bool]:
+    """A block in which a function is run to be differentiated; yields whether another transform is around it."""
+    nested = DEPTH.get() > 0
+    token = DEPTH.set(DEPTH.get() + 1)
+    try:
+        with recording(), quiet():
+            yield nested
+    finally:
+        DEPTH.reset(token)
+
+
+def alias(x: Tensor, nested: bool) -> Tensor:
     """A tensor of the same values to differentiate by; connected to `x` where an outer transform may ask."""
     if not isinstance(x, Tensor):
         raise GradientError(
             f"a gradient can be taken by a Tensor, got {type(x).__name__}; wrap the value in Tensor(...)"
         )
-    if nested and x.requires_grad:
-        return identity(x)
-    fresh = wrap(x.numpy())
-    fresh._version = x._version
+    if not is_inexact(x.dtype):
+        raise GradientError(f"a gradient can be taken by a floating-point tensor, got {x.dtype}; cast it first")
+    is_weight_met_by_capture = x.__fallback__ is None and CAPTURE.get() is not None
+    fresh = identity(x) if is_weight_met_by_capture or (nested and x.requires_grad) else same_values(x)
     fresh.requires_grad = True
     return fresh
 
 
-def _filled(gradient: Tensor | None, like: Tensor) -> Tensor:
-    return wrap(np.zeros(like.shape, like.dtype)) if gradient is None else gradient
+def filled(gradient: Tensor | None, like: Tensor) -> Tensor:
+    """The gradient, zeros where there is none."""
+    return zeros_like(like) if gradient is None else gradient
 
 
 def _loss_of(output: Any, has_aux: bool) -> Tensor:
@@ -50,6 +59,12 @@ def _loss_of(output: Any, has_aux: bool) -> Tensor:
         hint = "; with further outputs pass has_aux=True" if isinstance(loss, tuple) else ""
         raise GradientError(f"the function must return a scalar Tensor, got {type(loss).__name__}{hint}")
     return loss
+
+
+def _argument(inputs: list[Any], position: int) -> Any:
+    if not -len(inputs) <= position < len(inputs):
+        raise GradientError(f"grad_position {position} names no argument: the function was called with {len(inputs)}")
+    return inputs[position]
 
 
 def value_and_grad(
@@ -77,30 +92,25 @@ def value_and_grad(
 
     @wraps(fn)
     def differentiated(*arguments: Any, **options: Any) -> tuple[Any, Any]:
-        nested = DEPTH.get() > 0
-        token = DEPTH.set(DEPTH.get() + 1)
-        try:
-            with recording(), quiet():
-                inputs = list(arguments)
-                for position in positions:
-                    inputs[position] = _alias(inputs[position], nested)
-                output = fn(*inputs, **options)
-        finally:
-            DEPTH.reset(token)
+        with inside_transform() as nested:
+            inputs = list(arguments)
+            for position in positions:
+                inputs[position] = alias(_argument(inputs, position), nested)
+            output = fn(*inputs, **options)
         targets = [*(inputs[position] for position in positions), *parameters]
         loss = _loss_of(output, has_aux)
         found: Sequence[Tensor | None] = (None,) * len(targets)
         if loss.requires_grad:
             found = gradients(loss, targets, create_graph=nested)
-        filled = tuple(_filled(g, target) for g, target in zip(found, targets, strict=True))
-        of_inputs: Any = filled[: len(positions)]
-        of_weights: Any = filled[len(positions) :]
+        complete = tuple(filled(g, target) for g, target in zip(found, targets, strict=True))
+        of_inputs: Any = complete[: len(positions)]
+        of_weights: Any = complete[len(positions) :]
         if isinstance(grad_position, int):
             of_inputs = of_inputs[0]
         if isinstance(weights, Tensor):
             of_weights = of_weights[0]
         if not nested:
-            output = _detached(output)
+            output = detached(output)
         if weights is None:
             return output, of_inputs
         return output, of_weights if grad_position is None else (of_inputs, of_weights)
@@ -108,12 +118,12 @@ def value_and_grad(
     return differentiated
 
 
-def _detached(output: Any) -> Any:
+def detached(output: Any) -> Any:
     """The outputs without the graph, which is used up."""
     if isinstance(output, Tensor):
-        return output.detach()
+        return same_values(output)
     if type(output) in (tuple, list):
-        return type(output)(_detached(part) for part in output)
+        return type(output)(detached(part) for part in output)
     return output
 
 
@@ -134,44 +144,27 @@ def grad(
     return differentiated
 
 
-def vjp(fn: Callable[..., Tensor], *primals: Tensor) -> tuple[Tensor, Callable[[Tensor], tuple[Tensor, ...]]]:
-    """`fn(*primals)` and the function that pulls a cotangent of it back to the primals, as often as one likes."""
-    nested = DEPTH.get() > 0
-    token = DEPTH.set(DEPTH.get() + 1)
-    try:
-        with recording(), quiet():
-            aliases = [_alias(x, nested) for x in primals]
-            output = fn(*aliases)
-    finally:
-        DEPTH.reset(token)
+def vjp(fn: Callable[..., Any], *primals: Tensor) -> tuple[Any, Callable[[Any], tuple[Tensor, ...]]]:
+    """`fn(*primals)` and the function that pulls a cotangent of it back to the primals, as often as one likes.
 
-    def pull_back(cotangent: Tensor) -> tuple[Tensor, ...]:
-        if not output.requires_grad:
-            return tuple(_filled(None, x) for x in primals)
-        found = gradients(output, aliases, [cotangent], create_graph=DEPTH.get() > 0, retain_graph=True)
-        return tuple(_filled(g, x) for g, x in zip(found, primals, strict=True))
-
-    return output if nested else output.detach(), pull_back
-
-
-def jvp(fn: Callable[..., Tensor], primals: Sequence[Tensor], tangents: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """`fn(*primals)` and its derivative along the tangents.
-
-    The pull-back is linear in its cotangent, so the push-forward is the pull-back of the pull-back: no further rules.
+    Args:
+        fn: Returns a tensor, or a tuple of tensors, whose cotangents are then a tuple too.
+        primals: Where it is evaluated.
     """
-    with recording(), quiet():
-        aliases = [_alias(x, nested=True) for x in primals]
-        for alias in aliases:
-            alias.requires_grad = True
+    with inside_transform() as nested:
+        aliases = [alias(x, nested) for x in primals]
         output = fn(*aliases)
-        if not output.requires_grad:
-            return output, _filled(None, output)
-        probe = wrap(np.zeros(output.shape, output.dtype))
-        probe.requires_grad = True
-        pulled = gradients(output, aliases, [probe], create_graph=True)
-        linear = [(g, t) for g, t in zip(pulled, tangents, strict=True) if g is not None and g.requires_grad]
-        if not linear:
-            return output, _filled(None, output)
-        nested = DEPTH.get() > 0
-        (pushed,) = gradients([g for g, _ in linear], [probe], [t for _, t in linear], create_graph=nested)
-        return output if nested else output.detach(), _filled(pushed, output)
+    outputs = output if isinstance(output, tuple) else (output,)
+
+    def pull_back(cotangent: Any) -> tuple[Tensor, ...]:
+        weights = cotangent if isinstance(output, tuple) else (cotangent,)
+        if len(weights) != len(outputs):
+            raise GradientError(f"the pull-back of {len(outputs)} outputs expects a cotangent each, got {len(weights)}")
+        ways = [(y, w) for y, w in zip(outputs, weights, strict=True) if y.requires_grad]
+        found: Sequence[Tensor | None] = (None,) * len(aliases)
+        if ways:
+            roots, seeds = [y for y, _ in ways], [w for _, w in ways]
+            found = gradients(roots, aliases, seeds, create_graph=DEPTH.get() > 0, retain_graph=True)
+        return tuple(filled(g, x) for g, x in zip(found, primals, strict=True))
+
+    return output if nested else detached(output), pull_back
