@@ -7,9 +7,10 @@ differentiation as tensors have; the transformation of graphs (`compiler.grad`) 
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import EngineError, NameTaken
+from ..errors import EngineError, NameTaken, ShapeError
 from ..ops.observe import mark
 from ..random import Key, next_key
+from ..shape import Spec
 from ..tensor import Array
 from .types import Abstract, FunctionType, OpaqueType, TupleType
 
@@ -52,10 +53,15 @@ def _infer_getitem(whole: Abstract, *, index: int) -> Abstract:
 
 
 def _infer_switch(condition: Abstract, true: Abstract, false: Abstract) -> Abstract:
-    del condition
-    if not isinstance(true, FunctionType) or not isinstance(false, FunctionType):
-        raise EngineError(f"switch chooses between two functions, got {true} and {false}")
-    return false if isinstance(true.result, OpaqueType) else true
+    if isinstance(condition, Spec) and condition.size != 1:
+        raise ShapeError(
+            f"a condition must be a single element, got {condition.shape}; use all() or any(), or ops.where"
+        )
+    if isinstance(true, FunctionType) and isinstance(false, FunctionType):
+        return false if isinstance(true.result, OpaqueType) else true
+    if true != false:
+        raise EngineError(f"switch chooses between two values of one type, got {true} and {false}")
+    return true
 
 
 def _assign(target: Array, value: Array, *_: object) -> Array:
@@ -66,7 +72,8 @@ def _assign(target: Array, value: Array, *_: object) -> Array:
 make_tuple = Control("make_tuple", lambda *parts: parts, lambda *parts: TupleType(parts))
 tuple_getitem = Control("tuple_getitem", lambda whole, *, index: whole[index], _infer_getitem)
 
-#: `switch(condition, f, g)` is f where the condition (a 0-d bool tensor) holds, else g; to be applied.
+#: `switch(condition, a, b)` is a where the condition (a bool tensor of one element) holds, else b. Both are values of
+#: one type; mostly functions, and the result is applied.
 switch = Control("switch", lambda condition, true, false: true if condition else false, _infer_switch)
 
 #: `depend(x, *effects)` is x, after the effects have happened.
@@ -88,6 +95,4 @@ def _host_call(*values: Any, function: Callable[..., Any], types: tuple[Abstract
 
 #: `host_call(*values, *effects, function=, types=, count=)` calls a Python function with the first `count` values (its
 #: arrays; keys and words as they are); it returns a tuple of arrays of those types. No gradient flows through.
-host_call = Control(
-    "host_call", _host_call, lambda *_, function, types, count: TupleType(types), is_effect=True
-)
+host_call = Control("host_call", _host_call, lambda *_, function, types, count: TupleType(types), is_effect=True)

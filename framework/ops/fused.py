@@ -7,7 +7,7 @@ instead of a third kernel it is taken from a composition, which the tape can dif
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..context import is_recording, recording
+from ..context import CAPTURE, is_recording, recording
 from ..tape import pull
 from ..tensor import Tensor, wrap
 from .array import identity
@@ -30,6 +30,9 @@ def derived_from(composition: Callable[..., Any]) -> Callable[..., Sequence[Tens
     """A joint rule for a primitive that computes what `composition(*inputs, **attributes)` does."""
 
     def rule(needs: Sequence[bool], g: Any, _: object, *inputs: Any, **attributes: Any) -> Sequence[Tensor | None]:
+        capture = CAPTURE.get()
+        if capture is not None:
+            return capture.pull_back(composition, needs, g, inputs, attributes)
         create_graph = is_recording()
         with recording():
             aliases = [_alias(x, need, create_graph) for x, need in zip(inputs, needs, strict=True)]
