@@ -8,6 +8,7 @@ Reference:
     Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
 """
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -92,6 +93,15 @@ def next_key() -> Key:
     sequence = _SEQUENCE.get(_DEFAULT)
     sequence.taken += 1
     return fold_in(sequence.key, sequence.taken - 1)
+
+
+def draw_key(source: Callable[[], Key]) -> Key:
+    """The key that `source` gives; in a compiled function it is asked at every call of that."""
+    capture = CAPTURE.get()
+    if capture is not None:
+        traced: Key = capture.draw_key(source)
+        return traced
+    return source()
 
 
 def get_state() -> tuple[int, int]:
