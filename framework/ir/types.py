@@ -49,7 +49,7 @@ UNKNOWN = OpaqueType("unknown")
 
 def type_of(value: Any) -> Abstract:  # any value that may stand in a constant or be given to a graph
     """The type of a value: of a tensor or array its spec, of a Python number a weak one."""
-    if isinstance(value, Tensor | np.ndarray | np.generic | bool | int | float):
+    if isinstance(value, Tensor | np.ndarray | np.generic | bool | int | float | complex):
         return spec_of(value)
     if isinstance(value, tuple | list):
         return TupleType(tuple(type_of(part) for part in value))
