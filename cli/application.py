@@ -10,6 +10,7 @@ import typer
 
 from . import (
     armour,
+    comparing,
     configuration,
     dashboard,
     demonstrate,
@@ -46,6 +47,7 @@ application.add_typer(configuration.application, name="config", rich_help_panel=
 application.command("runs", rich_help_panel=_READ)(runs.runs)
 application.command("show", rich_help_panel=_READ)(runs.show)
 application.command("diagnose", rich_help_panel=_READ)(diagnosis.diagnose)
+application.command("compare", rich_help_panel=_READ)(comparing.compare)
 application.command("export", rich_help_panel=_READ)(export.export)
 application.command("import", rich_help_panel=_READ)(importing.import_)
 application.command("migrate", rich_help_panel=_KEEP)(migrate.migrate)

@@ -36,3 +36,14 @@ def test_what_diagnose_finds_is_kept_only_when_asked(command: Callable, nan_fold
     assert json.loads(command("show", "--store", nan_folder, "--json").out)["findings"] == []
     command("diagnose", "--store", nan_folder, "--write")
     assert json.loads(command("show", "--store", nan_folder, "--json").out)["findings"] != []
+
+
+def test_a_run_compared_with_itself_is_identical(command: Callable, run_folder: Path) -> None:
+    told = command("compare", "digits", "digits", "--store", run_folder, "--json")
+    assert (told.code, json.loads(told.out)["verdict"]) == (0, "identical")
+
+
+def test_a_rank_that_is_not_there_is_wrong_use(command: Callable, run_folder: Path) -> None:
+    told = command("compare", "digits", "digits", "--ranks", "0,3", "--store", run_folder)
+    assert (told.code, told.out) == (2, "")
+    assert "has no rank 3" in told.err

@@ -1,0 +1,19 @@
+"""Two runs, or two ranks of one, side by side: where they part first, and in what they differ."""
+
+from .align import Alignment, align
+from .comparison import Comparison, compare
+from .differences import Difference, differences
+from .divergence import Divergence
+from .report import comparison_to_json, render_comparison
+
+__all__ = [
+    "Alignment",
+    "Comparison",
+    "Difference",
+    "Divergence",
+    "align",
+    "compare",
+    "comparison_to_json",
+    "differences",
+    "render_comparison",
+]

@@ -1,0 +1,105 @@
+"""Two recordings read side by side: the moments that both have, and in them the values that both have."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...storage import Block, Layout, StepRecord
+from .align import Alignment
+
+__all__ = ["Moment", "Tensor", "in_step", "tensors"]
+
+#: Scalars that tell of the machine, not of the training.
+_CLOCKS = ("seconds", "_s", "per_second", "throughput", "memory")
+#: The order in which a step brings things forth; what is not named comes last.
+_PHASES = {"input": 1, "activation": 1, "scalar": 2, "activation_grad": 3, "input_grad": 3, "gradient": 4}
+_PHASES |= {"optimizer": 5, "update": 6, "weight": 7}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moment:
+    """One step of both recordings; None where one of them lacks it."""
+
+    first: StepRecord | None
+    second: StepRecord | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tensor:
+    """The statistics that both recordings have of one tensor.
+
+    Args:
+        order: Sorts tensors as a step brings them forth.
+        key: Subject, site in the first run, call.
+        first: `(statistics,)`, as `second`.
+    """
+
+    order: tuple[int, int]
+    key: tuple[str, str, int]
+    statistics: tuple[str, ...]
+    first: NDArray[np.float64]
+    second: NDArray[np.float64]
+
+
+def in_step(first: Iterator[StepRecord], second: Iterator[StepRecord]) -> Iterator[Moment]:
+    """Both recordings, merged by step and micro-step."""
+    a, b = next(first, None), next(second, None)
+    while a is not None or b is not None:
+        place_a = (a.step, a.micro_step) if a is not None else (np.inf, 0)
+        place_b = (b.step, b.micro_step) if b is not None else (np.inf, 0)
+        yield Moment(a if place_a <= place_b else None, b if place_b <= place_a else None)
+        if place_a <= place_b:
+            a = next(first, None)
+        if place_b <= place_a:
+            b = next(second, None)
+
+
+def tensors(first: StepRecord, second: StepRecord, alignment: Alignment) -> Iterator[Tensor]:
+    """What both records hold, in no order; scalars of the clock are left out."""
+    for name in first.scalars.keys() & second.scalars.keys():
+        if not name.endswith(_CLOCKS):
+            values = np.array([first.scalars[name]]), np.array([second.scalars[name]])
+            yield Tensor((_PHASES["scalar"], 0), ("scalar", "", 0), (name,), *values)
+    others = {}
+    for block in second.blocks:
+        for row, key in _rows(block):
+            others[key] = (block, row)
+    for block in first.blocks:
+        names = block.layout.statistics
+        for row, (subject, site, call) in _rows(block):
+            found = others.get((subject, alignment.pairs.get(site, site), call))
+            if found is None:
+                continue
+            other, place = found
+            shared = names if other.layout.statistics == names else _shared(block.layout, other.layout)
+            phase = _PHASES.get(subject.partition("/")[0], 8)
+            backwards = subject in ("activation_grad", "input_grad", "gradient")
+            yield Tensor(
+                (phase, -row if backwards else row),
+                (subject, site, call),
+                shared,
+                _chosen(block, row, shared),
+                _chosen(other, place, shared),
+            )
+
+
+def _rows(block: Block) -> Iterator[tuple[int, tuple[str, str, int]]]:
+    layout = block.layout
+    calls = layout.calls or (0,) * len(layout.sites)
+    for row, (site, call) in enumerate(zip(layout.sites, calls, strict=True)):
+        if block.present is None or block.present[row]:
+            yield row, (layout.subject, site, call)
+
+
+def _shared(first: Layout, second: Layout) -> tuple[str, ...]:
+    return tuple(name for name in first.statistics if name in second.statistics)
+
+
+def _chosen(block: Block, row: int, names: tuple[str, ...]) -> NDArray[np.float64]:
+    if names == block.layout.statistics:
+        whole: NDArray[np.float64] = block.values[row]
+        return whole
+    chosen: NDArray[np.float64] = block.values[row, [block.layout.statistics.index(name) for name in names]]
+    return chosen

@@ -1,0 +1,118 @@
+"""A comparison as a person or a program reads it."""
+
+import math
+from typing import Any
+
+from ...storage import Json, display_site
+from .comparison import Comparison
+from .differences import Difference
+from .divergence import Divergence
+
+__all__ = ["comparison_to_json", "render_comparison"]
+
+_MOST = 12
+
+
+def comparison_to_json(found: Comparison) -> dict[str, Json]:
+    """The document of `compare --json`; what JSON has no number for is a word."""
+    return {
+        "runs": list(found.runs),
+        "ranks": list(found.ranks),
+        "verdict": found.verdict,
+        "first_divergence": _divergence(found.first) if found.first else None,
+        "also": [_divergence(one) for one in found.also],
+        "common_steps": found.common,
+        "missing_steps": list(found.missing),
+        "exact_until": found.exact_until,
+        "values_compared": found.values,
+        "renamed": dict(found.alignment.renamed),
+        "only_first": list(found.alignment.only_first),
+        "only_second": list(found.alignment.only_second),
+        "differences": [
+            {"area": one.area, "name": one.name, "first": one.first, "second": one.second} for one in found.differences
+        ],
+    }
+
+
+def _divergence(one: Divergence) -> dict[str, Json]:
+    return {
+        "step": one.step,
+        "micro_step": one.micro_step,
+        "site": one.site,
+        "call": one.call,
+        "metric": one.metric,
+        "first": _number(one.first),
+        "second": _number(one.second),
+        "relative_difference": _number(one.difference),
+        "noise_floor": _number(one.floor),
+    }
+
+
+def _number(value: float) -> Json:
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def render_comparison(found: Comparison) -> str:
+    """The comparison for a terminal: where they part, what else does, and in what they differ."""
+    lines = [f"{found.runs[0]} rank {found.ranks[0]}  against  {found.runs[1]} rank {found.ranks[1]}", "", _said(found)]
+    if found.first is not None:
+        lines += ["", f"   {_line(found.first)}"]
+        if found.also:
+            lines += ["", "   in the same step, in the order of the step:"]
+            lines += [f"   {_line(one)}" for one in found.also[:_MOST]]
+    if any(found.missing):
+        lines += ["", f"steps that only one has: {found.missing[0]} the first, {found.missing[1]} the second"]
+    if found.alignment.renamed:
+        pairs = [f"{first} = {second}" for first, second in found.alignment.renamed.items()]
+        lines += ["", f"sites that have another name: {_some(pairs)}"]
+    if found.differences:
+        lines += ["", "they differ in:"]
+        lines += [f"   {_difference(one)}" for one in found.differences[: 2 * _MOST]]
+        if len(found.differences) > 2 * _MOST:
+            lines.append(f"   and {len(found.differences) - 2 * _MOST} more; --json lists all")
+    elif found.verdict != "incomparable":
+        lines += ["", "configuration, structure and environment are the same"]
+    return "\n".join(lines)
+
+
+def _said(found: Comparison) -> str:
+    count = f"{found.common} common steps, {found.values:,} values"
+    if found.verdict == "identical":
+        return f"identical: {count}, equal to the bit"
+    if found.verdict == "within_noise":
+        return f"within noise: {count}; they differ by rounding from the start, and never by more than it explains"
+    if found.verdict == "incomparable" or found.first is None:
+        return "incomparable: they have no value of one site, metric and step in common"
+    if found.verdict == "different_start":
+        return f"different from the first common step on ({found.first.step}): other initial weights, data or settings"
+    before = f"equal to the bit up to step {found.exact_until}" if found.exact_until >= 0 else "within rounding before"
+    return f"they part at step {found.first.step} ({before}; {count}):"
+
+
+def _line(one: Divergence) -> str:
+    call = f" call {one.call}" if one.call else ""
+    micro = f" micro-step {one.micro_step}" if one.micro_step else ""
+    site = display_site(one.site) if not one.metric.startswith("scalar/") else ""
+    gap = f"{one.difference:.3g}" if math.isfinite(one.difference) else "one of them is not finite"
+    floor = f", noise before {one.floor:.3g}" if one.floor else ""
+    return f"{site}{call}{micro} {one.metric}: {one.first:.9g} and {one.second:.9g} (relative {gap}{floor})".strip()
+
+
+def _difference(one: Difference) -> str:
+    if one.area == "module" and one.first is None:
+        return f"module {one.name}: only in the second"
+    if one.area == "module" and one.second is None:
+        return f"module {one.name}: only in the first"
+    return f"{one.area} {one.name}: {_word(one.first)} and {_word(one.second)}"
+
+
+def _word(value: Any) -> str:  # any JSON value
+    text = "nothing" if value is None else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _some(words: list[str]) -> str:
+    shown = ", ".join(words[:_MOST])
+    return shown if len(words) <= _MOST else f"{shown} and {len(words) - _MOST} more"

@@ -1,0 +1,140 @@
+"""Two runs part where they really part: the step, the site, the metric; and noise is no divergence."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mindscope.insight.compare import align, compare, comparison_to_json, render_comparison
+from mindscope.insight.compare.divergence import distances
+from mindscope.storage import Block, Layout, ModuleInfo, ParameterInfo, StepRecord, Structure, open_store
+
+STATISTICS = ("l2_norm", "mean", "std", "min", "max", "zeros", "nans", "pos_infs", "neg_infs", "size")
+SITES = ("embed", "block.0", "block.1", "head")
+
+
+def statistics(x):
+    """The ten statistics of an array, the slow way."""
+    finite = x[np.isfinite(x)]
+    norms = [np.sqrt((finite**2).sum()), finite.mean(), finite.std(), finite.min(), finite.max(), (x == 0).sum()]
+    return [*norms, np.isnan(x).sum(), np.isposinf(x).sum(), np.isneginf(x).sum(), x.size]
+
+
+def training(steps=12, *, noise=0.0, change=None, seed=0, prefix="", skip=()):
+    """Records of activations and gradients that hang together; `change(step, subject, site, x)` may alter a tensor."""
+    rng, disturb, clock = np.random.default_rng(seed), np.random.default_rng(99), np.random.default_rng()
+    for step in range(steps):
+        blocks = []
+        for subject in ("activation", "gradient"):
+            rows = []
+            for site in SITES:
+                x = rng.standard_normal(64)
+                x = x * (1.0 + noise * disturb.standard_normal(64))
+                if change is not None:
+                    x = change(step, subject, site, x)
+                rows.append(statistics(x))
+            layout = Layout(subject, tuple(prefix + s for s in SITES), STATISTICS, ("float64",) * 10)
+            blocks.append(Block(layout, np.array(rows, float)))
+        if step not in skip:
+            loss = 2.0 - 0.01 * step
+            yield StepRecord(step, step, blocks=tuple(blocks), scalars={"loss": loss, "step_seconds": clock.random()})
+
+
+def structure(prefix="", kind="Dense"):
+    modules = tuple(ModuleInfo(prefix + site, kind, i) for i, site in enumerate(SITES))
+    return Structure(modules, tuple(ParameterInfo(f"{prefix}{site}.weight", (8, 8), "float32") for site in SITES))
+
+
+def compared(first, second, structures=(None, None), **options):
+    with open_store("memory:") as store:
+        runs = []
+        for name, records, shape in zip("ab", (first, second), structures, strict=True):
+            writer = store.begin_run(name, **{key: value[len(runs)] for key, value in options.items()})
+            writer.write_structure(shape or structure())
+            writer.write(list(records))
+            writer.close()
+            runs.append(store.find_run(name))
+        return compare((store, store), (runs[0], runs[1]))
+
+
+def test_the_same_training_twice_is_identical():
+    found = compared(training(), training())
+    assert (found.verdict, found.common, found.exact_until, found.first) == ("identical", 12, 11, None)
+    assert found.values == 12 * (2 * 4 * 10 + 1)  # the clock is no value
+
+
+def perturbed(step, subject, site, x):
+    return x * 1.0001 if (step, subject, site) >= (7, "activation", "block.1") and site == "block.1" else x
+
+
+def test_exact_runs_part_at_the_first_step_and_site_that_differ():
+    found = compared(training(), training(change=perturbed))
+    assert (found.verdict, found.exact_until) == ("diverged", 6)
+    assert (found.first.step, found.first.site, found.first.metric) == (7, "block.1", "activation/l2_norm")
+    assert found.first.difference == pytest.approx(1e-4, rel=0.01)
+    assert [one.site for one in found.also] == ["block.1"]
+    assert "they part at step 7 (equal to the bit up to step 6" in render_comparison(found)
+
+
+def test_rounding_noise_is_none_and_a_jump_above_it_is_found():
+    quiet = compared(training(), training(noise=1e-7))
+    assert (quiet.verdict, quiet.first) == ("within_noise", None)
+    loud = compared(training(), training(noise=1e-7, change=perturbed))
+    assert (loud.verdict, loud.first.step, loud.first.site) == ("diverged", 7, "block.1")
+    assert 0.0 < loud.first.floor < 1e-6
+
+
+def test_another_seed_differs_from_the_start():
+    found = compared(training(), training(seed=1))
+    assert (found.verdict, found.first.step, found.first.site) == ("different_start", 0, "embed")
+
+
+def test_a_value_that_is_not_finite_on_one_side_only_is_a_divergence():
+    def poison(step, subject, site, x):
+        return np.where(np.arange(64) == 3, np.nan, x) if (step, subject, site) == (5, "gradient", "head") else x
+
+    found = compared(training(noise=1e-7), training(change=poison))
+    assert (found.first.step, found.first.site) == (5, "head")
+    assert comparison_to_json(found)["first_divergence"]["metric"].startswith("gradient/")
+
+
+def test_what_only_one_run_has_is_tolerated_and_said():
+    found = compared(training(), training(skip=(3, 4)))
+    assert (found.verdict, found.common, found.missing) == ("identical", 10, (2, 0))
+
+
+def test_wrapped_and_renamed_sites_are_the_same_sites():
+    found = compared(training(), training(prefix="module."), (structure(), structure("module.")))
+    assert found.verdict == "identical"
+    assert found.alignment.renamed["embed"] == "module.embed"
+    other = replace(structure(), modules=tuple(ModuleInfo(f"layer{i}", "Dense", i) for i in range(4)))
+    assert align(structure(), other).pairs == dict(zip(SITES, (f"layer{i}" for i in range(4)), strict=True)) | {
+        f"{site}.weight": f"{site}.weight" for site in SITES
+    }
+
+
+def test_nothing_in_common_is_no_agreement():
+    found = compared(training(skip=range(6, 12)), training(skip=range(6)))
+    assert found.verdict == "incomparable"
+
+
+def test_settings_and_structure_that_differ_are_listed():
+    changed = structure(kind="Linear")
+    found = compared(
+        training(), training(), (structure(), changed), tags=({"lr": 1e-3}, {"lr": 1e-2}), config=({"every": 1}, {})
+    )
+    listed = {(one.area, one.name): (one.first, one.second) for one in found.differences}
+    assert listed["tags", "lr"] == (1e-3, 1e-2)
+    assert listed["configuration", "every"] == (1, None)
+    assert listed["module", "head"] == ("Dense", "Linear")
+
+
+@given(st.lists(st.floats(width=32), min_size=10, max_size=10), st.lists(st.floats(width=32), min_size=10, max_size=10))
+def test_distance_is_symmetric_and_zero_for_equal_bits_alone(a, b):
+    first, second = np.array([a]), np.array([b])
+    there, back = distances(first, second, STATISTICS), distances(second, first, STATISTICS)
+    np.testing.assert_array_equal(there, back)
+    assert (there >= 0.0).all()
+    same = (first == second) | (np.isnan(first) & np.isnan(second))
+    assert not there[same].any()
