@@ -61,7 +61,7 @@ def test_the_two_locks_agree() -> None:
 
 
 def test_the_extras_are_the_promised_ones() -> None:
-    promised = {"torch", "mindspore", "xla", "postgres", "cluster", "bench", "test", "demo"}
+    promised = {"torch", "mindspore", "xla", "postgres", "cluster", "bench", "test", "demo", "onnx", "parquet"}
     assert set(PROJECT["project"]["optional-dependencies"]) == promised
 
 

@@ -133,7 +133,8 @@ class _Walk:
         for one, gaps in measured:
             beyond = self.noise.beyond(one.key, gaps)
             if beyond.any():
-                column = int(np.argmax(np.where(beyond, gaps, -1.0)))
+                torn = beyond & np.isinf(gaps)
+                column = int(np.argmax(torn if torn.any() else beyond))  # of several the first: norms say more than ends
                 self.parted.append(_divergence(record, one, column, float(gaps[column]), self.noise))
         if self.parted:
             self.verdict = verdict
