@@ -30,8 +30,17 @@ class Capture(Protocol):
     def next_key(self) -> Any:
         """The traced next random key."""
 
+    def draw_key(self, source: Any) -> Any:
+        """A traced key that `source()` gives when the graph runs."""
+
+    def act(self, function: Any, values: tuple[Any, ...]) -> None:
+        """Nothing; `function` will be called with tensors of the traced values when the graph has run."""
+
     def call_cell(self, cell: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """The traced output of a cell."""
+
+    def pull_back(self, composition: Any, needs: Any, g: Any, inputs: Any, attributes: dict[str, Any]) -> Any:
+        """The traced cotangents of the inputs that need one of a function of tensors; only rules ask for this."""
 
 
 CAPTURE: "ContextVar[Capture | None]" = ContextVar("capture", default=None)

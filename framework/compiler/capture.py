@@ -4,27 +4,68 @@ All capture modes share it. What they differ in is who runs the code: Python its
 syntax tree (ast), or of its bytecode. A capture knows
 
     the graph that is being built       weights that are met become its last parameters, other tensors constants
-    effects so far                      assignments, random keys, observed values: they keep their order
+    effects so far                      assignments, calls of hooks: they keep their order
+    keys and actions                    random keys are taken before each run of the graph and are arguments of it;
+                                        updates by an optimizer are made after each run, from values that it returns
     the cells that are running          every node has a site, every output of a cell a mark
+    guards                              what Python held outside of the arguments
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..context import CAPTURE
+from ..context import CAPTURE, RECORDING
 from ..errors import EngineError
-from ..ir import Apply, Constant, Graph, Node, Parameter, TupleType, Where, type_of
-from ..ir.control import Control, assign, depend, make_tuple, mark, take_key, tuple_getitem
-from ..primitive import Primitive
-from ..random import Key
+from ..ir import Abstract, Apply, Constant, Graph, Node, OpaqueType, Parameter, TupleType, Where, type_of
+from ..ir.control import Control, assign, depend, host_call, make_tuple, take_key, tuple_getitem
+from ..nn.cell_hooks import Gates
+from ..ops.observe import mark
+from ..primitive import PRIMITIVES, Primitive
+from ..random import Key, next_key
+from ..shape import Spec
 from ..tensor import Parameter as Weight
 from ..tensor import Tensor
+from .cells import CellState, ForwardHooks, has_backward_hooks, hooks_of, shown_leaves
+from .guards import Guard
+from .signature import Structure, flatten
 from .traced import CaptureError, TracedKey, TracedTensor
 
-__all__ = ["GraphCapture"]
+__all__ = ["Action", "Captured", "GraphCapture"]
+
+
+class Action(NamedTuple):
+    """Something done after each run of a graph, such as the step of an optimizer.
+
+    Attributes:
+        function: Called with tensors.
+        count: With how many: the graph returns them behind its outputs, those of the first action first.
+    """
+
+    function: Callable[..., object]
+    count: int
+
+
+class Captured(NamedTuple):
+    """What every capture mode gives.
+
+    Attributes:
+        graph: Its parameters are the tensors of the arguments, then the keys, then the weights; it returns one flat
+            tuple, the outputs and then what the actions are called with.
+        structure: How the outputs are nested.
+        guards: What must still hold outside of the arguments.
+        keys: Functions that give the keys of a run, in the order of their parameters.
+        actions: What to do after a run.
+    """
+
+    graph: Graph
+    structure: Structure
+    guards: tuple[Guard, ...] = ()
+    keys: tuple[Callable[[], Key], ...] = ()
+    actions: tuple[Action, ...] = ()
+
 
 _ENGINE = str(Path(__file__).resolve().parents[1])
 
@@ -36,6 +77,7 @@ class GraphCapture:
         graph: The graph that nodes are added to now.
         root: The outermost one.
         values: What weights hold at this point of the program: their parameter, or the last value assigned.
+        guards: What was read outside of the arguments.
     """
 
     def __init__(self, name: str) -> None:
@@ -47,6 +89,11 @@ class GraphCapture:
         self._sites: dict[int, str] = {}
         self._site: list[str] = []
         self._calls: dict[int, int] = {}
+        self._keys: list[tuple[Parameter, Callable[[], Key]]] = []
+        self._actions: list[tuple[Callable[..., object], list[Node]]] = []
+        self._cut: dict[Node, Node] = {}
+        self._cells = CellState()
+        self.guards: list[Guard] = []
 
     @contextmanager
     def active(self) -> Iterator["GraphCapture"]:
@@ -70,7 +117,9 @@ class GraphCapture:
 
     def node_of(self, value: Any) -> Node:
         """The node that stands for a value: a traced one's own, a weight's parameter, or a constant."""
-        if isinstance(value, TracedTensor | TracedKey):
+        if isinstance(value, TracedTensor):
+            return self._seen_by_gradients(value)
+        if isinstance(value, TracedKey):
             return value.node
         if isinstance(value, Weight):
             return self._weight(value)
@@ -91,9 +140,25 @@ class GraphCapture:
             return node.value
         if getattr(node.type, "kind", None) == Key.__name__:
             return TracedKey(node)
-        return TracedTensor(node)
+        traced = TracedTensor(node)
+        traced.is_cut = not RECORDING.get()
+        return traced
+
+    def _seen_by_gradients(self, value: TracedTensor) -> Node:
+        """The node of a traced tensor; one that was made where nothing is recorded lets no gradient through."""
+        if not value.is_cut or not RECORDING.get() or not isinstance(value.node, Apply):
+            return value.node
+        if value.node not in self._cut:
+            home = value.node.graph or self.graph
+            self._cut[value.node] = home.apply(PRIMITIVES["stop_gradient"], value.node, where=value.node.where)
+        return self._cut[value.node]
 
     def _weight(self, weight: Weight) -> Node:
+        if self._actions:
+            raise CaptureError(
+                f"parameter '{weight.name}' is used after an optimizer made its step in the same compiled function "
+                f"({self.where()}); its new values are only there when the function has ended: compile two functions"
+            )
         if id(weight) not in self._weights:
             parameter = self.root.add_parameter(type_of(weight), weight.name, weight)
             self._weights[id(weight)] = parameter
@@ -109,8 +174,9 @@ class GraphCapture:
         try:
             node = self.graph.apply(primitive, *nodes, where=where, **attributes)
         except EngineError as error:
-            types = ", ".join(str(node.type) for node in nodes)
-            raise type(error)(f"'{primitive.name}' cannot take {types} ({where}): {error}") from error
+            types = ", ".join(_described(node.type) for node in nodes)
+            message = str(error).removeprefix(f"'{primitive.name}' cannot take ")
+            raise type(error)(f"'{primitive.name}' cannot take {types}, at {where}: {message}") from error
         return self.value_of(node)
 
     def assign(self, target: Tensor, data: Any) -> None:
@@ -124,38 +190,86 @@ class GraphCapture:
 
     def next_key(self) -> Key:
         """A key that every call of the graph takes anew."""
-        return TracedKey(self._effect(self.graph.apply(take_key, *self._after(), where=self.where())))
+        return self.draw_key(next_key)
+
+    def draw_key(self, source: Callable[[], Key]) -> Key:
+        """A key that `source` gives anew for every call of the graph."""
+        if self.graph is not self.root:
+            if source is next_key:
+                return TracedKey(self._effect(self.graph.apply(take_key, *self._after(), where=self.where())))
+            (key,) = self.host(source, (), (_KEY,))
+            return key  # type: ignore[no-any-return]
+        parameter = self.root.add_parameter(_KEY, f"key{len(self._keys)}")
+        self._keys.append((parameter, source))
+        return TracedKey(parameter)
+
+    def host(self, function: Callable[..., Any], values: tuple[Any, ...], types: tuple[Abstract, ...]) -> Any:
+        """The traced results, of those types, of a Python function that the graph calls with arrays of the values."""
+        nodes = [self.node_of(x) for x in values]
+        attributes = {"function": function, "types": types, "count": len(nodes)}
+        node = self.graph.apply(host_call, *nodes, *self._after(), where=self.where(), **attributes)
+        return self.value_of(self._effect(node))
+
+    def act(self, function: Callable[..., object], values: tuple[Any, ...]) -> None:
+        """Nothing; the function will be called with tensors of these values after each run of the graph."""
+        if self.graph is not self.root:
+            raise CaptureError(
+                f"a step of an optimizer stands inside a branch or loop over tensors ({self.where()}); "
+                f"make the step unconditional, or decide outside of the compiled function"
+            )
+        self._actions.append((function, [self.node_of(x) for x in values]))
 
     def call_cell(self, cell: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """The traced output of a cell, its tensors marked."""
+        """The traced output of a cell, its tensors marked, its hooks called when the graph runs."""
+        with self._at(cell) as site:
+            before, after = hooks_of(cell)
+            if before:
+                self._call_hooks(cell, "forward_pre", site, (inputs,))
+            gates = Gates(cell, cell._cell_hooks) if has_backward_hooks(cell) else None
+            entering = inputs if gates is None else gates.enter(inputs)
+            output = self.construct(cell, entering, options)
+            if gates is not None:
+                output = gates.leave(output)
+            if after:
+                self._call_hooks(cell, "forward", site, (inputs, output))
+            call = self._calls.get(id(cell), 0)
+            self._calls[id(cell)] = call + 1
+            return self._marked(output, cell, call)
+
+    @contextmanager
+    def _at(self, cell: Any) -> Iterator[str]:
+        """A block in which the cell is the one that runs; yields its site."""
         if not self._site:
             for site, below in cell.cells_and_names():
                 self._sites.setdefault(id(below), site)
         self._kept.append(cell)
-        self._site.append(self._sites.get(id(cell), type(cell).__name__))
+        site = self._sites.get(id(cell), type(cell).__name__)
+        self._cells.meet(site, cell)
+        self._site.append(site)
         try:
-            output = self.construct(cell, inputs, options)
+            yield site
         finally:
             self._site.pop()
-        call = self._calls.get(id(cell), 0)
-        self._calls[id(cell)] = call + 1
-        return self._marked(output, cell, call)
+
+    def _call_hooks(self, cell: Any, kind: str, site: str, shown: tuple[Any, ...]) -> None:
+        leaves, structure = shown_leaves(shown)
+        self.host(ForwardHooks(cell, kind, structure, site), tuple(leaves), ())
 
     def construct(self, cell: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """What the cell computes; a capture that interprets code overrides this."""
         return cell.construct(*inputs, **options)
 
+    def pull_back(self, composition: Any, needs: Any, g: Any, inputs: Any, attributes: dict[str, Any]) -> Any:
+        """Never here: rules are captured by the differentiation of graphs."""
+        raise CaptureError("a rule of differentiation ran inside a captured function; use grad, which transforms it")
+
     def _marked(self, output: Any, cell: Any, call: int) -> Any:
         if isinstance(output, TracedTensor):
-            node = self.graph.apply(mark, output.node, cell=cell, call=call, index=0, where=self.where())
-            return self.value_of(node)
+            return mark(output, cell=cell, call=call, index=0)
         if not isinstance(output, tuple | list):
             return output
         parts = [
-            self.value_of(self.graph.apply(mark, x.node, cell=cell, call=call, index=i, where=self.where()))
-            if isinstance(x, TracedTensor)
-            else x
-            for i, x in enumerate(output)
+            mark(x, cell=cell, call=call, index=i) if isinstance(x, TracedTensor) else x for i, x in enumerate(output)
         ]
         return type(output)(*parts) if hasattr(output, "_fields") else type(output)(parts)
 
@@ -176,6 +290,29 @@ class GraphCapture:
         self.graph.output = self.graph.apply(depend, node, *effects) if effects else node
         return self.graph
 
+    def complete(self, output: Any) -> Captured:
+        """The whole capture, its outermost graph finished: it returns all tensors in `output`.
+
+        Raises:
+            CaptureError: Attributes of cells changed meanwhile.
+        """
+        self._cells.check()
+        leaves: list[Any] = []
+        structure = flatten(output, leaves)
+        nodes = [self.node_of(leaf) for leaf in leaves] + [node for _, given in self._actions for node in given]
+        effects = self._after_all()
+        whole = self.root.apply(make_tuple, *nodes)
+        self.root.output = self.root.apply(depend, whole, *effects) if effects else whole
+        keys = [parameter for parameter, _ in self._keys]
+        arguments = [x for x in self.root.parameters if x.weight is None and x not in keys]
+        self.root.parameters[:] = [*arguments, *keys, *self.root.weights]
+        guards = (*self.guards, *self._cells.guards())
+        actions = tuple(Action(function, len(given)) for function, given in self._actions)
+        return Captured(self.root, structure, guards, tuple(source for _, source in self._keys), actions)
+
+    def _after_all(self) -> list[Node]:
+        return self._effects.get(id(self.root), [])
+
     def where(self) -> Where:
         """The running cell and the line of user code (outside the engine) that is running."""
         frame = sys._getframe(1)
@@ -183,3 +320,11 @@ class GraphCapture:
             frame = frame.f_back  # type: ignore[assignment]
         site = self._site[-1] if self._site else ""
         return Where(site, frame.f_code.co_filename, frame.f_lineno) if frame is not None else Where(site)
+
+
+_KEY = OpaqueType(Key.__name__)
+
+
+def _described(type: Abstract) -> str:
+    """A type as messages write it."""
+    return f"{type.shape} {type.dtype}" if isinstance(type, Spec) else str(type)

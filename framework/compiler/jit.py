@@ -1,14 +1,13 @@
 """`jit`: a function that is captured once for every signature of its arguments and from then on runs as a graph."""
 
 from collections.abc import Callable
-from functools import wraps
+from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
-from ..ir import Graph
-from ..tensor import wrap
-from .signature import Signature, Structure, unflatten
-from .trace import trace
-from .vm import evaluate
+from ..backends.registry import backend_named
+from .compiled import CAPTURE_MODES, Compiled
+from .specialisation import Options
 
 __all__ = ["jit"]
 
@@ -20,28 +19,50 @@ def jit(
     jit_level: str = "O1",
     dynamic: bool = False,
     backend: str = "numpy",
-) -> Callable[..., Any]:
-    """The function, compiled.
+) -> Any:  # what came in, compiled: a function, a method, a cell; or a decorator
+    """The function, compiled; usable as a decorator, with or without arguments, on methods too.
+
+    A call whose tensors have new shapes or dtypes, whose other arguments have new values, or before which something
+    that the function had read outside of its arguments has changed, compiles it once more; `explain()` of the result
+    tells why. Gradients flow through a compiled function as through any operation. Weights are read and written where
+    they are. Called with tensors of classes that intercept primitives (inside `vmap`, on another device) it runs as
+    plain Python; called while another function is compiled it becomes part of that one.
 
     Args:
-        fn: A function of tensors, numbers and nested tuples, lists and dicts of them; or a cell.
-        capture_mode: "ast", "bytecode" or "trace".
+        fn: A function of tensors, random keys, and nested tuples, lists and dicts of them; other arguments are
+            constants. Or a cell, or a method.
+        capture_mode: How Python becomes a graph. "ast": from its source; `if`, `while` and `for` over tensors become
+            part of the graph. "bytecode": from what the interpreter would run; where values are needed the function is
+            split. "trace": by running it once; a branch over a tensor is an error.
         jit_level: "O0" runs the graph as captured, "O1" optimises it.
-        dynamic: Compile once for all lengths of axes.
+        dynamic: Compile once for all lengths of the axes of the arguments; what is assumed of them is guarded.
         backend: A name known to `register_backend`.
+
+    Raises:
+        ValueError: An unknown word.
+        CaptureError: When called: code that cannot be captured.
+
+    Example:
+        >>> step = jit(value_and_grad(loss_fn, None, net.trainable_params()))
+        >>> loss, gradients = step(x, y)
     """
-    del capture_mode, jit_level, dynamic, backend
+    _check("capture_mode", capture_mode, CAPTURE_MODES)
+    _check("jit_level", jit_level, ("O0", "O1"))
+    try:
+        backend_named(backend)
+    except KeyError as error:
+        raise ValueError(f"jit expects the name of a backend: {error.args[0]}") from error
+    make = partial(Compiled, capture_mode=capture_mode, options=Options(jit_level, backend), is_dynamic=bool(dynamic))
     if fn is None:
-        return jit
-    compiled: dict[Signature, tuple[Graph, Structure]] = {}
+        return make
+    if not callable(fn):
+        raise TypeError(f"jit expects a function, a method or a cell, got {type(fn).__name__}")
+    return make(fn)
 
-    @wraps(fn)
-    def run(*arguments: Any, **options: Any) -> Any:
-        signature, arrays = Signature.of(arguments, options)
-        if signature not in compiled:
-            compiled[signature] = trace(fn, signature)
-        graph, structure = compiled[signature]
-        weights = [parameter.weight._data for parameter in graph.weights if parameter.weight is not None]
-        return unflatten(structure, iter([wrap(array) for array in evaluate(graph, [*arrays, *weights])]))
 
-    return run
+def _check(what: str, word: object, known: Any) -> None:
+    if word in known:
+        return
+    near = get_close_matches(str(word), list(known), 1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"{what} expects {' or '.join(map(repr, known))}, got {word!r}{hint}")

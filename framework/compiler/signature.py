@@ -1,15 +1,46 @@
-"""What a compiled function is specialised on: structure of arguments, specs of tensors, everything else by value."""
+"""What a compiled function is specialised on: structure of arguments, specs of tensors, everything else by value.
 
+flatten      a value -> its tensors and the structure around them; unflatten goes back
+Signature    of a call: equal signatures may share a graph
+checker      one generated function that asks whether a call has a signature, and gives its arrays; some 100 ns a tensor
+"""
+
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..primitive import spec_of
+from ..ir import OpaqueType, type_of
+from ..random import Key
 from ..shape import Spec
-from ..tensor import Array, Tensor
+from ..tensor import Parameter, Tensor
 
-__all__ = ["Signature", "Structure", "flatten", "unflatten"]
+__all__ = ["Signature", "Structure", "checker", "flatten", "unflatten"]
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """A value that is compared by type and value, or by identity where it cannot be hashed."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Static):
+            return NotImplemented
+        mine, its = self.value, other.value
+        return mine is its or (type(mine) is type(its) and _hashable(mine) and bool(mine == its))
+
+    def __hash__(self) -> int:
+        return hash((type(self.value), self.value)) if _hashable(self.value) else id(self.value)
+
+
+def _hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,30 +49,31 @@ class Structure:
 
     kind: Any
     children: "tuple[Structure, ...]" = ()
-    keys: Any = None  # keys of a dict; the value of something static
+    keys: Any = None  # keys of a dict; a `Static`; class of a leaf that is no tensor
 
 
 _LEAF = Structure("leaf")
 
 
 def flatten(value: Any, leaves: list[Any]) -> Structure:
-    """The structure of a value, its tensors and arrays appended to `leaves`."""
-    if isinstance(value, Tensor | np.ndarray):
+    """The structure of a value, its tensors, arrays and random keys appended to `leaves`."""
+    if isinstance(value, Tensor | np.ndarray | Key):
         leaves.append(value)
         return _LEAF
-    if isinstance(value, dict):
+    kind = type(value)
+    if kind is dict:
         return Structure(dict, tuple(flatten(part, leaves) for part in value.values()), tuple(value))
-    if isinstance(value, tuple | list):
-        return Structure(type(value), tuple(flatten(part, leaves) for part in value))
-    return Structure("static", keys=value)
+    if kind is tuple or kind is list or (isinstance(value, tuple) and hasattr(value, "_fields")):
+        return Structure(kind, tuple(flatten(part, leaves) for part in value))
+    return Structure("static", keys=Static(value))
 
 
-def unflatten(structure: Structure, leaves: Any) -> Any:
+def unflatten(structure: Structure, leaves: Iterator[Any]) -> Any:
     """The value of that structure, its tensors taken from the iterator `leaves`."""
     if structure.kind == "leaf":
         return next(leaves)
     if structure.kind == "static":
-        return structure.keys
+        return structure.keys.value
     parts = [unflatten(child, leaves) for child in structure.children]
     if structure.kind is dict:
         return dict(zip(structure.keys, parts, strict=True))
@@ -54,26 +86,104 @@ class Signature:
 
     Attributes:
         structure: Of `(arguments, options)`.
-        specs: Of its tensors, in order.
+        specs: Types of its tensors and random keys, in order.
+        needs: Which of them require a gradient.
     """
 
     structure: Structure
-    specs: tuple[Spec, ...]
+    specs: tuple[Spec | OpaqueType, ...]
+    needs: tuple[bool, ...] = ()
 
     @classmethod
-    def of(cls, arguments: tuple[Any, ...], options: dict[str, Any]) -> "tuple[Signature, list[Array]]":
+    def of(cls, arguments: tuple[Any, ...], options: dict[str, Any]) -> "tuple[Signature, list[Any]]":
         """The signature of a call, and the arrays of its tensors."""
         leaves: list[Any] = []
         structure = flatten((arguments, options), leaves)
-        arrays = [x._data if isinstance(x, Tensor) else x for x in leaves]
-        return cls(structure, tuple(spec_of(x) for x in leaves)), arrays
+        return cls.from_leaves(structure, leaves), [x._data if isinstance(x, Tensor) else x for x in leaves]
+
+    @classmethod
+    def from_leaves(cls, structure: Structure, leaves: list[Any]) -> "Signature":
+        """The signature of values of this structure with these tensors."""
+        needs = tuple(isinstance(x, Tensor) and x.requires_grad for x in leaves)
+        return cls(structure, tuple(type_of(x) for x in leaves), needs)
 
     def fill(self, tensors: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Arguments and options of this structure, with these tensors."""
         arguments, options = unflatten(self.structure, iter(tensors))
         return arguments, options
 
-    def flatten_output(self, output: Any) -> tuple[list[Any], Structure]:
-        """The tensors of what a function returned, and how they are nested."""
-        leaves: list[Any] = []
-        return leaves, flatten(output, leaves)
+
+def checker(signature: Signature) -> Callable[..., list[Any] | None]:
+    """`check(arguments, options)`: the arrays of a call of this signature, None for a call of another."""
+    writer = _Writer()
+    arguments, options = signature.structure.children
+    specs = iter(zip(signature.specs, signature.needs, strict=True))
+    writer.container(arguments, "arguments", specs)
+    if options.children:
+        writer.container(options, "options", specs)
+    else:
+        writer.require("not options")
+    lines = ["def check(arguments, options):", *writer.lines, f"    return [{', '.join(writer.arrays)}]"]
+    exec("\n".join(lines), writer.names)
+    check: Callable[..., list[Any] | None] = writer.names["check"]
+    return check
+
+
+class _Writer:
+    """Writes the tests of a signature one after the other."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, Any] = {
+            "Tensor": Tensor, "Parameter": Parameter, "ndarray": np.ndarray, "Static": Static, "Key": Key
+        }  # fmt: skip
+        self.lines: list[str] = []
+        self.arrays: list[str] = []
+
+    def require(self, test: str) -> None:
+        self.lines.append(f"    if not ({test}): return None")
+
+    def constant(self, value: Any) -> str:
+        name = f"c{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def container(self, structure: Structure, value: str, specs: Any) -> None:
+        """Nothing; the tests of a tuple, list or dict and all that is in it are written."""
+        if structure.kind is dict:
+            self.require(f"tuple({value}) == {self.constant(structure.keys)}")
+            places = [f"{value}[{self.constant(key)}]" for key in structure.keys]
+        else:
+            self.require(f"len({value}) == {len(structure.children)}")
+            places = [f"{value}[{number}]" for number in range(len(structure.children))]
+        for child, place in zip(structure.children, places, strict=True):
+            self._value(child, place, specs)
+
+    def _value(self, structure: Structure, place: str, specs: Any) -> None:
+        name = f"v{len(self.lines)}"
+        self.lines.append(f"    {name} = {place}")
+        if structure.kind == "leaf":
+            self._leaf(name, *next(specs))
+        elif structure.kind == "static":
+            static: Static = structure.keys
+            known = self.constant(static.value)
+            self.require(f"{name} is {known} or Static({name}) == {self.constant(static)}")
+        else:
+            self.require(f"type({name}) is {self.constant(structure.kind)}")
+            self.container(structure, name, specs)
+
+    def _leaf(self, name: str, spec: Spec | OpaqueType, needs: bool) -> None:
+        if isinstance(spec, OpaqueType):
+            self.require(f"isinstance({name}, Key)")
+            self.arrays.append(name)
+            return
+        array = f"a{len(self.lines)}"
+        self.lines.append(f"    kind = type({name})")
+        self.lines.append("    if kind is Tensor or kind is Parameter:")
+        self.lines.append(f"        {array} = {name}._data")
+        self.lines.append(f"        if {name}.requires_grad is not {needs}: return None")
+        self.lines.append("    elif kind is ndarray:")
+        self.lines.append("        " + ("return None" if needs else f"{array} = {name}"))
+        self.lines.append("    else: return None")
+        shape, dtype = self.constant(tuple(spec.shape)), self.constant(spec.dtype)
+        self.require(f"{array}.shape == {shape} and ({array}.dtype is {dtype} or {array}.dtype == {dtype})")
+        self.arrays.append(array)

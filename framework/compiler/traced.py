@@ -26,7 +26,7 @@ class TracedTensor(Tensor):
     of it) is told that there are none yet.
     """
 
-    __slots__ = ("node", "spec")
+    __slots__ = ("is_cut", "node", "spec")
     __fallback_priority__ = 10
 
     def __init__(self, node: Node) -> None:
@@ -37,6 +37,7 @@ class TracedTensor(Tensor):
         super().__init__(np.broadcast_to(np.zeros((), node.type.dtype), length))
         self.node = node
         self.spec = node.type
+        self.is_cut = False  # made where nothing is recorded: gradients of what uses it stop there
 
     @property
     def shape(self) -> Shape:

@@ -11,9 +11,10 @@ from ..primitive import Primitive
 from ..shape import Spec
 from ..tensor import Array, Tensor, wrap
 from .activation import log_softmax, relu, softmax
+from .compare import not_equal
 from .indexing import getitem
 from .math import abs, exp, log1p, multiply
-from .operands import as_floating, as_tensor
+from .operands import as_floating, as_tensor, cast_to
 
 
 def _rows(x: Array) -> Array:
@@ -63,7 +64,7 @@ def _bend_of_weight(
 def _bend_of_logits(
     gg: Tensor, _: None, g: Tensor, logits: Tensor, labels: Tensor, *, ignore: int, smoothing: float
 ) -> Tensor:
-    counted = wrap((labels.numpy() != ignore).astype(logits.dtype))
+    counted = cast_to(not_equal(labels, ignore), logits.dtype)
     y = softmax(logits)
     weighted = gg * (g * counted).reshape(-1, 1)
     return y * (weighted - (weighted * y).sum(-1, keepdims=True))
@@ -124,8 +125,8 @@ def cross_entropy(
         logits, labels = logits.reshape(-1, logits.shape[-1]), labels.reshape(-1)
     losses: Tensor = _cross_entropy(logits, labels, ignore=ignore_index, smoothing=label_smoothing)
     if reduction == "mean":
-        counted = int(np.count_nonzero(labels.numpy() != ignore_index))
-        return losses.sum() / counted if counted else losses.sum() * float("nan")
+        counted = cast_to(not_equal(labels, ignore_index), float32).sum()
+        return losses.sum() / cast_to(counted, losses.dtype)
     return _reduced(losses, reduction).reshape(batch) if reduction == "none" else _reduced(losses, reduction)
 
 

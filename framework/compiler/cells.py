@@ -1,0 +1,126 @@
+"""Cells inside a capture: their sites, the marks on their outputs, their hooks, and the Python state they hold.
+
+A hook is not run while a function is captured, when there are no values to show it: a forward hook becomes a call from
+inside the graph, a backward hook one from inside its gradient (by the gates that eager code uses too).
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..errors import EngineError
+from ..tensor import wrap
+from .guards import Guard, attribute_guard, is_simple, same
+from .signature import Structure, flatten, unflatten
+from .traced import CaptureError
+
+__all__ = ["CellState", "ForwardHooks", "hooks_of"]
+
+
+def hooks_of(cell: Any) -> tuple[bool, bool]:
+    """Whether a cell has hooks on its way forward before `construct`, and after it; for guards and captures."""
+    hooks = cell._cell_hooks
+    return (False, False) if hooks is None else (bool(hooks.forward_pre), bool(hooks.forward))
+
+
+def has_backward_hooks(cell: Any) -> bool:
+    """Whether a cell has hooks on its way back."""
+    hooks = cell._cell_hooks
+    return hooks is not None and bool(hooks.backward or hooks.backward_pre)
+
+
+class ForwardHooks:
+    """The hooks of one kind of one cell, to be called from inside a graph with the arrays of what they are shown.
+
+    Args:
+        cell: Whose hooks.
+        kind: "forward_pre" or "forward".
+        structure: How the arrays are nested: the inputs, or `(inputs, output)`.
+        site: Name of the cell.
+    """
+
+    __slots__ = ("_cell", "_kind", "_site", "_structure")
+
+    def __init__(self, cell: Any, kind: str, structure: Structure, site: str) -> None:
+        self._cell, self._kind, self._structure, self._site = cell, kind, structure, site
+
+    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+        """Nothing; every hook that is there now has been called."""
+        shown = unflatten(self._structure, iter([wrap(x) if hasattr(x, "shape") else x for x in arrays]))
+        hooks = getattr(self._cell._cell_hooks, self._kind)
+        for number in tuple(hooks):
+            hook = hooks.get(number)
+            changed = hook(self._cell, *shown) if hook is not None else None
+            if changed is not None:
+                raise EngineError(
+                    f"a {self._kind} hook of cell '{self._site}' returned {type(changed).__name__} inside a compiled "
+                    f"function, where values cannot be exchanged; return None, change the value in the cell's "
+                    f"construct(), or run the cell eagerly"
+                )
+        return ()
+
+    def __repr__(self) -> str:
+        return f"{self._kind} hooks of '{self._site}'"
+
+
+class CellState:
+    """What Python keeps in the attributes of the cells that a capture meets: guards, and a watch on what changes."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, tuple[str, Any, dict[str, Any]]] = {}
+
+    def meet(self, site: str, cell: Any) -> None:
+        """Nothing; the simple attributes of the cell are noted when it is met first."""
+        if id(cell) not in self._before:
+            found = {name: value for name, value in vars(cell).items() if is_simple(value)}
+            self._before[id(cell)] = (site, cell, found)
+
+    def check(self) -> None:
+        """Nothing, if no attribute changed meanwhile.
+
+        Raises:
+            CaptureError: One did; they all have their former values again.
+        """
+        changed = [
+            (site, cell, name, value, vars(cell).get(name))
+            for site, cell, found in self._before.values()
+            for name, value in found.items()
+            if not same(vars(cell).get(name), value)
+        ]
+        for _, cell, name, value, _ in changed:
+            setattr(cell, name, value)
+        if changed:
+            site, cell, name, value, now = changed[0]
+            raise CaptureError(
+                f"attribute '{name}' of cell '{site or type(cell).__name__}' changed from {value!r} to {now!r} while "
+                f"it was captured, and would change only once; keep it in a Parameter (set_data is part of the "
+                f"graph), or count outside of the compiled function"
+            )
+
+    def guards(self) -> Iterator[Guard]:
+        """One guard for every attribute, and one for the hooks of every cell."""
+        for site, cell, found in self._before.values():
+            name = site or type(cell).__name__
+            for key, value in found.items():
+                yield attribute_guard(f"{name}.{key}", cell, key, value, by_cell=True)
+            for what, ask in (("forward hooks", hooks_of), ("backward hooks", has_backward_hooks)):
+                yield Guard(f"{what} of {name}", "call", _Asks(ask, cell), what, ask(cell), by_cell=True)
+            for key, child in (*cell._cells.items(), *cell._parameters.items()):
+                yield attribute_guard(f"{name}.{key}", cell, key, child, by_cell=True)
+
+
+class _Asks:
+    """A question about a cell."""
+
+    __slots__ = ("_ask", "_cell")
+
+    def __init__(self, ask: Callable[[Any], Any], cell: Any) -> None:
+        self._ask, self._cell = ask, cell
+
+    def __call__(self) -> Any:
+        return self._ask(self._cell)
+
+
+def shown_leaves(value: Any) -> tuple[list[Any], Structure]:
+    """The tensors of what a hook is shown, and how they are nested."""
+    leaves: list[Any] = []
+    return leaves, flatten(value, leaves)

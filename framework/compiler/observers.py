@@ -1,0 +1,85 @@
+"""Observers of compiled functions: a pass that shows the outputs of chosen cells, and their gradients, to taps.
+
+Captured graphs mark every output of every cell. `observe_cells` asks that the marks it selects become `observe`
+operations; all others are dropped by the optimiser. Nothing else in the graph changes, so losses keep their bits.
+
+    handle = observe_cells(lambda site, cell: site.startswith("blocks."), make_tap)
+    step(x, y)            # compiled anew, once; the taps are called while the compiled graph runs
+    handle.remove()       # and the functions run as they were compiled before
+
+This interface is frozen: monitors are built on it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from ..hooks import Handle
+from ..ir import Apply, Graph, Node
+from ..ops.observe import Tap
+from ..primitive import PRIMITIVES
+from .rebuild import rebuild
+
+__all__ = ["insert_observers", "observe_cells", "observer_set"]
+
+#: Whether a cell is watched: `select(site, cell)`, its site counted from the outermost cell that runs.
+Select = Callable[[str, Any], bool]
+#: The tap for one output: `make_tap(site, cell, call, index)`; None watches nothing there.
+MakeTap = Callable[[str, Any, int, int], "Tap | None"]
+
+#: `(select, make_tap)` of those attached now, by number.
+OBSERVERS: dict[int, Callable[..., Any]] = {}
+
+
+def observe_cells(select: Select, make_tap: MakeTap) -> Handle:
+    """A handle on taps that watch, in every compiled function, the outputs of the cells that `select` chooses.
+
+    Args:
+        select: Called with the site and the cell when a function is compiled.
+        make_tap: Called once for each watched output when a function is compiled: with site, cell, the number of the
+            call (cells that are called several times in one run) and the index of the output. The tap's `value(array)`
+            is called with the output whenever the function runs, `gradient(array)` with its gradient if one is taken.
+
+    Returns:
+        A handle whose `remove()` ends it. Functions compiled with other sets of observers stay as they are and are
+        used again.
+    """
+
+    def expand(site: str, cell: Any, call: int, index: int) -> "Tap | None":
+        return make_tap(site, cell, call, index) if select(site, cell) else None
+
+    return Handle(OBSERVERS, expand)
+
+
+def observer_set() -> tuple[int, ...]:
+    """Which observers are attached: compiled functions keep one program for each set."""
+    return tuple(OBSERVERS)
+
+
+def insert_observers(graph: Graph) -> Graph:
+    """In: a captured graph. Out: the graph in which every selected mark shows its value to a tap; itself if none is."""
+    if not OBSERVERS:
+        return graph
+    taps: dict[tuple[int, int, int], list[Tap]] = {}
+
+    def taps_of(node: Apply) -> list[Tap]:
+        place = node.attributes
+        key = (id(place["cell"]), place["call"], place["index"])
+        if key not in taps:
+            found = [make(node.where.site, place["cell"], place["call"], place["index"]) for make in OBSERVERS.values()]
+            taps[key] = [tap for tap in found if tap is not None]
+        return taps[key]
+
+    def watched(node: Apply, inputs: list[Node], home: Graph) -> Node | None:
+        twin = {"mark": "observe", "mark_gradient": "observe_gradient"}.get(getattr(_applied(node), "name", ""))
+        if twin is None:
+            return None
+        result = inputs[1]
+        for tap in taps_of(node):
+            result = home.apply(PRIMITIVES[twin], result, where=node.where, tap=tap)
+        return result
+
+    return rebuild(graph, watched)
+
+
+def _applied(node: Apply) -> Any:
+    return getattr(node.function, "value", None)
