@@ -171,7 +171,7 @@ def put_places(g: Array, places: Array, out: Array) -> int:
         for k in range(count):
             place = places[p, k]
             if place < 0 or place >= length:
-                return p * count + k
+                return int(p * count + k)
             out[p, place] += g[p, k]
     return -1
 

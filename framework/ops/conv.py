@@ -185,6 +185,16 @@ _conv_weight: Primitive = Primitive(
 )
 
 
+def convolve(x: Tensor, weight: Tensor, window: Window) -> Tensor:
+    """Images `(n, channels, ...)` correlated with a weight, in a window that is known in full."""
+    return _conv(x, weight, window=window)
+
+
+def deconvolve(x: Tensor, weight: Tensor, window: Window, shape: Shape) -> Tensor:
+    """The transpose of `convolve`: the images of that shape whose windows `x` stands for."""
+    return _conv_input(x, weight, window=window, shape=shape)
+
+
 def _convolve(
     axes: int,
     x: Tensor,

@@ -1,5 +1,6 @@
 """Pooling over one, two or three axes: the largest element, or the mean, of each window."""
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any, Literal, NamedTuple
 
@@ -10,7 +11,10 @@ from ..dtype import float32, float64, int32
 from ..errors import ShapeError
 from ..primitive import Primitive
 from ..shape import Shape, Spec
-from ..tensor import Array, Tensor
+from ..tensor import Array, Tensor, wrap
+from .array import concat
+from .indexing import narrow
+from .linalg import matmul
 from .reduce import mean
 from .window import Padding, PerAxis, Sides, per_axis, sides_of, window_count
 
@@ -55,7 +59,7 @@ def _pooled(shape: Shape, window: PoolWindow) -> Shape:
     return (*shape[:2], *lengths)
 
 
-def _triple(values: Any, fill: int) -> tuple[int, int, int]:
+def _triple(values: Sequence[int], fill: int) -> tuple[int, int, int]:
     depth, height, width = (*(fill,) * (3 - len(values)), *values)
     return depth, height, width
 
@@ -93,7 +97,7 @@ def _put_of(g: Array, places: Array, *, shape: Shape) -> Array:
     count, wide = prod(shape[:2]), _wide(g)
     out = np.empty((count, prod(shape[2:])), wide.dtype)
     flat = np.ascontiguousarray(places).reshape(count, -1)
-    wrong = kernels.window.put_places(wide.reshape(count, -1), flat, out)
+    wrong: int = kernels.window.put_places(wide.reshape(count, -1), flat, out)
     if wrong >= 0:
         raise ShapeError(f"place {flat.reshape(-1)[wrong]} does not exist in planes of {shape[2:]}")
     return out.reshape(shape).astype(g.dtype, copy=False)
@@ -339,3 +343,65 @@ def lp_pool(
 def global_avg_pool2d(x: Tensor) -> Tensor:
     """The mean of each channel of images `(n, c, h, w)`, as `(n, c)`."""
     return mean(x, (2, 3))
+
+
+def _sections(length: int, parts: int) -> list[tuple[int, int]]:
+    """Where `parts` sections of an axis begin and end; they overlap where the length cannot be divided."""
+    return [(i * length // parts, -(-(i + 1) * length // parts)) for i in range(parts)]
+
+
+def _adaptive_mean(axes: int, x: Tensor, size: PerAxis) -> Tensor:
+    lengths = per_axis(size, axes, "the size of adaptive pooling")
+    _check_axes(axes, x)
+    for axis, parts in enumerate(lengths, 2):
+        matrix = np.zeros((x.shape[axis], parts), x.dtype)
+        for part, (first, last) in enumerate(_sections(x.shape[axis], parts)):
+            matrix[first:last, part] = 1.0 / (last - first)
+        x = matmul(x.swapaxes(axis, -1), wrap(matrix)).swapaxes(axis, -1)
+    return x
+
+
+def _adaptive_max(axes: int, x: Tensor, size: PerAxis) -> Tensor:
+    lengths = per_axis(size, axes, "the size of adaptive pooling")
+    _check_axes(axes, x)
+    for axis, parts in enumerate(lengths, 2):
+        cuts = [
+            narrow(x, axis, first, last).max(axis, keepdims=True) for first, last in _sections(x.shape[axis], parts)
+        ]
+        x = concat(cuts, axis)
+    return x
+
+
+def _check_axes(axes: int, x: Tensor) -> None:
+    if x.ndim != axes + 2:
+        raise ShapeError(f"adaptive pooling over {axes} axes expects images (n, c, {_AXES[axes]}), got {x.shape}")
+
+
+def adaptive_avg_pool1d(x: Tensor, size: PerAxis) -> Tensor:
+    """The means of `size` sections of rows `(n, c, w)`."""
+    return _adaptive_mean(1, x, size)
+
+
+def adaptive_avg_pool2d(x: Tensor, size: PerAxis) -> Tensor:
+    """The means of `size` sections along each axis of images `(n, c, h, w)`."""
+    return _adaptive_mean(2, x, size)
+
+
+def adaptive_avg_pool3d(x: Tensor, size: PerAxis) -> Tensor:
+    """The means of `size` sections along each axis of volumes `(n, c, d, h, w)`."""
+    return _adaptive_mean(3, x, size)
+
+
+def adaptive_max_pool1d(x: Tensor, size: PerAxis) -> Tensor:
+    """The largest elements of `size` sections of rows `(n, c, w)`."""
+    return _adaptive_max(1, x, size)
+
+
+def adaptive_max_pool2d(x: Tensor, size: PerAxis) -> Tensor:
+    """The largest elements of `size` sections along each axis of images `(n, c, h, w)`."""
+    return _adaptive_max(2, x, size)
+
+
+def adaptive_max_pool3d(x: Tensor, size: PerAxis) -> Tensor:
+    """The largest elements of `size` sections along each axis of volumes `(n, c, d, h, w)`."""
+    return _adaptive_max(3, x, size)

@@ -1,0 +1,23 @@
+"""ONNX: models read as cells, cells written as models; needs the extra `onnx`."""
+
+from importlib.util import find_spec
+
+if find_spec("onnx") is None:
+    raise ImportError("ONNX models need the package 'onnx'; install the extra: pip install 'mindscope[onnx]'")
+
+from . import operators
+from .cell import OnnxCell
+from .errors import BrokenModel, ExportError, OnnxError, UnknownOperator, UnsupportedFeature
+from .load import load
+from .registry import operator
+
+__all__ = [
+    "BrokenModel",
+    "ExportError",
+    "OnnxCell",
+    "OnnxError",
+    "UnknownOperator",
+    "UnsupportedFeature",
+    "load",
+    "operator",
+]
