@@ -1,6 +1,6 @@
 """A place in the data that can be saved: which epoch, and how many of its items were consumed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from .dataset import Dataset, Item
@@ -40,6 +40,21 @@ class Loader:
             self.state = LoaderState(number, self.state.position + 1)
             yield item
         self.state = LoaderState(number + 1, 0)
+
+    def state_dict(self) -> dict[str, int]:
+        """What a resumed loader needs."""
+        return {"epoch": self.state.epoch, "position": self.state.position}
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Nothing; the next item is the one that would have followed when the state was taken.
+
+        Raises:
+            ValueError: A number is missing or negative.
+        """
+        epoch, position = state.get("epoch", -1), state.get("position", -1)
+        if min(epoch, position) < 0:
+            raise ValueError(f"Loader expects a state with epoch and position of 0 or more, got {dict(state)}")
+        self.state = LoaderState(int(epoch), int(position))
 
     def forever(self) -> Iterator[Item]:
         """Items without end, epoch after epoch.

@@ -1,11 +1,12 @@
-"""Where items come from: arrays in memory, or anything that yields."""
+"""Where items come from: arrays in memory, anything with positions, or anything that yields."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .batch import stacked
 from .dataset import Dataset, Item
 
 
@@ -56,36 +57,92 @@ class ArrayDataset(Dataset):
             yield tuple(column[position] for column in self._columns)
 
 
-class GeneratorDataset(Dataset):
-    """Items are what `make(epoch)` yields: an array or a tuple of arrays each time.
+class NumpySlicesDataset(ArrayDataset):
+    """Items are the rows of arrays given as MindSpore takes them: one, a tuple or a list of columns, or a dict of them.
 
     Args:
-        make: Called once an epoch with its number; returns something to iterate over. Give the same items for the same
-            number if you want to resume: a start in the middle is reached by reading and dropping what stands before.
-        length: Items of an epoch, if known.
+        data: An array; a tuple of arrays; or a mapping of column names to arrays.
+        column_names: Names of the columns; those of the mapping, or `column_0`, `column_1`, ... by default.
 
-    Raises:
-        TypeError: `make` cannot be called; a bare generator would be empty in its second epoch.
+    Attributes:
+        column_names: For `create_dict_iterator`.
+
+    Example:
+        >>> NumpySlicesDataset({"x": np.zeros((4, 2)), "y": np.arange(4)}).column_names
+        ('x', 'y')
     """
 
-    __slots__ = ("_length", "_make")
+    __slots__ = ("column_names",)
 
-    def __init__(self, make: Callable[[int], Iterable[Any]], *, length: int | None = None) -> None:
-        if not callable(make):
+    def __init__(
+        self,
+        data: ArrayLike | tuple[ArrayLike, ...] | Mapping[str, ArrayLike],
+        column_names: Iterable[str] | None = None,
+    ) -> None:
+        columns: tuple[Any, ...]
+        if isinstance(data, Mapping):
+            columns = tuple(data.values())
+            column_names = tuple(data) if column_names is None else column_names
+        else:
+            columns = data if isinstance(data, tuple) else (data,)
+        super().__init__(*columns)
+        names = tuple(f"column_{n}" for n in range(len(columns))) if column_names is None else tuple(column_names)
+        if len(names) != len(columns):
+            raise ValueError(f"NumpySlicesDataset expects a name for each of {len(columns)} columns, got {names}")
+        self.column_names = names
+
+
+class GeneratorDataset(Dataset):
+    """Items are what `source(epoch)` yields, or what `source[position]` is: an array or a tuple of arrays each time.
+
+    Args:
+        source: A function that is called once an epoch with its number and returns something to iterate over; give the
+            same items for the same number if you want to resume: a start in the middle is reached by reading and
+            dropping what stands before. Or an object with `__getitem__` and `__len__`, which can be shuffled and
+            sharded without being read, and resumed anywhere at once.
+        length: Items of an epoch, if known; of an object with positions its own.
+
+    Raises:
+        TypeError: `source` is neither; a bare generator would be empty in its second epoch.
+    """
+
+    __slots__ = ("_items", "_length", "_make")
+
+    def __init__(self, source: Any, *, length: int | None = None) -> None:
+        self._items: Any = source if hasattr(source, "__getitem__") and hasattr(source, "__len__") else None
+        if self._items is None and not callable(source):
             raise TypeError(
-                f"GeneratorDataset expects a function of the epoch's number that returns an iterable, "
-                f"got {type(make).__name__}; pass the generator function itself, not its result"
+                f"GeneratorDataset expects a function of the epoch's number that returns an iterable, or an object "
+                f"with __getitem__ and __len__, got {type(source).__name__}; pass the generator function itself, not "
+                f"its result"
             )
-        self._make, self._length = make, length
+        self._make: Callable[[int], Iterable[Any]] = source
+        self._length = length if self._items is None else len(source)
 
     def __len__(self) -> int:
         if self._length is None:
             raise TypeError("this GeneratorDataset does not know its length; pass length= when you make it")
         return self._length
 
+    def order(self, number: int) -> NDArray[np.int64] | None:
+        """Positions in the source, or None."""
+        del number
+        return None if self._items is None else np.arange(len(self), dtype=np.int64)
+
+    def gather(self, positions: NDArray[np.int64]) -> Item:
+        """The columns at those positions."""
+        return stacked([_columns(self._items[int(position)]) for position in positions])
+
     def epoch(self, number: int = 0, *, start: int = 0) -> Iterator[Item]:
         """The items of that epoch, from `start` on."""
+        if self._items is not None:
+            for position in range(start, len(self)):
+                yield _columns(self._items[position])
+            return
         for position, item in enumerate(self._make(number)):
             if position >= start:
-                columns = item if isinstance(item, tuple) else (item,)
-                yield tuple(np.asarray(column) for column in columns)
+                yield _columns(item)
+
+
+def _columns(item: Any) -> Item:
+    return tuple(np.asarray(column) for column in (item if isinstance(item, tuple) else (item,)))

@@ -114,5 +114,5 @@ def test_data_that_makes_no_sense_is_refused_in_words(make, error, words):
 
 def test_items_of_different_shapes_cannot_be_batched():
     dataset = GeneratorDataset(lambda epoch: [np.zeros(2), np.zeros(3)]).batch(2)
-    with pytest.raises(ValueError, match=r"one shape in column 0, got \[\(2,\), \(3,\)\]; pad or crop"):
+    with pytest.raises(ValueError, match=r"one shape in column 0, got \[\(2,\), \(3,\)\]; use padded_batch"):
         next(iter(dataset))

@@ -1,0 +1,49 @@
+"""Functions that tests send to worker processes, which can import them from here."""
+
+import os
+import signal
+
+import numpy as np
+
+
+def squared(x, y):
+    return x * x, y + 1
+
+
+def noisy(generator, x, y):
+    return x + generator.standard_normal(x.shape), y
+
+
+def failing(x, y):
+    if int(y) == 5:
+        raise KeyError("item five")
+    return x, y
+
+
+class Stubborn(Exception):
+    """Cannot be read back from its pickle."""
+
+    def __init__(self, one, two):
+        super().__init__(f"{one} and {two}")
+
+
+def stubborn(x, y):
+    raise Stubborn("this", "that")
+
+
+def dying(x, y):
+    if int(y) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return x, y
+
+
+def unsendable(x, y):
+    return (lambda: x, y)
+
+
+def whoami(x, y):
+    return x, np.asarray(os.getpid())
+
+
+def large(x, y):
+    return np.full(300_000, float(y)), y
