@@ -36,6 +36,7 @@ from .serialization import CheckpointError, load_checkpoint, load_param_into_net
 from .tape import gradients
 from .tensor import Parameter, Tensor
 from .transforms import grad, jvp, linearize, stop_gradient, value_and_grad, vjp
+from .vmap import vmap
 
 __all__ = [
     "PRIMITIVES",
@@ -90,4 +91,5 @@ __all__ = [
     "uint64",
     "value_and_grad",
     "vjp",
+    "vmap",
 ]

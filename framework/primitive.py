@@ -194,6 +194,8 @@ class Primitive:
                 values.append(x._data)
                 if x.requires_grad:
                     tracked = True
+            elif isinstance(x, Key) and x.__fallback__ is not None:
+                return self._intercepted(inputs, attributes)  # type: ignore[no-any-return]
             else:
                 values.append(x)
         capture = CAPTURE.get()
@@ -208,10 +210,13 @@ class Primitive:
                     result = self.evaluate(*values, **attributes)
         except (ValueError, TypeError, IndexError) as error:
             raise self._explain(error, values, attributes) from error
-        if tracked and self.is_differentiable and RECORDING.get():
-            made = self._record(inputs, attributes, result)
-        else:
-            made = wrap(result) if type(result) is np.ndarray else _wrapped(result)
+        made = (
+            self._record(inputs, attributes, result)
+            if tracked and self.is_differentiable and RECORDING.get()
+            else wrap(result)
+            if type(result) is np.ndarray
+            else _wrapped(result)
+        )
         if type(made) is tuple or made._data.base is not None or (values and made._data is values[0]):
             _share_versions(made, inputs)
         return made  # type: ignore[no-any-return]
@@ -222,7 +227,9 @@ class Primitive:
 
     def _intercepted(self, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         """What the first class of the inputs that handles this primitive makes of it, in order of priority."""
-        kinds = {type(x): None for x in inputs if isinstance(x, Tensor) and x.__fallback__ is not None}
+        kinds: dict[Any, None] = {
+            type(x): None for x in inputs if isinstance(x, Tensor | Key) and x.__fallback__ is not None
+        }
         for kind in sorted(kinds, key=lambda kind: -kind.__fallback_priority__):
             handler = kind.__fallback__
             result = NotImplemented if handler is None else handler(self, inputs, attributes)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,12 +29,19 @@ class Key:
         seed: Any integer from 0 up.
     """
 
+    #: A kind of keys that defines this classmethod intercepts the primitives that draw with it, as tensors can.
+    __fallback__: ClassVar[Callable[..., Any] | None] = None
+
     bits: int
 
     def __init__(self, seed: int) -> None:
         if seed < 0:
             raise ValueError(f"a seed must be 0 or more, got {seed}")
         object.__setattr__(self, "bits", _hash(b"seed", seed))
+
+    def of(self, bits: int) -> "Key":
+        """A key of these bits and of the kind of this one."""
+        return from_bits(bits)
 
     def generator(self) -> np.random.Generator:
         """A NumPy generator that starts at the beginning of this key's numbers."""
@@ -57,12 +65,12 @@ def from_bits(bits: int) -> Key:
 
 def fold_in(key: Key, number: int) -> Key:
     """The child of that number."""
-    return from_bits(_hash(b"fold", key.bits, number))
+    return key.of(_hash(b"fold", key.bits, number))
 
 
 def split(key: Key, parts: int = 2) -> tuple[Key, ...]:
     """Keys that are independent of each other and of `key`."""
-    return tuple(from_bits(_hash(b"split", key.bits, part)) for part in range(parts))
+    return tuple(key.of(_hash(b"split", key.bits, part)) for part in range(parts))
 
 
 class _Sequence:
@@ -76,6 +84,8 @@ class _Sequence:
 
 
 _SEQUENCE: ContextVar[_Sequence] = ContextVar("sequence")
+# What `vmap` makes of a key that is taken inside it.
+BATCH_KEY: "ContextVar[Callable[[Key], Key] | None]" = ContextVar("batch_key", default=None)
 _DEFAULT = _Sequence(Key(0))
 
 
@@ -92,7 +102,18 @@ def next_key() -> Key:
         return traced
     sequence = _SEQUENCE.get(_DEFAULT)
     sequence.taken += 1
-    return fold_in(sequence.key, sequence.taken - 1)
+    key = fold_in(sequence.key, sequence.taken - 1)
+    batch = BATCH_KEY.get()
+    return key if batch is None else batch(key)
+
+
+def draw_key(source: Callable[[], Key]) -> Key:
+    """The key that `source` gives; in a compiled function it is asked at every call of that."""
+    capture = CAPTURE.get()
+    if capture is not None:
+        traced: Key = capture.draw_key(source)
+        return traced
+    return source()
 
 
 def draw_key(source: Callable[[], Key]) -> Key:

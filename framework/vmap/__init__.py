@@ -1,0 +1,11 @@
+"""`vmap`: a function of one sample becomes a function of a batch, with one application of each primitive, not a loop.
+
+The samples travel together in a `BatchedTensor`, whose shape is that of one of them. It intercepts every primitive; the
+rule of the primitive in `BATCHING` says how it is applied to all samples at once.
+"""
+
+from . import elementwise, indexing, normalization, place, product, randomness, reduction, sequential, window
+from .rule import BATCHING, batching
+from .transform import vmap
+
+__all__ = ["BATCHING", "batching", "vmap"]
