@@ -26,6 +26,7 @@ from .errors import (
     EngineError,
     FreedGraphError,
     GradientError,
+    NumericalError,
     ShapeError,
 )
 from .hooks import Handle, register_backward_start_hook
@@ -49,6 +50,7 @@ __all__ = [
     "GradientError",
     "Handle",
     "Key",
+    "NumericalError",
     "Parameter",
     "Primitive",
     "ShapeError",

@@ -7,6 +7,7 @@ EngineError
         FreedGraphError          a second way back through a graph that was freed by the first
         ChangedTensorError       a tensor needed for the gradient was changed in place
     DataDependentShape (TypeError) a shape that only the values tell
+    NumericalError (ValueError)  values for which there is no answer: a singular matrix
     NameTaken (ValueError)       a name registered twice
 """
 
@@ -20,6 +21,7 @@ __all__ = [
     "FreedGraphError",
     "GradientError",
     "NameTaken",
+    "NumericalError",
     "ShapeError",
 ]
 
@@ -70,6 +72,10 @@ class FreedGraphError(GradientError):
 
 class ChangedTensorError(GradientError):
     """A tensor that the gradient needs was changed in place after it was used."""
+
+
+class NumericalError(EngineError, ValueError):
+    """Values for which an operation has no answer, such as a singular matrix to be inverted."""
 
 
 class NameTaken(EngineError, ValueError):

@@ -8,9 +8,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from . import activation, exponential, mask, normalization, pool, scatter, softmax, special, window
+    from . import activation, attention, exponential, mask, normalization, pool, scatter, softmax, special, window
 
-_MODULES = ("activation", "exponential", "mask", "normalization", "pool", "scatter", "softmax", "special", "window")
+_MODULES = (
+    "activation",
+    "attention",
+    "exponential",
+    "mask",
+    "normalization",
+    "pool",
+    "scatter",
+    "softmax",
+    "special",
+    "window",
+)
 
 __all__ = list(_MODULES)
 

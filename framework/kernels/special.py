@@ -81,9 +81,10 @@ def erfinv(x: Array, out: Array) -> None:
 def _digamma(x: float) -> float:
     if x <= 0.0 and x == math.floor(x):
         return math.nan
-    if x < 0.0:
-        return _digamma(1.0 - x) - math.pi / math.tan(math.pi * (x - math.floor(x)))
     total = 0.0
+    if x < 0.0:  # reflected
+        total = -math.pi / math.tan(math.pi * (x - math.floor(x)))
+        x = 1.0 - x
     while x < 12.0:
         total -= 1.0 / x
         x += 1.0

@@ -80,7 +80,7 @@ CASES = {
         Case((real(2, 3),), lambda x, low, high: np.minimum(np.maximum(x, low), high), {"low": -0.7, "high": 0.9})
     ],
     "complex": [Case((real(2, 3), real(3)), lambda a, b: a + 1j * b)],
-    "conj": unary(np.conj, imaginary(2, 3)),
+    "conj": unary(np.conj, imaginary(2, 3), imaginary()),
     "copysign": [Case((real(2, 3), real(3)), np.copysign), Case((real(3), -1.0), np.copysign)],
     "cosh": unary(np.cosh, real(2, 3), imaginary(3)),
     "erf": unary(_ERF, real(2, 3), real()),
@@ -91,7 +91,7 @@ CASES = {
     "floor_divide": _divisions(np.floor_divide),
     "fmod": _divisions(np.fmod),
     "hypot": binary(np.hypot),
-    "imag": unary(np.imag, imaginary(2, 3)),
+    "imag": unary(np.imag, imaginary(2, 3), imaginary()),
     "isclose": [
         Case(
             (np.array([1.0, 1.0, np.nan, np.inf]), np.array([1.0 + 1e-7, 1.1, np.nan, np.inf])),
@@ -127,7 +127,7 @@ CASES = {
             1e-9,
         )
     ],
-    "real": unary(np.real, imaginary(2, 3)),
+    "real": unary(np.real, imaginary(2, 3), imaginary()),
     "remainder": _divisions(np.remainder),
     "right_shift": shifts(_widened(lambda a, b: int(a) >> int(b))),
     "round": unary(np.rint, real(2, 3), np.array([0.5, 1.5, -2.5]), whole(9, 3)),

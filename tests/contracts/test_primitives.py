@@ -77,19 +77,23 @@ def test_derivatives_agree_with_finite_differences(name, number):
     places = [i for i, x in enumerate(args) if isinstance(x, Tensor) and x.dtype in (np.float64, np.complex128)]
     if name == "batch_norm_gradient":
         places = places[:3]  # the moments are functions of x, not inputs of their own
+    if name == "attention_gradient":
+        places = places[:4]  # output and logarithms are functions of query, key and value
 
     def call(*varied):
         full = list(args)
         for place, x in zip(places, varied, strict=True):
             full[place] = x
-        found = PRIMITIVES[name](*_consistent(name, full), **case.attributes)
+        found = PRIMITIVES[name](*_consistent(name, full, case.attributes), **case.attributes)
         return found[0] if name == "batch_norm" else found  # no gradient flows through the moments
 
     check_gradients(call, *(args[i] for i in places), order=2, tolerance=2e-6)
 
 
-def _consistent(name, args):
+def _consistent(name, args, attributes):
     """The arguments, with those recomputed that a primitive expects to be functions of the others."""
+    if name == "attention_gradient":
+        return [*args[:4], *PRIMITIVES["attention"].several(*args[1:4], *args[6:], **attributes), *args[6:]]
     if name != "batch_norm_gradient":
         return args
     x = args[1].numpy()
