@@ -173,7 +173,7 @@ class Filtered(Dataset):
 
 
 def _in_turn(epochs: list[tuple[Dataset, int]], start: int) -> Iterator[Item]:
-    """The items of several epochs from position `start` of them all on; those of unknown length are read and dropped."""
+    """The items of several epochs from position `start` of them all on; epochs of unknown length are read to count."""
     for dataset, number in epochs:
         try:
             length = len(dataset)
