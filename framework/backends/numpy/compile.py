@@ -1,14 +1,61 @@
-"""From an optimised graph to an executable."""
+"""From an optimised graph to an executable: fuse, order, lower, bind."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from ...compiler import vm
-from ...ir import Graph
+from ...compiler.passes.fuse import Fused, fuse
+from ...ir import Apply, Constant, Graph
+from ...ir.visit import Scopes
+from ...shape import Spec
+from ...tensor import Array
+from . import into_kernels
+from .executable import StraightLine
+from .formulas import is_element_wise
+from .lower import lower
 
 __all__ = ["compile_graph"]
 
 
-def compile_graph(graph: Graph) -> Callable[[Sequence[Any]], Any]:
-    """The graph as a callable of arrays."""
-    return lambda arguments: vm.evaluate(graph, list(arguments))
+def compile_graph(graph: Graph, *, given: dict[int, Array] | None = None) -> Callable[[Sequence[Any]], Any]:
+    """The graph as a callable of arrays.
+
+    Args:
+        graph: Optimised; with control flow it is run by the reference evaluator, kernels included.
+        given: Arrays that outputs are to be written to, by number of the output: the arena of an optimizer.
+    """
+    if not is_straight(graph):
+        return lambda arguments: vm.evaluate(graph, list(arguments))
+    fused = fuse(graph, _kind)
+    is_bound = [parameter.weight is not None for parameter in fused.parameters]
+    return StraightLine(lower(fused, Scopes(fused).order(fused), is_bound, given), is_bound)
+
+
+def is_straight(graph: Graph) -> bool:
+    """Whether the graph calls nothing but primitives and kernels, on arrays of known shapes."""
+    for node in Scopes(graph).order(graph):
+        function = node.inputs[0]
+        if not isinstance(function, Constant) or (isinstance(function.value, Graph) and not _is_kernel(function)):
+            return False
+        if any(isinstance(x, Constant) and isinstance(x.value, Graph) for x in node.arguments):
+            return False
+        if isinstance(node.type, Spec) and not all(isinstance(n, int) for n in node.type.shape):
+            return False
+    return all(isinstance(n, int) for p in graph.parameters if isinstance(p.type, Spec) for n in p.type.shape)
+
+
+def _is_kernel(function: Constant) -> bool:
+    return isinstance(function.value, Fused)
+
+
+def _kind(node: Apply) -> Literal["element", "sum"] | None:
+    if is_element_wise(node):
+        return "element"
+    if (node.applies("sum_to") or node.applies("sum")) and isinstance(node.type, Spec):
+        x = node.arguments[0].type
+        if isinstance(x, Spec) and x.dtype == node.type.dtype and x.dtype.name in ("float32", "float64"):
+            return "sum"
+    return None
+
+
+_LOADED = into_kernels

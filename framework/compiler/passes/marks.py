@@ -12,4 +12,4 @@ def drop_marks(graph: Graph) -> Graph:
 
 
 def _unmarked(node: Apply, inputs: list[Node], graph: Graph) -> Node | None:
-    return inputs[1] if node.applies("mark") or node.applies("gradient_mark") else None
+    return inputs[1] if node.applies("mark") or node.applies("mark_gradient") else None

@@ -1,0 +1,177 @@
+"""Primitives that write their result into memory given to them: the table, and what NumPy itself can do.
+
+    @into("negative")
+    def _(inputs, outputs, attributes) -> Into | None
+
+The function is asked once, when a graph is compiled, with the specs; it says which callable computes the result and in
+which shapes that callable wants its arrays, or None where it cannot. Without an entry the primitive's own `evaluate`
+allocates the result at every call.
+"""
+
+from collections.abc import Callable, Mapping
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...errors import NameTaken
+from ...shape import Shape, Spec
+
+__all__ = ["INTO", "Into", "into"]
+
+
+class Into(NamedTuple):
+    """How to compute a primitive into given arrays.
+
+    Attributes:
+        run: `run(*inputs, *outputs)`; what it returns is ignored.
+        inputs: The shape in which each input is handed over, None for its own.
+        outputs: Likewise.
+        over: Numbers of inputs that the first output may overwrite while it is computed.
+        is_strided: Whether inputs may be any views; else they are contiguous.
+    """
+
+    run: Callable[..., Any]
+    inputs: tuple[Shape | None, ...]
+    outputs: tuple[Shape | None, ...] = (None,)
+    over: tuple[int, ...] = ()
+    is_strided: bool = False
+
+
+#: `builder(input specs, output specs, attributes)`, by primitive.
+Builder = Callable[[list[Spec], list[Spec], Mapping[str, Any]], Into | None]
+
+INTO: dict[str, Builder] = {}
+
+
+def into(*names: str) -> Callable[[Builder], Builder]:
+    """A decorator: the function becomes the builder for the primitives of these names."""
+
+    def register(builder: Builder) -> Builder:
+        for name in names:
+            if name in INTO:
+                raise NameTaken(f"'{name}' has an entry already among the operations that write into memory")
+            INTO[name] = builder
+        return builder
+
+    return register
+
+
+_UFUNCS: dict[str, Any] = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "divide": np.true_divide,
+    "power": np.power,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "negative": np.negative,
+    "sign": np.sign,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "abs": np.abs,
+    "square": np.square,
+    "exp": np.exp,
+    "log": np.log,
+    "log1p": np.log1p,
+    "expm1": np.expm1,
+    "sqrt": np.sqrt,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tanh": np.tanh,
+    "equal": np.equal,
+    "not_equal": np.not_equal,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+    "logical_and": np.logical_and,
+    "logical_or": np.logical_or,
+    "logical_not": np.logical_not,
+}
+
+
+def _ufunc(name: str) -> Builder:
+    function = _UFUNCS[name]
+
+    def build(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+        if attributes or not _is_native(*outputs):
+            return None
+        kinds = {x.dtype for x in inputs if not x.weak}
+        if len(kinds) > 1 or (outputs[0].dtype.kind != "b" and kinds != {outputs[0].dtype}):
+            return None
+        same = tuple(i for i, x in enumerate(inputs) if x.shape == outputs[0].shape and x.dtype == outputs[0].dtype)
+        return Into(function, (None,) * len(inputs), over=same, is_strided=True)
+
+    return build
+
+
+for _name in _UFUNCS:
+    into(_name)(_ufunc(_name))
+
+
+def _is_native(*specs: Spec) -> bool:
+    return all(spec.dtype.isbuiltin and spec.dtype.kind in "biufc" and spec.dtype.name != "float16" for spec in specs)
+
+
+@into("relu")
+def _relu(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+    if not _is_native(*inputs):
+        return None
+    zero = inputs[0].dtype.type(0)
+    return Into(lambda x, out: np.maximum(x, zero, out), (None,), over=(0,), is_strided=True)
+
+
+@into("cast")
+def _cast(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+    if inputs[0].weak or (inputs[0].dtype.kind == "c" and outputs[0].dtype.kind not in "cb"):
+        return None
+    return Into(lambda x, out: np.copyto(out, x, casting="unsafe"), (None,), is_strided=True)
+
+
+@into("matmul")
+def _matmul(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+    """Stacks included; an operand whose rows are not contiguous, nor its columns, is copied first."""
+    if inputs[0].dtype != inputs[1].dtype or not _is_native(*inputs) or inputs[0].dtype.kind not in "fc":
+        return None
+    return Into(np.matmul, (None, None), is_strided=True)
+
+
+@into("sum_to")
+def _sum_to(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+    """Leading axes: a vector of ones times the matrix, which BLAS sums at memory speed."""
+    x, kept = inputs[0], outputs[0]
+    rest = tuple(length for length in kept.shape if length != 1)
+    if x.dtype.name not in ("float32", "float64") or x.shape[len(x.shape) - len(rest) :] != rest or not x.size:
+        return None
+    rows, columns = prod(x.shape[: len(x.shape) - len(rest)]), prod(rest)
+    ones = np.ones(rows, x.dtype)
+    return Into(lambda x, out: np.dot(ones, x, out), ((rows, columns),), ((columns,),))
+
+
+@into("sum")
+def _sum(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+    x, axes = inputs[0], attributes["axes"]
+    if x.dtype != outputs[0].dtype or not _is_native(x):
+        return None
+    kept = tuple(1 if i in axes else length for i, length in enumerate(x.shape))
+    return Into(lambda x, out: np.add.reduce(x, axes, None, out, True), (None,), (kept,), is_strided=True)
+
+
+@into("where")
+def _where(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+    dtypes = {x.dtype for x in inputs[1:] if not x.weak}
+    if dtypes != {outputs[0].dtype} or not _is_native(*outputs):
+        return None
+
+    def run(condition: Any, a: Any, b: Any, out: Any) -> None:
+        np.copyto(out, b)
+        np.copyto(out, a, where=condition)
+
+    return Into(run, (None, None, None), is_strided=True)
+
+
+@into("concat")
+def _concat(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+    axis = attributes["axis"]
+    return Into(lambda *x: np.concatenate(x[:-1], axis, x[-1]), (None,) * len(inputs), is_strided=True)
