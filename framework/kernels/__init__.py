@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from . import activation, attention, exponential, mask, normalization, pool, scatter, softmax, special, window
+    from . import activation, attention, exponential, mask, normalization, pool, recurrent, scatter, softmax, special, window
 
 _MODULES = (
     "activation",
@@ -17,6 +17,7 @@ _MODULES = (
     "mask",
     "normalization",
     "pool",
+    "recurrent",
     "scatter",
     "softmax",
     "special",

@@ -62,7 +62,20 @@ from .constructed import (
     triu,
 )
 from .conv import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
+from .ctc import ctc_loss
 from .cumulative import cummax, cummin, cumprod, cumsum, logcumsumexp
+from .distributions import (
+    bernoulli,
+    categorical,
+    gamma,
+    gumbel,
+    gumbel_softmax,
+    laplace,
+    multinomial,
+    poisson,
+    shuffle,
+    truncated_normal,
+)
 from .elements import (
     gather_elements,
     gather_nd,
@@ -92,6 +105,7 @@ from .fourier import (
     rfft2,
     rfftfreq,
 )
+from .group_norm import group_norm, instance_norm, local_response_norm, mean_variance_norm, normalize
 from .indexing import getitem, narrow
 from .layout import (
     chunk,
@@ -111,7 +125,18 @@ from .layout import (
     unstack,
 )
 from .linalg import einsum, linear, matmul
-from .loss import bce_with_logits, cross_entropy, kl_divergence, mse, nll
+from .loss import bce, bce_with_logits, cross_entropy, kl_div, kl_divergence, mse, nll
+from .margin_loss import (
+    cosine_embedding_loss,
+    cosine_similarity,
+    hinge_embedding_loss,
+    hinge_loss,
+    margin_ranking_loss,
+    multi_margin_loss,
+    pairwise_distance,
+    soft_margin_loss,
+    triplet_margin_loss,
+)
 from .math import (
     abs,
     add,
@@ -181,7 +206,7 @@ from .quantize import (
     quantize_linear,
     spread_scales,
 )
-from .random import dropout, normal, permutation, uniform
+from .random import dropout, exponential, normal, permutation, randint, uniform
 from .rectifier import (
     celu,
     elu,
@@ -205,7 +230,9 @@ from .rectifier import (
     threshold,
     thresholded_relu,
 )
+from .recurrent import gru, lstm, rnn
 from .reduce import broadcast_to, max, mean, min, sum, sum_to, var
+from .regression_loss import gaussian_nll_loss, huber_loss, l1_loss, poisson_nll_loss, smooth_l1_loss
 from .resize import interpolate, resize
 from .rounding import ceil, clip, float_power, floor, floor_divide, fmod, frac, remainder, round, trunc
 from .sample import affine_grid, deform_conv, grid_sample, roi_align
@@ -263,7 +290,9 @@ __all__ = [
     "avg_pool3d",
     "batch_norm",
     "batch_norm_inference",
+    "bce",
     "bce_with_logits",
+    "bernoulli",
     "bincount",
     "bitcast",
     "bitwise_and",
@@ -272,6 +301,7 @@ __all__ = [
     "bitwise_xor",
     "broadcast_to",
     "cast",
+    "categorical",
     "ceil",
     "celu",
     "cholesky",
@@ -291,8 +321,11 @@ __all__ = [
     "copysign",
     "cos",
     "cosh",
+    "cosine_embedding_loss",
+    "cosine_similarity",
     "count_nonzero",
     "cross_entropy",
+    "ctc_loss",
     "cummax",
     "cummin",
     "cumprod",
@@ -323,6 +356,7 @@ __all__ = [
     "expand",
     "expand_dims",
     "expm1",
+    "exponential",
     "eye",
     "fft",
     "fft2",
@@ -339,9 +373,11 @@ __all__ = [
     "frac",
     "full",
     "full_like",
+    "gamma",
     "gather",
     "gather_elements",
     "gather_nd",
+    "gaussian_nll_loss",
     "gelu",
     "getitem",
     "global_avg_pool2d",
@@ -349,11 +385,18 @@ __all__ = [
     "greater",
     "greater_equal",
     "grid_sample",
+    "group_norm",
+    "gru",
+    "gumbel",
+    "gumbel_softmax",
     "hardshrink",
     "hardsigmoid",
     "hardswish",
     "hardtanh",
+    "hinge_embedding_loss",
+    "hinge_loss",
     "histogram",
+    "huber_loss",
     "hypot",
     "identity",
     "ifft",
@@ -365,6 +408,7 @@ __all__ = [
     "index_fill",
     "index_put",
     "index_select",
+    "instance_norm",
     "interpolate",
     "inv",
     "irfft",
@@ -373,10 +417,13 @@ __all__ = [
     "isfinite",
     "isinf",
     "isnan",
+    "kl_div",
     "kl_divergence",
     "kthvalue",
+    "l1_loss",
     "l1_norm",
     "l2_norm",
+    "laplace",
     "layer_norm",
     "leaky_relu",
     "left_shift",
@@ -385,6 +432,7 @@ __all__ = [
     "lgamma",
     "linear",
     "linspace",
+    "local_response_norm",
     "log",
     "log1p",
     "log2",
@@ -403,7 +451,9 @@ __all__ = [
     "logspace",
     "logsumexp",
     "lp_pool",
+    "lstm",
     "lstsq",
+    "margin_ranking_loss",
     "masked_fill",
     "masked_select",
     "matmul",
@@ -418,6 +468,7 @@ __all__ = [
     "max_unpool",
     "maximum",
     "mean",
+    "mean_variance_norm",
     "median",
     "meshgrid",
     "min",
@@ -425,6 +476,8 @@ __all__ = [
     "mish",
     "moveaxis",
     "mse",
+    "multi_margin_loss",
+    "multinomial",
     "multiply",
     "nansum",
     "narrow",
@@ -433,16 +486,20 @@ __all__ = [
     "nonzero",
     "norm",
     "normal",
+    "normalize",
     "not_equal",
     "observe",
     "one_hot",
     "ones",
     "ones_like",
     "pad",
+    "pairwise_distance",
     "permutation",
     "permute",
     "pinv",
     "pixel_shuffle",
+    "poisson",
+    "poisson_nll_loss",
     "polygamma",
     "power",
     "prelu",
@@ -454,6 +511,7 @@ __all__ = [
     "quantile",
     "quantize_linear",
     "rad2deg",
+    "randint",
     "ravel",
     "real",
     "reciprocal",
@@ -468,6 +526,7 @@ __all__ = [
     "rfftfreq",
     "right_shift",
     "rms_norm",
+    "rnn",
     "roi_align",
     "roll",
     "rot90",
@@ -480,12 +539,15 @@ __all__ = [
     "searchsorted",
     "selu",
     "shrink",
+    "shuffle",
     "sigmoid",
     "sign",
     "silu",
     "sin",
     "sinh",
     "slogdet",
+    "smooth_l1_loss",
+    "soft_margin_loss",
     "softmax",
     "softplus",
     "softshrink",
@@ -523,8 +585,10 @@ __all__ = [
     "transpose",
     "triangular_solve",
     "tril",
+    "triplet_margin_loss",
     "triu",
     "trunc",
+    "truncated_normal",
     "unflatten",
     "unfold",
     "uniform",

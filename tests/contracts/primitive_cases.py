@@ -10,10 +10,10 @@ from tests.contracts import (
     primitive_cases_linalg,
     primitive_cases_places,
     primitive_cases_random,
+    primitive_cases_recurrent,
     primitive_cases_transforms,
     primitive_cases_windows,
 )
-from tests.contracts.primitive_case import Case, binary, real, reduction, unary, whole
 from tests.contracts.numpy_formulas import (
     all_products,
     batch_norm,
@@ -30,6 +30,7 @@ from tests.contracts.numpy_formulas import (
     slope,
     softmax,
 )
+from tests.contracts.primitive_case import Case, binary, real, reduction, unary, whole
 
 
 class _Tap:
@@ -264,6 +265,7 @@ for _family in (
     primitive_cases_places,
     primitive_cases_random,
     primitive_cases_transforms,
+    primitive_cases_recurrent,
     primitive_cases_windows,
 ):
     CASES.update(_family.CASES)

@@ -6,6 +6,7 @@ from mindscope.framework import PRIMITIVES, DataDependentShape, Tensor
 from mindscope.framework.primitive import spec_of
 from mindscope.framework.testing import check_gradients
 
+from tests.contracts.dependent import COMPLETED, DIFFERENTIABLE_OUTPUTS
 from tests.contracts.primitive_cases import CASES, SILENT
 
 _EVERY = [(name, i) for name in sorted(PRIMITIVES) for i in range(len(CASES.get(name, [])))]
@@ -75,29 +76,19 @@ def test_derivatives_agree_with_finite_differences(name, number):
     case = CASES[name][number]
     args = _wrapped(case)
     places = [i for i, x in enumerate(args) if isinstance(x, Tensor) and x.dtype in (np.float64, np.complex128)]
-    if name == "batch_norm_gradient":
-        places = places[:3]  # the moments are functions of x, not inputs of their own
-    if name == "attention_gradient":
-        places = places[:4]  # output and logarithms are functions of query, key and value
+    if name in COMPLETED:
+        places = places[: COMPLETED[name][0]]
 
     def call(*varied):
         full = list(args)
         for place, x in zip(places, varied, strict=True):
             full[place] = x
-        found = PRIMITIVES[name](*_consistent(name, full, case.attributes), **case.attributes)
-        return found[0] if name == "batch_norm" else found  # no gradient flows through the moments
+        if name in COMPLETED:
+            full = COMPLETED[name][1](full, case.attributes)
+        found = PRIMITIVES[name](*full, **case.attributes)
+        return found[: DIFFERENTIABLE_OUTPUTS[name]] if name in DIFFERENTIABLE_OUTPUTS else found
 
     check_gradients(call, *(args[i] for i in places), order=2, tolerance=2e-6)
-
-
-def _consistent(name, args, attributes):
-    """The arguments, with those recomputed that a primitive expects to be functions of the others."""
-    if name == "attention_gradient":
-        return [*args[:4], *PRIMITIVES["attention"].several(*args[1:4], *args[6:], **attributes), *args[6:]]
-    if name != "batch_norm_gradient":
-        return args
-    x = args[1].numpy()
-    return [*args[:3], Tensor(x.mean((0, 2))), Tensor(x.var((0, 2)))]
 
 
 def test_primitives_without_a_gradient_say_so():
