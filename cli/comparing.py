@@ -1,17 +1,24 @@
 """`mindscope compare A B` says where two runs part first, and in what they differ."""
 
 from contextlib import ExitStack
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .failures import WrongUse
 from .options import DEFAULT_STORE, JsonOption, StoreOption
-from .output import print_json
+from .output import add_row, console, print_json, table
 from .stores import open_existing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..insight.compare import TensorDifference
+    from ..storage import Blobs, Run, Store
 
 _Run = Annotated[str, typer.Argument(metavar="RUN", help="An id, a unique prefix, a name or 'latest'.")]
 _OtherStore = Annotated[str, typer.Option("--other-store", metavar="URL", help="Where B is, if not where A is.")]
+_Tensors = Annotated[bool, typer.Option("--tensors", help="Compare the whole tensors that both have dumped.")]
 _Ranks = Annotated[
     str, typer.Option("--ranks", metavar="A,B", help="Which rank of each; 0,1 compares ranks of one run.")
 ]
@@ -23,6 +30,7 @@ def compare(
     store: StoreOption = DEFAULT_STORE,
     other_store: _OtherStore = "",
     ranks: _Ranks = "0,0",
+    tensors: _Tensors = False,
     as_document: JsonOption = False,
 ) -> int:
     """Say where two runs part first. Exit code 1 when they do, 0 when they are equal or differ by rounding alone."""
@@ -38,12 +46,50 @@ def compare(
             if rank not in run.ranks:
                 known = ", ".join(map(str, run.ranks))
                 raise WrongUse(f"run {run.name!r} has no rank {rank}; its ranks are {known}")
+        if tensors:
+            return _compare_tensors((one, other), runs, chosen, as_document)
         found = comparison_of((one, other), runs, chosen)
     if as_document:
         print_json(comparison_to_json(found))
     else:
         print(render_comparison(found))
     return int(found.verdict not in ("identical", "within_noise"))
+
+
+def _compare_tensors(
+    stores: "tuple[Store, Store]", runs: "tuple[Run, Run]", ranks: tuple[int, int], as_document: bool
+) -> int:
+    from ..insight.compare import compare_dumps
+    from ..storage import blobs_of, display_site
+
+    blobs = _blobs_of(blobs_of, stores[0], runs[0]), _blobs_of(blobs_of, stores[1], runs[1])
+    found = list(compare_dumps(stores, runs, blobs, ranks))
+    if not found:
+        raise WrongUse(f"{runs[0].name!r} and {runs[1].name!r} have dumped no tensor in common; configure `dump`")
+    if as_document:
+        print_json({"runs": [run.id for run in runs], "tensors": found})
+    else:
+        listing = table("", "step", "site", "subject", "differing", "max abs", "max rel", "cosine", "first", "values")
+        for one in found:
+            cells = (str(one.step), f"{display_site(one.site)}{f' call {one.call}' if one.call else ''}", one.subject)
+            add_row(listing, *cells, *_cells(one.difference))
+        console().print(listing)
+    return int(any(one.difference is None or one.difference.differing for one in found))
+
+
+def _blobs_of(open_blobs: "Callable[..., Blobs]", store: "Store", run: "Run") -> "Blobs":
+    dump = run.config.get("dump")
+    folder = dump.get("folder") if isinstance(dump, dict) else None
+    return open_blobs(store.url, run.id, folder)
+
+
+def _cells(found: "TensorDifference | None") -> tuple[str, ...]:
+    if found is None:
+        return ("other shapes", "", "", "", "", "")
+    first = "" if found.first is None else str(list(found.first))
+    values = "" if found.values is None else f"{found.values[0]:.9g} {found.values[1]:.9g}"
+    share = f"{found.differing} of {found.size}"
+    return share, f"{found.max_abs:.3g}", f"{found.max_rel:.3g}", f"{found.cosine:.9f}", first, values
 
 
 def _ranks(text: str) -> tuple[int, int]:

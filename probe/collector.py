@@ -6,9 +6,9 @@ Three kinds, told apart by the moment:
     before_step, after_step    `collect(view)` returns the rows of all parameters, or scalars, in one call
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,9 @@ class View(Protocol):
 
     def gradients(self) -> Arrays:
         """Where the gradients lie now, as the optimizer is about to apply them; absent where there is none."""
+
+    def arrays(self, subject: str) -> Iterator[tuple[str, NDArray[Any]]]:
+        """Site and values, in their own shape, of every `weight` or `gradient` that is there."""
 
     def slots(self) -> Mapping[str, Arrays]:
         """Where each slot of the optimizers lies now."""

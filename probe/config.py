@@ -15,6 +15,7 @@ accumulation_steps: 1         # backward passes that one optimizer step sums on 
 expected_frozen: ["embed.*"]  # sites that are not meant to learn: the diagnosis takes them for granted
 histograms: {every: 100, subjects: [activation, weight, gradient], bins: 64}
 queue: {capacity: 64, when_full: block}
+dump: {sites: ["head"], subjects: [activation, gradient], when: {windows: [[100, 110]]}, limit_gb: 10}   # whole tensors
 budget: 3%                    # what all this may cost the training; the schedule is thinned to stay below
 """
 
@@ -106,6 +107,23 @@ class Queue(_Strict):
     when_full: Literal["block", "drop"] = "block"
 
 
+class Dump(_Strict):
+    """Which whole tensors are stored beside the run, and when.
+
+    Args:
+        limit_gb: What the files of the run may take.
+        memory_gb: What copies that wait for the disk may take.
+        folder: Where they go; beside the run by default, which a store in a database cannot offer.
+    """
+
+    sites: tuple[str, ...] = ("*",)
+    subjects: tuple[Literal["activation", "activation_grad", "weight", "gradient"], ...] = ("activation", "gradient")
+    when: Annotated[Cadence, BeforeValidator(_cadence)] = Cadence(every=0, first=1)
+    limit_gb: float = Field(default=10.0, gt=0.0)
+    memory_gb: float = Field(default=0.25, gt=0.0)
+    folder: str | None = None
+
+
 class Config(_Strict):
     """What to record, where and when; the module's docstring shows all of it.
 
@@ -130,6 +148,7 @@ class Config(_Strict):
     expected_frozen: tuple[str, ...] = ()
     histograms: Histograms = Histograms()
     queue: Queue = Queue()
+    dump: Dump | None = None
     budget: Annotated[Annotated[float, Field(gt=0.0, le=1.0)] | None, BeforeValidator(_share)] = None
 
     @model_validator(mode="after")
@@ -194,7 +213,13 @@ def _read(path: Path) -> dict[str, Any]:  # Any: whatever the text held; pydanti
     return data or {}
 
 
-_MODELS: Mapping[str, type[BaseModel]] = {"": Config, "histograms": Histograms, "queue": Queue, "subjects": Cadence}
+_MODELS: Mapping[str, type[BaseModel]] = {
+    "": Config,
+    "histograms": Histograms,
+    "queue": Queue,
+    "subjects": Cadence,
+    "dump": Dump,
+}
 
 
 def _explain(error: Mapping[str, Any]) -> str:  # Any: pydantic's own error dict

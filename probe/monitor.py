@@ -8,9 +8,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from ..storage import Finding, Json, Listener, QueueWriter, Run, RunWriter, StepRecord, Store
+from ..storage.blobs import Blobs, blobs_of
 from . import collectors  # noqa: F401  fills the table of collectors
 from .adapters import Adapter, adapter_for
-from .config import Config, load_config
+from .config import Config, Dump, load_config
+from .dump import Dumper
 from .errors import NotWatchable
 from .hand_over import HandOver
 from .lifecycle import register, unregister
@@ -75,10 +77,14 @@ def begin(
     """A monitor over an adapter; the run begins once its hooks are on, so that a wrong configuration begins none."""
     monitor = Monitor(adapter, config)
     try:
+        if config.dump is not None:
+            blobs_of(store.url, "", config.dump.folder)  # which says it where the store cannot hold tensors
         recorded = config.model_dump(mode="json", exclude_unset=True)
         writer = store.begin_run(
             name, framework=adapter.framework, rank=rank, run_id=run_id, config=recorded, tags=dict(tags or {})
         )
+        if config.dump is not None:
+            monitor.dump_to(blobs_of(store.url, writer.run.id, config.dump.folder), config.dump)
         monitor.write_to(writer, listeners)
     except BaseException:
         adapter.detach()
@@ -107,6 +113,10 @@ class Monitor:
         """Nothing; records go to this run and are seen by the listeners, and the monitor is closed at exit."""
         self._queue = QueueWriter(writer, listeners, self._hand_over.behind, self._when_full)
         register(self)
+
+    def dump_to(self, blobs: Blobs, config: Dump) -> None:
+        """Nothing; the whole tensors that the configuration names go there."""
+        self._recorder.dump_to(Dumper(config, blobs))
 
     @property
     def run(self) -> Run:

@@ -16,11 +16,13 @@ from dataclasses import replace
 from typing import Any, ParamSpec
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..storage.records import Block, Event, Histogram, Json, StepRecord
 from .block import CallRows, TableRows, merge_rows
 from .collector import COLLECTORS, Collect, Rows, Step, View
 from .config import Config
+from .dump import Dumper
 from .kernels import FLOAT64
 
 _log = logging.getLogger(__name__)
@@ -34,7 +36,8 @@ class Recorder:
     """Collects one rank's observations step by step; `emit` gets each finished record.
 
     Attributes that hooks read: `stamp` changes with every micro-step; `sees_forward` and `sees_backward` say whether
-    the hooks' quantities are due; `wants_histogram` names the hooks' subjects whose histogram is due.
+    the hooks' quantities are due; `wants_histogram` and `dumps` name the hooks' subjects whose histogram, and whose
+    whole tensors, are due; `is_looking` says whether any of this is so.
     """
 
     def __init__(
@@ -47,6 +50,8 @@ class Recorder:
         self.activations = CallRows("activation", COLLECTORS["activation"].columns)
         self.activation_grads = CallRows("activation_grad", COLLECTORS["activation_grad"].columns)
         self.histograms: list[Histogram] = []
+        self.dumper: Dumper | None = None
+        self.dumps: frozenset[str] = frozenset()
         self.loss_scale: float | None = None
         self._schedules = {name: config.schedule(name) for name in COLLECTORS}
         self._collect: dict[str, Collect] = {n: c.build() for n, c in COLLECTORS.items() if c.build}
@@ -85,6 +90,9 @@ class Recorder:
             self._note_initial_weights(view)
         step = self._step_of(view)
         self._run("before_step", step)
+        for subject in self.dumps & {"weight", "gradient"}:
+            for site, array in view.arrays(subject):
+                self.dump(subject, site, 0, array)
         for name, collect in self._collect.items():
             if COLLECTORS[name].at == "after_step" and self._is_due(name):
                 self._guard(name, collect.prepare, step)
@@ -119,6 +127,11 @@ class Recorder:
         """The work itself; a recorder that has to know its cost times it."""
         return work
 
+    def dump(self, subject: str, site: str, call: int, array: NDArray[Any]) -> None:
+        """Nothing; a copy of the tensor goes to the dumper, if the site is wanted."""
+        if self.dumper is not None and self.dumper.wants(site):
+            self.dumper.take(subject, site, call, (self.step, self.micro_step), array)
+
     # What the monitor tells -------------------------------------------------------------------------------------
 
     def log(self, scalars: Mapping[str, float]) -> None:
@@ -145,6 +158,8 @@ class Recorder:
     def finish(self) -> None:
         """Hands over what is there, whole steps or not."""
         self.flush()
+        if self.dumper is not None:
+            self._events += self.dumper.close(self.step)
         if not self.is_open and not self._events and not self._scalars:
             return
         self._emit(self._record((*self.activations.take(), *self.activation_grads.take())))
@@ -173,6 +188,8 @@ class Recorder:
         self.sees_forward = "activation" in self._due
         self.sees_backward = "activation_grad" in self._due
         self.wants_histogram = frozenset(self.config.histograms.subjects if "histogram" in self._due else ())
+        self.dumps = self.dumper.subjects_due(self.step) if self.dumper is not None else frozenset()
+        self.is_looking = self.sees_forward or self.sees_backward or bool(self.dumps)
 
     def _is_due(self, name: str) -> bool:
         return name in self._due
@@ -213,7 +230,14 @@ class Recorder:
         self.stamp += 1
         self.saw_backward = False
 
+    def dump_to(self, dumper: Dumper) -> None:
+        """Nothing; whole tensors go there from now on."""
+        self.dumper = dumper
+        self._decide_what_is_due()
+
     def _record(self, blocks: tuple[Block, ...], *, skipped: bool = False) -> StepRecord:
+        if self.dumper is not None:
+            self._events += self.dumper.take_events()
         record = StepRecord(
             self.step,
             self._clock(),

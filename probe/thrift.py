@@ -82,3 +82,4 @@ class ThriftyRecorder(Recorder):
             self._due = {name for name in self._due if not COLLECTORS[name].columns and name != "histogram"}
             self.sees_forward = self.sees_backward = False
             self.wants_histogram = frozenset()
+            self.is_looking = bool(self.dumps)

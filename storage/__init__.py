@@ -1,5 +1,6 @@
 """The nouns of mindscope and the store that keeps them."""
 
+from .blobs import Blob, Blobs, blobs_of
 from .errors import InvalidName, RunNotFound, StoreDamaged, StoreError, StoreTooNew, StoreUnavailable, nearest
 from .layout import quantize
 from .memory import MemoryStore
@@ -16,6 +17,8 @@ __all__ = [
     "ROOT_SITE",
     "SEVERITIES",
     "SUBJECTS",
+    "Blob",
+    "Blobs",
     "Block",
     "Event",
     "Finding",
@@ -46,6 +49,7 @@ __all__ = [
     "StoreTooNew",
     "StoreUnavailable",
     "Structure",
+    "blobs_of",
     "display_site",
     "metric_name",
     "migrate",

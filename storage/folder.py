@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import shutil
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine, select
 
+from .blobs import blobs_of
 from .catalogue import Catalogue, Signature, file_signature
 from .changes import touch
 from .connect import file_reader, file_writer, in_our_words
@@ -134,6 +136,7 @@ class Folder:
                     Path(f"{path}{ending}").unlink(missing_ok=True)
             except OSError as error:
                 raise StoreUnavailable(f"{path} cannot be deleted: {error.strerror}") from error
+        shutil.rmtree(blobs_of(str(self._folder), run).folder, ignore_errors=True)
         self._catalogue.forget(run)
 
     def close(self) -> None:

@@ -67,7 +67,9 @@ class Event:
     """Something exact that happened: a fact, not a measurement.
 
     Kinds in use: `step_skipped` (loss_scale), `gradient_before_forward` (parameters, l2_norm), `learning_rate_changed`,
-    `schedule_thinned` (factor, share, budget), `monitor_fault` (collector, error), `observations_lost` (count), `exception` (type, message).
+    `schedule_thinned` (factor, share, budget), `tensor` (subject, call, digest, shape, dtype: a whole tensor that was
+    stored), `tensors_left_out` (count, reason), `monitor_fault` (collector, error), `observations_lost` (count),
+    `exception` (type, message).
     """
 
     kind: str

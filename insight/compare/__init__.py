@@ -5,14 +5,19 @@ from .comparison import Comparison, compare
 from .differences import Difference, differences
 from .divergence import Divergence
 from .report import comparison_to_json, render_comparison
+from .tensors import DumpedPair, TensorDifference, compare_dumps, compare_tensors
 
 __all__ = [
     "Alignment",
     "Comparison",
     "Difference",
     "Divergence",
+    "DumpedPair",
+    "TensorDifference",
     "align",
     "compare",
+    "compare_dumps",
+    "compare_tensors",
     "comparison_to_json",
     "differences",
     "render_comparison",

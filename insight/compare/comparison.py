@@ -134,7 +134,7 @@ class _Walk:
             beyond = self.noise.beyond(one.key, gaps)
             if beyond.any():
                 torn = beyond & np.isinf(gaps)
-                column = int(np.argmax(torn if torn.any() else beyond))  # of several the first: norms say more than ends
+                column = int(np.argmax(torn if torn.any() else beyond))  # the first: a norm says more than an end
                 self.parted.append(_divergence(record, one, column, float(gaps[column]), self.noise))
         if self.parted:
             self.verdict = verdict

@@ -1,6 +1,6 @@
 """An engine model's parameters and optimizers as the collectors see them, and how the hooks read its tensors."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,9 @@ def _nodes_before(node: Node) -> Iterable[Node]:
     return [one._node for one in node.inputs or () if isinstance(one, Tensor) and one._node is not None]
 
 
-ACCESS = Access(Tensor, _place, _is_floating, lambda tensor: tensor.version, _node, _nodes_before, is_recording)
+ACCESS = Access(
+    Tensor, _place, _is_floating, lambda tensor: tensor.version, _node, _nodes_before, is_recording, Tensor.numpy
+)
 
 
 class EngineView:
@@ -85,6 +87,17 @@ class EngineView:
         if self.stepping is None or self.given is None:
             return _table([None if one.grad is None else one.grad.numpy() for one in self.parameters])
         return self._aligned(self.stepping, self.given)
+
+    def arrays(self, subject: str) -> Iterator[tuple[str, _Array]]:
+        """Site and values of every weight or gradient that is there, for what wants them whole."""
+        given: dict[int, _Array | None] = {}
+        if self.stepping is not None and self.given is not None:
+            given = {id(one): array for one, array in zip(self.stepping.parameters, self.given, strict=True)}
+        for name, one in zip(self._names, self.parameters, strict=True):
+            held = None if one.grad is None else one.grad.numpy()
+            array = one.numpy() if subject == "weight" else given.get(id(one), held)
+            if array is not None:
+                yield name, array
 
     def has_gradients(self) -> bool:
         """Whether the first few thousand values of any gradient hold one that is not zero."""

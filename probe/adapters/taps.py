@@ -45,7 +45,7 @@ class ForwardTaps:
         kind, see, calls = access.kind, self._see, _Calls(recorder, site)
 
         def after_forward(_module: Any, _inputs: Any, output: Any) -> None:
-            if not (recorder.sees_forward or recorder.sees_backward) or not counts():
+            if not recorder.is_looking or not counts():
                 return
             try:
                 call = calls.next(recorder.stamp)
@@ -75,12 +75,28 @@ class ForwardTaps:
                 _fill(recorder, recorder.activations, "activation", row, place)
                 del owner
                 self._row = row
+        if recorder.dumps:
+            self._dump(row, tensor)
         if recorder.sees_backward and self.access.node(tensor) is not None:
             if self._gradient is not None:
                 self._gradient.rows.append(gradient_row)
             else:
                 self._gradient = _GradientTap(recorder, self.access, gradient_row)
                 tensor.register_hook(recorder.timed(self._gradient))
+
+    def _dump(self, row: Row, tensor: Tensor) -> None:
+        """Nothing; the whole tensor is stored, and its gradient once it comes by."""
+        recorder, access = self.recorder, self.access
+        stamp, site, call = recorder.stamp, row.site, row.call
+        if "activation" in recorder.dumps:
+            recorder.dump("activation", site, call, access.array(tensor))
+        if "activation_grad" in recorder.dumps and access.node(tensor) is not None:
+
+            def take(gradient: Tensor) -> None:
+                if recorder.stamp == stamp:
+                    recorder.dump("activation_grad", site, call, access.array(gradient))
+
+            tensor.register_hook(recorder.timed(take))
 
 
 class _Calls:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from numpy.typing import NDArray
+
 # A framework's tensor and the object it comes with in the graph of its differentiation: frameworks are optional, so
 # their types cannot be named.
 Tensor: TypeAlias = Any
@@ -32,6 +34,7 @@ class Access:
         node: What made the tensor in the graph of differentiation; None for leaves and constants.
         before: The nodes whose results a node has used.
         is_recording: Whether differentiation is switched on here and now.
+        array: The values in their own shape and order, as an array that may share their memory; raises `Unsupported`.
     """
 
     kind: type
@@ -41,6 +44,7 @@ class Access:
     node: Callable[[Tensor], Node]
     before: Callable[[Node], Iterable[Node]]
     is_recording: Callable[[], bool]
+    array: Callable[[Tensor], NDArray[Any]]
 
 
 def tensors_in(value: Any, access: Access) -> Iterator[tuple[str, Tensor]]:

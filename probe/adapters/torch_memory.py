@@ -1,8 +1,11 @@
 """Where a torch tensor lies, and the rest of what the hooks need to know of torch's tensors."""
 
 from collections.abc import Iterable
+from typing import Any
 
+import ml_dtypes
 import torch
+from numpy.typing import NDArray
 
 from ..kernels import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from .tensors import Access, Node, Place, Tensor, Unsupported
@@ -72,4 +75,22 @@ def _node(tensor: Tensor) -> Node | None:
     return tensor.grad_fn
 
 
-ACCESS = Access(torch.Tensor, place_of, _is_floating, _version, _node, _nodes_before, torch.is_grad_enabled)
+def array_of(tensor: Tensor) -> NDArray[Any]:
+    """The values in their own shape and order, sharing memory where they can.
+
+    Raises:
+        Unsupported: The tensor is sparse, quantized, or of a dtype that NumPy does not know.
+    """
+    if tensor.layout is not torch.strided or tensor.is_quantized:
+        raise Unsupported(f"only dense tensors can be stored whole, got {tensor.layout}")
+    held = tensor.detach().cpu().contiguous()
+    if held.dtype is torch.bfloat16:
+        array: NDArray[Any] = held.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+        return array
+    try:
+        return held.numpy()  # type: ignore[no-any-return]
+    except TypeError as error:
+        raise Unsupported(str(error)) from None
+
+
+ACCESS = Access(torch.Tensor, place_of, _is_floating, _version, _node, _nodes_before, torch.is_grad_enabled, array_of)

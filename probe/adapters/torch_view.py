@@ -1,13 +1,14 @@
 """A torch model's parameters and the optimizers that step them, as the collectors see them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 
 from ..kernels import Arrays, table_of
 from .tensors import Place, Tensor, Unsupported
-from .torch_memory import place_of
+from .torch_memory import array_of, place_of
 
 _ABSENT: Place = (0, 0, 0)
 
@@ -55,6 +56,16 @@ class TorchView:
             return self._table([parameter.grad for parameter in self.parameters])
         mine = {id(one) for group in self.stepping.param_groups for one in group["params"]}
         return self._table([one.grad if id(one) in mine else None for one in self.parameters])
+
+    def arrays(self, subject: str) -> Iterator[tuple[str, NDArray[Any]]]:
+        """Site and values of every weight or gradient that is there, for what wants them whole."""
+        for name, one in zip(self._names, self.parameters, strict=True):
+            tensor = one if subject == "weight" else one.grad
+            if tensor is not None:
+                try:
+                    yield name, array_of(tensor)
+                except Unsupported as error:
+                    self._report(name, str(error))
 
     def has_gradients(self) -> bool:
         """Whether the first few thousand values of any gradient hold one that is not zero."""
