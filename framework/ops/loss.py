@@ -5,16 +5,21 @@ from typing import Literal
 import numpy as np
 
 from .. import kernels
-from ..dtype import float32, float64
+from ..dtype import float32, float64, is_floating
 from ..errors import DtypeError, ShapeError
 from ..primitive import Primitive
-from ..shape import Spec
+from ..shape import Spec, normalize_axis
 from ..tensor import Array, Tensor, wrap
-from .activation import log_softmax, relu, softmax
+from .activation import log_softmax, softmax
+from .array import gather, where
 from .compare import not_equal
-from .indexing import getitem
-from .math import abs, exp, log1p, multiply
-from .operands import as_floating, as_tensor, cast_to
+from .elements import gather_elements
+from .layout import moveaxis
+from .math import exp, log, multiply
+from .operands import as_real, as_tensor, cast_to
+from .rectifier import softplus
+from .rounding import clip
+from .special import xlogy
 
 
 def _rows(x: Array) -> Array:
@@ -83,12 +88,13 @@ _cross_entropy_gradient: Primitive = Primitive(
     (_bend_of_weight, _bend_of_logits, None),
 )
 
-_Reduction = Literal["mean", "sum", "none"]
+Reduction = Literal["mean", "sum", "none"]
 
 
-def _reduced(losses: Tensor, reduction: _Reduction) -> Tensor:
+def reduced(losses: Tensor, reduction: Reduction, weight: Tensor | None = None) -> Tensor:
+    """The losses, their sum, or their mean: the weighted one where they carry weights that add up to `weight`."""
     if reduction == "mean":
-        return losses.mean()
+        return losses.mean() if weight is None else losses.sum() / weight
     if reduction == "sum":
         return losses.sum()
     if reduction == "none":
@@ -96,61 +102,168 @@ def _reduced(losses: Tensor, reduction: _Reduction) -> Tensor:
     raise ValueError(f"no reduction {reduction!r}; use 'mean', 'sum' or 'none'")
 
 
+def _last(x: Tensor, axis: int) -> Tensor:
+    place = normalize_axis(axis, x.ndim)
+    return x if place == x.ndim - 1 else moveaxis(x, place, -1)
+
+
 def cross_entropy(
     logits: Tensor,
     labels: Tensor,
     *,
+    weight: Tensor | None = None,
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
-    reduction: _Reduction = "mean",
+    reduction: Reduction = "mean",
+    axis: int = -1,
 ) -> Tensor:
     """The negative log-probability of the labels under `softmax(logits)`.
 
     Args:
         logits: `(*batch, classes)`, unnormalized.
-        labels: `(*batch)`, integers.
+        labels: `(*batch)`, integers; or probabilities of the shape of the logits.
+        weight: `(classes)`: what an example of a class counts; the mean is then a weighted one (not for probabilities).
         ignore_index: A label that counts nothing; the mean is over the others (NaN if there are none).
         label_smoothing: Share of the target spread evenly over all classes.
         reduction: Over the batch.
+        axis: Where the classes lie in the logits; 1 for PyTorch's images.
     """
-    logits, labels = as_floating(logits), as_tensor(labels)
+    logits, labels = _last(as_real(logits, "cross_entropy"), axis), as_tensor(labels)
     if labels.dtype.kind not in "iu":
-        raise DtypeError(f"cross entropy expects integer labels, got {labels.dtype}")
-    batch = labels.shape
-    if logits.ndim != 2:
-        if logits.shape[:-1] != batch:
-            raise ShapeError(
-                f"cross entropy expects logits (*batch, classes) and labels (*batch), got {logits.shape} and {batch}"
-            )
-        logits, labels = logits.reshape(-1, logits.shape[-1]), labels.reshape(-1)
-    losses: Tensor = _cross_entropy(logits, labels, ignore=ignore_index, smoothing=label_smoothing)
-    if reduction == "mean":
-        counted = cast_to(not_equal(labels, ignore_index), float32).sum()
-        return losses.sum() / cast_to(counted, losses.dtype)
-    return _reduced(losses, reduction).reshape(batch) if reduction == "none" else _reduced(losses, reduction)
+        if not is_floating(labels.dtype):
+            raise DtypeError(f"cross entropy expects integer labels or probabilities, got {labels.dtype}")
+        return reduced(_soft_losses(logits, _last(labels, axis), weight, label_smoothing), reduction)
+    if logits.shape[:-1] != labels.shape:
+        raise ShapeError(
+            f"'cross_entropy' cannot take logits {logits.shape} and labels {labels.shape}: "
+            f"it expects (*batch, classes) and (*batch)"
+        )
+    rows, flat = logits, labels
+    if labels.ndim != 1:
+        rows, flat = logits.reshape(-1, logits.shape[-1]), labels.reshape(-1)
+    is_known = not_equal(flat, ignore_index)
+    if weight is None:
+        losses: Tensor = _cross_entropy(rows, flat, ignore=ignore_index, smoothing=label_smoothing)
+        total = cast_to(cast_to(is_known, float32).sum(), logits.dtype) if reduction == "mean" else None
+    else:
+        known = where(is_known, flat, 0)
+        counted = multiply(cast_to(is_known, logits.dtype), gather(cast_to(weight, logits.dtype), known))
+        losses, total = _weighted_losses(rows, known, counted, weight, label_smoothing), counted.sum()
+    if reduction == "none":
+        return losses if labels.ndim == 1 else losses.reshape(labels.shape)
+    return reduced(losses, reduction, total)
 
 
-def nll(log_probabilities: Tensor, labels: Tensor, *, reduction: _Reduction = "mean") -> Tensor:
-    """The negative of the log-probabilities `(rows, classes)` at the labels `(rows)`."""
-    rows = np.arange(log_probabilities.shape[0])
-    return _reduced(-getitem(log_probabilities, (rows, as_tensor(labels))), reduction)
+def _weighted_losses(rows: Tensor, labels: Tensor, counted: Tensor, weight: Tensor, smoothing: float) -> Tensor:
+    """The losses of rows whose class has a weight, `counted`, 0 for those that are ignored."""
+    log_p = log_softmax(rows)
+    hard = -multiply(counted, gather_elements(log_p, labels.reshape(-1, 1), 1).reshape(-1))
+    if smoothing == 0.0:
+        return hard
+    spread = -multiply(log_p, cast_to(weight, rows.dtype)).sum(-1)
+    even = where(counted == 0.0, 0.0, spread)
+    return hard * (1.0 - smoothing) + even * (smoothing / rows.shape[-1])
 
 
-def mse(prediction: Tensor, target: Tensor, *, reduction: _Reduction = "mean") -> Tensor:
+def _soft_losses(logits: Tensor, target: Tensor, weight: Tensor | None, smoothing: float) -> Tensor:
+    if target.shape != logits.shape:
+        raise ShapeError(f"probabilities expect the shape of the logits {logits.shape}, got {target.shape}")
+    if smoothing:
+        target = target * (1.0 - smoothing) + smoothing / logits.shape[-1]
+    if weight is not None:
+        target = multiply(target, weight)
+    return -multiply(target, log_softmax(logits)).sum(-1)
+
+
+def nll(
+    log_probabilities: Tensor,
+    labels: Tensor,
+    *,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    axis: int = -1,
+) -> Tensor:
+    """The negative of the log-probabilities at the labels.
+
+    Args:
+        log_probabilities: `(*batch, classes)`.
+        labels: `(*batch)`, integers.
+        weight: `(classes)`: what an example of a class counts; the mean is then a weighted one.
+        ignore_index: A label that counts nothing; the mean is over the others.
+        reduction: Over the batch.
+        axis: Where the classes lie; 1 for PyTorch's images.
+    """
+    log_p, labels = _last(log_probabilities, axis), as_tensor(labels)
+    if log_p.shape[:-1] != labels.shape:
+        raise ShapeError(
+            f"nll expects log-probabilities (*batch, classes) and labels (*batch), got {log_p.shape} and {labels.shape}"
+        )
+    is_known = not_equal(labels, ignore_index)
+    known = where(is_known, labels, 0)
+    counted = cast_to(is_known, log_p.dtype)
+    if weight is not None:
+        counted = multiply(counted, gather(cast_to(weight, log_p.dtype), known))
+    picked = gather_elements(log_p, known.reshape(*labels.shape, 1), -1).reshape(labels.shape)
+    # A multiplication would make 0 times minus infinity of an ignored one.
+    return reduced(where(is_known, -multiply(counted, picked), 0.0), reduction, counted.sum())
+
+
+def _check_same(name: str, prediction: Tensor, target: Tensor) -> None:
+    if prediction.shape != target.shape:
+        raise ShapeError(f"{name} expects equal shapes, got {prediction.shape} and {target.shape}")
+
+
+def mse(prediction: Tensor, target: Tensor, *, reduction: Reduction = "mean") -> Tensor:
     """The squared difference."""
-    if prediction.shape != as_tensor(target).shape:
-        raise ShapeError(f"mse expects equal shapes, got {prediction.shape} and {as_tensor(target).shape}")
+    _check_same("mse", prediction, as_tensor(target))
     difference = prediction - target
-    return _reduced(multiply(difference, difference), reduction)
+    return reduced(multiply(difference, difference), reduction)
 
 
-def bce_with_logits(logits: Tensor, target: Tensor, *, reduction: _Reduction = "mean") -> Tensor:
-    """Binary cross entropy of `sigmoid(logits)` and a target in [0, 1], without overflow."""
-    losses = relu(logits) - logits * target + log1p(exp(-abs(logits)))
-    return _reduced(losses, reduction)
+def bce_with_logits(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    weight: Tensor | None = None,
+    pos_weight: Tensor | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Binary cross entropy of `sigmoid(logits)` and a target in [0, 1], without overflow.
+
+    Args:
+        logits: Real.
+        target: Of the same shape.
+        weight: Factor of each loss; broadcast.
+        pos_weight: Factor of the part of the target; broadcast, usually one for each class.
+        reduction: Over all elements.
+    """
+    _check_same("bce_with_logits", logits, as_tensor(target))
+    if pos_weight is None:
+        losses = softplus(logits) - logits * target
+    else:
+        losses = softplus(logits) * (1.0 - target) + softplus(-logits) * (target * pos_weight)
+    return reduced(losses if weight is None else losses * weight, reduction)
 
 
-def kl_divergence(logits: Tensor, target_logits: Tensor, *, reduction: _Reduction = "mean") -> Tensor:
+def bce(prediction: Tensor, target: Tensor, *, weight: Tensor | None = None, reduction: Reduction = "mean") -> Tensor:
+    """Binary cross entropy of probabilities and a target in [0, 1]; logarithms are cut at -100, as in PyTorch."""
+    _check_same("bce", prediction, as_tensor(target))
+    first, second = (where(p > 0.0, log(where(p > 0.0, p, 1.0)), -100.0) for p in (prediction, 1.0 - prediction))
+    losses = -(target * clip(first, -100.0) + (1.0 - target) * clip(second, -100.0))
+    return reduced(losses if weight is None else losses * weight, reduction)
+
+
+def kl_divergence(logits: Tensor, target_logits: Tensor, *, reduction: Reduction = "mean") -> Tensor:
     """`sum(p (log p - log q))` along the last axis, q of `logits`, p of `target_logits`."""
     log_q, log_p = log_softmax(logits), log_softmax(target_logits)
-    return _reduced((exp(log_p) * (log_p - log_q)).sum(-1), reduction)
+    return reduced((exp(log_p) * (log_p - log_q)).sum(-1), reduction)
+
+
+def kl_div(
+    log_prediction: Tensor, target: Tensor, *, is_log_target: bool = False, reduction: Reduction = "mean"
+) -> Tensor:
+    """`p (log p - log q)` element by element, q given by its logarithm, p as it is or by its logarithm."""
+    given = exp(target) * target if is_log_target else xlogy(target, target)
+    losses = given - (exp(target) if is_log_target else target) * log_prediction
+    return reduced(losses, reduction)

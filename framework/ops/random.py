@@ -81,3 +81,19 @@ def uniform(
 def permutation(key: Key, length: int) -> Tensor:
     """The numbers from 0 up to `length`, not included, in random order."""
     return _permutation(key, shape=(length,), dtype=int64)
+
+
+_randint = _draw("randint", lambda generator, shape, draw, low, high: generator.integers(low, high, shape))
+_exponential = _draw("exponential", lambda generator, shape, draw: generator.standard_exponential(shape, draw))
+
+
+def randint(key: Key, low: int, high: int, shape: Sequence[int], dtype: npt.DTypeLike = "int64") -> Tensor:
+    """Integers from `low` up to, not including, `high`, each as likely."""
+    if not low < high:
+        raise ValueError(f"randint expects low < high, got {low} and {high}")
+    return _randint(key, shape=tuple(shape), dtype=as_dtype(dtype), low=int(low), high=int(high))
+
+
+def exponential(key: Key, shape: Sequence[int], dtype: npt.DTypeLike = "float32") -> Tensor:
+    """Numbers from the exponential distribution of mean 1."""
+    return _exponential(key, shape=tuple(shape), dtype=as_dtype(dtype))

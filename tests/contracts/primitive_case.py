@@ -59,4 +59,4 @@ def reduction(function):
 
 def imaginary(*shape):
     """Complex numbers, real and imaginary part as in `real`."""
-    return real(*shape) + 1j * real(*shape)
+    return np.asarray(real(*shape) + 1j * real(*shape))

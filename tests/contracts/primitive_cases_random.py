@@ -7,6 +7,7 @@ from tests.contracts.primitive_case import Case
 
 _KEY = Key(7)
 _SHAPE = {"shape": (3, 4), "dtype": np.dtype("float64")}
+_RATES = np.array([0.5, 3.0, 40.0])
 
 CASES = {
     "normal": [Case((_KEY,), lambda key, shape, dtype: key.generator().standard_normal(shape), _SHAPE)],
@@ -17,6 +18,16 @@ CASES = {
             {"shape": (5,), "dtype": np.dtype("int64")},
         )
     ],
+    "exponential": [Case((_KEY,), lambda key, shape, dtype: key.generator().standard_exponential(shape), _SHAPE)],
+    "gamma": [Case((_KEY, _RATES), lambda key, x: key.generator().standard_gamma(x), rtol=1e-6)],
+    "poisson": [Case((_KEY, _RATES), lambda key, x: key.generator().poisson(x))],
+    "randint": [
+        Case(
+            (_KEY,),
+            lambda key, shape, dtype, low, high: key.generator().integers(low, high, shape),
+            {"shape": (3, 4), "dtype": np.dtype("int32"), "low": -3, "high": 9},
+        )
+    ],
     "uniform": [
         Case(
             (_KEY,),
@@ -25,4 +36,4 @@ CASES = {
         )
     ],
 }
-SILENT = {"normal", "permutation", "uniform"}
+SILENT = {"exponential", "gamma", "normal", "permutation", "poisson", "randint", "uniform"}
