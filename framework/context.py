@@ -33,6 +33,9 @@ class Capture(Protocol):
     def draw_key(self, source: Any) -> Any:
         """A traced key that `source()` gives when the graph runs."""
 
+    def touch_grad(self, leaf: Any, is_overwritten: bool = False) -> None:
+        """Nothing; called before `.grad` of a leaf is added to or overwritten: the graph's runs will do it."""
+
     def act(self, function: Any, values: tuple[Any, ...]) -> None:
         """Nothing; `function` will be called with tensors of the traced values when the graph has run."""
 

@@ -176,7 +176,7 @@ class _WayBack:
         seen: list[object] = [node.outputs]
         for x, need, gradient in zip(inputs, needs, pulled, strict=True):
             if need and gradient is not None:
-                array = gradient._data
+                array: object = gradient._data if gradient.__fallback__ is None else gradient
                 repeated = any(array is other for other in seen)
                 self.deliver(x, gradient, not repeated and _is_fresh(gradient, collected, inputs))
                 seen.append(array)
@@ -215,6 +215,9 @@ def _accumulate(way: _WayBack, key: _Key) -> None:
     leaf, gradient = way.leaves[key], way.complete(key)
     if gradient is None:
         return
+    capture = CAPTURE.get()
+    if capture is not None:
+        capture.touch_grad(leaf)
     if leaf._grad is not None:
         leaf._grad = PRIMITIVES["add"](leaf._grad, gradient)
     elif way.create_graph or gradient.__fallback__ is not None or way.sums.is_owned(key, gradient):

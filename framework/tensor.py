@@ -145,6 +145,9 @@ class Tensor:
     def grad(self, value: "Tensor | None") -> None:
         if value is not None and value.shape != self.shape:
             raise ShapeError(f"the gradient of a tensor of shape {self.shape} cannot have shape {value.shape}")
+        capture = CAPTURE.get()
+        if capture is not None:
+            capture.touch_grad(self, is_overwritten=True)
         self._grad = value
 
     @property

@@ -48,6 +48,18 @@ class Action(NamedTuple):
     count: int
 
 
+class SetGrad:
+    """The action that makes a tensor the `.grad` of a leaf; without one it clears it."""
+
+    __slots__ = ("_leaf",)
+
+    def __init__(self, leaf: Tensor) -> None:
+        self._leaf = leaf
+
+    def __call__(self, *gradient: Tensor) -> None:
+        self._leaf._grad = gradient[0] if gradient else None
+
+
 class Captured(NamedTuple):
     """What every capture mode gives.
 
@@ -93,6 +105,7 @@ class GraphCapture:
         self._actions: list[tuple[Callable[..., object], list[Node]]] = []
         self._cut: dict[Node, Node] = {}
         self._cells = CellState()
+        self._grads: dict[int, tuple[Tensor, Tensor | None]] = {}  # leaves and their .grad before
         self.guards: list[Guard] = []
 
     @contextmanager
@@ -103,6 +116,8 @@ class GraphCapture:
             yield self
         finally:
             CAPTURE.reset(token)
+            for leaf, grad in self._grads.values():
+                leaf._grad = grad
 
     @contextmanager
     def inside(self, graph: Graph) -> Iterator[Graph]:
@@ -121,7 +136,7 @@ class GraphCapture:
             return self._seen_by_gradients(value)
         if isinstance(value, TracedKey):
             return value.node
-        if isinstance(value, Weight):
+        if isinstance(value, Weight) or (isinstance(value, Tensor) and value.requires_grad):
             return self._weight(value)
         if isinstance(value, tuple | list):
             return self.graph.apply(make_tuple, *(self.node_of(part) for part in value), where=self.where())
@@ -153,14 +168,14 @@ class GraphCapture:
             self._cut[value.node] = home.apply(PRIMITIVES["stop_gradient"], value.node, where=value.node.where)
         return self._cut[value.node]
 
-    def _weight(self, weight: Weight) -> Node:
+    def _weight(self, weight: Tensor) -> Node:
         if self._actions:
             raise CaptureError(
-                f"parameter '{weight.name}' is used after an optimizer made its step in the same compiled function "
+                f"parameter '{getattr(weight, 'name', '')}' is used after an optimizer made its step in the same compiled function "
                 f"({self.where()}); its new values are only there when the function has ended: compile two functions"
             )
         if id(weight) not in self._weights:
-            parameter = self.root.add_parameter(type_of(weight), weight.name, weight)
+            parameter = self.root.add_parameter(type_of(weight), getattr(weight, "name", ""), weight)
             self._weights[id(weight)] = parameter
             self.values.setdefault(id(weight), parameter)
         return self.values[id(weight)]
@@ -182,7 +197,10 @@ class GraphCapture:
     def assign(self, target: Tensor, data: Any) -> None:
         """Nothing; the graph overwrites a weight in place, and reads the new value from here on."""
         if not isinstance(target, Weight):
-            raise CaptureError(f"only Parameters can be overwritten inside a compiled function, got {target!r}")
+            raise CaptureError(
+                f"only Parameters can be overwritten inside a compiled function, got a {type(target).__name__} of shape "
+                f"{target.shape} ({self.where()}); make a new tensor, or keep it in a Parameter"
+            )
         value = self.node_of(data)
         self._weight(target)
         node = self.graph.apply(assign, self._weights[id(target)], value, *self._after(), where=self.where())
@@ -209,6 +227,17 @@ class GraphCapture:
         attributes = {"function": function, "types": types, "count": len(nodes)}
         node = self.graph.apply(host_call, *nodes, *self._after(), where=self.where(), **attributes)
         return self.value_of(self._effect(node))
+
+    def touch_grad(self, leaf: Tensor, is_overwritten: bool = False) -> None:
+        """Nothing; the `.grad` of the leaf will be, after each run, what it is at the end of the capture."""
+        if isinstance(leaf, TracedTensor) or id(leaf) in self._grads:
+            return
+        if leaf._grad is not None and not is_overwritten:
+            raise CaptureError(
+                f"backward() inside a compiled function would add to the gradient that '{getattr(leaf, 'name', '')}' "
+                f"had before ({self.where()}); call zero_grad() first, inside the function or before its first call"
+            )
+        self._grads[id(leaf)] = (leaf, leaf._grad)
 
     def act(self, function: Callable[..., object], values: tuple[Any, ...]) -> None:
         """Nothing; the function will be called with tensors of these values after each run of the graph."""
@@ -299,6 +328,7 @@ class GraphCapture:
         self._cells.check()
         leaves: list[Any] = []
         structure = flatten(output, leaves)
+        self._actions[:0] = self._grads_to_set()
         nodes = [self.node_of(leaf) for leaf in leaves] + [node for _, given in self._actions for node in given]
         effects = self._after_all()
         whole = self.root.apply(make_tuple, *nodes)
@@ -309,6 +339,11 @@ class GraphCapture:
         guards = (*self.guards, *self._cells.guards())
         actions = tuple(Action(function, len(given)) for function, given in self._actions)
         return Captured(self.root, structure, guards, tuple(source for _, source in self._keys), actions)
+
+    def _grads_to_set(self) -> Iterator[tuple[Callable[..., object], list[Node]]]:
+        for leaf, _ in self._grads.values():
+            given = [] if leaf._grad is None else [self.node_of(leaf._grad)]
+            yield SetGrad(leaf), given
 
     def _after_all(self) -> list[Node]:
         return self._effects.get(id(self.root), [])

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..errors import EngineError
-from ..tensor import wrap
+from ..tensor import Tensor, wrap
 from .guards import Guard, attribute_guard, is_simple, same
+from .outside import version_guard
 from .signature import Structure, flatten, unflatten
 from .traced import CaptureError
 
@@ -102,9 +103,13 @@ class CellState:
             name = site or type(cell).__name__
             for key, value in found.items():
                 yield attribute_guard(f"{name}.{key}", cell, key, value, by_cell=True)
+            for key, value in vars(cell).items():
+                if isinstance(value, Tensor):
+                    yield attribute_guard(f"{name}.{key}", cell, key, value, by_cell=True)
+                    yield from version_guard(f"{name}.{key}", value)
             for what, ask in (("forward hooks", hooks_of), ("backward hooks", has_backward_hooks)):
                 yield Guard(f"{what} of {name}", "call", _Asks(ask, cell), what, ask(cell), by_cell=True)
-            for key, child in (*cell._cells.items(), *cell._parameters.items()):
+            for key, child in cell._cells.items():
                 yield attribute_guard(f"{name}.{key}", cell, key, child, by_cell=True)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from types import CellType, FunctionType, MethodType
 from typing import Any
 
+from ..tensor import Parameter, Tensor
 from .guards import Guard, closure_guard, is_simple, item_guard
 from .traced import CaptureError
 
@@ -36,8 +37,10 @@ class Outside:
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             value = _contents(cell)
             yield value
-            if is_simple(value):
-                self.guards.append(closure_guard(f"variable '{name}' of {function.__qualname__}", cell, value))
+            if is_simple(value) or isinstance(value, Tensor):
+                self.guards += [
+                    closure_guard(f"variable '{name}' of {function.__qualname__}", cell, value), *version_guard(name, value)
+                ]  # fmt: skip
         space = function.__globals__
         for name in code.co_names:
             if name not in space:
@@ -45,8 +48,8 @@ class Outside:
             value = space[name]
             if getattr(value, "__module__", None) == self._home:
                 yield value
-            if is_simple(value) or _function_of(value) is not None:
-                self.guards.append(item_guard(f"global '{name}'", space, name, value))
+            if is_simple(value) or isinstance(value, Tensor) or _function_of(value) is not None:
+                self.guards += [item_guard(f"global '{name}'", space, name, value), *version_guard(name, value)]
         yield from (constant for constant in code.co_consts if isinstance(constant, FunctionType))
 
     def check(self) -> None:
@@ -61,6 +64,13 @@ class Outside:
                     f"{guard.complaint()} after the function was captured: such a change would happen only once; "
                     f"return the new value, or keep it in a Parameter"
                 )
+
+
+def version_guard(name: str, value: Any) -> list[Guard]:
+    """A guard on the values of a tensor that would stand in a graph as a constant."""
+    if not isinstance(value, Tensor) or value.requires_grad or isinstance(value, Parameter):
+        return []
+    return [item_guard(f"the count of changes in place of tensor '{name}'", value._version, 0, value._version[0])]
 
 
 def _contents(cell: CellType) -> Any:

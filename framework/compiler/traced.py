@@ -1,18 +1,22 @@
 """What stands for a tensor while code is captured: it has a type and a node, and no values."""
 
+import sys
+from pathlib import Path
+from types import FrameType
 from typing import Any, NoReturn
 
-import numpy as np
-
 from ..context import CAPTURE
-from ..errors import EngineError
+from ..dtype import Dtype
+from ..errors import EngineError, ShapeError
 from ..ir import Node
 from ..primitive import PRIMITIVES
 from ..random import Key
 from ..shape import Shape, Spec
 from ..tensor import Array, Tensor
 
-__all__ = ["CaptureError", "TracedKey", "TracedTensor"]
+__all__ = ["CaptureError", "NoValues", "TracedKey", "TracedTensor"]
+
+_ENGINE = str(Path(__file__).resolve().parents[1])
 
 
 class CaptureError(EngineError, RuntimeError):
@@ -32,17 +36,35 @@ class TracedTensor(Tensor):
     def __init__(self, node: Node) -> None:
         if not isinstance(node.type, Spec):
             raise TypeError(f"a traced tensor stands for a node of tensor type, got {node.type}")
-        # An array of the right shape and dtype without memory: for code that asks the array for its shape.
-        length = tuple(int(n) for n in node.type.shape)
-        super().__init__(np.broadcast_to(np.zeros((), node.type.dtype), length))
-        self.node = node
-        self.spec = node.type
+        self._grad = self._node = self._hooks = None
+        self._index, self._version = 0, [0]
+        self.requires_grad = False
+        self.node, self.spec = node, node.type
         self.is_cut = False  # made where nothing is recorded: gradients of what uses it stop there
+
+    @property
+    def _data(self) -> Array:  # type: ignore[override]
+        _no_values("the array behind a tensor")
 
     @property
     def shape(self) -> Shape:
         """Lengths of the axes, symbolic ones included."""
         return self.spec.shape
+
+    @property
+    def dtype(self) -> Dtype:
+        """Element type."""
+        return self.spec.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.spec.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.spec.size
 
     @classmethod
     def __fallback__(cls, primitive: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
@@ -70,6 +92,11 @@ class TracedTensor(Tensor):
     def tolist(self) -> Any:
         """Never: there are no values yet."""
         _no_values("tolist()")
+
+    def __len__(self) -> int:
+        if not self.spec.shape:
+            raise ShapeError("a tensor of no axes has no length; use .size")
+        return self.spec.shape[0]
 
     def __bool__(self) -> bool:
         _no_values("a Python condition (if, while, and, or, not, assert)")
@@ -106,9 +133,21 @@ class TracedKey(Key):
         object.__setattr__(self, "bits", 0)
 
 
+class NoValues(CaptureError, AttributeError):
+    """The values of a tensor were asked for while a function is captured."""
+
+
+def user_line() -> str:
+    """File and line of the user's code that is running, "" if there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_ENGINE):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""
+
+
 def _no_values(who: str) -> NoReturn:
-    raise CaptureError(
-        f"{who} needs the values of a tensor, which are not known while a function is captured; "
+    raise NoValues(
+        f"{who} needs the values of a tensor, which are not known while a function is captured ({user_line()}); "
         f'compile with capture_mode="ast" (if, while and for over tensors become part of the graph) or "bytecode" '
         f"(the function is split there), or use ops.where"
     )

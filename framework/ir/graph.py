@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..primitive import Primitive
-from ..tensor import Parameter as Weight
+from ..tensor import Tensor
 from .control import Control
 from .node import NOWHERE, Apply, Constant, Node, Parameter, Where
 from .types import UNKNOWN, Abstract, FunctionType, TupleType
@@ -30,7 +30,7 @@ class Graph:
         self.parameters: list[Parameter] = []
         self.output: Node | None = None
 
-    def add_parameter(self, type: Abstract, name: str = "", weight: Weight | None = None) -> Parameter:
+    def add_parameter(self, type: Abstract, name: str = "", weight: Tensor | None = None) -> Parameter:
         """A new last parameter."""
         parameter = Parameter(self, type, name, weight)
         self.parameters.append(parameter)

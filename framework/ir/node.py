@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from ..tensor import Parameter as Weight
+from ..tensor import Tensor
 from .types import Abstract, type_of
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Parameter(Node):
     __slots__ = ("name", "weight")
 
     def __init__(
-        self, graph: "Graph", type: Abstract, name: str = "", weight: Weight | None = None, where: Where = NOWHERE
+        self, graph: "Graph", type: Abstract, name: str = "", weight: Tensor | None = None, where: Where = NOWHERE
     ) -> None:
         super().__init__(graph, type, where)
         self.name = name

@@ -23,6 +23,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..context import CAPTURE
 from ..dtype import is_floating
 from ..errors import ShapeError
 from ..hooks import Handle, Hooks, call_hooks
@@ -109,6 +110,11 @@ class Optimizer(ABC):
                 f"{type(self).__name__} expects {len(self.parameters)} gradients, one for each of its parameters, "
                 f"got {len(gradients)}"
             )
+        capture = CAPTURE.get()
+        if capture is not None:
+            step = _LaterStep(self, tuple(g is not None for g in gradients))
+            capture.act(step, tuple(g for g in gradients if g is not None))
+            return
         if self._arena is not None and gradients is self._arena.views:
             self._advance(self._arena.views)
         else:
@@ -116,7 +122,10 @@ class Optimizer(ABC):
 
     def step(self) -> None:
         """One step with the gradients that the parameters hold in `.grad`."""
-        self._advance(self.gradients())
+        if CAPTURE.get() is None:
+            self._advance(self.gradients())
+        else:
+            self([p.grad for p in self.parameters])
 
     def gradients(self) -> Gradients:
         """The arrays behind the parameters' `.grad`, None where there is none."""
@@ -248,6 +257,24 @@ class Optimizer(ABC):
         for name, arrays in self.slots().items():
             for array, saved in zip(arrays, state["slots"][name], strict=True):
                 array[...] = saved
+
+
+class _LaterStep:
+    """A step that a compiled function makes at the end of each of its runs.
+
+    Args:
+        optimizer: Whose step.
+        places: Which of its parameters have a gradient.
+    """
+
+    __slots__ = ("_optimizer", "_places")
+
+    def __init__(self, optimizer: Optimizer, places: tuple[bool, ...]) -> None:
+        self._optimizer, self._places = optimizer, places
+
+    def __call__(self, *gradients: Tensor) -> None:
+        rest = iter(gradients)
+        self._optimizer([next(rest) if is_there else None for is_there in self._places])
 
 
 class _Ages:

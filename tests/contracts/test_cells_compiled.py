@@ -1,0 +1,70 @@
+"""One contract for every cell and every way to capture: values, gradients and state are those of eager code."""
+
+import numpy as np
+import pytest
+from mindscope.framework import Tensor, nn, set_seed, value_and_grad
+from mindscope.framework.compiler import jit
+
+from tests.contracts.test_cells import CELLS, inputs_of, make
+
+MODES = ("ast", "bytecode", "trace")
+every_cell = pytest.mark.parametrize("case", CELLS.values(), ids=CELLS)
+
+
+def weighted_sum(out):
+    parts = out if isinstance(out, tuple) else (out,)
+    generator = np.random.default_rng(9)
+    total = None
+    for part in parts:
+        if part.dtype.kind == "f":
+            term = (part * Tensor(generator.standard_normal(part.shape))).sum()
+            total = term if total is None else total + term
+    return total
+
+
+def course(case, training, wrap):
+    """What three steps of a cell give: losses, gradients, and all that it holds afterwards."""
+    set_seed(11)
+    cell = make(case, training=training)
+    weights = cell.trainable_params()
+    seen = []
+
+    def loss(*inputs):
+        return weighted_sum(cell(*inputs))
+
+    inputs = inputs_of(case)
+    places = tuple(i for i, x in enumerate(inputs) if x.dtype.kind == "f")
+    step = wrap(loss, places or None, weights)
+    for _ in range(3):
+        value, (of_inputs, of_weights) = step(*inputs) if places else with_none(step(*inputs))
+        seen += [value, *of_inputs, *of_weights]
+    state = [p.asnumpy() for p in cell.get_parameters()]
+    counts = [child.calls for _, child in cell.cells_and_names() if isinstance(child, nn.Dropout)]
+    return [x.numpy() for x in seen], state, counts
+
+
+def with_none(result):
+    value, of_weights = result
+    return value, ((), of_weights)
+
+
+def assert_equal(found, expected):
+    for a, b in zip(found[:2], expected[:2], strict=True):
+        for x, y in zip(a, b, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
+    assert found[2] == expected[2]
+
+
+def eager(loss, places, weights):
+    return value_and_grad(loss, places, weights)
+
+
+@every_cell
+@pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_compiled_step_gives_values_gradients_and_state_of_an_eager_one(case, training, mode):
+    expected = course(case, training, eager)
+    inside = course(case, training, lambda *how: jit(value_and_grad(*how), capture_mode=mode))
+    assert_equal(inside, expected)
+    outside = course(case, training, lambda loss, *how: value_and_grad(jit(loss, capture_mode=mode), *how))
+    assert_equal(outside, expected)
