@@ -10,6 +10,7 @@ from .context import CAPTURE, RECORDING
 from .dtype import Dtype, Number, as_dtype, float32, is_inexact
 from .errors import DtypeError, GradientError, ShapeError
 from .hooks import Handle, Hooks
+from .operators import METHODS, Operators
 from .shape import Axes, Shape
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ __all__ = ["Array", "Parameter", "Tensor", "TensorLike", "method"]
 # The element type varies at run time; the dtype module speaks about it.
 Array: TypeAlias = npt.NDArray[Any]
 TensorLike: TypeAlias = Union["Tensor", Number]
-
-# Operators and methods of Tensor are functions of `ops`, found by name: the tensor itself knows no operation.
-METHODS: "dict[str, Callable[..., Tensor]]" = {}
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -50,7 +48,7 @@ def as_array(data: object, dtype: npt.DTypeLike | None = None) -> Array:
     return array
 
 
-class Tensor:
+class Tensor(Operators):
     """An n-dimensional array that operations can be recorded on.
 
     Args:
@@ -226,70 +224,6 @@ class Tensor:
             raise GradientError("item assignment is not recorded; use ops.where, or assign inside no_grad()")
         self._data[plain_index(index)] = as_array(value)
         self.mark_changed()
-
-    # Operators; the functions stand in `ops`.
-
-    def __add__(self, other: TensorLike) -> "Tensor":
-        return METHODS["add"](self, other)
-
-    def __radd__(self, other: TensorLike) -> "Tensor":
-        return METHODS["add"](other, self)
-
-    def __sub__(self, other: TensorLike) -> "Tensor":
-        return METHODS["subtract"](self, other)
-
-    def __rsub__(self, other: TensorLike) -> "Tensor":
-        return METHODS["subtract"](other, self)
-
-    def __mul__(self, other: TensorLike) -> "Tensor":
-        return METHODS["multiply"](self, other)
-
-    def __rmul__(self, other: TensorLike) -> "Tensor":
-        return METHODS["multiply"](other, self)
-
-    def __truediv__(self, other: TensorLike) -> "Tensor":
-        return METHODS["divide"](self, other)
-
-    def __rtruediv__(self, other: TensorLike) -> "Tensor":
-        return METHODS["divide"](other, self)
-
-    def __pow__(self, other: TensorLike) -> "Tensor":
-        return METHODS["power"](self, other)
-
-    def __rpow__(self, other: TensorLike) -> "Tensor":
-        return METHODS["power"](other, self)
-
-    def __matmul__(self, other: "Tensor") -> "Tensor":
-        return METHODS["matmul"](self, other)
-
-    def __neg__(self) -> "Tensor":
-        return METHODS["negative"](self)
-
-    def __abs__(self) -> "Tensor":
-        return METHODS["abs"](self)
-
-    def __getitem__(self, index: object) -> "Tensor":
-        return METHODS["getitem"](self, index)
-
-    def __eq__(self, other: object) -> "Tensor":  # type: ignore[override]
-        return METHODS["equal"](self, other)
-
-    def __ne__(self, other: object) -> "Tensor":  # type: ignore[override]
-        return METHODS["not_equal"](self, other)
-
-    def __lt__(self, other: TensorLike) -> "Tensor":
-        return METHODS["less"](self, other)
-
-    def __le__(self, other: TensorLike) -> "Tensor":
-        return METHODS["less_equal"](self, other)
-
-    def __gt__(self, other: TensorLike) -> "Tensor":
-        return METHODS["greater"](self, other)
-
-    def __ge__(self, other: TensorLike) -> "Tensor":
-        return METHODS["greater_equal"](self, other)
-
-    __hash__ = object.__hash__
 
     # Methods.
 
