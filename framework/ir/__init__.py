@@ -1,5 +1,6 @@
 """The functional IR: a graph is a function; nodes are parameters, constants, applications; graphs are values."""
 
+from .equal import equal
 from .graph import Graph
 from .node import Apply, Constant, Node, Parameter, Where
 from .types import Abstract, FunctionType, OpaqueType, TupleType, type_of
@@ -15,5 +16,6 @@ __all__ = [
     "Parameter",
     "TupleType",
     "Where",
+    "equal",
     "type_of",
 ]

@@ -71,11 +71,11 @@ def _zeros(*, shape: Shape, dtype: Dtype) -> Array:
     return np.zeros(shape, dtype)
 
 
-#: `zeros(shape=, dtype=)` is a cotangent that is zero.
-zeros = Control("zeros", _zeros, lambda *, shape, dtype: Spec(tuple(shape), dtype))
+#: `zero_cotangent(shape=, dtype=)` is a cotangent that is zero.
+zero_cotangent = Control("zero_cotangent", _zeros, lambda *, shape, dtype: Spec(tuple(shape), dtype))
 
-#: `zeros_like(x)` is a zero cotangent of x, where the shape is known only at run time.
-zeros_like = Control("zeros_like", _zeros_like, cotangent_type)
+#: `zero_cotangent_like(x)` is a zero cotangent of x, where the shape is known only at run time.
+zero_cotangent_like = Control("zero_cotangent_like", _zeros_like, cotangent_type)
 
 #: `make_environment(...)` is the cotangent of a closure, from those of its free variables; None for one that is zero.
 make_environment = Control("make_environment", lambda *parts: parts, lambda *_: ENVIRONMENT)

@@ -50,7 +50,8 @@ UNKNOWN = OpaqueType("unknown")
 def type_of(value: Any) -> Abstract:  # any value that may stand in a constant or be given to a graph
     """The type of a value: of a tensor or array its spec, of a Python number a weak one."""
     if isinstance(value, Tensor | np.ndarray | np.generic | bool | int | float | complex):
-        return spec_of(value)
+        spec: Spec = spec_of(value)
+        return spec
     if isinstance(value, tuple | list):
         return TupleType(tuple(type_of(part) for part in value))
     return OpaqueType("Key" if isinstance(value, Key) else type(value).__name__)

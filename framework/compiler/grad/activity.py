@@ -19,8 +19,8 @@ _PATHS: dict[str, slice] = {
     "environment_getitem": slice(0, 1),
     "next_key": slice(0, 0),
     "host_call": slice(0, 0),
-    "zeros": slice(0, 0),
-    "zeros_like": slice(0, 0),
+    "zero_cotangent": slice(0, 0),
+    "zero_cotangent_like": slice(0, 0),
 }
 
 
@@ -74,10 +74,10 @@ class Activity:
         values: list[Node] = []
         for graph in self._scopes.graphs:
             values.append(graph.result)
-            for node in self._scopes.order(graph):
-                values += [] if node.applies("switch") else node.arguments
-                if not isinstance(node.function, Constant) and self.targets(node.function) is None:
-                    values.append(node.function)
+            for user in self._scopes.order(graph):
+                values += [] if user.applies("switch") else user.arguments
+                if not isinstance(user.function, Constant) and self.targets(user.function) is None:
+                    values.append(user.function)
         found: set[Graph] = set()
         seen: set[Node] = set()
         while values:

@@ -5,6 +5,7 @@ and something depends on is computed.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from ...ir import Apply, Constant, Graph, Node, TupleType
@@ -15,8 +16,8 @@ from ...ir.cotangent import (
     carries_gradient,
     environment_getitem,
     make_environment,
-    zeros,
-    zeros_like,
+    zero_cotangent,
+    zero_cotangent_like,
 )
 from ...ir.types import Abstract
 from ...primitive import PRIMITIVES, Primitive
@@ -99,17 +100,19 @@ class Sweep:
         if isinstance(cotangent, Node):
             return cotangent
         if isinstance(type, TupleType):
-            parts = []
-            for index, (part, x) in enumerate(zip(type.elements, self._parts(type, cotangent), strict=True)):
-                parts.append(self._complete(part, x, lambda i=index: self._graph.apply(tuple_getitem, like(), index=i)))
+            both = zip(type.elements, self._parts(type, cotangent), strict=True)
+            parts = [self._complete(part, x, self._element(like, i)) for i, (part, x) in enumerate(both)]
             return self._graph.apply(make_tuple, *parts)
         if not carries_gradient(type):
             return Constant(None)
         if isinstance(type, Spec):
             if all(isinstance(length, int) for length in type.shape):
-                return self._graph.apply(zeros, shape=type.shape, dtype=type.dtype)
-            return self._graph.apply(zeros_like, like())
+                return self._graph.apply(zero_cotangent, shape=type.shape, dtype=type.dtype)
+            return self._graph.apply(zero_cotangent_like, like())
         return Constant(None, ENVIRONMENT)
+
+    def _element(self, whole: Callable[[], Node], index: int) -> Callable[[], Node]:
+        return lambda: self._graph.apply(tuple_getitem, whole(), index=index)
 
     def run(self, nodes: Iterable[Apply]) -> None:
         """Nothing; goes back through nodes, which come in the order in which they were computed."""
@@ -165,7 +168,7 @@ class Sweep:
         given = self._complete(node.type, cotangent, lambda: self._world.image(node))
         for x, chosen in zip(node.arguments[1:], (True, False), strict=True):
             if self._world.is_active(x):
-                nothing = self._complete(x.type, None, lambda x=x: self._world.image(x))
+                nothing = self._complete(x.type, None, partial(self._world.image, x))
                 both = (given, nothing) if chosen else (nothing, given)
                 self.add(x, self._graph.apply(switch, condition, *both, where=node.where))
 

@@ -1,0 +1,247 @@
+"""The words of a graph's text, and the values that are written in it: numbers, tensors, tuples, types."""
+
+import ast
+import re
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+
+from ..dtype import as_dtype
+from ..errors import EngineError
+from ..random import from_bits
+from ..shape import Spec
+from ..symbolic import Dim, Quotient, SymbolicError, parse_length
+from .types import Abstract, FunctionType, OpaqueType, TupleType
+
+__all__ = ["ParseError", "Words"]
+
+_Item = TypeVar("_Item")
+
+_WORD = re.compile(
+    r"""\s*(?:
+    (?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
+  | (?P<number>-?(?:\d+\.?\d*(?:[eE][-+]?\d+)?))
+  | (?P<name>[%@$][\w.]+|!\w+|[A-Za-z_][\w.]*)
+  | (?P<length><[^<>]*>)
+  | (?P<sign>->|[-+()\[\]{}:,=])
+    )""",
+    re.VERBOSE,
+)
+_LITERALS = {"None": None, "True": True, "False": False, "Ellipsis": Ellipsis}
+_PACKAGE = __name__.rpartition(".ir.")[0]
+
+
+class ParseError(EngineError, ValueError):
+    """Text that is no graph."""
+
+
+class Words:
+    """The words of a text, from the first to the last.
+
+    Args:
+        text: Without comments.
+        line: Its number in the whole, for errors.
+        table: What `$number` stands for.
+    """
+
+    def __init__(self, text: str, line: int, table: Sequence[Any]) -> None:
+        self._text, self._line, self._table = text, line, table
+        self._words: list[tuple[str, str]] = []
+        self._place = place = 0
+        end = len(text.rstrip())
+        while place < end:
+            match = _WORD.match(text, place)
+            if match is None:
+                self.fail(f"cannot read {text[place : place + 20].strip()!r}")
+            self._words.append((match.lastgroup or "", match[match.lastgroup or 0]))
+            place = match.end()
+
+    def fail(self, what: str) -> NoReturn:
+        """Never returns; the error names the line."""
+        raise ParseError(f"line {self._line}: {what}, in {self._text.strip()[:80]!r}")
+
+    def peek(self, ahead: int = 0) -> str:
+        """A word to come, "" behind the last."""
+        place = self._place + ahead
+        return self._words[place][1] if place < len(self._words) else ""
+
+    def kind(self) -> str:
+        """What sort of word comes."""
+        return self._words[self._place][0] if self._place < len(self._words) else "end"
+
+    def take(self, expected: str | None = None) -> str:
+        """The next word, which must be the expected one."""
+        word = self.peek()
+        if word == "" or (expected is not None and word != expected):
+            self.fail(f"expected {expected or 'more'!r}, got {word or 'the end of the line'!r}")
+        self._place += 1
+        return word
+
+    def accept(self, word: str) -> bool:
+        """Whether this word came next; it is taken then."""
+        found = self.peek() == word
+        self._place += found
+        return found
+
+    def name(self, mark: str) -> str:
+        """The next word, which must be a name with that mark."""
+        word = self.take()
+        if not word.startswith(mark):
+            self.fail(f"expected a name with {mark}, got {word!r}")
+        return word
+
+    def listed(self, item: Callable[[], _Item], close: str) -> list[_Item]:
+        """Items up to a closing bracket, which is taken; a comma between them and perhaps after the last."""
+        items: list[_Item] = []
+        while not self.accept(close):
+            items.append(item())
+            if not self.accept(","):
+                self.take(close)
+                break
+        return items
+
+    def string(self) -> str:
+        """A quoted word."""
+        if self.kind() != "string":
+            self.fail(f"expected a quoted word, got {self.peek()!r}")
+        return str(ast.literal_eval(self.take()))
+
+    # Types.
+
+    def type(self) -> Abstract:
+        """A type."""
+        if self.accept("("):
+            return TupleType(tuple(self.listed(self.type, ")")))
+        if self.peek().startswith("!"):
+            return OpaqueType(self.take()[1:])
+        if self.peek() == "fn":
+            self.take()
+            self.take("(")
+            arguments = tuple(self.listed(self.type, ")"))
+            self.take("->")
+            return FunctionType(arguments, self.type())
+        weak = self.accept("weak")
+        dtype = self._dtype(self.take())
+        return Spec(self._shape(), dtype, weak=weak)
+
+    def _dtype(self, word: str) -> Any:
+        try:
+            return as_dtype(word)
+        except EngineError as error:
+            self.fail(str(error))
+
+    def _shape(self) -> Any:
+        self.take("[")
+        words: list[str] = []
+        while self.peek() not in ("]", ""):
+            words.append(self.take())
+        self.take("]")
+        lengths = [part.strip() for part in _split(words)]
+        try:
+            return tuple(parse_length(part) for part in lengths if part)
+        except SymbolicError as error:
+            self.fail(str(error))
+
+    # Values.
+
+    def value(self) -> Any:
+        """A constant or an attribute."""
+        kind, word = self.kind(), self.peek()
+        if kind == "string":
+            return self.string()
+        if word in _LITERALS:
+            self.take()
+            return _LITERALS[word]
+        if kind == "number":
+            self.take()
+            return int(word) if re.fullmatch(r"-?\d+", word) else float(word)
+        if kind == "length":
+            return self._length(self.take())
+        if word == "(":
+            self.take()
+            return tuple(self.listed(self.value, ")"))
+        return self._from_table(self.take()) if word.startswith("$") else self._called(self.take())
+
+    def _from_table(self, word: str) -> Any:
+        if not word[1:].isdigit() or int(word[1:]) >= len(self._table):
+            self.fail(f"{word} is not in the table of {len(self._table)} values that belongs to the text")
+        return self._table[int(word[1:])]
+
+    def _length(self, word: str) -> Any:
+        text = word[1:-1]
+        try:
+            if re.fullmatch(r"-?[\d.e+-]+ / \(.*\)", text):
+                above, _, below = text.partition(" / ")
+                return Quotient(float(above), parse_length(below[1:-1]))
+            found = parse_length(text)
+        except SymbolicError:
+            self.fail(f"{word} describes a value that only the printed graph has; print it with a table")
+        if not isinstance(found, Dim):
+            self.fail(f"{word} is no symbolic length")
+        return found
+
+    def _called(self, word: str) -> Any:
+        """What is written like a call: `dtype(float32)`, `float64[2](1, 2)`, `ops.conv.Window(...)`, `type(...)`."""
+        if self.peek() == "[":
+            return self._tensor(self._dtype(word))
+        self.take("(")
+        if word == "type":
+            found: Any = self.type()
+        elif word == "dtype":
+            found = self._dtype(self.take())
+        elif word in ("float", "complex"):
+            found = complex(self.string()) if word == "complex" else float(self.string())
+        elif word == "key":
+            found = from_bits(int(self.take()))
+        else:
+            return self._named_tuple(word)
+        self.take(")")
+        return found
+
+    def _tensor(self, dtype: Any) -> Any:
+        shape = self._shape()
+        self.take("(")
+        elements: list[str] = []
+        while self.peek() not in (")", ""):
+            elements.append(self.take())
+        self.take(")")
+        kind = complex if dtype.kind == "c" else int if dtype.kind in "iu" else float
+        texts = [part for part in _split(elements) if part]
+        try:
+            values = [part == "True" for part in texts] if dtype.kind == "b" else [kind(part) for part in texts]
+            return np.array(values, dtype=dtype).reshape(shape)
+        except (ValueError, OverflowError):
+            self.fail(f"{len(texts)} elements do not make a tensor of shape {shape} and type {dtype}")
+
+    def _named_tuple(self, word: str) -> Any:
+        module, _, name = word.rpartition(".")
+        try:
+            kind = getattr(import_module(f"{_PACKAGE}.{module}"), name, None) if module else None
+        except ImportError:
+            kind = None
+        if not (isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")):
+            self.fail(f"{word!r} is no value of this engine")
+        try:
+            return kind(**dict(self.listed(self.attribute, ")")))
+        except TypeError as error:
+            self.fail(str(error))
+
+    def attribute(self) -> tuple[str, Any]:
+        """A name and a value."""
+        key = self.take()
+        self.take("=")
+        return key, self.value()
+
+
+def _split(words: list[str]) -> list[str]:
+    """The words between commas, joined."""
+    parts, text = [], ""
+    for word in words:
+        if word == ",":
+            parts.append(text)
+            text = ""
+        else:
+            text += word
+    return [*parts, text]
