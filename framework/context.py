@@ -33,6 +33,9 @@ class Capture(Protocol):
     def draw_key(self, source: Any) -> Any:
         """A traced key that `source()` gives when the graph runs."""
 
+    def host(self, function: Any, values: tuple[Any, ...], types: tuple[Any, ...]) -> Any:
+        """The traced results, of those types, of a Python function that the graph will call with arrays."""
+
     def touch_grad(self, leaf: Any, is_overwritten: bool = False) -> None:
         """Nothing; called before `.grad` of a leaf is added to or overwritten: the graph's runs will do it."""
 

@@ -192,9 +192,17 @@ class _WayBack:
 
 
 def _tell_start(root: Tensor) -> None:
-    """Nothing; who registered a hook is told, unless the pass itself is only being captured."""
-    if CAPTURE.get() is None:
+    """Nothing; who registered a hook is told; of a pass that is being captured, whenever the graph runs."""
+    capture = CAPTURE.get()
+    if capture is None:
         call_hooks(BACKWARD_START, root)
+    elif BACKWARD_START:
+        capture.host(_tell_start_of, (root,), ())
+
+
+def _tell_start_of(root: Any) -> tuple[()]:
+    call_hooks(BACKWARD_START, wrap(root))
+    return ()
 
 
 @method

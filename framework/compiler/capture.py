@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from ..context import CAPTURE, RECORDING
 from ..errors import EngineError
+from ..hooks import BACKWARD_START
 from ..ir import Abstract, Apply, Constant, Graph, Node, OpaqueType, Parameter, TupleType, Where, type_of
 from ..ir.control import Control, assign, depend, host_call, make_tuple, take_key, tuple_getitem
 from ..nn.cell_hooks import Gates
@@ -336,7 +337,7 @@ class GraphCapture:
         keys = [parameter for parameter, _ in self._keys]
         arguments = [x for x in self.root.parameters if x.weight is None and x not in keys]
         self.root.parameters[:] = [*arguments, *keys, *self.root.weights]
-        guards = (*self.guards, *self._cells.guards())
+        guards = (*self.guards, *self._cells.guards(), *_guards_of_hooks())
         actions = tuple(Action(function, len(given)) for function, given in self._actions)
         return Captured(self.root, structure, guards, tuple(source for _, source in self._keys), actions)
 
@@ -355,6 +356,12 @@ class GraphCapture:
             frame = frame.f_back  # type: ignore[assignment]
         site = self._site[-1] if self._site else ""
         return Where(site, frame.f_code.co_filename, frame.f_lineno) if frame is not None else Where(site)
+
+
+def _guards_of_hooks() -> Iterator[Guard]:
+    yield Guard(
+        "hooks on the start of a backward pass", "call", lambda: bool(BACKWARD_START), "", bool(BACKWARD_START), True
+    )
 
 
 _KEY = OpaqueType(Key.__name__)
