@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 __all__ = ["METHODS", "Operators"]
 
-TensorLike: TypeAlias = Union["Tensor", Number]
+TensorLike: TypeAlias = Union["Tensor", Number, complex]
 
 #: The functions behind operators and methods, by name; `tensor.method` fills it in.
-METHODS: "dict[str, Callable[..., Any]]" = {}
+METHODS: "dict[str, Callable[..., Tensor]]" = {}
 
 
 class Operators:

@@ -20,7 +20,7 @@ __all__ = ["Array", "Parameter", "Tensor", "TensorLike", "method"]
 
 # The element type varies at run time; the dtype module speaks about it.
 Array: TypeAlias = npt.NDArray[Any]
-TensorLike: TypeAlias = Union["Tensor", Number]
+TensorLike: TypeAlias = Union["Tensor", Number, complex]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

@@ -177,7 +177,7 @@ def _bincount_of(x: Array, *weights: Array, length: int) -> Array:
         raise ShapeError(
             f"bincount into {length} bins expects numbers from 0 to {length - 1}, got {x.min()}..{x.max()}"
         )
-    counts = np.bincount(x, *weights, minlength=length)
+    counts = np.bincount(x, weights[0] if weights else None, length)
     return counts.astype(weights[0].dtype if weights else np.int64, copy=False)
 
 

@@ -63,7 +63,7 @@ def hermitian(x: Tensor) -> Tensor:
     return multiply(x + adjoint(x), 0.5)
 
 
-def _infer_square(name: str) -> Callable[..., Spec]:
+def _square(name: str) -> Callable[..., Spec]:
     def infer(x: Spec, **_: object) -> Spec:
         check_square(x, name)
         return x
@@ -74,7 +74,7 @@ def _infer_square(name: str) -> Callable[..., Spec]:
 _inv: Primitive = Primitive(
     "inv",
     lapack(np.linalg.inv),
-    _infer_square("inv"),
+    _square("inv"),
     (lambda g, out, x: negative(matmul(matmul(adjoint(out), g), adjoint(out))),),
     saves_output=True,
 )
@@ -188,7 +188,7 @@ def _symmetric(x: Array) -> Array:
 _cholesky: Primitive = Primitive(
     "cholesky",
     lapack(lambda x: np.linalg.cholesky(_symmetric(x))),
-    _infer_square("cholesky"),
+    _square("cholesky"),
     (_cholesky_gradient,),
     saves_output=True,
 )
@@ -219,7 +219,7 @@ def cholesky_solve(b: Tensor, factor: Tensor) -> Tensor:
 _det: Primitive = Primitive(
     "det",
     lapack(np.linalg.det),
-    lambda x: (check_square(x, "det"), Spec(x.shape[:-2], x.dtype))[1],
+    lambda x: Spec(_square("det")(x).shape[:-2], x.dtype),
     (lambda g, out, x: multiply(multiply(g, conjugate(out)).reshape(*g.shape, 1, 1), adjoint(_inv(x))),),
     saves_output=True,
 )
@@ -240,7 +240,7 @@ def _slogdet_rule(needs: Any, g: Any, out: Any, x: Tensor) -> tuple[Tensor | Non
 _slogdet: Primitive = Primitive(
     "slogdet",
     lapack(lambda x: tuple(np.linalg.slogdet(x))),
-    lambda x: (check_square(x, "slogdet"), (Spec(x.shape[:-2], x.dtype),) * 2)[1],
+    lambda x: (Spec(_square("slogdet")(x).shape[:-2], x.dtype),) * 2,
     _slogdet_rule,
 )
 

@@ -98,7 +98,8 @@ def _logsumexp_of(x: Array, *, axes: Shape, keepdims: bool) -> Array:
     top = np.max(wide, axis=axes, keepdims=True, initial=-np.inf)
     shift = np.where(np.isfinite(top), top, wide.dtype.type(0))
     total = np.log(np.exp(wide - shift).sum(axes, keepdims=True)) + shift
-    return total.reshape(reduced_shape(x.shape, axes, keepdims)).astype(x.dtype, copy=False)
+    found: Array = total.reshape(reduced_shape(x.shape, axes, keepdims)).astype(x.dtype, copy=False)
+    return found
 
 
 def _logsumexp_gradient(g: Tensor, out: Tensor, x: Tensor, *, axes: Shape, keepdims: bool) -> Tensor:
