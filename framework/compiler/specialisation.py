@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..ir import Graph
+from ..ir import Graph, TupleType
 from ..ir.visit import order, reachable
 from ..tensor import Array, wrap
 from .capture import Captured
@@ -98,6 +98,7 @@ class Specialisation:
         if observers not in self._functions:
             graph = insert_observers(self.captured.graph)
             self._functions[observers] = GraphFunction(graph, self.options.level, self.options.backend)
+            _keep(self._functions, observers)
         inputs = [*(wrap(x) if isinstance(x, np.ndarray) else x for x in leaves), *keys, *self._weights]
         return self._functions[observers](inputs, self._reached, self._assigned)
 
@@ -119,9 +120,21 @@ class Specialisation:
         found = self._programs.get(observers)
         if found is None:
             graph = insert_observers(self.captured.graph)
-            found = self._programs[observers] = (graph, compile(graph, *self.options))
-            for stale in [key for key in self._programs if key not in ((), observers)]:
-                self._programs.pop(stale)
+            found = self._programs[observers] = (graph, compile(graph, *self.options, given=self._destinations()))
+            _keep(self._programs, observers)
+        return found
+
+    def _destinations(self) -> dict[int, Array]:
+        """The arrays in which actions want what they are called with, by number of the output."""
+        actions = self.captured.actions
+        result = self.captured.graph.result.type
+        place = len(result.elements) - sum(action.count for action in actions) if isinstance(result, TupleType) else 0
+        found: dict[int, Array] = {}
+        for action in actions:
+            wanted = getattr(action.function, "destinations", None)
+            if wanted is not None:
+                found.update(enumerate(wanted(), place))
+            place += action.count
         return found
 
     def differs(self, signature: Signature, mode: tuple[bool, bool]) -> str:
@@ -134,6 +147,12 @@ class Specialisation:
         if broken is not None:
             return broken.complaint()
         return "a weight changed its shape, its dtype or whether it requires a gradient"
+
+
+def _keep(table: dict[tuple[int, ...], Any], observers: tuple[int, ...]) -> None:
+    """Nothing; only what was made without observers and with these is kept."""
+    for stale in [key for key in table if key not in ((), observers)]:
+        del table[stale]
 
 
 def _difference(old: Signature, new: Signature) -> str:
