@@ -119,7 +119,7 @@ def _relu(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]
     if not _is_native(*inputs):
         return None
     zero = inputs[0].dtype.type(0)
-    return Into(lambda x, out: np.maximum(x, zero, out), (None,), over=(0,), is_strided=True)
+    return Into(lambda x, out: np.maximum(x, zero, out=out), (None,), over=(0,), is_strided=True)
 
 
 @into("cast")
