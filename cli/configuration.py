@@ -34,6 +34,7 @@ expected_frozen: []           # sites that are not meant to learn
 histograms: {every: 100, subjects: [activation, weight, gradient], bins: 64}
 queue: {capacity: 64, when_full: block}
 # dump: {sites: ["head"], subjects: [activation, gradient], when: {windows: [[100, 110]]}}   # whole tensors
+nan_trace: false              # name the first operation, and its line, that makes NaN or infinity
 # budget: 3%                  # what all this may cost; the schedule is thinned to stay below
 """
 

@@ -16,6 +16,7 @@ expected_frozen: ["embed.*"]  # sites that are not meant to learn: the diagnosis
 histograms: {every: 100, subjects: [activation, weight, gradient], bins: 64}
 queue: {capacity: 64, when_full: block}
 dump: {sites: ["head"], subjects: [activation, gradient], when: {windows: [[100, 110]]}, limit_gb: 10}   # whole tensors
+nan_trace: false              # name the first operation, and its line, that makes NaN or infinity
 budget: 3%                    # what all this may cost the training; the schedule is thinned to stay below
 """
 
@@ -132,6 +133,8 @@ class Config(_Strict):
         types: Globs over the class names of modules; parameters are chosen by `parameters` alone.
         depth: Modules whose dotted name has more parts are left out; 0 leaves the model itself.
         expected_frozen: Globs of sites that are frozen, or left out of the optimizer, on purpose.
+        nan_trace: Follow NaN and infinity to the operation and the line that made them first; costs a pass over every
+            result.
         budget: Cost of monitoring that is allowed, as a share of the training's own time; `"3%"` is 0.03. None for
             any.
     """
@@ -149,6 +152,7 @@ class Config(_Strict):
     histograms: Histograms = Histograms()
     queue: Queue = Queue()
     dump: Dump | None = None
+    nan_trace: bool = False
     budget: Annotated[Annotated[float, Field(gt=0.0, le=1.0)] | None, BeforeValidator(_share)] = None
 
     @model_validator(mode="after")

@@ -68,7 +68,8 @@ class Event:
 
     Kinds in use: `step_skipped` (loss_scale), `gradient_before_forward` (parameters, l2_norm), `learning_rate_changed`,
     `schedule_thinned` (factor, share, budget), `tensor` (subject, call, digest, shape, dtype: a whole tensor that was
-    stored), `tensors_left_out` (count, reason), `monitor_fault` (collector, error), `observations_lost` (count),
+    stored), `tensors_left_out` (count, reason), `first_bad_operation` (operation, phase, file, line, code,
+    inputs, output), `monitor_fault` (collector, error), `observations_lost` (count),
     `exception` (type, message).
     """
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from ...storage import Finding, display_site
 from ..moment import Moment
+from ..origin import traced_origin
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 from ..table import Mask, Table
@@ -84,7 +85,8 @@ def _report(now: Moment, table: Table, row: int, count: int, memory: _Memory) ->
         "activation/nans" if values["nans"] else "activation/pos_infs",
         {**values, "call": table.rows.calls[row], "modules_affected": count},
         explanation=f"the output of {name} holds {values['nans']:.0f} NaN, "
-        f"{values['pos_infs']:.0f} +Inf and {values['neg_infs']:.0f} -Inf among {values['size']:.0f} values; {why}",
+        f"{values['pos_infs']:.0f} +Inf and {values['neg_infs']:.0f} -Inf among {values['size']:.0f} values; "
+        f"{why}{traced_origin(now)}",
         advice="look at the operation inside this module for log or sqrt of a negative number, division by a sum that "
         "can be zero, exp of a large number, 0 x Inf; in float16 a value above 65504 is enough: compute it in float32",
     )

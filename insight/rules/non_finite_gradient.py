@@ -7,6 +7,7 @@ import numpy as np
 
 from ...storage import Finding, display_site
 from ..moment import Moment
+from ..origin import traced_origin
 from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
 from ..table import Table
@@ -73,7 +74,8 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         {**values, "tensors_affected": total},
         place=-now.anatomy.order(site),
         explanation=f"the forward pass of step {now.step} is finite, but the gradient at {display_site(seen)} holds "
-        f"{values['nans']:.0f} NaN and {values['pos_infs'] + values['neg_infs']:.0f} infinities; {how}",
+        f"{values['nans']:.0f} NaN and {values['pos_infs'] + values['neg_infs']:.0f} infinities; "
+        f"{how}{traced_origin(now)}",
         advice="look at derivatives that are infinite where the function is finite: sqrt and norms at 0, log near 0, "
         "where() over a branch that is not taken, a power below 1; add the epsilon inside the root, or clamp before it",
     )

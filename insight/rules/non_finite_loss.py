@@ -7,6 +7,7 @@ import numpy as np
 
 from ...storage import ROOT_SITE, Finding
 from ..moment import Moment
+from ..origin import traced_origin
 from ..recording import Recording
 from ..rule import LOSS, rule
 
@@ -61,7 +62,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         "scalar/loss",
         {"loss": loss, "last_finite_loss": memory.last_finite},
         explanation=f"the loss became {loss} at step {now.step}, the last finite value was {memory.last_finite:.6g}; "
-        f"{explanation}",
+        f"{explanation}{traced_origin(now)}",
         advice="look for log(0), division by an empty mask or batch, softmax and log taken separately (use the fused "
         "cross-entropy on logits), or a target outside the loss function's domain",
         confidence=confidence,

@@ -15,6 +15,7 @@ from ..errors import NotWatchable
 from ..recorder import Recorder
 from ..select import choose_sites
 from .course import Course
+from .engine_trace import EngineTracer
 from .engine_view import ACCESS, EngineView
 from .taps import ForwardTaps
 from .trace import CallTrace
@@ -44,6 +45,7 @@ class EngineAdapter:
         self._handles: list[Any] = []
         self._knows_order = False
         self._unscaled: tuple[Any, float, float] | None = None
+        self._tracer: EngineTracer | None = None
 
     def modules(self) -> Mapping[str, Any]:
         """The cells by site."""
@@ -63,6 +65,8 @@ class EngineAdapter:
         self._taps = ForwardTaps(recorder, ACCESS, lambda: self.model.training)
         self.course = Course(recorder, self.view, self._taps, before_step=lambda: None, at_end=self._at_end)
         self._handles.append(self.model.register_forward_pre_hook(self.course.forward_begins))
+        if recorder.config.nan_trace:
+            self._tracer = EngineTracer(self._cells, recorder)
         self._handles += [self._cells[site].register_forward_hook(self._taps.hook(site)) for site in sites]
         self._handles.append(register_backward_start_hook(self._backward_begins))
         self._handles.append(register_loss_scaled_hook(self._loss_scaled))
@@ -77,6 +81,9 @@ class EngineAdapter:
         for handle in self._handles:
             handle.remove()
         self._handles = []
+        if self._tracer is not None:
+            self._tracer.remove()
+            self._tracer = None
         if hasattr(self, "_trace"):
             self._trace.stop()
 
@@ -98,6 +105,8 @@ class EngineAdapter:
         self.course.step_done()
 
     def _backward_begins(self, root: Tensor) -> None:
+        if self._tracer is not None:
+            self._tracer.backward_begins(self._loss_of(root))
         self.course.backward_begins(lambda: self._loss_of(root))
 
     def _loss_scaled(self, loss: Tensor, scaled: Tensor, scale: float) -> None:

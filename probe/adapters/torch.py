@@ -1,6 +1,7 @@
 """The adapter of PyTorch: a module and its optimizers, watched through torch's own hooks."""
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 from weakref import ref
 
@@ -17,6 +18,7 @@ from .taps import ForwardTaps
 from .torch_memory import ACCESS
 from .torch_patches import add_listener, remove_listener
 from .torch_structure import optimizer_infos, parameter_infos
+from .torch_trace import TorchTracer
 from .torch_view import TorchView
 from .trace import CallTrace
 
@@ -46,6 +48,7 @@ class TorchAdapter:
         self._unscaled: tuple[Any, float, float] | None = None
         self._knows_order = False
         self._counts = (-1, -1)
+        self._tracer: TorchTracer | None = None
 
     def modules(self) -> Mapping[str, Any]:
         """The modules by site."""
@@ -71,6 +74,9 @@ class TorchAdapter:
             self._adopt(optimizer)
         if not self._given:
             self._handles.append(register_optimizer_step_pre_hook(self._perhaps_adopt))
+        if recorder.config.nan_trace:
+            self._tracer = TorchTracer(self.model, self._modules, recorder)
+            self._handles += self._tracer.handles
         add_listener(self)
 
     def detach(self) -> None:
@@ -99,6 +105,13 @@ class TorchAdapter:
     def backward_begins(self, roots: Any) -> None:
         """A backward pass of the process starts from these tensors."""
         self.course.backward_begins(lambda: self._loss_of(roots))
+
+    def around_backward(self, roots: Any) -> AbstractContextManager[Any]:
+        """What the backward pass runs inside of."""
+        if self._tracer is None or not self._recorder.is_open:
+            return nullcontext()
+        context: AbstractContextManager[Any] = self._tracer.backward(roots, self._loss_of(roots))
+        return context
 
     def loss_scaled(self, loss: Any, scaled: Any, scaler: Any) -> None:
         """Remembers what the loss was before it was scaled."""

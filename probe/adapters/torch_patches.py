@@ -4,6 +4,7 @@ Both are seen by replacing functions of torch while anybody listens; the last li
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from functools import wraps
 from typing import Any, Protocol
 
@@ -15,6 +16,9 @@ class TrainingListener(Protocol):
 
     def backward_begins(self, roots: Any) -> None:
         """`torch.autograd.backward` is about to start from these tensors."""
+
+    def around_backward(self, roots: Any) -> AbstractContextManager[Any]:
+        """What that backward pass runs inside of."""
 
     def loss_scaled(self, loss: Any, scaled: Any, scaler: Any) -> None:
         """A loss scaler has multiplied a loss."""
@@ -57,9 +61,11 @@ def _replace(owner: Any, name: str, build: Callable[[Any], Any]) -> None:
 
 def _watched_backward(original: Any) -> Any:
     def backward(tensors: Any, *arguments: Any, **options: Any) -> Any:
-        for listener in tuple(_listeners):
-            listener.backward_begins(tensors)
-        return original(tensors, *arguments, **options)
+        with ExitStack() as stack:
+            for listener in tuple(_listeners):
+                listener.backward_begins(tensors)
+                stack.enter_context(listener.around_backward(tensors))
+            return original(tensors, *arguments, **options)
 
     return backward
 

@@ -1,0 +1,141 @@
+"""The first bad operation: which one turned finite values into NaN or infinity, in which line, from what.
+
+A tracer of the framework shows every operation of a watched step with its inputs and outputs. The first whose inputs
+are all finite and whose output is not is the origin; what comes after it only passes it on. Minus infinity is how masks
+are written, so an operation that only fills is never suspected, and another that makes it is named once something
+worse follows from it: log(0) is, when the loss becomes infinite.
+"""
+
+import linecache
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from ..storage.records import Json
+from .adapters.tensors import Place, Unsupported
+from .kernels import STATISTICS, measure
+from .recorder import Recorder, finite_or_none
+
+__all__ = ["NanTrace"]
+
+Phase = Literal["forward", "loss", "backward"]
+
+_NANS, _POS, _NEG = (STATISTICS.index(name) for name in ("nans", "pos_infs", "neg_infs"))
+_SHOWN: Final = ("min", "max", "mean", "nans", "pos_infs", "neg_infs", "size")
+#: Operations that place values they were given: -inf from them is meant.
+_FILLS: Final = (
+    "fill",
+    "full",
+    "where",
+    "scalar",
+    "triu",
+    "tril",
+    "pad",
+    "clone",
+    "copy",
+    "constant",
+    "empty",
+    "zeros",
+)
+#: Our own code; examples and tests beside it are somebody's.
+_ROOT = Path(__file__).resolve().parents[1]
+_OWN = tuple(f"{_ROOT / folder}{os.sep}" for folder in ("framework", "probe", "storage", "insight", "armour", "cli"))
+
+
+class NanTrace:
+    """Looks at operations, and records the first bad one of a step as the event `first_bad_operation`.
+
+    Args:
+        recorder: Gets the event.
+        place: Where the values of one of the framework's tensors lie, as `Access.place`.
+        foreign: Folders whose code is not the user's: the framework's own.
+    """
+
+    def __init__(
+        self, recorder: Recorder, place: Callable[[Any], tuple[Place, object]], foreign: Sequence[str]
+    ) -> None:
+        self._recorder, self._place = recorder, place
+        self._foreign = (*_OWN, *foreign)
+        self.phase: Phase = "forward"
+        self.sites: list[str] = []
+        self._stamp = -1
+        self._is_found = False
+        self._suspect: dict[str, Json] | None = None
+
+    @property
+    def is_looking(self) -> bool:
+        """Whether the step in progress has shown nothing bad so far."""
+        if self._recorder.stamp != self._stamp:
+            self._stamp, self._is_found, self._suspect = self._recorder.stamp, False, None
+        return not self._is_found
+
+    def operation(self, name: str, inputs: Iterable[Any], outputs: Iterable[Any]) -> None:
+        """Nothing; one operation has happened. Inputs that it has overwritten are seen as they are now."""
+        if not self.is_looking:
+            return
+        made = [row for x in outputs if (row := self._statistics(x)) is not None]
+        if not any(row[_NANS] or row[_POS] or row[_NEG] for row in made):
+            return
+        given = [row for x in inputs if (row := self._statistics(x)) is not None]
+        is_worse = any(row[_NANS] or row[_POS] for row in made)
+        was_bad = any(row[_NANS] or row[_POS] for row in given)
+        if not is_worse:
+            if self._suspect is None and not was_bad and not any(word in name for word in _FILLS):
+                self._suspect = self._described(name, given, made)
+            return
+        self._is_found = True
+        if was_bad:
+            self._tell({**self._described(name, given, made), "source": "its inputs were not finite already"})
+        elif self._suspect is not None and any(row[_NEG] for row in given):
+            self._tell(self._suspect)
+        else:
+            self._tell(self._described(name, given, made))
+
+    def loss_is_bad(self, operations: Sequence[str]) -> None:
+        """Nothing; the loss is not finite though the model's output was: these operations lie between, nearest last."""
+        if not self.is_looking:
+            return
+        self._is_found = True
+        self.phase = "loss"
+        self._tell(self._suspect or {**self._described(", ".join(operations[-8:]), [], []), "source": "one of these"})
+
+    def _tell(self, data: dict[str, Json]) -> None:
+        self._recorder.event("first_bad_operation", self.sites[-1] if self.sites else "", **data)
+
+    def _statistics(self, tensor: Any) -> Any:
+        """The statistics of a tensor; None of what has none."""
+        try:
+            (address, size, code), owner = self._place(tensor)
+        except Unsupported:
+            return None
+        row = np.empty(len(STATISTICS))
+        measure(address, size, code, row.ctypes.data)
+        del owner
+        return row
+
+    def _described(self, name: str, given: Sequence[Any], made: Sequence[Any]) -> dict[str, Json]:
+        file, line = self._user_line()
+        inputs: list[Json] = [_shown(row) for row in given[:4]]
+        data: dict[str, Json] = {"operation": name, "phase": self.phase, "file": file, "line": line, "inputs": inputs}
+        data["code"] = linecache.getline(file, line).strip() if file else ""
+        data["output"] = _shown(made[0]) if made else None
+        return data
+
+    def _user_line(self) -> tuple[str, int]:
+        """The innermost line of the stack that belongs to neither us nor the framework."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            name = frame.f_code.co_filename
+            if not name.startswith(self._foreign) and not name.startswith("<"):
+                return name, frame.f_lineno
+            frame = frame.f_back
+        return "", 0
+
+
+def _shown(row: Any) -> Json:
+    return {name: finite_or_none(float(row[STATISTICS.index(name)])) for name in _SHOWN}

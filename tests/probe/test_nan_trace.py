@@ -1,0 +1,187 @@
+"""The first bad operation is named with its line, in forward, loss and backward; what is meant is not suspected."""
+
+import inspect
+
+import numpy as np
+import pytest
+from mindscope import diagnose, open_store, watch
+from mindscope.framework import Key, Tensor, nn, ops
+from mindscope.framework.optim import SGD
+from mindscope.framework.primitive import PRIMITIVES
+
+
+class Net(nn.Cell):
+    """Two layers, and a function between them."""
+
+    def __init__(self, between):
+        super().__init__()
+        self.first = nn.Dense(4, 4, key=Key(1))
+        self.between = between
+        self.last = nn.Dense(4, 1, key=Key(2))
+
+    def construct(self, x):
+        return self.last(self.between(self.first(x)))
+
+
+def line_of(function):
+    return inspect.getsourcelines(function)[1]
+
+
+def train(store, between, loss_of=lambda y: (y * y).mean(), trace=True, steps=3, poison=None):
+    net = Net(between).set_train()
+    optimizer = SGD(net.trainable_params(), learning_rate=0.1)
+    x = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
+    losses = []
+    with watch(net, optimizer, store=store, config={"nan_trace": trace}) as monitor:
+        for step in range(steps):
+            batch = x.copy()
+            if step == poison:
+                batch[3, 2] = np.nan
+            optimizer.zero_grad()
+            loss = loss_of(net(Tensor(batch)))
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.numpy().tobytes())
+    return monitor.run.id, losses
+
+
+def told(store, run):
+    return [event for event in store.events(run, kind="first_bad_operation")]
+
+
+def negative_log(x):
+    return ops.log(x)
+
+
+def test_the_operation_of_the_forward_pass_and_its_line():
+    with open_store("memory:") as store:
+        run, _ = train(store, negative_log, steps=1)
+        (event,) = told(store, run)
+        assert (event.step, event.data["operation"], event.data["phase"]) == (0, "log", "forward")
+        assert event.data["file"] == __file__
+        assert event.data["line"] == line_of(negative_log) + 1
+        assert event.data["code"] == "return ops.log(x)"
+        assert event.data["inputs"][0]["min"] < 0.0
+        assert event.data["output"]["nans"] > 0
+        words = diagnose(store, run).root_causes[0].explanation
+        assert "the first bad operation is log at" in words
+
+
+def bad_root(x):
+    return ops.sqrt(ops.relu(x))
+
+
+def test_the_operation_of_the_backward_pass():
+    with open_store("memory:") as store:
+        run, _ = train(store, bad_root, steps=1)
+        event = told(store, run)[0]
+        assert event.data["phase"] == "backward"
+        assert event.data["output"]["nans"] + event.data["output"]["pos_infs"] > 0
+
+
+def test_a_mask_of_minus_infinity_is_meant_but_the_log_of_zero_is_not():
+    def masked(x):
+        mask = Tensor(np.array([True, False, True, True]))
+        return ops.softmax(ops.where(mask, x, -np.inf))
+
+    with open_store("memory:") as store:
+        run, _ = train(store, masked)
+        assert told(store, run) == []
+
+    with open_store("memory:") as store:
+        run, _ = train(store, ops.identity, loss_of=lambda y: -ops.log(ops.relu(y * 0.0)).mean(), steps=1)
+        event = told(store, run)[0]
+        assert (event.data["operation"], event.data["phase"]) == ("log", "loss")
+
+
+def test_what_was_bad_before_the_model_is_not_blamed_on_an_operation():
+    with open_store("memory:") as store:
+        run, _ = train(store, ops.relu, poison=1)
+        event = told(store, run)[0]
+        assert (event.step, event.data["source"]) == (1, "its inputs were not finite already")
+
+
+def test_tracing_changes_no_bit_and_leaves_no_trace():
+    before = {name: primitive.evaluate for name, primitive in PRIMITIVES.items()}
+    with open_store("memory:") as store:
+        _, traced = train(store, ops.relu, steps=6)
+        _, plain = train(store, ops.relu, trace=False, steps=6)
+    assert traced == plain
+    assert {name: primitive.evaluate for name, primitive in PRIMITIVES.items()} == before
+
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+
+class TorchNet(torch.nn.Module):
+    """Two layers, and a function between them."""
+
+    def __init__(self, between):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.last = torch.nn.Linear(4, 4), torch.nn.Linear(4, 1)
+        self.between = between
+
+    def forward(self, x):
+        return self.last(self.between(self.first(x)))
+
+
+def train_torch(store, between, loss_of=lambda y: (y * y).mean(), trace=True, steps=1):
+    net = TorchNet(between)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    x = torch.from_numpy(np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32))
+    losses = []
+    with watch(net, optimizer, store=store, config={"nan_trace": trace}) as monitor:
+        for _ in range(steps):
+            optimizer.zero_grad()
+            loss = loss_of(net(x))
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach().numpy().tobytes())
+    return monitor.run.id, losses
+
+
+def torch_log(x):
+    return torch.log(x)
+
+
+def test_torch_the_operation_of_the_forward_pass_and_its_line():
+    with open_store("memory:") as store:
+        run, _ = train_torch(store, torch_log)
+        event = told(store, run)[0]
+        assert (event.data["operation"], event.data["phase"], event.site) == ("aten.log.default", "forward", "")
+        assert (event.data["file"], event.data["line"]) == (__file__, line_of(torch_log) + 1)
+
+
+def test_torch_the_operation_of_the_backward_pass():
+    with open_store("memory:") as store:
+        run, _ = train_torch(store, lambda x: torch.sqrt(torch.relu(x)))
+        event = told(store, run)[0]
+        assert event.data["phase"] == "backward"
+        assert event.data["operation"].startswith("aten.")
+
+
+def test_torch_a_bad_loss_names_the_operations_between():
+    with open_store("memory:") as store:
+        run, _ = train_torch(store, torch.relu, loss_of=lambda y: -torch.log(torch.relu(y * 0.0)).mean())
+        event = told(store, run)[0]
+        assert event.data["phase"] == "loss"
+        assert "Log" in event.data["operation"]
+
+
+def test_torch_tracing_changes_no_bit():
+    with open_store("memory:") as store:
+        _, traced = train_torch(store, torch.relu, steps=5)
+        _, plain = train_torch(store, torch.relu, trace=False, steps=5)
+    assert traced == plain
+
+
+def test_torch_a_forward_that_raises_leaves_no_mode_behind():
+    from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+    def fail(_x):
+        raise ValueError("mine")
+
+    with open_store("memory:") as store, pytest.raises(ValueError, match="mine"):
+        train_torch(store, fail)
+    assert _get_current_dispatch_mode() is None
