@@ -14,6 +14,7 @@ import numpy as np
 from ..primitive import spec_of
 from ..random import Key
 from ..shape import Spec
+from ..symbolic import Dim, Quotient
 from ..tensor import Tensor
 
 __all__ = ["Abstract", "FunctionType", "OpaqueType", "TupleType", "type_of"]
@@ -52,6 +53,8 @@ def type_of(value: Any) -> Abstract:  # any value that may stand in a constant o
     if isinstance(value, Tensor | np.ndarray | np.generic | bool | int | float | complex):
         spec: Spec = spec_of(value)
         return spec
+    if isinstance(value, Dim | Quotient):
+        return spec_of(0 if isinstance(value, Dim) else 0.0)  # type: ignore[no-any-return] # a Spec, for a number
     if isinstance(value, tuple | list):
         return TupleType(tuple(type_of(part) for part in value))
     return OpaqueType("Key" if isinstance(value, Key) else type(value).__name__)
