@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import reduce
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,11 @@ from ..errors import ShapeError
 from ..primitive import Primitive
 from ..shape import Spec, matmul_shape
 from ..tensor import Array, Tensor, method, wrap
+from .constructed import diagonal
 from .operands import cast_to, conjugate, pair
-from .reduce import sum_to
+from .reduce import broadcast_to, sum_to
 
+_LETTERS = ascii_lowercase + ascii_uppercase
 _NARROW = frozenset({float16, bfloat16})
 
 
@@ -157,7 +160,62 @@ def _einsum_gradient(
 _einsum: Primitive = Primitive("einsum", _einsum_of, _infer_einsum, _einsum_gradient)
 
 
-def einsum(subscripts: str, *operands: Tensor) -> Tensor:
-    """The sum of products that the subscripts describe, as in `"bqd,bkd->bqk"`; the arrow must be there."""
+def _explicit(equation: str, operands: Sequence[Tensor]) -> tuple[list[str], str]:
+    """Terms of letters only, and the result's: an ellipsis becomes letters, a missing result those that occur once."""
+    left, arrow, result = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if len(terms) != len(operands):
+        raise ShapeError(f"einsum '{equation}' names {len(terms)} operands, got {len(operands)}")
+    free = [letter for letter in _LETTERS if letter not in equation]
+    longest = 0
+    for i, (term, x) in enumerate(zip(terms, operands, strict=True)):
+        if "..." in term:
+            hidden = x.ndim - len(term.replace("...", ""))
+            if hidden < 0:
+                raise ShapeError(f"einsum term '{term}' has more letters than the tensor of shape {x.shape} axes")
+            longest = max(longest, hidden)
+            terms[i] = term.replace("...", "".join(free[-hidden:]) if hidden else "")
+    batch = "".join(free[-longest:]) if longest else ""
+    letters = "".join(terms)
+    if not arrow:
+        once = sorted(letter for letter in set(letters) if letters.count(letter) == 1 and letter not in batch)
+        return terms, batch + "".join(once)
+    return terms, result.replace("...", batch)
+
+
+def _without_repeats(term: str, x: Tensor) -> tuple[str, Tensor]:
+    """The term with each letter once: of a repeated one the diagonal is taken."""
+    for letter in dict.fromkeys(term):
+        while term.count(letter) > 1:
+            first = term.index(letter)
+            second = term.index(letter, first + 1)
+            x = diagonal(x, 0, first, second)
+            term = term[:first] + term[first + 1 : second] + term[second + 1 :] + letter
+    return term, x
+
+
+def einsum(equation: str, *operands: Tensor) -> Tensor:
+    """The sum of products that the equation describes, as in `"bqd,bkd->bqk"`.
+
+    Args:
+        equation: A letter for each axis. A letter twice in a term takes the diagonal, `...` stands for axes that
+            broadcast, and without an arrow the letters that occur once are left, in alphabetical order.
+        operands: One for each term.
+    """
+    terms, result = _explicit(equation, operands)
     dtype = reduce(promote, (x.dtype for x in operands))
-    return _einsum(*(cast_to(x, dtype) for x in operands), subscripts=subscripts)
+    simple = [_without_repeats(term, cast_to(x, dtype)) for term, x in zip(terms, operands, strict=True)]
+    lengths: dict[str, int] = {}
+    for term, x in simple:
+        for letter, length in zip(term, x.shape, strict=False):
+            lengths[letter] = length if lengths.get(letter, 1) == 1 else lengths[letter]
+    wide = [_repeated(term, x, lengths) for term, x in simple]
+    return _einsum(*wide, subscripts=f"{','.join(term for term, _ in simple)}->{result}")
+
+
+def _repeated(term: str, x: Tensor, lengths: dict[str, int]) -> Tensor:
+    """Axes of length 1 repeated to the length that their letter has elsewhere."""
+    if len(term) != x.ndim:
+        raise ShapeError(f"einsum term '{term}' has {len(term)} letters for a tensor of shape {x.shape}")
+    shape = tuple(lengths[letter] if length == 1 else length for letter, length in zip(term, x.shape, strict=True))
+    return x if shape == x.shape else broadcast_to(x, shape)

@@ -10,7 +10,7 @@ from ..dtype import float32, float64
 from ..primitive import Primitive
 from ..tensor import Array, Tensor, TensorLike, method
 from .array import where
-from .compare import equal
+from .compare import equal, less_equal, logical_and, logical_or
 from .math import divide, exp, log, log1p, multiply, negative, square, subtract
 from .operands import as_floating, as_real, conjugate, infer_broadcast, infer_same, pair
 from .reduce import sum_to
@@ -121,9 +121,9 @@ def logaddexp(a: TensorLike, b: TensorLike) -> Tensor:
 
 @method
 def xlogy(a: TensorLike, b: TensorLike) -> Tensor:
-    """`a log(b)`, 0 where `a` is 0, whatever `b` is."""
+    """`a log(b)`, 0 where `a` is 0 and `b` has no finite logarithm."""
     a, b = pair(a, b)
-    nothing = equal(a, 0.0)
+    nothing = logical_and(equal(a, 0.0), logical_or(less_equal(b, 0.0), equal(b, math.inf)))
     return where(nothing, 0.0, multiply(a, log(where(nothing, 1.0, b))))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..primitive import Primitive
 from ..tensor import Tensor, TensorLike, method
+from .complex import imag, real
 from .math import add, divide, multiply, negative, sqrt, square, subtract
 from .operands import as_floating, as_real, conjugate, infer_broadcast, infer_same, pair
 from .reduce import sum_to
@@ -145,3 +146,10 @@ def deg2rad(x: Tensor) -> Tensor:
 def rad2deg(x: Tensor) -> Tensor:
     """Radians in degrees."""
     return multiply(x, 180.0 / math.pi)
+
+
+@method
+def angle(z: Tensor) -> Tensor:
+    """The angle from -pi to pi of complex numbers; of real ones 0, or pi where negative."""
+    z = as_floating(z)
+    return _atan2(imag(z), real(z))
