@@ -1,6 +1,6 @@
 """The engine: tensors, differentiation, cells, optimizers, data; public names in the order one learns them."""
 
-from . import data, nn, ops, optim, random, train
+from . import amp, data, nn, ops, optim, random, train
 from .context import is_recording, no_grad, quiet, recording
 from .dtype import (
     bfloat16,
@@ -55,6 +55,7 @@ __all__ = [
     "Primitive",
     "ShapeError",
     "Tensor",
+    "amp",
     "bfloat16",
     "bool_",
     "complex64",

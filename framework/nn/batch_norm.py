@@ -30,6 +30,7 @@ class _BatchNorm(Cell):
 
     #: What the input's axes are called, for each number of axes that the layer takes.
     shapes: ClassVar[dict[int, str]]
+    _kept_wide: ClassVar[tuple[str, ...]] = ("running_mean", "running_var")
 
     def __init__(
         self, num_features: int, epsilon: float = 1e-5, momentum: float = 0.9, *, dtype: DTypeLike = np.float32

@@ -17,13 +17,16 @@ hook pays one comparison.
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
+
+from numpy.typing import DTypeLike
 
 from ..context import CAPTURE, QUIET, quiet
 from ..errors import EngineError
 from ..hooks import CHANGES, Handle
 from ..tensor import Parameter, Tensor
 from .cell_hooks import CellHooks
+from .precision import Precision
 
 #: What a cell is called with and what it returns: tensors, or tuples of them.
 Values = tuple[Any, ...]
@@ -55,6 +58,11 @@ class Cell:
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
         """The output of `construct`, with the hooks around it."""
+        if self._precision is not None:
+            return self._precision.run(self, inputs, options)
+        return self._run(inputs, options)
+
+    def _run(self, inputs: Values, options: dict[str, Any]) -> Any:
         try:
             capture = CAPTURE.get()
             if capture is not None:
@@ -169,6 +177,15 @@ class Cell:
             cell.training = mode
         return self
 
+    def to_float(self, dtype: DTypeLike | None) -> Self:
+        """This cell; it and all below it compute in that floating-point dtype, their parameters staying as they are.
+
+        None takes it back. For the choice of cells and dtypes see `amp.auto_mixed_precision`.
+        """
+        for _, cell in self.cells_and_names():
+            cell._precision = None if dtype is None else Precision(dtype)
+        return self
+
     # Hooks.
 
     def register_forward_pre_hook(self, hook: "Callable[[Cell, Values], Any]") -> Handle:
@@ -216,6 +233,11 @@ class Cell:
         lines = [f"({name}): {child!r}".replace("\n", "\n  ") for name, child in self._cells.items()]
         return head + "\n  " + "\n  ".join(lines) + "\n)"
 
+    #: In which precision it computes, when in another than its parameters'.
+    _precision: Precision | None = None
+    #: Parameters that no other precision is ever read in: those that the cell itself overwrites.
+    _kept_wide: ClassVar[tuple[str, ...]] = ()
+
     # Assigned past __setattr__, declared for the checkers.
     _cells: dict[str, "Cell"]
     _parameters: dict[str, Parameter]
@@ -227,7 +249,7 @@ def _running_site(cell: Cell) -> str:
     outermost = cell
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if frame.f_code is Cell.__call__.__code__:
+        if frame.f_code is Cell._run.__code__:
             outermost = frame.f_locals["self"]
         frame = frame.f_back
     for site, candidate in outermost.cells_and_names():

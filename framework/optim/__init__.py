@@ -9,7 +9,7 @@ from .clip import clip_by_global_norm
 from .cycle import CosineRestarts, InverseSquareRoot, Listed, OneCycle, WarmUp
 from .layerwise import LARS, Lamb, Lars
 from .lion import Lion
-from .loss_scale import DynamicLossScaler
+from .loss_scale import DynamicLossScaler, StaticLossScaler
 from .muon import Muon
 from .optimizer import Optimizer
 from .schedule import Constant, CosineDecay, ExponentialDecay, Piecewise, PolynomialDecay, Schedule, StepDecay
@@ -46,6 +46,7 @@ __all__ = [
     "RMSProp",
     "RMSprop",
     "Schedule",
+    "StaticLossScaler",
     "StepDecay",
     "WarmUp",
     "clip_by_global_norm",

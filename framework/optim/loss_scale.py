@@ -1,6 +1,6 @@
-"""Dynamic scaling of the loss, so that small half-precision gradients do not vanish.
+"""Scaling of the loss, so that small half-precision gradients do not vanish.
 
-loss scale s, good steps n = 0
+dynamic: loss scale s, good steps n = 0
 each step   gradients of s * loss, divided by s
     one is not finite   skip the step; s = max(s / factor, 1), n = 0
     all are finite      make the step; n += 1; when n reaches the window: s = min(s * factor, 2**24), n = 0
@@ -109,6 +109,44 @@ class DynamicLossScaler:
             raise ValueError(f"DynamicLossScaler cannot take this state: {', '.join(missing)} missing")
         self.loss_scale = float(state["loss_scale"])
         self._good_steps = int(state["good_steps"])
+
+
+class StaticLossScaler:
+    """A loss scale that stays; a step whose gradients overflow is skipped.
+
+    Args:
+        scale_value: The scale, 1 or more.
+    """
+
+    __slots__ = ("_unscaled", "loss_scale")
+
+    def __init__(self, scale_value: float) -> None:
+        if not (isfinite(scale_value) and scale_value >= _LEAST):
+            raise ValueError(f"StaticLossScaler expects scale_value of 1 or more, got {scale_value}")
+        self.loss_scale = float(scale_value)
+        self._unscaled: bool | None = None
+
+    def scale(self, loss: Tensor) -> Tensor:
+        """The loss times the scale; go backward from this one."""
+        scaled = loss * self.loss_scale
+        if LOSS_SCALED:
+            call_hooks(LOSS_SCALED, loss, scaled, self.loss_scale)
+        return scaled
+
+    def unscale(self, optimizer: Optimizer) -> bool:
+        """True when all gradients of the optimizer's parameters are finite after division by the scale, in place."""
+        self._unscaled = _unscale([g for g in optimizer.gradients() if g is not None], 1.0 / self.loss_scale)
+        return self._unscaled
+
+    def step(self, optimizer: Optimizer) -> bool:
+        """True when the optimizer made its step, False when it was skipped."""
+        is_finite = self.unscale(optimizer) if self._unscaled is None else self._unscaled
+        self._unscaled = None
+        if is_finite:
+            optimizer.step()
+        else:
+            optimizer.skip_step(self.loss_scale)
+        return is_finite
 
 
 def _unscale(gradients: list[Any], inverse: float) -> bool:

@@ -276,6 +276,11 @@ class _LaterStep:
         rest = iter(gradients)
         self._optimizer([next(rest) if is_there else None for is_there in self._places])
 
+    def destinations(self) -> tuple[NDArray[Any], ...]:
+        """Where the gradients are wanted: a graph that writes them there saves the step a pass over them."""
+        views = self._optimizer.gradient_arena().views
+        return tuple(view for view, is_there in zip(views, self._places, strict=True) if is_there)
+
 
 class _Ages:
     """How many steps each parameter has made: one number as long as none was left out."""

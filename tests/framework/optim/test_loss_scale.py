@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mindscope.framework import Parameter, Tensor
-from mindscope.framework.optim import Adam, DynamicLossScaler
+from mindscope.framework.optim import SGD, Adam, DynamicLossScaler, StaticLossScaler
 
 
 def _setting(**options):
@@ -95,3 +95,18 @@ def test_a_saved_scaler_goes_on_where_it_stood():
 def test_impossible_options_are_refused(options):
     with pytest.raises(ValueError, match=f"expects {next(iter(options))}"):
         DynamicLossScaler(**options)
+
+
+def test_a_static_scale_stays_and_skips_what_overflows():
+    parameter = Parameter(np.ones(2, np.float32), "w")
+    optimizer, scaler = SGD([parameter], 0.5), StaticLossScaler(8.0)
+    scaler.scale((parameter * parameter).sum()).backward()
+    assert scaler.unscale(optimizer)
+    np.testing.assert_array_equal(parameter.grad.numpy(), [2.0, 2.0])
+    assert scaler.step(optimizer)
+    np.testing.assert_array_equal(parameter.numpy(), [0.0, 0.0])
+    parameter.grad = Tensor(np.array([np.inf, 1.0], np.float32))
+    assert not scaler.step(optimizer)
+    assert (optimizer.step_count, scaler.loss_scale) == (1, 8.0)
+    with pytest.raises(ValueError, match="scale_value of 1 or more, got 0.5"):
+        StaticLossScaler(0.5)

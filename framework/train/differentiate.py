@@ -1,0 +1,159 @@
+"""The loss of a batch, and its gradients left on the parameters: by the tape, or by a compiled graph."""
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..compiler import jit
+from ..errors import ShapeError
+from ..optim.arena import GradientArena
+from ..optim.optimizer import Optimizer
+from ..tensor import Tensor, wrap
+from ..transforms import value_and_grad
+
+if TYPE_CHECKING:
+    from .step import Scaler
+
+Batch = tuple[Tensor, ...]
+
+# Gradients smaller than this on average are copied into the optimizer's arena, so that one kernel call moves them all;
+# larger ones are read where they are. Our choice: at 16384 float32 a copy costs about as much as a call.
+_SMALL = 16384
+
+
+class EagerGradients:
+    """Gradients by the tape.
+
+    Args:
+        loss_of: The loss of a batch.
+        optimizer: Whose parameters get the gradients.
+        scaler: What scales the loss.
+        micro_batches: Into how many parts the batch is cut.
+    """
+
+    def __init__(
+        self, loss_of: Callable[..., Tensor], optimizer: Optimizer, scaler: "Scaler | None", micro_batches: int
+    ) -> None:
+        self._loss_of, self._optimizer, self._scaler, self._parts = loss_of, optimizer, scaler, micro_batches
+
+    def __call__(self, batch: Batch) -> Tensor:
+        """The loss; its gradients, scaled where there is a scaler, are on the parameters."""
+        self._optimizer.zero_grad()
+        if self._parts == 1:
+            loss = self._loss_of(*batch)
+            self._backward(loss)
+            return loss.detach()
+        total: Tensor | None = None
+        for share, part in parts_of(batch, self._parts):
+            loss = self._loss_of(*part) * share
+            self._backward(loss)
+            total = loss.detach() if total is None else total + loss.detach()
+        assert total is not None  # there is one part or more
+        return total
+
+    def _backward(self, loss: Tensor) -> None:
+        (loss if self._scaler is None else self._scaler.scale(loss)).backward()
+
+    def step(self) -> None:
+        """Nothing; the optimizer has made its step."""
+        self._optimizer.step()
+
+
+class CompiledGradients:
+    """Gradients by a compiled graph; those of small parameters go into the optimizer's arena.
+
+    Args:
+        loss_of: The loss of a batch.
+        optimizer: Whose parameters get the gradients.
+        scaler: What scales the loss; its scale is an argument of the graph.
+        micro_batches: Into how many parts the batch is cut.
+        level: Of the compilation.
+    """
+
+    def __init__(
+        self,
+        loss_of: Callable[..., Tensor],
+        optimizer: Optimizer,
+        scaler: "Scaler | None",
+        micro_batches: int,
+        level: str,
+    ) -> None:
+        self._optimizer, self._scaler, self._parts = optimizer, scaler, micro_batches
+        self._is_plain = scaler is None and micro_batches == 1
+        parameters = optimizer.parameters
+
+        def weighted(factor: Tensor, *batch: Tensor) -> tuple[Tensor, Tensor]:
+            loss = loss_of(*batch)
+            return loss * factor.astype(loss.dtype), loss
+
+        if self._is_plain:
+            self._run = jit(value_and_grad(loss_of, None, parameters), jit_level=level)
+        else:
+            self._run = jit(value_and_grad(weighted, None, parameters, has_aux=True), jit_level=level)
+        self._arena: GradientArena | None = None
+        size = sum(p.size for p in parameters) / len(parameters)
+        if size < _SMALL or micro_batches > 1:
+            self._arena = optimizer.gradient_arena()
+            self._views = tuple(wrap(view) for view in self._arena.views)
+
+    def __call__(self, batch: Batch) -> Tensor:
+        """The loss; its gradients, scaled where there is a scaler, are on the parameters."""
+        if self._is_plain:
+            loss, found = self._run(*batch)
+            self._keep(found)
+            return loss  # type: ignore[no-any-return]
+        scale = 1.0 if self._scaler is None else self._scaler.loss_scale
+        total: Tensor | None = None
+        for share, part in parts_of(batch, self._parts):
+            (_, loss), found = self._run(Tensor(np.asarray(scale * share, np.float64)), *part)
+            self._keep(found) if total is None else self._add(found)
+            total = loss * share if total is None else total + loss * share
+        assert total is not None  # there is one part or more
+        if self._scaler is not None:
+            self._scaler.scale(total)  # for those who watch it
+        return total
+
+    def _keep(self, found: tuple[Tensor, ...]) -> None:
+        if self._arena is not None:
+            for view, gradient in zip(self._arena.views, found, strict=True):
+                if gradient._data is not view:
+                    view[...] = gradient._data
+            found = self._views
+        for parameter, gradient in zip(self._optimizer.parameters, found, strict=True):
+            parameter._grad = gradient
+
+    def _add(self, found: tuple[Tensor, ...]) -> None:
+        assert self._arena is not None  # several parts always have one
+        for view, gradient in zip(self._arena.views, found, strict=True):
+            view += gradient._data
+
+    def step(self) -> None:
+        """Nothing; the optimizer has made its step."""
+        if self._arena is not None:
+            self._optimizer(self._arena.views)
+        else:
+            self._optimizer.step()
+
+
+def parts_of(batch: Batch, count: int) -> Iterator[tuple[float, Batch]]:
+    """The parts of a batch along the first axis of all its tensors, each with its share of the rows.
+
+    Raises:
+        ShapeError: The tensors have unequally many rows, or fewer than there are parts.
+    """
+    rows = batch[0].shape[0] if batch and batch[0].ndim else 0
+    if any(x.ndim == 0 or x.shape[0] != rows for x in batch) or rows < count:
+        shapes = ", ".join(str(x.shape) for x in batch)
+        raise ShapeError(f"{count} micro-batches expect tensors of one number of rows, {count} or more, got {shapes}")
+    if count == 1:
+        yield 1.0, batch
+        return
+    ends = [rows * part // count for part in range(count + 1)]
+    for start, end in pairwise(ends):
+        yield (end - start) / rows, tuple(_rows(x, start, end) for x in batch)
+
+
+def _rows(x: Tensor, start: int, end: int) -> Any:
+    return x[start:end]
