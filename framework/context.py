@@ -10,12 +10,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["is_recording", "no_grad", "quiet", "recording"]
+__all__ = ["is_recomputing", "is_recording", "no_grad", "quiet", "recording"]
 
 RECORDING: ContextVar[bool] = ContextVar("recording", default=True)
 QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
 # How many `grad` transforms are running a function right now: gradients taken inside one are themselves recorded.
 DEPTH: ContextVar[int] = ContextVar("depth", default=0)
+RECOMPUTING: ContextVar[bool] = ContextVar("recomputing", default=False)
 
 
 class Capture(Protocol):
@@ -55,6 +56,11 @@ CAPTURE: "ContextVar[Capture | None]" = ContextVar("capture", default=None)
 def is_recording() -> bool:
     """Whether operations on tensors that require gradients are recorded for the way back."""
     return RECORDING.get()
+
+
+def is_recomputing() -> bool:
+    """Whether the running code ran before and runs again for what it did not save: who counts or observes, looks."""
+    return RECOMPUTING.get()
 
 
 @contextmanager

@@ -11,6 +11,7 @@ Reference:
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from typing import Any, ClassVar
 
@@ -39,9 +40,9 @@ class Key:
             raise ValueError(f"a seed must be 0 or more, got {seed}")
         object.__setattr__(self, "bits", _hash(b"seed", seed))
 
-    def of(self, bits: int) -> "Key":
-        """A key of these bits and of the kind of this one."""
-        return from_bits(bits)
+    def child(self, word: bytes, *numbers: int) -> "Key":
+        """The key that these name among the children of this one."""
+        return from_bits(_hash(word, self.bits, *numbers))
 
     def generator(self) -> np.random.Generator:
         """A NumPy generator that starts at the beginning of this key's numbers."""
@@ -65,12 +66,12 @@ def from_bits(bits: int) -> Key:
 
 def fold_in(key: Key, number: int) -> Key:
     """The child of that number."""
-    return key.of(_hash(b"fold", key.bits, number))
+    return key.child(b"fold", number)
 
 
 def split(key: Key, parts: int = 2) -> tuple[Key, ...]:
     """Keys that are independent of each other and of `key`."""
-    return tuple(key.of(_hash(b"split", key.bits, part)) for part in range(parts))
+    return tuple(key.child(b"split", part) for part in range(parts))
 
 
 class _Sequence:
@@ -84,8 +85,8 @@ class _Sequence:
 
 
 _SEQUENCE: ContextVar[_Sequence] = ContextVar("sequence")
-# What `vmap` makes of a key that is taken inside it.
-BATCH_KEY: "ContextVar[Callable[[Key], Key] | None]" = ContextVar("batch_key", default=None)
+# What stands between code and its keys: `vmap` makes one for each sample of them, `recompute` gives the same again.
+BETWEEN: "ContextVar[Callable[[Callable[[], Key]], Key] | None]" = ContextVar("between", default=None)
 _DEFAULT = _Sequence(Key(0))
 
 
@@ -96,33 +97,26 @@ def set_seed(seed: int) -> None:
 
 def next_key() -> Key:
     """The next key of the running context, for those who were given none (initialization, dropout)."""
+    between = BETWEEN.get()
+    return _taken() if between is None else between(_taken)
+
+
+def _taken() -> Key:
     capture = CAPTURE.get()
     if capture is not None:
         traced: Key = capture.next_key()
         return traced
     sequence = _SEQUENCE.get(_DEFAULT)
     sequence.taken += 1
-    key = fold_in(sequence.key, sequence.taken - 1)
-    batch = BATCH_KEY.get()
-    return key if batch is None else batch(key)
+    return fold_in(sequence.key, sequence.taken - 1)
 
 
 def draw_key(source: Callable[[], Key]) -> Key:
     """The key that `source` gives; in a compiled function it is asked at every call of that."""
     capture = CAPTURE.get()
-    if capture is not None:
-        traced: Key = capture.draw_key(source)
-        return traced
-    return source()
-
-
-def draw_key(source: Callable[[], Key]) -> Key:
-    """The key that `source` gives; in a compiled function it is asked at every call of that."""
-    capture = CAPTURE.get()
-    if capture is not None:
-        traced: Key = capture.draw_key(source)
-        return traced
-    return source()
+    asked = source if capture is None else partial(capture.draw_key, source)
+    between = BETWEEN.get()
+    return asked() if between is None else between(asked)
 
 
 def get_state() -> tuple[int, int]:

@@ -37,7 +37,7 @@ def method(function: _Function) -> _Function:
 def as_array(data: object, dtype: npt.DTypeLike | None = None) -> Array:
     """The data as an array of an element type the engine has; an ndarray is shared, Python floats become float32."""
     if isinstance(data, Tensor):
-        data = data._data
+        data = data._data if data.__fallback__ is None else data.numpy()
     weak = not isinstance(data, np.ndarray | np.generic)
     array = np.asarray(data)
     if dtype is not None:

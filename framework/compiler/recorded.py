@@ -9,7 +9,7 @@ The second computes the outputs again instead of taking residuals, which are no 
 random keys are inputs, so they are those of the first time; assignments and hooks are left out of it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from ..errors import GradientError
 from ..ir import Apply, Constant, Graph, Node, TupleType
 from ..ir.control import Control, tuple_getitem
 from ..ir.visit import order
+from ..ops import add, zeros_like
 from ..primitive import Node as TapeNode
 from ..primitive import Primitive
 from ..shape import Spec
@@ -158,6 +159,14 @@ def without_effects(graph: Graph) -> Graph:
     return rebuild(graph, pure)
 
 
+#: What operations on cotangents are for tensors of any class.
+_ON_TENSORS: dict[str, Callable[..., Tensor]] = {
+    "add_cotangents": add,
+    "zeros": lambda *, shape, dtype: wrap(np.zeros(shape, dtype)),
+    "zeros_like": zeros_like,
+}
+
+
 def replay(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
     """The outputs of a graph applied to tensors of any class, operation by operation.
 
@@ -173,6 +182,8 @@ def replay(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
             values[node] = applied(*arguments, **node.attributes)
         elif isinstance(applied, Control) and applied.name in ("make_tuple", "tuple_getitem", "depend"):
             values[node] = applied.evaluate(*arguments, **node.attributes)
+        elif isinstance(applied, Control) and applied.name in _ON_TENSORS:
+            values[node] = _ON_TENSORS[applied.name](*arguments, **node.attributes)
         else:
             raise GradientError(
                 f"the compiled function '{graph.name}' has branches or loops over tensors, so its derivative cannot be "

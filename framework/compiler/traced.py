@@ -9,6 +9,7 @@ from ..context import CAPTURE
 from ..dtype import Dtype
 from ..errors import EngineError, ShapeError
 from ..ir import Node
+from ..ir.control import child_key
 from ..primitive import PRIMITIVES
 from ..random import Key
 from ..shape import Shape, Spec
@@ -131,6 +132,13 @@ class TracedKey(Key):
     def __init__(self, node: Node) -> None:
         object.__setattr__(self, "node", node)
         object.__setattr__(self, "bits", 0)
+
+    def child(self, word: bytes, *numbers: int) -> Key:
+        """The traced child."""
+        capture: Any = CAPTURE.get()
+        if capture is None:
+            raise CaptureError("a random key of a compiled function that has ended was used; draw a new one")
+        return TracedKey(capture.graph.apply(child_key, self.node, word=word, numbers=numbers))
 
 
 class NoValues(CaptureError, AttributeError):

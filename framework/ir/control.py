@@ -96,3 +96,10 @@ def _host_call(*values: Any, function: Callable[..., Any], types: tuple[Abstract
 #: `host_call(*values, *effects, function=, types=, count=)` calls a Python function with the first `count` values (its
 #: arrays; keys and words as they are); it returns a tuple of arrays of those types. No gradient flows through.
 host_call = Control("host_call", _host_call, lambda *_, function, types, count: TupleType(types), is_effect=True)
+
+#: `child_key(key, word=, numbers=)` is a child of a random key.
+child_key = Control(
+    "child_key",
+    lambda key, *, word, numbers: key.child(word, *numbers),
+    lambda key, **_: OpaqueType(Key.__name__),
+)

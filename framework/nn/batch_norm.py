@@ -5,6 +5,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import DTypeLike
 
+from ..context import is_recomputing
 from ..errors import ShapeError
 from ..ops import batch_norm, batch_norm_inference
 from ..tensor import Parameter, Tensor
@@ -63,7 +64,8 @@ class _BatchNorm(Cell):
         return y
 
     def _follow(self, running: Parameter, seen: Tensor) -> None:
-        running.set_data((running * self.momentum + seen * (1.0 - self.momentum)).astype(running.dtype))
+        if not is_recomputing():  # the batch was counted when it ran the first time
+            running.set_data((running * self.momentum + seen * (1.0 - self.momentum)).astype(running.dtype))
 
     def describe(self) -> str:
         """The number of channels."""

@@ -25,6 +25,7 @@ from ..context import CAPTURE, QUIET, quiet
 from ..errors import EngineError
 from ..hooks import CHANGES, Handle
 from ..tensor import Parameter, Tensor
+from .bprop import with_bprop
 from .cell_hooks import CellHooks
 from .precision import Precision
 
@@ -44,6 +45,11 @@ class Cell:
     """
 
     training: bool
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "construct" in cls.__dict__ and hasattr(cls, "bprop"):
+            cls.construct = with_bprop(cls.construct)  # type: ignore[method-assign]
 
     def __init__(self) -> None:
         fields = self.__dict__

@@ -8,6 +8,7 @@ show        hands tensors to a hook and passes on what that returns, for hooks o
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from ..context import is_recomputing
 from ..errors import ShapeError
 from ..primitive import Primitive
 from ..tensor import Array, Tensor, wrap
@@ -24,7 +25,8 @@ class Tap(Protocol):
 
 
 def _show_value(x: Array, *, tap: Tap) -> Array:
-    tap.value(x)
+    if not is_recomputing():
+        tap.value(x)
     return x
 
 
@@ -72,9 +74,7 @@ mark_gradient: Primitive = Primitive(
 
 def _shown(*arrays: Array, hook: Callable[..., Any]) -> Any:
     given = tuple(wrap(array) for array in arrays)
-    passed = tuple(
-        before if after is None else after._data for before, after in zip(arrays, hook(given), strict=True)
-    )
+    passed = tuple(before if after is None else after._data for before, after in zip(arrays, hook(given), strict=True))
     for before, after in zip(arrays, passed, strict=True):
         if before.shape != after.shape or before.dtype != after.dtype:
             raise ShapeError(

@@ -5,6 +5,7 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
+from ..context import is_recomputing
 from ..dtype import Dtype
 from ..ops.operands import as_tensor
 from ..random import Key
@@ -116,16 +117,16 @@ class BatchedKey(Key):
         """The result for all samples, by the primitive's rule."""
         return intercept(primitive, inputs, attributes)
 
-    def of(self, bits: int) -> Key:
-        """A key of these bits that differs from sample to sample too."""
-        return BatchedKey(self.base.of(bits), self.level)
+    def child(self, word: bytes, *numbers: int) -> Key:
+        """A child that differs from sample to sample too."""
+        return BatchedKey(self.base.child(word, *numbers), self.level)
 
 
 def intercept(primitive: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     """What a primitive gives for inputs of which some are batched; the innermost `vmap` of them is resolved."""
     batched = [x for x in inputs if isinstance(x, BatchedTensor | BatchedKey)]
     level = max((x.level for x in batched), key=lambda level: level.depth)
-    if level.is_over:
+    if level.is_over and not is_recomputing():
         raise BatchingError(
             f"'{primitive.name}' met a tensor of a vmap that has ended; do not keep tensors from inside it in lists, "
             f"attributes, `.grad` or globals: return them"

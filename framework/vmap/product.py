@@ -6,6 +6,7 @@ from typing import Any
 from ..ops.array import reshape
 from ..ops.linalg import matmul as product
 from ..ops.math import add
+from .elementwise import lined_up
 from .rule import Application, batching
 
 
@@ -55,3 +56,24 @@ def einsum(call: Application) -> Any:
     letter = next(letter for letter in ascii_letters if letter not in left + result)
     terms = [letter * is_batched + term for term, is_batched in zip(left.split(","), call.batched, strict=True)]
     return call.apply(*call.inputs, subscripts=f"{','.join(terms)}->{letter}{result}")
+
+
+@batching(
+    "cholesky", "det", "eigh", "inv", "pinv", "qr", "slogdet", "solve", "svd",
+    "triangular_solve",
+)  # fmt: skip
+def stacks_of_matrices(call: Application) -> Any:
+    """A function of the last two axes, any number before them, which broadcast."""
+    return call.apply(*lined_up(call))
+
+
+@batching("attention", "attention_gradient")
+def attention(call: Application) -> Any:
+    """Attention with the samples as one more axis in front; a mask broadcasts from the right."""
+    tensors = 3 if call.primitive.name == "attention" else 6
+    every = [call.full(i) for i in range(tensors)]
+    for i in range(tensors, len(call.inputs)):
+        mask, missing = call.inputs[i], call.rank(1) - call.rank(i)
+        ones = (1,) * missing
+        every.append(reshape(mask, (mask.shape[0], *ones, *mask.shape[1:])) if call.batched[i] else mask)
+    return call.apply(*every)

@@ -7,9 +7,9 @@ from ..shape import normalize_axis
 from .rule import Application, batching
 
 
-@batching("sum")
+@batching("fft", "sum")
 def over_axes(call: Application) -> Any:
-    """A reduction over the attribute `axes`."""
+    """A function over the attribute `axes`."""
     return call.apply(call.inputs[0], axes=tuple(axis + 1 for axis in call.attributes["axes"]))
 
 
@@ -23,8 +23,8 @@ def over_one_or_all(call: Application) -> Any:
 
 
 @batching(
-    "concat", "cummax", "cummin", "cumprod", "cumsum", "gather_elements", "logcumsumexp", "one_hot", "scatter_elements",
-    "sort", "split", "topk",
+    "concat", "cummax", "cummin", "cumprod", "cumsum", "gather_elements", "irfft", "logcumsumexp", "one_hot", "rfft",
+    "scatter_elements", "sort", "split", "topk",
 )  # fmt: skip
 def along_axis(call: Application) -> Any:
     """A function along the attribute `axis`, counted from the left."""

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ..errors import ShapeError
 from ..ops.array import transpose
-from ..random import BATCH_KEY, Key
+from ..random import BETWEEN, Key
 from ..tensor import Tensor
 from .batched import BatchedKey, BatchedTensor, Level, all_samples
 from .rule import BatchingError
@@ -66,22 +66,22 @@ def vmap(
 def _running(size: int, randomness: str) -> Iterator[Level]:
     level = Level(_DEPTH.get() + 1, size, randomness)
     depth = _DEPTH.set(level.depth)
-    outer = BATCH_KEY.get()
+    outer = BETWEEN.get()
 
-    def next_key(key: Key) -> Key:
-        key = key if outer is None else outer(key)
+    def key_of(source: Callable[[], Key]) -> Key:
         if randomness == "error":
             raise BatchingError(
                 "a random key was taken from the context inside vmap(randomness='error'); pass randomness='different' "
                 "or 'same', or give a key explicitly"
             )
+        key = source() if outer is None else outer(source)
         return BatchedKey(key, level) if randomness == "different" else key
 
-    keys = BATCH_KEY.set(next_key)
+    keys = BETWEEN.set(key_of)
     try:
         yield level
     finally:
-        BATCH_KEY.reset(keys)
+        BETWEEN.reset(keys)
         _DEPTH.reset(depth)
         level.is_over = True
 

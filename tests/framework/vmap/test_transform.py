@@ -68,7 +68,7 @@ def network():
         nn.ReLU(),
         nn.MaxPool2d(2),
         nn.Flatten(),
-        nn.Dense(4 * 2 * 2, 8),
+        nn.Dense(36, 8),
         nn.LayerNorm(8),
         nn.Dense(8, 3),
     )
