@@ -1,7 +1,7 @@
 """The engine: tensors, differentiation, cells, optimizers, data; public names in the order one learns them."""
 
-from . import amp, data, nn, ops, optim, random, train
-from .context import is_recomputing, is_recording, no_grad, quiet, recording
+from . import amp, data, mint, nn, ops, optim, random, train
+from .context import is_recording, no_grad, quiet, recording
 from .dtype import (
     bfloat16,
     bool_,
@@ -36,19 +36,7 @@ from .saved import saved_tensors_hooks
 from .serialization import CheckpointError, load_checkpoint, load_param_into_net, save_checkpoint
 from .tape import gradients
 from .tensor import Parameter, Tensor
-from .transforms import (
-    custom_vjp,
-    grad,
-    hessian,
-    jacfwd,
-    jacrev,
-    jvp,
-    linearize,
-    recompute,
-    stop_gradient,
-    value_and_grad,
-    vjp,
-)
+from .transforms import grad, jvp, linearize, stop_gradient, value_and_grad, vjp
 from .vmap import vmap
 
 __all__ = [
@@ -72,33 +60,28 @@ __all__ = [
     "bool_",
     "complex64",
     "complex128",
-    "custom_vjp",
     "data",
     "float16",
     "float32",
     "float64",
     "grad",
     "gradients",
-    "hessian",
     "int8",
     "int16",
     "int32",
     "int64",
-    "is_recomputing",
     "is_recording",
-    "jacfwd",
-    "jacrev",
     "jvp",
     "linearize",
     "load_checkpoint",
     "load_param_into_net",
+    "mint",
     "nn",
     "no_grad",
     "ops",
     "optim",
     "quiet",
     "random",
-    "recompute",
     "recording",
     "register_backward_start_hook",
     "save_checkpoint",
