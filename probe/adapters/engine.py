@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from weakref import ref
 
+from ...framework.compiler.observers import observe_cells
 from ...framework.hooks import register_backward_start_hook, register_loss_scaled_hook
 from ...framework.nn.cell import Cell
 from ...framework.optim import Optimizer
@@ -68,6 +69,14 @@ class EngineAdapter:
         if recorder.config.nan_trace:
             self._tracer = EngineTracer(self._cells, recorder)
         self._handles += [self._cells[site].register_forward_hook(self._taps.hook(site)) for site in sites]
+        watched = {id(self._cells[site]): site for site in sites}
+        taps = self._taps
+        self._handles.append(
+            observe_cells(
+                lambda _, cell: id(cell) in watched,
+                lambda _, cell, call, index: taps.gradient_tap(watched[id(cell)], call, f"[{index}]" if index else ""),
+            )
+        )
         self._handles.append(register_backward_start_hook(self._backward_begins))
         self._handles.append(register_loss_scaled_hook(self._loss_scaled))
         for optimizer in self._given:

@@ -30,6 +30,7 @@ class ForwardTaps:
             "gradients": is_recording,
             "all": lambda: True,
         }[recorder.config.record]
+        self._calls: dict[str, _Calls] = {}
         self.forget()
 
     def forget(self) -> None:
@@ -42,7 +43,7 @@ class ForwardTaps:
     def hook(self, site: str) -> Callable[[Any, Any, Any], None]:
         """The forward hook of the module at this site."""
         recorder, access, counts = self.recorder, self.access, self.counts
-        kind, see, calls = access.kind, self._see, _Calls(recorder, site)
+        kind, see, calls = access.kind, self._see, self._calls_of(site)
 
         def after_forward(_module: Any, _inputs: Any, output: Any) -> None:
             if not recorder.is_looking or not counts():
@@ -60,6 +61,13 @@ class ForwardTaps:
                 recorder.fail("activation_grad", error)
 
         return recorder.timed(after_forward)
+
+    def gradient_tap(self, site: str, call: int, path: str) -> "CompiledTap":
+        """What a compiled function shows the gradient of one output to; it fills the row that the forward hook has."""
+        return CompiledTap(self.recorder, self.access, self._calls_of(site).rows(call, path)[1])
+
+    def _calls_of(self, site: str) -> "_Calls":
+        return self._calls.setdefault(site, _Calls(self.recorder, site))
 
     def _see(self, rows: tuple[Row, Row], tensor: Tensor) -> None:
         """Records a tensor. One that was seen just now is not read again: containers hand on their last child's."""
@@ -151,6 +159,32 @@ class _GradientTap:
             del owner
             for row in self.rows[1:]:
                 row.copy_from(first)
+        except Unsupported:
+            return
+        except Exception as error:  # noqa: BLE001  as above
+            recorder.fail("activation_grad", error)
+
+
+class CompiledTap:
+    """A tap on one output inside a compiled function: values are seen by hooks, gradients have no tensor to hook on."""
+
+    __slots__ = ("_access", "_recorder", "_row")
+
+    def __init__(self, recorder: Recorder, access: Access, row: Row) -> None:
+        self._recorder, self._access, self._row = recorder, access, row
+
+    def value(self, array: Any) -> None:
+        """Nothing: the forward hooks have seen it."""
+
+    def gradient(self, array: Any) -> None:
+        """Nothing; the row has the statistics of the gradient."""
+        recorder = self._recorder
+        if not (recorder.sees_backward and recorder.is_open):
+            return
+        try:
+            place, owner = self._access.place(self._access.kind(array))
+            _fill(recorder, recorder.activation_grads, "activation_grad", self._row, place)
+            del owner
         except Unsupported:
             return
         except Exception as error:  # noqa: BLE001  as above
