@@ -8,6 +8,7 @@ if find_spec("onnx") is None:
 from . import operators
 from .cell import OnnxCell
 from .errors import BrokenModel, ExportError, OnnxError, UnknownOperator, UnsupportedFeature
+from .exporting import export, writer
 from .load import load
 from .registry import operator
 
@@ -18,6 +19,8 @@ __all__ = [
     "OnnxError",
     "UnknownOperator",
     "UnsupportedFeature",
+    "export",
     "load",
     "operator",
+    "writer",
 ]

@@ -35,6 +35,11 @@ def _wide(x: Array) -> Array:
     return np.ascontiguousarray(x if x.dtype in (float32, float64) else x.astype(float32))
 
 
+def _rows(steps: Array) -> Array:
+    """All rows of all steps, one below the other."""
+    return steps.reshape(steps.shape[0] * steps.shape[1], -1)
+
+
 def _before(first: Array, rows: Array) -> Array:
     """What the state was before each step."""
     return np.concatenate([first[None], rows[:-1]])
@@ -100,7 +105,7 @@ def _rnn_gradient_of(
     for step in range(len(y) - 1, -1, -1):
         kernels.recurrent.rnn_back(g[step], states[step], step, lengths, dh, out[step], is_relu)
         dh += np.matmul(out[step], weight, out=product)
-    of_w = out.reshape(-1, out.shape[2]).T @ _before(_wide(h0), states).reshape(-1, dh.shape[1])
+    of_w = _rows(out).T @ _rows(_before(_wide(h0), states))
     return tuple(a.astype(gates.dtype, copy=False) for a in (out, of_w, dh))
 
 
@@ -127,10 +132,16 @@ def compose_rnn(
 
 _compose_rnn_gradient = _gradient_of(compose_rnn, 3)
 
+
+def _infer_rnn(gates: Spec, w: Spec, h0: Spec, lengths: Spec, *, is_relu: bool) -> tuple[Spec, Spec]:
+    _check(gates, w, h0, 1)
+    return gates, h0
+
+
 rnn_primitive: Primitive = Primitive(
     "rnn",
     _rnn_of,
-    lambda gates, w, h0, lengths, *, is_relu: (_check(gates, w, h0, 1), (gates, h0))[1],
+    _infer_rnn,
     lambda needs, g, out, gates, w, h0, lengths, *, is_relu: (
         *_rnn_gradient.several(*_filled(g, out), gates, w, h0, lengths, out[0].detach(), is_relu=is_relu),
         None,
@@ -173,8 +184,8 @@ def _gru_gradient_of(
         back = (g[step], kept[step], before[step], step, lengths, dh, of_x[step], of_product[step])
         kernels.recurrent.gru_back(*back)
         dh += np.matmul(of_product[step], weight, out=product)
-    rows = of_product.reshape(-1, of_product.shape[2])
-    of_w = rows.T @ before.reshape(-1, dh.shape[1])
+    rows = _rows(of_product)
+    of_w = rows.T @ _rows(before)
     return tuple(a.astype(gates.dtype, copy=False) for a in (of_x, of_w, rows.sum(0), dh))
 
 
@@ -272,7 +283,7 @@ def _lstm_gradient_of(
         back = (g[step], kept[step], cells[step], look, step, lengths, dh, dc, out[step], of_look)
         kernels.recurrent.lstm_back(*back)
         dh += np.matmul(out[step], weight, out=product)
-    of_w = out.reshape(-1, out.shape[2]).T @ _before(_wide(h0), _wide(y)).reshape(-1, dh.shape[1])
+    of_w = _rows(out).T @ _rows(_before(_wide(h0), _wide(y)))
     return tuple(a.astype(gates.dtype, copy=False) for a in (out, of_w, of_look, dh, dc))
 
 

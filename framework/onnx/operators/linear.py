@@ -32,7 +32,9 @@ def gemm(call: Call, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
 @operator("Einsum")
 def einsum(call: Call, *operands: Tensor) -> Tensor:
     """The sum of products that the equation describes."""
-    return ops.einsum(full_einsum(call.get("equation")), *operands)
+    left, _, result = _complete(call.get("equation").replace(" ", "")).partition("->")
+    pairs = [_distinct(x, term) for x, term in zip(operands, left.split(","), strict=True)]
+    return ops.einsum(f"{','.join(term for _, term in pairs)}->{result}", *(x for x, _ in pairs))
 
 
 @operator("Det")
@@ -42,10 +44,22 @@ def determinant(call: Call, x: Tensor) -> Tensor:
     return found
 
 
-def full_einsum(equation: str) -> str:
+def _complete(equation: str) -> str:
     """The equation with its result written out: letters that appear once, in the order of the alphabet."""
     if "->" in equation:
         return equation
-    letters = equation.replace(",", "").replace(" ", "").replace("...", "")
+    letters = equation.replace(",", "").replace("...", "")
     once = "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
     return f"{equation}->{'...' if '...' in equation else ''}{once}"
+
+
+def _distinct(x: Tensor, term: str) -> tuple[Tensor, str]:
+    """The operand and its letters, with a diagonal taken for every letter that stands there twice."""
+    for letter in sorted(set(term) - {"."}):
+        while term.count(letter) > 1:
+            first, second = term.index(letter), term.rindex(letter)
+            hidden = x.ndim - len(term.replace("...", ""))  # axes that the dots stand for
+            places = [i + (hidden - 3 if "..." in term[:i] else 0) for i in (first, second)]
+            x = ops.diagonal(x, 0, *places)
+            term = term[:first] + term[first + 1 : second] + term[second + 1 :] + letter
+    return x, term

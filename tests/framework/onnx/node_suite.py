@@ -11,7 +11,9 @@ import numpy as np
 EXCUSES = Path(__file__).with_name("excused.txt")
 
 #: Element types of "plain" cases: those that the engine computes in.
-COMMON = {"bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"}
+COMMON = {
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,6 @@ import random
 
 import pytest
 
-pytest.importorskip("onnx", reason="the package onnx is an optional extra")
-
 from tests.framework.onnx import node_suite
 
 _SAMPLE = 250

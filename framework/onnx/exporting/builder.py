@@ -1,0 +1,105 @@
+"""A model being written: nodes, stored tensors, and a name for every value."""
+
+from typing import Any
+
+import numpy as np
+from onnx import NodeProto, TensorProto, helper, numpy_helper
+
+from ...dtype import Dtype
+from ...ir import Apply, Constant, Node
+from ...shape import Shape, Spec
+from ...tensor import Tensor
+from ..errors import ExportError
+from ..values import code_of
+
+__all__ = ["Builder"]
+
+
+class Builder:
+    """Collects what a model consists of; every value is known by its name.
+
+    Attributes:
+        nodes: In order.
+        stored: The tensors that stand in the model.
+        opset: The version of ai.onnx that is written.
+    """
+
+    def __init__(self, opset: int) -> None:
+        self.nodes: list[NodeProto] = []
+        self.stored: list[TensorProto] = []
+        self.opset = opset
+        self._taken: set[str] = set()
+        self._constants: dict[Any, str] = {}
+        self.where = ""
+
+    def fresh(self, hint: str) -> str:
+        """A name that nothing has yet."""
+        name, number = hint, 1
+        while name in self._taken:
+            name, number = f"{hint}_{number}", number + 1
+        self._taken.add(name)
+        return name
+
+    def add(self, operator: str, *inputs: str, outputs: int = 1, **attributes: Any) -> str:
+        """The name of the (first) output of a new node; the others follow as `name_1` and so on by `outputs_of`."""
+        return self.several(operator, *inputs, outputs=outputs, **attributes)[0]
+
+    def several(self, operator: str, *inputs: str, outputs: int, **attributes: Any) -> tuple[str, ...]:
+        """The names of all outputs of a new node."""
+        names = tuple(self.fresh(operator.lower()) for _ in range(outputs))
+        given = {name: value for name, value in attributes.items() if value is not None}
+        node = helper.make_node(operator, list(inputs), list(names), name=names[0], **given)
+        if self.where:
+            node.doc_string = self.where
+        self.nodes.append(node)
+        return names
+
+    def store(self, array: Any, hint: str = "constant") -> str:
+        """The name of a stored tensor; equal small ones are stored once."""
+        values = np.ascontiguousarray(array).reshape(np.shape(array))
+        key = (values.dtype.str, values.dtype.name, values.shape, values.tobytes()) if values.size <= 64 else None
+        if key is not None and hint == "constant" and key in self._constants:
+            return self._constants[key]
+        name = self.fresh(hint)
+        self.stored.append(numpy_helper.from_array(values, name))
+        if key is not None and hint == "constant":
+            self._constants[key] = name
+        return name
+
+    def numbers(self, *values: int) -> str:
+        """The name of a stored row of int64."""
+        return self.store(np.asarray(values, np.int64))
+
+    def number(self, value: Any, dtype: Dtype) -> str:
+        """The name of a stored single number."""
+        return self.store(np.asarray(value).astype(dtype))
+
+    def reshape(self, x: str, shape: Shape) -> str:
+        """The name of `x` in another shape."""
+        if any(not isinstance(length, int) for length in shape):
+            raise ExportError(f"a shape that depends on the input cannot be written: {shape}")
+        return self.add("Reshape", x, self.numbers(*shape), allowzero=1 if 0 in shape else None)
+
+    def cast(self, x: str, dtype: Dtype) -> str:
+        """The name of `x` in another element type."""
+        return self.add("Cast", x, to=code_of(dtype))
+
+
+def spec_of_node(node: Node) -> Spec:
+    """Shape and dtype of a node that stands for a tensor."""
+    if not isinstance(node.type, Spec):
+        raise ExportError(f"a value of type {node.type} cannot be written; only tensors can")
+    return node.type
+
+
+def partner_dtype(node: Apply) -> Dtype:
+    """The element type that Python numbers among the arguments take: that of the first tensor that is no condition."""
+    arguments = node.arguments[1:] if node.applies("where") else node.arguments
+    for argument in arguments:
+        if isinstance(argument.type, Spec) and not argument.type.weak and not _is_number(argument):
+            return argument.type.dtype
+    return spec_of_node(node).dtype
+
+
+def _is_number(node: Node) -> bool:
+    return isinstance(node, Constant) and not isinstance(node.value, Tensor | np.ndarray)

@@ -1,0 +1,203 @@
+"""From a cell to a model: the cell is captured by example, and every node of its graph is written.
+
+What a primitive of several outputs gives is known by a tuple of names; a name is missing where ONNX has no such output
+(the places of a max pool), and who uses it is told.
+"""
+
+from collections.abc import Callable, Sequence
+from os import PathLike, fspath
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from ...compiler.signature import Signature
+from ...compiler.trace import trace
+from ...ir import Apply, Constant, Graph, Node, Parameter
+from ...ir.visit import order
+from ...nn import Cell
+from ...shape import Spec
+from ...tensor import Tensor
+from ..errors import ExportError
+from ..values import code_of
+from . import elementwise as _elementwise
+from . import network as _network
+from . import shape as _shape
+from .builder import Builder, partner_dtype, spec_of_node
+from .writers import WRITERS
+
+__all__ = ["export"]
+
+_FAMILIES = (_elementwise, _network, _shape)
+_OLDEST, _NEWEST = 18, 23
+
+#: Versions of the file format that the opsets came with; run times refuse files that are newer than they.
+_IR_VERSION = 10
+
+
+def export(
+    cell: Cell | Callable[..., Any],
+    *inputs: Any,
+    path: "str | PathLike[str] | None" = None,
+    opset: int = 20,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+) -> Any:
+    """The cell as an `onnx.ModelProto`, checked, and written to `path` where one is given.
+
+    The cell is run once on the examples, which say which shapes the model takes; branches of Python are taken as the
+    examples take them. Parameters are stored under their names.
+
+    Args:
+        cell: A cell (in evaluation mode, unless its training is to be written) or a function of tensors.
+        inputs: Examples, tensors or arrays.
+        path: Where to write the file.
+        opset: Version of ai.onnx, from 18 to 23.
+        input_names: Names of the inputs; `x0`, `x1`, ... by default.
+        output_names: Names of the outputs; `y0`, `y1`, ... by default.
+
+    Raises:
+        ExportError: Something in the cell cannot be written; the message has the primitive, the site and the line.
+
+    Example:
+        >>> model = export(net, example, path="net.onnx")  # doctest: +SKIP
+    """
+    if not _OLDEST <= opset <= _NEWEST:
+        raise ExportError(f"export writes opset {_OLDEST} to {_NEWEST}, got {opset}")
+    tensors = [x if isinstance(x, Tensor) else Tensor(x) for x in inputs]
+    captured = trace(cell, Signature.of(tuple(tensors), {})[0])
+    if captured.keys:
+        raise ExportError("the cell draws random numbers; call set_train(False) before it is exported")
+    writing = _Writing(captured.graph, Builder(opset), input_names, output_names)
+    model = writing.model(getattr(cell, "__name__", type(cell).__name__))
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        raise ExportError(f"ONNX does not allow what was written, in opset {opset}: {str(error).strip()}") from error
+    if path is not None:
+        onnx.save(model, fspath(path))
+    return model
+
+
+class _Writing:
+    """One export: the names of the values written so far."""
+
+    def __init__(
+        self, graph: Graph, builder: Builder, input_names: Sequence[str] | None, output_names: Sequence[str] | None
+    ) -> None:
+        self.graph, self.builder = graph, builder
+        self.names: dict[Node, Any] = {}
+        given = [x for x in graph.parameters if x.weight is None]
+        self.inputs = self._named(input_names, len(given), "x")
+        self.names.update(zip(given, self.inputs, strict=True))
+        self.given = given
+        self.output_names = output_names
+        for number, parameter in enumerate(x for x in graph.parameters if x.weight is not None):
+            self._store_weight(parameter, number)
+
+    def _named(self, names: Sequence[str] | None, count: int, letter: str) -> list[str]:
+        if names is not None and len(names) != count:
+            raise ExportError(f"there are {count} values to be named, got {len(names)} names: {', '.join(names)}")
+        return [self.builder.fresh(name) for name in names or [f"{letter}{i}" for i in range(count)]]
+
+    def _store_weight(self, parameter: Parameter, number: int) -> None:
+        weight = parameter.weight
+        assert weight is not None
+        self.names[parameter] = self.builder.store(weight.numpy(), str(weight.name) or f"weight{number}")
+
+    def model(self, title: str) -> Any:
+        """The whole model."""
+        for node in order(self.graph):
+            self.names[node] = self._written(node)
+        results = self._outputs()
+        outputs = self._named(self.output_names, len(results), "y")
+        for (name, _), output in zip(results, outputs, strict=True):
+            self.builder.nodes.append(helper.make_node("Identity", [name], [output], name=output))
+        graph = helper.make_graph(
+            self.builder.nodes,
+            title,
+            [_info(name, node) for name, node in zip(self.inputs, self.given, strict=True)],
+            [_info(output, node) for (_, node), output in zip(results, outputs, strict=True)],
+            self.builder.stored,
+        )
+        opsets = [helper.make_opsetid("", self.builder.opset)]
+        return helper.make_model(graph, producer_name="mindscope", opset_imports=opsets, ir_version=_IR_VERSION)
+
+    def _outputs(self) -> list[tuple[str, Node]]:
+        """Names and nodes of what the graph returns: one flat tuple."""
+        whole = self.graph.result
+        while isinstance(whole, Apply) and whole.applies("depend"):
+            whole = whole.arguments[0]
+        if not isinstance(whole, Apply) or not whole.applies("make_tuple"):
+            raise ExportError(f"the captured function returns {whole!r}, which is no tuple of tensors")
+        return [(self._name(part, None), part) for part in whole.arguments]
+
+    def _name(self, node: Node, user: Apply | None) -> str:
+        """The name of a value, which is stored now if it is a constant."""
+        if isinstance(node, Constant):
+            return self._constant(node, user)
+        name = self.names[node]
+        if not isinstance(name, str):
+            raise ExportError(f"{_place(node)} gives something that ONNX does not, and it is used")
+        return name
+
+    def _constant(self, node: Constant, user: Apply | None) -> str:
+        value = node.value
+        if isinstance(value, Tensor):
+            return self.builder.store(value.numpy())
+        if isinstance(value, np.ndarray):
+            return self.builder.store(value)
+        if not isinstance(value, bool | int | float | np.generic):
+            raise ExportError(f"a constant of type {type(value).__name__} cannot be written")
+        dtype = spec_of_node(node).dtype if user is None else partner_dtype(user)
+        return self.builder.number(value, dtype)
+
+    def _written(self, node: Apply) -> Any:
+        """The name, or the names, of what a node gives."""
+        if node.applies("make_tuple"):
+            return tuple(self.names.get(x) if not isinstance(x, Constant) else x for x in node.arguments)
+        if node.applies("tuple_getitem"):
+            return self._part(node)
+        if node.applies("depend"):
+            return self.names.get(node.arguments[0])
+        function = node.function
+        name = getattr(function.value, "name", "") if isinstance(function, Constant) else ""
+        write = WRITERS.get(name)
+        if write is None:
+            raise ExportError(
+                f"{_place(node)} cannot be written as ONNX: there is no writer for '{name or function!r}'; compose it "
+                f"of other operations, or register one with mindscope.framework.onnx.writer({name!r})"
+            )
+        self.builder.where = str(node.where)
+        try:
+            _check_types(node)
+            return write(self.builder, node, *(self._name(x, node) for x in node.arguments))
+        except ExportError as error:
+            raise ExportError(f"{_place(node)}: {error}") from error
+
+    def _part(self, node: Apply) -> Any:
+        whole, index = self.names[node.arguments[0]], node.attributes["index"]
+        if not isinstance(whole, tuple) or index >= len(whole):
+            return None
+        part = whole[index]
+        return self._constant(part, None) if isinstance(part, Constant) else part
+
+
+def _check_types(node: Apply) -> None:
+    """Nothing; no argument and no result is complex, which ONNX can store but not compute with."""
+    for value in (node, *node.arguments):
+        if isinstance(value.type, Spec) and value.type.dtype.kind == "c":
+            raise ExportError("ONNX does not compute with complex numbers; use real and imaginary parts")
+
+
+def _place(node: Node) -> str:
+    function = node.inputs[0] if isinstance(node, Apply) else None
+    name = getattr(function.value, "name", "a function") if isinstance(function, Constant) else type(node).__name__
+    where = str(node.where)
+    return f"'{name}'{f' at {where}' if where else ''}"
+
+
+def _info(name: str, node: Node) -> Any:
+    spec = spec_of_node(node)
+    return helper.make_tensor_value_info(name, code_of(spec.dtype), [int(length) for length in spec.shape])
