@@ -10,6 +10,7 @@ random keys are inputs, so they are those of the first time; assignments and hoo
 """
 
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -159,11 +160,32 @@ def without_effects(graph: Graph) -> Graph:
     return rebuild(graph, pure)
 
 
-#: What operations on cotangents are for tensors of any class.
-_ON_TENSORS: dict[str, Callable[..., Tensor]] = {
-    "add_cotangents": add,
-    "zeros": lambda *, shape, dtype: wrap(np.zeros(shape, dtype)),
-    "zeros_like": zeros_like,
+def _sum(a: Any, b: Any) -> Any:
+    if a is None or b is None:
+        return b if a is None else a
+    if isinstance(a, tuple):
+        return tuple(_sum(x, y) for x, y in zip_longest(a, b))
+    return add(a, b)
+
+
+def _zero(x: Any) -> Any:
+    if isinstance(x, tuple):
+        return tuple(_zero(part) for part in x)
+    return zeros_like(x) if isinstance(x, Tensor) and is_inexact(x.dtype) else None
+
+
+def _part(environment: tuple[Any, ...] | None, like: Any, *, index: int) -> Any:
+    found = environment[index] if environment is not None and index < len(environment) else None
+    return _zero(like) if found is None else found
+
+
+#: What the operations on cotangents are for tensors of any class.
+_ON_TENSORS: dict[str, Callable[..., Any]] = {
+    "add_cotangents": _sum,
+    "environment_getitem": _part,
+    "make_environment": lambda *parts: parts,
+    "zero_cotangent": lambda *, shape, dtype: wrap(np.zeros(shape, dtype)),
+    "zero_cotangent_like": _zero,
 }
 
 

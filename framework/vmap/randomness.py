@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from ..ops.array import concat, expand_dims, ones
-from ..random import fold_in
+from ..ops.array import ones
 from .rule import Application, BatchingError, batching
 
 
@@ -19,10 +18,3 @@ def dropout(call: Application) -> Any:
         "'dropout' inside vmap(randomness='error'): pass randomness='different' for another mask for each sample, "
         "or 'same' for one mask"
     )
-
-
-@batching("normal", "permutation", "uniform")
-def draw(call: Application) -> Any:
-    """Numbers drawn with a key for each sample, one after the other: they must equal those of a loop."""
-    (base,) = call.inputs
-    return concat([expand_dims(call.apply(fold_in(base, i)), 0) for i in range(call.level.size)])

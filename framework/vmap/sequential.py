@@ -3,16 +3,23 @@
 from typing import Any, NoReturn
 
 from ..ops.array import concat, expand_dims
+from ..random import fold_in
 from ..tensor import Tensor
 from .rule import Application, BatchingError, batching
 
-__all__ = ["SEQUENTIAL"]
+__all__ = ["DRAWS", "SEQUENTIAL"]
 
-#: NumPy has no form of these for many samples at once.
-SEQUENTIAL = ("bincount", "histogram")
+#: There is no form of these for many samples at once: counts, draws of varying length, recurrences whose kernels take
+#: one set of weights.
+SEQUENTIAL = (
+    "bincount", "gamma", "gru", "gru_gradient", "histogram", "lstm", "lstm_gradient", "poisson", "rnn", "rnn_gradient",
+)  # fmt: skip
+
+#: Draws with a key for each sample: they must give what a loop gives, and every key has a generator of its own.
+DRAWS = ("exponential", "normal", "permutation", "randint", "uniform")
 
 
-@batching(*SEQUENTIAL)
+@batching(*SEQUENTIAL, *DRAWS)
 def one_by_one(call: Application) -> Any:
     """A stack of the results for each sample."""
     found = [call.apply(*(_sample(x, flag, i) for x, flag in _inputs(call))) for i in range(call.level.size)]
@@ -26,7 +33,9 @@ def _inputs(call: Application) -> list[tuple[Any, bool]]:
 
 
 def _sample(x: Any, is_batched: bool, number: int) -> Any:
-    return x[number] if is_batched and isinstance(x, Tensor) else x
+    if not is_batched:
+        return x
+    return x[number] if isinstance(x, Tensor) else fold_in(x, number)
 
 
 @batching("nonzero", "unique")

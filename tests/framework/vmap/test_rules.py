@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from mindscope.framework import PRIMITIVES, Tensor, vmap
+from mindscope.framework import PRIMITIVES, Key, Tensor, random, vmap
 from mindscope.framework.errors import EngineError
 from mindscope.framework.vmap import BATCHING
 from mindscope.framework.vmap.rule import rule_of
@@ -15,7 +15,7 @@ from tests.contracts.primitive_cases import CASES
 #: Their samples would differ in shape, so that there is nothing a batched tensor could hold.
 UNMAPPABLE = {"nonzero", "unique"}
 #: What they take beside tensors decides: random masks are judged in test_randomness.
-RANDOM = {name for name, cases in CASES.items() if any(type(x).__name__ == "Key" for x in cases[0].args)}
+RANDOM = {name for name, cases in CASES.items() if any(isinstance(x, Key) for x in cases[0].args)}
 SAMPLES = 3
 
 _EVERY = [(name, i) for name in sorted(set(PRIMITIVES) - UNMAPPABLE - RANDOM) for i in range(len(CASES.get(name, [])))]
@@ -80,3 +80,19 @@ def test_vmap_equals_a_loop(name, number):
             wanted = np.stack([e.numpy() for e in expected])
             assert y.dtype == wanted.dtype
             np.testing.assert_allclose(y.numpy(), wanted, rtol=1e-12, atol=1e-12, err_msg=f"batched: {chosen}")
+
+
+@pytest.mark.parametrize("name", sorted(RANDOM - {"dropout"}))
+def test_draws_with_a_key_for_each_sample_equal_a_loop(name):
+    case = CASES[name][0]
+
+    def call(_, key=None):
+        args = [Tensor(x) if isinstance(x, np.ndarray) else x for x in case.args[1:]]
+        return PRIMITIVES[name](random.next_key() if key is None else key, *args, **case.attributes)
+
+    random.set_seed(5)
+    found = vmap(call, randomness="different")(Tensor(np.zeros(SAMPLES))).numpy()
+    random.set_seed(5)
+    base = random.next_key()
+    for i in range(SAMPLES):
+        np.testing.assert_array_equal(found[i], call(None, random.fold_in(base, i)).numpy())
