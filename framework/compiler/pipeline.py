@@ -8,7 +8,7 @@
 With "O0" the graph runs as it was captured, by the reference evaluator.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 from ..backends.registry import backend_named
@@ -121,14 +121,17 @@ def _all_passes(backend: str) -> list[tuple[str, Pass]]:
     return [*before, *((run.__name__, run) for run in PASSES), *after]
 
 
-def compile(graph: Graph, level: str = "O1", backend: str = "numpy", **options: Any) -> Executable:
+def compile(
+    graph: Graph, level: str = "O1", backend: str = "numpy", *, given: Mapping[int, Any] | None = None
+) -> Executable:
     """The graph as something that runs.
 
     Args:
         graph: An outermost graph; it is left alone.
         level: "O0": as captured, by the reference evaluator. "O1": optimised, by the backend.
         backend: A name known to `register_backend`.
-        options: For the backend; its `compile` says which.
+        given: Arrays to write outputs of the graph's tuple into, by number, where the backend can do that (it says
+            so by an attribute `writes_given`); those outputs are then these arrays.
 
     Raises:
         ValueError: An unknown level.
@@ -139,4 +142,9 @@ def compile(graph: Graph, level: str = "O1", backend: str = "numpy", **options: 
     chosen = backend_named(backend)
     if level == "O0":
         return lambda arguments: vm.evaluate(graph, list(arguments))
-    return chosen(optimize(graph, backend), **options)
+    optimized = optimize(graph, backend)
+    if given and getattr(chosen, "writes_given", False):
+        executable: Executable = chosen(optimized, given=dict(given))
+        return executable
+    executable = chosen(optimized)
+    return executable

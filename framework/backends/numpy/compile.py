@@ -58,4 +58,5 @@ def _kind(node: Apply) -> Literal["element", "sum"] | None:
     return None
 
 
+compile_graph.writes_given = True  # type: ignore[attr-defined]
 _LOADED = into_kernels
