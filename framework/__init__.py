@@ -30,10 +30,12 @@ from .errors import (
     ShapeError,
 )
 from .hooks import Handle, register_backward_start_hook
+from .mindir import MindIRError, export, load
 from .primitive import PRIMITIVES, Primitive
 from .random import Key, set_seed
 from .saved import saved_tensors_hooks
 from .serialization import CheckpointError, load_checkpoint, load_param_into_net, save_checkpoint
+from .symbolic import Dim
 from .tape import gradients
 from .tensor import Parameter, Tensor
 from .transforms import grad, jvp, linearize, stop_gradient, value_and_grad, vjp
@@ -44,12 +46,14 @@ __all__ = [
     "ChangedTensorError",
     "CheckpointError",
     "DataDependentShape",
+    "Dim",
     "DtypeError",
     "EngineError",
     "FreedGraphError",
     "GradientError",
     "Handle",
     "Key",
+    "MindIRError",
     "NumericalError",
     "Parameter",
     "Primitive",
@@ -61,6 +65,7 @@ __all__ = [
     "complex64",
     "complex128",
     "data",
+    "export",
     "float16",
     "float32",
     "float64",
@@ -73,6 +78,7 @@ __all__ = [
     "is_recording",
     "jvp",
     "linearize",
+    "load",
     "load_checkpoint",
     "load_param_into_net",
     "mint",

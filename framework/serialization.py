@@ -53,7 +53,7 @@ def save_checkpoint(
         content = save(arrays, {_METADATA: json.dumps(metadata or {})})
     except (SafetensorError, KeyError, ValueError, TypeError) as error:
         raise CheckpointError(f"these arrays cannot be written to '{target}': {error}") from error
-    _write_whole(target, content)
+    write_whole(target, content)
 
 
 def load_checkpoint(
@@ -136,7 +136,7 @@ def _named_arrays(source: Cell | Mapping[str, Tensor | Array] | Iterable[Paramet
     return arrays
 
 
-def _write_whole(target: Path, content: bytes) -> None:
+def write_whole(target: Path, content: bytes) -> None:
     with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", suffix=".part", delete=False) as part:
         try:
             part.write(content)

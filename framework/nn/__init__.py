@@ -44,6 +44,7 @@ from .encoder_decoder import (
 from .fan import HeNormal, HeUniform, Orthogonal, XavierNormal, XavierUniform
 from .feed_forward import FeedForward, SwiGLU
 from .flatten import Flatten
+from .graph_cell import GraphCell
 from .group_norm import GroupNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
 from .grouped_query import GroupedQueryAttention
 from .init import Constant, Initializer, Normal, One, TruncatedNormal, Uniform, Zero
@@ -57,6 +58,7 @@ from .learning_rate_schedule import (
 )
 from .linear import Dense
 from .loss import BCEWithLogitsLoss, CrossEntropyLoss, MSELoss, NLLLoss
+from .mixture import MixtureOfExperts
 from .multihead import MultiheadAttention
 from .norm import LayerNorm, RMSNorm
 from .pool import AvgPool1d, AvgPool2d, AvgPool3d, GlobalAvgPool2d, MaxPool1d, MaxPool2d, MaxPool3d
@@ -101,6 +103,7 @@ __all__ = [
     "FeedForward",
     "Flatten",
     "GlobalAvgPool2d",
+    "GraphCell",
     "GroupNorm",
     "GroupedQueryAttention",
     "HeNormal",
@@ -120,6 +123,7 @@ __all__ = [
     "MaxPool1d",
     "MaxPool2d",
     "MaxPool3d",
+    "MixtureOfExperts",
     "Momentum",
     "MultiHeadSelfAttention",
     "MultiheadAttention",

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from mindscope.framework import PRIMITIVES, ShapeError
 from mindscope.framework.compiler.grad import grad_graph
-from mindscope.framework.compiler.infer import bind, infer
+from mindscope.framework.compiler.infer import infer
 from mindscope.framework.compiler.vm import evaluate
 from mindscope.framework.errors import EngineError
 from mindscope.framework.ir import Constant, FunctionType, Graph, equal, visit
+from mindscope.framework.ir.bind import bind
 from mindscope.framework.ir.node import Apply
 from mindscope.framework.ir.types import UNKNOWN
 from mindscope.framework.ir.verify import verify

@@ -1,0 +1,118 @@
+"""Networks as files: `export` captures a network and writes its graph, `load` reads it, `nn.GraphCell` runs it.
+
+    export(net, x, file_name="net.mindir")
+    net = nn.GraphCell(load("net.mindir"))
+
+The file holds the whole function and its weights; the Python code that it came from is not needed to run or train it.
+"""
+
+import os
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+from .compiler.capture import Captured
+from .compiler.compiled import CAPTURE_MODES
+from .compiler.signature import Signature, Structure, flatten
+from .ir import Graph, Node
+from .ir.control import depend, make_tuple
+from .ir.files import MindIRError, load, save
+from .ir.node import Apply
+from .nn.cell import Cell
+from .shape import Spec
+from .tensor import Tensor
+
+__all__ = ["MindIRError", "export", "load"]
+
+
+def export(
+    net: Cell,
+    *inputs: Any,
+    file_name: str | os.PathLike[str],
+    file_format: str = "MINDIR",
+    capture_mode: str = "ast",
+) -> None:
+    """Nothing; afterwards the file holds the network as a graph, with its weights.
+
+    Args:
+        net: What is captured, as it is now: in training or in evaluation mode.
+        inputs: What it is called with: tensors, of which only shape and dtype count, or `Spec`s, whose lengths may be
+            symbolic (`Dim`); nested in tuples, lists, dicts.
+        file_name: ".mindir" is added if it has no ending.
+        file_format: "MINDIR", or "ONNX" where the extra `onnx` is installed.
+        capture_mode: As for `jit`.
+
+    Raises:
+        MindIRError: The network uses what a file cannot hold: hooks, optimizers, Python functions.
+        CaptureError: It cannot be captured.
+        ValueError: An unknown format.
+    """
+    formats = ("MINDIR", "ONNX")
+    if file_format not in formats:
+        raise ValueError(f"file_format expects {' or '.join(formats)}, got {file_format!r}")
+    path = os.fspath(file_name)
+    if not os.path.splitext(path)[1]:
+        path += f".{file_format.lower()}"
+    if file_format == "ONNX":
+        import_module(".onnx", __package__).export(net, *inputs, file_name=path)
+        return
+    save(graph_of(net, inputs, capture_mode=capture_mode), path)
+
+
+def graph_of(net: Any, inputs: Sequence[Any], *, capture_mode: str = "ast") -> Graph:
+    """The graph of a cell or function for inputs of these types; it returns what that returns, lists as tuples."""
+    leaves: list[Any] = []
+    structure = flatten((tuple(_leaf(x) for x in inputs), {}), leaves)
+    specs = tuple(x.spec if isinstance(x, _Input) else Signature.from_leaves(structure, [x]).specs[0] for x in leaves)
+    module, function = CAPTURE_MODES[capture_mode]
+    captured: Captured = getattr(import_module(module, f"{__package__}.compiler"), function)(
+        net, Signature(structure, specs, (False,) * len(specs))
+    )
+    if captured.actions:
+        raise MindIRError(
+            f"'{captured.graph.name}' steps an optimizer or sets gradients, which a file cannot hold; export the "
+            f"network, not its training step"
+        )
+    return _nested(captured)
+
+
+class _Input(Tensor):
+    """An input of which only the type is known."""
+
+    __slots__ = ("spec",)
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.requires_grad = False
+
+
+def _leaf(value: Any) -> Any:
+    if isinstance(value, Spec):
+        return _Input(value)
+    if isinstance(value, tuple | list) and not hasattr(value, "_fields"):
+        return type(value)(_leaf(part) for part in value)
+    return {key: _leaf(part) for key, part in value.items()} if isinstance(value, dict) else value
+
+
+def _nested(captured: Captured) -> Graph:
+    """The graph, returning a tensor or nested tuples where the capture returns one flat tuple."""
+    graph = captured.graph
+    whole = graph.result
+    effects: list[Node] = []
+    while isinstance(whole, Apply) and whole.applies("depend"):
+        effects += whole.arguments[1:]
+        whole = whole.arguments[0]
+    assert isinstance(whole, Apply)
+    result = _gathered(graph, captured.structure, iter(whole.arguments))
+    graph.output = graph.apply(depend, result, *effects) if effects else result
+    return graph
+
+
+def _gathered(graph: Graph, structure: Structure, leaves: Any) -> Node:
+    if structure.kind == "leaf":
+        return next(leaves)  # type: ignore[no-any-return] # an iterator over nodes
+    if structure.kind == "static":
+        raise MindIRError(
+            f"'{graph.name}' returns {structure.keys.value!r}, which is no tensor; return tensors, in tuples if several"
+        )
+    return graph.apply(make_tuple, *(_gathered(graph, child, leaves) for child in structure.children))
