@@ -121,7 +121,7 @@ def value_and_grad(
 def detached(output: Any) -> Any:
     """The outputs without the graph, which is used up."""
     if isinstance(output, Tensor):
-        return same_values(output)
+        return output.detach()
     if type(output) in (tuple, list):
         return type(output)(detached(part) for part in output)
     return output
