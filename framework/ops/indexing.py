@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import DataDependentShape, DtypeError, ShapeError
 from ..primitive import Primitive
 from ..shape import Shape, Spec, broadcast_shapes
+from ..symbolic import Dim
 from ..tensor import Array, Tensor, method
 
 ARRAY = "array"
@@ -149,7 +150,7 @@ def _static(array: Array) -> list[Any]:
 
 def _integer(part: Any) -> Any:
     """A Python integer for whatever stands for one; a symbolic length stays what it is."""
-    if isinstance(part, int):
+    if isinstance(part, int | Dim):
         return part
     if hasattr(part, "__index__"):
         return part.__index__()

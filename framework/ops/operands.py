@@ -8,6 +8,7 @@ from ..dtype import Dtype, bfloat16, float32, is_complex, is_inexact, promote, p
 from ..errors import DtypeError
 from ..primitive import Primitive
 from ..shape import Spec, broadcast_shapes
+from ..symbolic import Dim, Quotient
 from ..tensor import Array, Tensor, TensorLike, as_array, wrap
 
 __all__ = ["as_floating", "as_real", "as_tensor", "cast_to", "conjugate", "infer_broadcast", "infer_same", "pair"]
@@ -98,6 +99,8 @@ def _with_number(x: Tensor, number: Any) -> tuple[Tensor, Any]:
     """The tensor and its partner, which is a number or becomes a tensor."""
     if isinstance(number, np.generic):
         number = number.item()  # a NumPy scalar is as weak as a Python one: it must not widen a tensor
+    if isinstance(number, Dim | Quotient):
+        return _with_length(x, number)
     if not isinstance(number, bool | int | float | complex):
         if not isinstance(number, np.ndarray | list | tuple):
             raise DtypeError(f"an operand must be a tensor, an array or a number, got {type(number).__name__}")
@@ -108,3 +111,13 @@ def _with_number(x: Tensor, number: Any) -> tuple[Tensor, Any]:
     if dtype == bfloat16:
         return x, wrap(np.asarray(number, dtype=dtype))
     return x, number
+
+
+def _with_length(x: Tensor, length: Dim | Quotient) -> tuple[Tensor, Any]:
+    """The tensor and a number that depends on symbolic lengths, as weak as the integer or float that it will be."""
+    dtype = promote_scalar(x.dtype, 0 if isinstance(length, Dim) else 0.0)
+    if dtype == bfloat16:
+        raise DtypeError(
+            f"bfloat16 cannot be joined with {length!r}, a number that depends on symbolic lengths; cast first"
+        )
+    return cast_to(x, dtype), length
