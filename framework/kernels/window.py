@@ -22,85 +22,118 @@ def _span(offset: int, stride: int, length: int, count: int) -> tuple[int, int]:
     return min(first, last), last
 
 
+# The loops below run from 0 over slices: an index that could be negative would be checked for wrapping around, element
+# by element, and nothing would become a vector instruction (measured: ten times the time).
+
+
 @njit(inline="always")
-def _clear_edges(target: Array, rows: int, columns: int, h0: int, h1: int, w0: int, w1: int) -> None:
-    """Zeros where the window has left the image: rows outside h0..h1, columns outside w0..w1."""
-    for k in range(h0 * columns):
-        target[k] = 0
-    for h in range(h0, h1):
-        for w in range(w0):
-            target[h * columns + w] = 0
-        for w in range(w1, columns):
-            target[h * columns + w] = 0
-    for k in range(h1 * columns, rows * columns):
-        target[k] = 0
+def _clear(target: Array, start: int, count: int) -> None:
+    part = target[start : start + count]
+    for k in range(count):
+        part[k] = 0
+
+
+@njit(inline="always")
+def _clear_columns(target: Array, start: int, columns: int, h: Pair, w: Pair) -> None:
+    """Zeros in rows `h` wherever the column is not in `w`."""
+    if w[0] > 0 or w[1] < columns:
+        for i in range(h[0], h[1]):
+            _clear(target, start + i * columns, w[0])
+            _clear(target, start + i * columns + w[1], columns - w[1])
 
 
 @njit(inline="always")
 def _copy_plane(
-    plane: Array, target: Array, width: int, columns: int, top: int, left: int, stride: Triple, h: Pair, w: Pair
+    x: Array,
+    source: int,
+    target: Array,
+    start: int,
+    plane: Pair,
+    size: Pair,
+    corner: Pair,
+    stride: Pair,
+    h: Pair,
+    w: Pair,
 ) -> None:
-    """Rows `h` and columns `w` of the windows that start at `top`, `left`, copied from a plane."""
-    if stride[1] == 1 and stride[2] == 1 and columns == width:
-        shift = top * width + left
-        for p in range(max(h[0] * columns, -shift), min(h[1] * columns, len(plane) - shift)):
-            target[p] = plane[p + shift]
+    """One plane of the windows whose first element is at `corner`, from the plane of `x` that begins at `source`.
+
+    Where rows of the result are as long as rows of the image (stride 1, "same" padding), that is the plane of the image
+    shifted by a constant: one long copy, the edges cleared after it.
+    """
+    if stride[0] == 1 and stride[1] == 1 and size[1] == plane[1]:
+        shift = corner[0] * plane[1] + corner[1]
+        first = max(h[0] * size[1], -shift)
+        count = min(h[1] * size[1], plane[0] * plane[1] - shift) - first
+        from_, to = x[source + first + shift :], target[start + first :]
+        for k in range(count):
+            to[k] = from_[k]
     else:
         for i in range(h[0], h[1]):
-            source = (top + i * stride[1]) * width + left
-            for j in range(w[0], w[1]):
-                target[i * columns + j] = plane[source + j * stride[2]]
+            from_ = x[source + (corner[0] + i * stride[0]) * plane[1] + corner[1] + w[0] * stride[1] :]
+            to = target[start + i * size[1] + w[0] :]
+            for k in range(w[1] - w[0]):
+                to[k] = from_[k * stride[1]]
+    _clear(target, start, h[0] * size[1])
+    _clear(target, start + h[1] * size[1], (size[0] - h[1]) * size[1])
+    _clear_columns(target, start, size[1], h, w)
 
 
 @njit(inline="always")
 def _add_plane(
-    source: Array, plane: Array, lengths: Triple, top: int, left: int, stride: Triple, h: Pair, w: Pair
+    x: Array,
+    target: int,
+    source: Array,
+    start: int,
+    plane: Pair,
+    size: Pair,
+    corner: Pair,
+    stride: Pair,
+    h: Pair,
+    w: Pair,
 ) -> None:
-    """The transpose of `_copy_plane`; `lengths` are width, rows, columns, and the edges of `source` are cleared."""
-    width, rows, columns = lengths
-    if stride[1] == 1 and stride[2] == 1 and columns == width:
-        _clear_edges(source, rows, columns, h[0], h[1], w[0], w[1])
-        shift = top * width + left
-        for p in range(max(h[0] * columns, -shift), min(h[1] * columns, len(plane) - shift)):
-            plane[p + shift] += source[p]
+    """The transpose of `_copy_plane`: the plane of `x` that begins at `target` grows; edges of `source` are cleared."""
+    if stride[0] == 1 and stride[1] == 1 and size[1] == plane[1]:
+        _clear_columns(source, start, size[1], h, w)
+        shift = corner[0] * plane[1] + corner[1]
+        first = max(h[0] * size[1], -shift)
+        count = min(h[1] * size[1], plane[0] * plane[1] - shift) - first
+        to, from_ = x[target + first + shift :], source[start + first :]
+        for k in range(count):
+            to[k] += from_[k]
     else:
         for i in range(h[0], h[1]):
-            target = (top + i * stride[1]) * width + left
-            for j in range(w[0], w[1]):
-                plane[target + j * stride[2]] += source[i * columns + j]
+            to = x[target + (corner[0] + i * stride[0]) * plane[1] + corner[1] + w[0] * stride[1] :]
+            from_ = source[start + i * size[1] + w[0] :]
+            for k in range(w[1] - w[0]):
+                to[k * stride[1]] += from_[k]
 
 
 @njit(**JIT)
 def gather_columns(
     x: Array, out: Array, kernel: Triple, stride: Triple, padding: Triple, dilation: Triple, size: Triple
 ) -> None:
-    """`out[n, (c, k, i, j), (d, h, w)] = x[n, c, d stride + k dilation - padding, ...]`, 0 outside the volume.
-
-    Where rows of the result are as long as rows of the image (stride 1, "same" padding), a plane of columns is the
-    plane of the image shifted by a constant: one long copy, the edges cleared after it.
-    """
+    """`out[n, (c, k, i, j), (d, h, w)] = x[n, c, d stride + k dilation - padding, ...]`, 0 outside the volume."""
     batch, channels, depth, height, width = x.shape
-    planes, rows, columns = size
-    area = rows * columns
-    for n in range(batch):
-        for c in range(channels):
-            for k in range(kernel[0]):
-                front = k * dilation[0] - padding[0]
-                d0, d1 = _span(front, stride[0], depth, planes)
-                for i in range(kernel[1]):
-                    top = i * dilation[1] - padding[1]
-                    h0, h1 = _span(top, stride[1], height, rows)
-                    for j in range(kernel[2]):
-                        left = j * dilation[2] - padding[2]
-                        w0, w1 = _span(left, stride[2], width, columns)
-                        volume = out[n, ((c * kernel[0] + k) * kernel[1] + i) * kernel[2] + j]
-                        volume[: d0 * area] = 0
-                        volume[d1 * area :] = 0
-                        for d in range(d0, d1):
-                            plane = x[n, c, front + d * stride[0]].reshape(height * width)
-                            target = volume[d * area : (d + 1) * area]
-                            _copy_plane(plane, target, width, columns, top, left, stride, (h0, h1), (w0, w1))
-                            _clear_edges(target, rows, columns, h0, h1, w0, w1)
+    images, columns = x.reshape(x.size), out.reshape(out.size)
+    area, row = size[1] * size[2], 0
+    for nc in range(batch * channels):
+        for k in range(kernel[0]):
+            front = k * dilation[0] - padding[0]
+            d0, d1 = _span(front, stride[0], depth, size[0])
+            for i in range(kernel[1]):
+                top = i * dilation[1] - padding[1]
+                h = _span(top, stride[1], height, size[1])
+                for j in range(kernel[2]):
+                    left = j * dilation[2] - padding[2]
+                    w = _span(left, stride[2], width, size[2])
+                    _clear(columns, row, d0 * area)
+                    _clear(columns, row + d1 * area, (size[0] - d1) * area)
+                    for d in range(d0, d1):
+                        source = (nc * depth + front + d * stride[0]) * height * width
+                        lengths, places, steps = (height, width), (size[1], size[2]), (stride[1], stride[2])
+                        start = row + d * area
+                        _copy_plane(images, source, columns, start, lengths, places, (top, left), steps, h, w)
+                    row += size[0] * area
 
 
 @njit(**JIT)
@@ -112,25 +145,25 @@ def add_columns(
     The edges of `gathered` are cleared on the way.
     """
     batch, channels, depth, height, width = out.shape
-    planes, rows, columns = size
-    area = rows * columns
-    for n in range(batch):
-        for c in range(channels):
-            out[n, c] = 0
-            for k in range(kernel[0]):
-                front = k * dilation[0] - padding[0]
-                d0, d1 = _span(front, stride[0], depth, planes)
-                for i in range(kernel[1]):
-                    top = i * dilation[1] - padding[1]
-                    h0, h1 = _span(top, stride[1], height, rows)
-                    for j in range(kernel[2]):
-                        left = j * dilation[2] - padding[2]
-                        w0, w1 = _span(left, stride[2], width, columns)
-                        volume = gathered[n, ((c * kernel[0] + k) * kernel[1] + i) * kernel[2] + j]
-                        for d in range(d0, d1):
-                            plane = out[n, c, front + d * stride[0]].reshape(height * width)
-                            source = volume[d * area : (d + 1) * area]
-                            _add_plane(source, plane, (width, rows, columns), top, left, stride, (h0, h1), (w0, w1))
+    images, columns = out.reshape(out.size), gathered.reshape(gathered.size)
+    area, row = size[1] * size[2], 0
+    for nc in range(batch * channels):
+        _clear(images, nc * depth * height * width, depth * height * width)
+        for k in range(kernel[0]):
+            front = k * dilation[0] - padding[0]
+            d0, d1 = _span(front, stride[0], depth, size[0])
+            for i in range(kernel[1]):
+                top = i * dilation[1] - padding[1]
+                h = _span(top, stride[1], height, size[1])
+                for j in range(kernel[2]):
+                    left = j * dilation[2] - padding[2]
+                    w = _span(left, stride[2], width, size[2])
+                    for d in range(d0, d1):
+                        target = (nc * depth + front + d * stride[0]) * height * width
+                        lengths, places, steps = (height, width), (size[1], size[2]), (stride[1], stride[2])
+                        start = row + d * area
+                        _add_plane(images, target, columns, start, lengths, places, (top, left), steps, h, w)
+                    row += size[0] * area
 
 
 @njit(**JIT)
