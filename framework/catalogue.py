@@ -26,8 +26,8 @@ These have no call of their own: the vector-Jacobian products of the primitives 
 
 def primitives_page() -> str:
     """The page as Markdown: a table of those with a public call, and the names of the others."""
-    public = [name for name in sorted(PRIMITIVES) if hasattr(ops, name)]
-    inner = [f"`{name}`" for name in sorted(PRIMITIVES) if not hasattr(ops, name)]
+    public = [name for name in sorted(PRIMITIVES) if name in ops.__all__]
+    inner = [f"`{name}`" for name in sorted(PRIMITIVES) if name not in ops.__all__]
     return _HEAD + "".join(_row(PRIMITIVES[name]) for name in public) + _INNER + ", ".join(inner) + ".\n"
 
 
