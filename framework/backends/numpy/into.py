@@ -141,10 +141,11 @@ def _matmul(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, An
 def _sum_to(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
     """Leading axes: a vector of ones times the matrix, which BLAS sums at memory speed."""
     x, kept = inputs[0], outputs[0]
-    rest = tuple(length for length in kept.shape if length != 1)
-    if x.dtype.name not in ("float32", "float64") or x.shape[len(x.shape) - len(rest) :] != rest or not x.size:
+    aligned = (1,) * (len(x.shape) - len(kept.shape)) + kept.shape
+    first = next((axis for axis, length in enumerate(aligned) if length != 1), len(aligned))
+    if x.dtype.name not in ("float32", "float64") or x.shape[first:] != aligned[first:] or not x.size:
         return None
-    rows, columns = prod(x.shape[: len(x.shape) - len(rest)]), prod(rest)
+    rows, columns = prod(x.shape[:first]), prod(aligned[first:])
     ones = np.ones(rows, x.dtype)
     return Into(lambda x, out: np.dot(ones, x, out), ((rows, columns),), ((columns,),))
 
