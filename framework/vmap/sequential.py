@@ -12,7 +12,8 @@ __all__ = ["DRAWS", "SEQUENTIAL"]
 #: There is no form of these for many samples at once: counts, draws of varying length, recurrences whose kernels take
 #: one set of weights.
 SEQUENTIAL = (
-    "bincount", "gamma", "gru", "gru_gradient", "histogram", "lstm", "lstm_gradient", "poisson", "rnn", "rnn_gradient",
+    "bincount", "gamma", "grouped_matmul", "grouped_outer", "gru", "gru_gradient", "histogram", "lstm", "lstm_gradient",
+    "poisson", "rnn", "rnn_gradient",
 )  # fmt: skip
 
 #: Draws with a key for each sample: they must give what a loop gives, and every key has a generator of its own.

@@ -7,6 +7,7 @@ from mindscope.framework.random import from_bits
 
 from tests.contracts import (
     primitive_cases_elementwise,
+    primitive_cases_grouped,
     primitive_cases_linalg,
     primitive_cases_places,
     primitive_cases_random,
@@ -261,6 +262,7 @@ SILENT = {
 #: The other families: each file has a table of cases and a set of names without a gradient.
 for _family in (
     primitive_cases_elementwise,
+    primitive_cases_grouped,
     primitive_cases_linalg,
     primitive_cases_places,
     primitive_cases_random,

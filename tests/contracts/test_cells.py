@@ -121,6 +121,16 @@ CELLS = {
         lambda g: (g.standard_normal((3, 2, 8)), g.standard_normal((4, 2, 5)), g.standard_normal((4, 2, 6))),
         (3, 2, 8),
     ),
+    "MixtureOfExperts": Case(
+        lambda d: nn.MixtureOfExperts(4, 6, 5, router_init=nn.Normal(1.0), key=KEY, dtype=d), rows(2, 7, 4), (2, 7, 4)
+    ),
+    "MixtureOfExperts-one-gelu": Case(
+        lambda d: nn.MixtureOfExperts(
+            4, 3, 2, 1, "gelu", normalizes_gates=False, router_init=nn.Normal(1.0), key=KEY, dtype=d
+        ),
+        rows(6, 4),
+        (6, 4),
+    ),
     "RotaryEmbedding": Case(lambda d: nn.RotaryEmbedding(4, 8), rows(2, 5, 4), (2, 5, 4)),
     "SwiGLU": Case(lambda d: nn.SwiGLU(4, key=KEY, dtype=d), rows(2, 3, 4), (2, 3, 4)),
     "TransformerEncoderLayer": Case(
