@@ -63,8 +63,8 @@ _UFUNCS: dict[str, Any] = {
     "multiply": np.multiply,
     "divide": np.true_divide,
     "power": np.power,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
+    "maximum": lambda a, b, out: np.maximum(a, b, out=out),  # a third place is deprecated for these two
+    "minimum": lambda a, b, out: np.minimum(a, b, out=out),
     "negative": np.negative,
     "sign": np.sign,
     "floor": np.floor,
