@@ -103,7 +103,7 @@ def load(path: str | os.PathLike[str]) -> Graph:
 
 def _metadata(raw: bytes) -> dict[str, str]:
     """The strings in a safetensors file."""
-    deserialize(raw)  # which checks lengths and offsets
+    deserialize(raw)  # type: ignore[no-untyped-call] # checks lengths and offsets
     length = int.from_bytes(raw[:8], "little")
     found: dict[str, str] = json.loads(raw[8 : 8 + length])["__metadata__"]
     return found
@@ -112,7 +112,7 @@ def _metadata(raw: bytes) -> dict[str, str]:
 def _arrays(raw: bytes) -> dict[str, Array]:
     """The arrays in a safetensors file; its NumPy reader knows no bfloat16."""
     found = {}
-    for name, entry in deserialize(raw):
+    for name, entry in deserialize(raw):  # type: ignore[no-untyped-call] # of a compiled module
         found[name] = np.frombuffer(bytearray(entry["data"]), _DTYPES[entry["dtype"]]).reshape(entry["shape"])
     return found
 

@@ -12,8 +12,7 @@ from ..dtype import as_dtype
 from ..errors import EngineError
 from ..random import from_bits
 from ..shape import Spec
-from ..symbolic import Dim, Quotient, SymbolicError
-from ..symbolic_parser import parse_length
+from ..symbolic import Dim, Quotient, SymbolicError, parse_length
 from .types import Abstract, FunctionType, OpaqueType, TupleType
 
 __all__ = ["ParseError", "Words"]

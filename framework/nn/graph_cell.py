@@ -37,7 +37,7 @@ class GraphCell(Cell):
         super().__init__()
         self.graph = graph
         for number, parameter in enumerate(graph.weights):
-            if parameter.weight is not None:
+            if isinstance(parameter.weight, Parameter):
                 _place(self, parameter.name or f"weight{number}", parameter.weight)
         for name, weight in self.parameters_and_names():
             weight.name = name

@@ -8,8 +8,7 @@ from mindscope.framework import PRIMITIVES, Dim
 from mindscope.framework.errors import EngineError
 from mindscope.framework.primitive import spec_of
 from mindscope.framework.shape import Spec, broadcast_shapes
-from mindscope.framework.symbolic import SymbolicError, dims_of, substitute, unify
-from mindscope.framework.symbolic_parser import parse_length
+from mindscope.framework.symbolic import SymbolicError, assuming, dims_of, parse_length, substitute, unify
 
 from tests.contracts.primitive_cases import CASES
 
@@ -134,3 +133,19 @@ def test_inference_of_every_primitive_takes_symbolic_lengths(name):
                 assert [Spec(substitute(s.shape, {"n": length}), s.dtype) for s in both[0]] == list(both[1])
                 agreed += 1
     assert agreed or all(np.ndim(x) == 0 for case in CASES[name] for x in case.args if hasattr(x, "shape"))
+
+
+def test_an_example_answers_what_has_no_answer_and_the_assumption_is_written_down():
+    with assuming({"n": 8, "m": 3}) as assumptions:
+        assert N > 5
+        assert not N < M
+        assert N == 8
+        assert N != M
+        assert N % 2 == 0
+        assert list(range(M)) == [0, 1, 2]
+        assert N >= 2  # has an answer, so nothing is assumed
+    assert len(assumptions) == 6
+    assert all(a.holds({"n": 8, "m": 3}) for a in assumptions)
+    for lengths, broken in (({"n": 10, "m": 3}, 1), ({"n": 4, "m": 5}, 4)):
+        assert sum(not a.holds(lengths) for a in assumptions) == broken
+    assert not N == 8  # noqa: SIM201 (equality itself is asked for)

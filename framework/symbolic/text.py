@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from .symbolic import Dim, Length, SymbolicError
+from .dim import Dim, Length, SymbolicError
 
 __all__ = ["parse_length"]
 
