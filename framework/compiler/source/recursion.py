@@ -1,0 +1,241 @@
+"""Functions that call themselves under a condition on traced values: a graph that calls itself.
+
+A call that looks like one that is still running (same function, same known values, same types of tensors), with a split
+between them, would be interpreted for ever. The running one is then taken back and done again as a graph of its own,
+with the tensors of its arguments as parameters; the inner calls become calls of that graph. What it returns is not
+known when the first of them is met: that path waits (`ResultNeeded`), another path tells, and the graph is built again
+with that type, until the types agree.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from ...ir import Apply, Constant, FunctionType, Graph, Node
+from ...ir.control import depend, make_tuple
+from ..traced import CaptureError
+from .function import Function
+from .interpreter import Interpreter
+from .plan import Plan, Static, extract, freeze, rebuild, same, types_of, unify
+from .slots import changed_slots
+from .staging import ResultNeeded
+from .values import TracedNumber, kind_of
+
+__all__ = ["called_once"]
+
+Value = Any  # a value of the user's program
+_DEEP = 24  # calls of one function inside each other, with splits between, before its numbers count as not known
+
+
+class _Recursive(Exception):
+    """The running call has to become a graph."""
+
+    def __init__(self, call: "_Running", widened: bool) -> None:
+        super().__init__()
+        self.call, self.widened = call, widened
+
+
+class _Running:
+    """A call that has not ended.
+
+    Attributes:
+        function: Its definition.
+        variables: Its arguments, frozen.
+        depth: How many paths are around it.
+        graph: The graph that it has become, if it has.
+        plans: For its arguments.
+        result: The plan of what it returns, as far as known.
+    """
+
+    def __init__(self, function: Function, variables: dict[str, Value], depth: int) -> None:
+        self.function, self.depth = function.definition, depth
+        self.scope = function.scope
+        self.variables = {name: freeze(value) for name, value in variables.items()}
+        self.graph: Graph | None = None
+        self.plans: dict[str, Plan] = {}
+        self.result: Plan | None = None
+
+    def plan(self, variables: dict[str, Value], widen: bool) -> dict[str, Plan] | None:
+        """The plans that fit both this call and another; None if they differ in what is known."""
+        if variables.keys() != self.variables.keys():
+            return None
+        plans = {}
+        for name, value in variables.items():
+            pair = [self.variables[name], freeze(value)]
+            plan = unify(pair, lambda _: True, widen=False)
+            leaf = _varies(plan)
+            if leaf and not widen and _is_known(pair[0]) is not _is_known(pair[1]):
+                return None
+            if leaf and not widen and _is_known(pair[0]):
+                return None
+            if isinstance(plan, Static) and not all(same(plan.value, x) for x in pair):
+                return None
+            plans[name] = plan
+        return plans
+
+
+def _varies(plan: Plan) -> bool:
+    return bool(types_of(plan))
+
+
+def _is_known(value: Value) -> bool:
+    return kind_of(value) is not None and not isinstance(value, TracedNumber)
+
+
+def called_once(
+    interpreter: Interpreter,
+    function: Function,
+    variables: dict[str, Value],
+    run: Callable[[dict[str, Value]], Value],
+) -> Value:
+    """What the function returns: its body interpreted, or a call of the graph that it has become."""
+    capture = interpreter.capture
+    depth = len(capture.heap.layers)
+    outer = [
+        call
+        for call in interpreter.pending
+        if call.function is function.definition and call.scope is function.scope and call.depth < depth
+    ]
+    for call in outer:
+        if call.graph is not None and _fits(call, variables):
+            return _call_again(interpreter, call, variables)
+    if outer:
+        _compare(outer, variables)
+    running = _Running(function, variables, depth)
+    interpreter.pending.append(running)
+    try:
+        with capture.attempt():
+            return run(variables)
+    except _Recursive as message:
+        if message.call is not running:
+            raise
+    finally:
+        interpreter.pending.remove(running)
+    return _as_graph(interpreter, function, running, variables, run)
+
+
+def _compare(outer: list[_Running], variables: dict[str, Value]) -> None:
+    """Nothing, or a message to the running call that this one repeats."""
+    for call in reversed(outer):
+        plans = call.plan(variables, widen=False)
+        if plans is not None and call.graph is None:
+            call.plans = plans
+            raise _Recursive(call, widened=False)
+    if len(outer) > _DEEP:
+        plans = outer[0].plan(variables, widen=True)
+        if plans is not None and outer[0].graph is None:
+            outer[0].plans = plans
+            raise _Recursive(outer[0], widened=True)
+        name = outer[0].function.name
+        raise CaptureError(
+            f"the recursion of '{name}' does not come to an end while it is captured: its calls differ in known values "
+            f"or in shapes; pass what changes as tensors of one shape"
+        )
+
+
+def _fits(call: _Running, variables: dict[str, Value]) -> bool:
+    """Whether a call can be one of the graph: what is known is the same, and tensors have its types."""
+    if call.plans.keys() != variables.keys():
+        return False
+    for name, plan in call.plans.items():
+        value = freeze(variables[name])
+        held = unify([value], lambda _: False, widen=True)
+        if isinstance(plan, Static) and not _varies(plan):
+            if not same(plan.value, value):
+                return False
+        elif held != plan:
+            return False
+    return True
+
+
+def _as_graph(
+    interpreter: Interpreter,
+    function: Function,
+    running: _Running,
+    variables: dict[str, Value],
+    run: Callable[[dict[str, Value]], Value],
+) -> Value:
+    """What the function returns, as a call of a graph of its own."""
+    frozen = {name: freeze(value) for name, value in variables.items()}
+    running.plans = {
+        name: unify([frozen[name]], lambda _: False, widen=True) if _varies(plan) or _traced(frozen[name]) else plan
+        for name, plan in running.plans.items()
+    }
+    interpreter.pending.append(running)
+    try:
+        for _ in range(8):
+            try:
+                found = _build(interpreter, function, running, run)
+            except ResultNeeded as needed:
+                if needed.call is not running:
+                    raise
+                raise CaptureError(
+                    f"the recursive function '{function.definition.name}' calls itself on every path, so that what it "
+                    f"returns is not known; give it a path that ends"
+                ) from None
+            if found == running.result:
+                return _call_again(interpreter, running, variables)
+            running.result = found
+    finally:
+        interpreter.pending.remove(running)
+    raise CaptureError(f"the type of what the recursive function '{function.definition.name}' returns does not settle")
+
+
+def _traced(value: Value) -> bool:
+    return _varies(unify([value], lambda _: False))
+
+
+def _build(
+    interpreter: Interpreter, function: Function, running: _Running, run: Callable[[dict[str, Value]], Value]
+) -> Plan:
+    """The plan of what the body returns, which is now the graph of the call."""
+    capture = interpreter.capture
+    outer = capture.graph
+    graph = running.graph = capture.new_graph(function.__name__, outer)
+    types = [type for plan in running.plans.values() for type in types_of(plan)]
+    nodes = iter([graph.add_parameter(type) for type in types])
+    calls = dict(capture._calls)
+    with capture.attempt():
+        capture.heap.push()
+        capture.graph = graph
+        running.depth = len(capture.heap.layers)
+        value = freeze(run({name: rebuild(plan, nodes, capture) for name, plan in running.plans.items()}))
+        plan = unify([value], lambda node: node.graph is None, widen=True)
+        if plan == running.result:
+            graph.output = _output(interpreter, plan, value)
+        else:
+            capture._calls = calls
+        capture.graph = outer
+        changes = capture.heap.suspend()
+    if changed_slots([changes]):
+        raise CaptureError(
+            f"the recursive function '{function.definition.name}' changes weights or other things not its own; "
+            f"return the new values instead"
+        )
+    return plan
+
+
+def _output(interpreter: Interpreter, plan: Plan, value: Value) -> Node:
+    capture = interpreter.capture
+    nodes = list(extract(plan, value, capture))
+    output = nodes[0] if len(nodes) == 1 else capture.graph.apply(make_tuple, *nodes, where=capture.where())
+    effects = capture._effects.get(id(capture.graph), [])
+    return capture.graph.apply(depend, output, *effects) if effects else output
+
+
+def _call_again(interpreter: Interpreter, call: _Running, variables: dict[str, Value]) -> Value:
+    """The result of a call of the graph."""
+    if call.result is None:
+        raise ResultNeeded(call)
+    capture = interpreter.capture
+    assert call.graph is not None
+    nodes = [x for name, plan in call.plans.items() for x in extract(plan, freeze(variables[name]), capture)]
+    types = types_of(call.result)
+    result = types[0] if len(types) == 1 else capture.tuple_of(types)
+    taken = FunctionType(tuple(node.type for node in nodes), result)
+    function: Node = Constant(call.graph, taken)
+    after = capture._after()
+    if after:
+        function = capture.graph.apply(depend, function, *after, where=capture.where())
+    whole = Apply(capture.graph, [function, *nodes], result, None, capture.where())
+    capture._effect(whole)
+    return rebuild(call.result, iter(capture.parts_of(whole, len(types))), capture)

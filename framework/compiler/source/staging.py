@@ -1,0 +1,364 @@
+"""The capture that an interpreter of source code works on: graphs inside graphs, and paths that split and meet.
+
+`explore` runs a piece of code inside a graph of its own and tells how it ends; `converge` closes a split whose ends all
+go on with the next line, so that they go on as one; `enter` and `leave` continue a single end where the others wait.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ...ir import Abstract, Apply, Constant, FunctionType, Graph, Node, OpaqueType, TupleType, Where
+from ...ir.control import assign, depend, make_tuple, switch, tuple_getitem
+from ...tensor import Parameter as Weight
+from ...tensor import Tensor
+from ..capture import GraphCapture
+from ..traced import CaptureError, TracedTensor
+from .effects import raising
+from .flow import NEXT, Dead, End, Flow, Jump, Raise, Return, Split
+from .heap import Changes, Heap, compose
+from .plan import MISSING, Plan, extract, freeze, rebuild, types_of, unify
+from .slots import WHOLE, Slot, Variables, changed_slots, read, write
+from .values import Gap, TracedText
+
+if TYPE_CHECKING:
+    from .frame import Frame
+
+__all__ = ["ResultNeeded", "SourceCapture"]
+
+
+class ResultNeeded(Exception):
+    """A recursion needs to know what it returns; another branch will tell.
+
+    Args:
+        call: The one that is not known.
+    """
+
+    def __init__(self, call: Any) -> None:
+        super().__init__()
+        self.call = call
+
+
+class SourceCapture(GraphCapture):
+    """Builds graphs while source code is interpreted.
+
+    Attributes:
+        heap: What has changed on the running path.
+        held: What weights hold on it, where that is not their parameter.
+        frames: The functions that are running, innermost last.
+        raised: The exception that the interpreted code itself has raised last.
+        waiting: The recursive call whose result was last found to be not known.
+        caller: How a function is called, set by the interpreter.
+        tries: The graphs in which the running `try` statements stand.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.heap = Heap()
+        self.held = Variables(lambda key: TracedTensor(self._weights[key]))
+        self.frames: list[Frame] = []
+        self.raised: BaseException | None = None
+        self.tries: list[Graph] = []
+        self.waiting: Any = None
+        self.caller: Callable[..., Any] | None = None
+        self._parents: dict[Graph, Graph | None] = {self.root: None}
+
+    # What the capture for all modes asks.
+
+    def node_of(self, value: Any) -> Node:
+        """The node that stands for a value; text with traced values in it has none."""
+        return super().node_of(str(value) if isinstance(value, TracedText) else value)
+
+    def _weight(self, weight: Tensor) -> Node:
+        node = super()._weight(weight)
+        held = self.held.get(id(weight))
+        return node if held is None else super().node_of(held)
+
+    def assign(self, target: Tensor, data: Any) -> None:
+        """Nothing; the weight holds the new value from here on, and is overwritten when the graph ends."""
+        if not isinstance(target, Weight):
+            raise CaptureError(f"only Parameters can be overwritten inside a compiled function, got {target!r}")
+        value = data if isinstance(data, TracedTensor) else self._constant(data, target)
+        if value.shape != target.shape:
+            raise CaptureError(f"cannot overwrite parameter '{target.name}' of {target.shape} with {value.shape}")
+        if value.dtype != target.dtype:
+            value = value.astype(target.dtype)
+        super()._weight(target)
+        self.heap.touch(self.held)
+        self.held[id(target)] = value
+
+    def _constant(self, data: Any, target: Tensor) -> Any:
+        if isinstance(data, Weight):
+            return TracedTensor(self._weight(data))
+        return TracedTensor(self.node_of(data if isinstance(data, Tensor) else Tensor(data, target.dtype)))
+
+    def write_back(self) -> None:
+        """Nothing; every weight that holds another value now is overwritten when the graph runs."""
+        held = {key: self.node_of(value) for key, value in self.held.items()}
+        for key, node in held.items():
+            if node is not self._weights[key]:
+                self._effect(self.graph.apply(assign, self._weights[key], node, *self._after(), where=self.where()))
+
+    def construct(self, cell: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """What the cell computes; the `construct` of a user is interpreted too."""
+        return self.call(cell.construct, inputs, options)
+
+    def call(self, function: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """What a function returns that the interpreter calls."""
+        assert self.caller is not None
+        return self.caller(function, inputs, options)
+
+    def where(self) -> Where:
+        """The running cell and the line that is being interpreted."""
+        site = self._site[-1] if self._site else ""
+        if not self.frames:
+            return Where(site)
+        return Where(site, self.frames[-1].file, self.frames[-1].line)
+
+    # Graphs inside graphs.
+
+    def new_graph(self, name: str, parent: Graph) -> Graph:
+        """A graph that may use the nodes of its parent and of those around that."""
+        graph = Graph(name)
+        self._parents[graph] = parent
+        return graph
+
+    def sees(self, graph: Graph) -> Callable[[Node], bool]:
+        """Whether a node may be used in the graph."""
+
+        def visible(node: Node) -> bool:
+            around: Graph | None = graph
+            while around is not None:
+                if node.graph is around:
+                    return True
+                around = self._parents[around]
+            return node.graph is None
+
+        return visible
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """A block whose changes are taken back when it fails."""
+        depth, graph, calls = len(self.heap.layers), self.graph, dict(self._calls)
+        frames, keys, tries = len(self.frames), len(self._keys), len(self.tries)
+        try:
+            yield
+        except BaseException:
+            self.heap.discard(depth)
+            self.graph, self._calls = graph, calls
+            del self.frames[frames:], self.tries[tries:]
+            for parameter, _ in self._keys[keys:]:
+                self.root.parameters.remove(parameter)
+            del self._keys[keys:]
+            raise
+
+    # Paths.
+
+    def explore(self, graph: Graph, body: Callable[[], Flow]) -> tuple[list[End], list[Jump]]:
+        """How code ends that starts in this graph: open ends, and the calls between the graphs it made."""
+        with self.attempt():
+            self.heap.push()
+            outer, self.graph = self.graph, graph
+            return self.settle(self.guarded(body), outer)
+
+    def guarded(self, body: Callable[[], Flow]) -> Flow:
+        """How code ends on one of several paths: what it raises, this path raises when the graph runs."""
+        depth, graph = len(self.heap.layers), self.graph
+        frames, tries = len(self.frames), len(self.tries)
+        try:
+            return body()
+        except ResultNeeded as needed:
+            flow, self.waiting = Raise(None), needed.call
+        except Exception as error:
+            if error is not self.raised:
+                raise
+            flow = self._raise_later(error)
+        self.heap.discard(depth)
+        self.graph = graph
+        del self.frames[frames:], self.tries[tries:]
+        return flow
+
+    def _raise_later(self, error: Exception) -> Raise:
+        if self.tries:
+            raise CaptureError(
+                f"{type(error).__name__} is raised under a condition on traced values inside a try statement; "
+                f"a graph cannot catch it: test the condition outside of the try"
+            ) from error
+        return Raise(error)
+
+    def settle(self, flow: Flow, outer: Graph) -> tuple[list[End], list[Jump]]:
+        """The open ends of the path that has just run, which is suspended; `outer` is built on from here."""
+        graph, self.graph = self.graph, outer
+        changes = self.heap.suspend()
+        if not isinstance(flow, Split):
+            return [End(flow, graph, changes)], []
+        ends = [End(end.flow, end.graph, compose(changes, end.changes)) for end in flow.ends]
+        return ends, [flow.start, *flow.jumps]
+
+    def branch(self, condition: Any, true: Callable[[], Flow], false: Callable[[], Flow]) -> Split:
+        """Both ways to go on from a condition, a traced bool."""
+        graphs = (self.new_graph("if_true", self.graph), self.new_graph("if_false", self.graph))
+        ends, jumps = self.explore(graphs[0], true)
+        more_ends, more_jumps = self.explore(graphs[1], false)
+        ends += more_ends
+        if all(isinstance(end.flow, Raise) and end.flow.error is None for end in ends):
+            raise ResultNeeded(self.waiting)
+        start = Jump(self.graph, condition.node, graphs, (), self.where())
+        return Split(start, jumps + more_jumps, ends)
+
+    def resume(self, end: End) -> None:
+        """Nothing; the path goes on from this end."""
+        self.heap.resume(end.changes)
+        self.graph = end.graph
+
+    @contextmanager
+    def resumed(self, end: End) -> Iterator[Changes]:
+        """A block in which the state and the graph are those of an end."""
+        outer, self.graph = self.graph, end.graph
+        try:
+            with self.heap.resumed(end.changes):
+                yield end.changes
+        finally:
+            self.graph = outer
+
+    # Ends that meet.
+
+    def converge(self, split: Split, result: bool = False) -> Any:
+        """Nothing, or with `result` the value that all ends return: the split is closed, what it changed is here.
+
+        Every end must go on with the next line, or return, or raise.
+        """
+        slots, plans, values = self._agree(split.ends, split.start.graph, split.dead, result)
+        type = _joined([leaf for plan in plans for leaf in types_of(plan)])
+        for end, row in zip(split.ends, values, strict=True):
+            with self.resumed(end):
+                if isinstance(end.flow, Raise):
+                    end.graph.output = raising(self, end.flow.error, type, self._after())
+                    self._effect(end.graph.output)
+                    continue
+                nodes = [node for plan, x in zip(plans, row, strict=True) for node in extract(plan, x, self)]
+                output = nodes[0] if len(nodes) == 1 else self.graph.apply(make_tuple, *nodes, where=self.where())
+                effects = self._effects.get(id(self.graph), [])
+                end.graph.output = self.graph.apply(depend, output, *effects) if effects else output
+        whole = self.close(split, type)
+        return self._spread(slots, plans, whole)
+
+    def _agree(
+        self, ends: list[End], graph: Graph, dead: Dead, result: bool
+    ) -> tuple[list[Slot], list[Plan], list[list[Any]]]:
+        """The places that change, the plan for each, and what stands there at each end; the result comes last."""
+        going = [end for end in ends if not isinstance(end.flow, Raise)]
+        slots = self.relevant(list(changed_slots(end.changes for end in going).values()), dead)
+        values: list[list[Any]] = []
+        for end in ends:
+            with self.resumed(end):
+                row = [read(slot) for slot in slots]
+            if result:
+                row.append(freeze(end.flow.value) if isinstance(end.flow, Return) else None)
+            values.append(row)
+        rows = [row for end, row in zip(ends, values, strict=True) if not isinstance(end.flow, Raise)]
+        columns = zip(*rows, strict=True) if rows else [[None]] * (len(slots) + result)
+        plans = [unify(list(column), self.sees(graph)) for column in columns]
+        for slot, plan in zip(slots, plans, strict=False):
+            self.check_content(slot, plan)
+        return slots, plans, values
+
+    def relevant(self, slots: list[Slot], dead: Dead) -> list[Slot]:
+        """The places whose value anyone can still ask for."""
+        return [slot for slot in slots if not (slot.container is dead[0] and slot.key in dead[1])]
+
+    def check_content(self, slot: Slot, plan: Plan) -> None:
+        """Nothing; a list that paths have left with different content cannot be one list."""
+        value = getattr(plan, "value", None)
+        if isinstance(value, Gap) and (slot.key is WHOLE or not isinstance(slot.container, Variables)):
+            kind = type(slot.container).__name__
+            what = f"key {slot.key!r} of a dict" if slot.key is not WHOLE else f"a {kind}"
+            reason = value.reason if value is not MISSING else "is there on some paths only"
+            raise CaptureError(
+                f"{what} changed under a condition on traced values, and {reason}; "
+                f"change it on both paths alike, or keep tensors and choose with ops.where"
+            )
+
+    def close(self, split: Split, type: Abstract) -> Node:
+        """The node that has the result of the split, whose ends have their outputs, all of this type."""
+        graphs = [jump.graph for jump in split.jumps] + [end.graph for end in split.ends]
+        for jump in split.jumps:
+            jump.graph.output = self._call(jump, type)
+        whole = self._call(split.start, type)
+        if any(self._effects.get(id(graph)) for graph in graphs):
+            self._effect(whole)
+        return whole
+
+    def _call(self, jump: Jump, type: Abstract) -> Node:
+        taken = FunctionType(tuple(argument.type for argument in jump.arguments), type)
+        targets = [Constant(graph, taken) for graph in jump.targets]
+        function: Node = targets[0]
+        if jump.condition is not None:
+            made = Constant(switch, OpaqueType("Control"))
+            function = Apply(jump.graph, [made, jump.condition, *targets], taken, None, jump.where)
+        effects = self._effects.get(id(jump.graph), [])
+        if effects:
+            function = jump.graph.apply(depend, function, *effects[-1:], where=jump.where)
+        return Apply(jump.graph, [function, *jump.arguments], type, None, jump.where)
+
+    def _spread(self, slots: list[Slot], plans: list[Plan], whole: Node) -> Any:
+        """The value of the last plan; those before are written to their places."""
+        nodes = iter(self.parts_of(whole, sum(len(types_of(plan)) for plan in plans)))
+        values = [rebuild(plan, nodes, self) for plan in plans]
+        for slot, value in zip(slots, values, strict=False):
+            write(self.heap, slot, value)
+        return values[-1] if len(values) > len(slots) else None
+
+    def tuple_of(self, types: list[Abstract]) -> Abstract:
+        """The type of several leaves together."""
+        return _joined(types)
+
+    @property
+    def failed_at(self) -> str:
+        """File and line that were being interpreted last."""
+        frame = self.frames[-1] if self.frames else None
+        return f"{frame.file}:{frame.line}" if frame is not None else ""
+
+    def parts_of(self, whole: Node, count: int) -> list[Node]:
+        """The nodes of the leaves that a call returned."""
+        if count == 1:
+            return [whole]
+        return [self.graph.apply(tuple_getitem, whole, index=i, where=self.where()) for i in range(count)]
+
+    def join(self, ends: list[End], origin: Graph, dead: Dead) -> tuple[End, list[Jump]]:
+        """One end in the place of several that go on with the next line, and the calls that lead there."""
+        if len(ends) == 1:
+            return ends[0], []
+        graph = self.new_graph("after", origin)
+        slots, plans, values = self._agree(ends, origin, dead, result=False)
+        parameters = [graph.add_parameter(type) for plan in plans for type in types_of(plan)]
+        jumps = []
+        for end, row in zip(ends, values, strict=True):
+            with self.resumed(end):
+                nodes = [node for plan, x in zip(plans, row, strict=True) for node in extract(plan, x, self)]
+                jumps.append(Jump(end.graph, None, (graph,), tuple(nodes), self.where()))
+        outer = self.graph
+        self.heap.push()
+        self.graph = graph
+        nodes_in = iter(parameters)
+        for slot, plan in zip(slots, plans, strict=True):
+            write(self.heap, slot, rebuild(plan, nodes_in, self))
+        (end,), _ = self.settle(NEXT, outer)
+        return end, jumps
+
+    def extend(self, split: Split, body: Callable[[], Flow]) -> Split:
+        """The split with the body run by those of its ends that go on with the next line."""
+        going = [end for end in split.ends if end.flow is NEXT]
+        if not going:
+            return split
+        end, jumps = self.join(going, split.start.graph, split.dead)
+        with self.attempt():
+            outer = self.graph
+            self.resume(end)
+            ends, more = self.settle(self.guarded(body), outer)
+        others = [other for other in split.ends if other.flow is not NEXT]
+        return Split(split.start, [*split.jumps, *jumps, *more], [*others, *ends])
+
+
+def _joined(types: list[Abstract]) -> Abstract:
+    return types[0] if len(types) == 1 else TupleType(tuple(types))
