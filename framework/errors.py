@@ -48,15 +48,12 @@ class DtypeError(EngineError, TypeError):
 
 
 class DataDependentShape(EngineError, TypeError):
-    """The shape of a result depends on values, which inference does not have.
+    """The shape of a result depends on values, which inference does not have."""
 
-    Args:
-        what: The operation.
-        instead: What to use where shapes must be known.
-    """
-
-    def __init__(self, what: str, instead: str) -> None:
-        super().__init__(
+    @classmethod
+    def of(cls, what: str, instead: str) -> Self:
+        """The error of that operation, with what to use where shapes must be known."""
+        return cls(
             f"the shape of {what} depends on the data, so it cannot be inferred or compiled; "
             f"use {instead}, or run this part eagerly"
         )

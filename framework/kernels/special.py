@@ -51,7 +51,8 @@ def _erfinv(y: float) -> float:
     if not -1.0 < y < 1.0:
         return math.copysign(math.inf, y) if abs(y) == 1.0 else math.nan
     w = -math.log((1.0 - y) * (1.0 + y))
-    if w < 5.0:
+    is_tail = w >= 5.0  # where the start, made for float32, is poorer the farther out
+    if not is_tail:
         w -= 2.5
         p = 2.81022636e-08
         for c in (3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503, -0.00417768164,
@@ -64,7 +65,7 @@ def _erfinv(y: float) -> float:
                   1.00167406, 2.83297682):  # fmt: skip
             p = p * w + c
     x = p * y
-    for _ in range(2):  # Newton on erf; on erfc in the tail, where erf is 1 to the last digits
+    for _ in range(6 if is_tail else 2):  # Newton on erf; on erfc in the tail, where erf is 1 to the last digits
         error = math.erf(x) - y if abs(y) < 0.5 else math.copysign(1.0, y) * ((1.0 - abs(y)) - math.erfc(abs(x)))
         x -= error / (2.0 / math.sqrt(math.pi) * math.exp(-x * x))
     return x

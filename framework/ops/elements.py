@@ -28,7 +28,7 @@ def _places(indices: Array, axis: int, length: int) -> tuple[Array, ...]:
     return tuple(grid)
 
 
-def _check(x: Spec, indices: Spec, axis: int) -> None:
+def _check(x: Spec | Array, indices: Spec | Array, axis: int) -> None:
     if indices.dtype.kind not in "iu":
         raise DtypeError(f"indices must be integers, got {indices.dtype}")
     if len(x.shape) != len(indices.shape):
@@ -44,6 +44,7 @@ def _infer_gather(x: Spec, indices: Spec, *, axis: int) -> Spec:
 
 
 def _gather_of(x: Array, indices: Array, *, axis: int) -> Array:
+    _check(x, indices, axis)
     picked: Array = x[_places(indices, axis, x.shape[axis])]
     return picked
 
@@ -105,20 +106,24 @@ def put_elements(values: Tensor, indices: Tensor, axis: int, shape: Shape) -> Te
 
 
 def _scatter_of(x: Array, indices: Array, updates: Array, *, axis: int, reduction: Reduction) -> Array:
+    _check_updates(x, indices, updates, axis)
     result = x.copy()
     places = _places(indices, axis, x.shape[axis])
-    values = updates[tuple(slice(n) for n in indices.shape)] if updates.ndim else updates
     if reduction == "none":
-        result[places] = values
+        result[places] = updates
     else:
-        _UPDATES[reduction].at(result, places, values)
+        _UPDATES[reduction].at(result, places, updates)
     return result
 
 
-def _infer_scatter(x: Spec, indices: Spec, updates: Spec, *, axis: int, reduction: Reduction) -> Spec:
+def _check_updates(x: Spec | Array, indices: Spec | Array, updates: Spec | Array, axis: int) -> None:
     _check(x, indices, axis)
     if updates.shape != indices.shape:
         raise ShapeError(f"updates expect the shape of the indices {indices.shape}, got {updates.shape}")
+
+
+def _infer_scatter(x: Spec, indices: Spec, updates: Spec, *, axis: int, reduction: Reduction) -> Spec:
+    _check_updates(x, indices, updates, axis)
     return x
 
 

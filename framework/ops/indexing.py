@@ -67,12 +67,11 @@ def _expanded(index: _Index, ndim: int) -> _Index:
 
 def _infer_getitem(x: Spec, *arrays: Spec, index: _Index) -> Spec:
     if any(array.dtype.kind == "b" for array in arrays):
-        raise DataDependentShape("x[mask]", "ops.where or ops.masked_fill")
+        raise DataDependentShape.of("x[mask]", "ops.where or ops.masked_fill")
     picked = broadcast_shapes(*(array.shape for array in arrays)) if arrays else ()
     shape: list[int] = []
-    places: list[int] = []  # of the parts that are advanced indices, counted in parts
-    first, axis = 0, 0
-    for place, part in enumerate(_expanded(index, len(x.shape))):
+    first, axis = None, 0
+    for part in _expanded(index, len(x.shape)):
         if part is None:
             shape.append(1)
             continue
@@ -80,14 +79,18 @@ def _infer_getitem(x: Spec, *arrays: Spec, index: _Index) -> Spec:
         axis += 1
         if isinstance(part, Slice):
             shape.append(slice_length(length, part))
-        elif part != ARRAY and not -length <= part < length:
+            continue
+        if part != ARRAY and not -length <= part < length:
             raise ShapeError(f"index {part} is out of bounds for axis {axis - 1} of length {length}")
-        elif arrays:
-            first = first if places else len(shape)
-            places.append(place)
-    together = not places or places[-1] - places[0] == len(places) - 1
-    where = first if together else 0
+        first = len(shape) if first is None else first
+    where = first if first is not None and _are_together(index) else 0
     return Spec((*shape[:where], *picked, *shape[where:]), x.dtype)
+
+
+def _are_together(index: _Index) -> bool:
+    """Whether integers and arrays stand side by side: only then the picked axes take their place, else they lead."""
+    places = [i for i, part in enumerate(index) if part == ARRAY or isinstance(part, int)]
+    return places[-1] - places[0] == len(places) - 1
 
 
 def _put_of(g: Array, *arrays: Array, index: _Index, shape: Shape) -> Array:

@@ -242,7 +242,7 @@ def _unique_of(x: Array, *, axis: int | None, sorted: bool) -> tuple[Array, ...]
 
 
 def _unknown(*_: object, **__: object) -> Any:
-    raise DataDependentShape("unique", "bincount with a fixed length")
+    raise DataDependentShape.of("unique", "bincount with a fixed length")
 
 
 _unique: Primitive = Primitive("unique", _unique_of, _unknown, NOT_DIFFERENTIABLE)
@@ -266,7 +266,7 @@ def unique(x: Tensor, axis: int | None = None, sorted: bool = True) -> Unique:
 
 
 def _no_count(*_: object, **__: object) -> Any:
-    raise DataDependentShape("nonzero", "ops.where")
+    raise DataDependentShape.of("nonzero", "ops.where")
 
 
 _nonzero: Primitive = Primitive(

@@ -32,7 +32,7 @@ class _Plan:
         parts = _expanded(call.attributes["index"], x_rank)
         places = range(1, len(call.inputs))
         if any(call.batched[i] and call.inputs[i].dtype.kind == "b" for i in places):
-            raise DataDependentShape("x[mask] of each sample in vmap", "ops.where or ops.masked_fill")
+            raise DataDependentShape.of("x[mask] of each sample in vmap", "ops.where or ops.masked_fill")
         picked = max((call.rank(i) for i in places), default=0)
         advanced = [
             i for i, part in enumerate(parts) if len(places) and part is not None and not isinstance(part, Slice)

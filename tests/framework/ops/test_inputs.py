@@ -36,7 +36,12 @@ def test_broadcasting_and_its_transpose(name, shapes, data):
 _ELEMENTWISE = (
     ops.relu, ops.gelu, lambda x: ops.gelu(x, approximate=False), ops.silu, ops.sigmoid, ops.tanh, ops.softplus,
     ops.exp, ops.leaky_relu, ops.square, lambda x: ops.clip(x, -1.0, 1.0), lambda x: ops.dropout(x, Key(0)),
-    lambda x: x * 2.0 + 1, lambda x: x**3, lambda x: ops.maximum(x, 0.5), lambda x: ops.where(x > 0, x, -x),
+    ops.asinh, ops.atan, ops.cosh, ops.sinh, lambda x: ops.asin(x * 0.3), lambda x: ops.atan2(x, x + 5.0), ops.erf,
+    ops.erfc, lambda x: ops.erfinv(x * 0.3), lambda x: ops.lgamma(x + 4.0), lambda x: ops.digamma(x + 4.0),
+    lambda x: ops.logaddexp(x, -x), lambda x: ops.hypot(x, x + 5.0), ops.elu, ops.celu, ops.selu, ops.hardswish,
+    ops.mish, ops.softsign, ops.logsigmoid, lambda x: ops.log2(x + 4.0), ops.exp2, lambda x: ops.fmod(x + 9.0, 7.0),
+    lambda x: ops.xlogy(x, x + 4.0), lambda x: x * 2.0 + 1, lambda x: x**3, lambda x: ops.maximum(x, 0.5),
+    lambda x: ops.where(x > 0, x, -x),
 )  # fmt: skip
 _ROWWISE = (
     ops.softmax, ops.log_softmax, lambda x: x.max(1), lambda x: x.mean(), lambda x: x.sum(0), lambda x: x @ x.T,
@@ -45,7 +50,16 @@ _ROWWISE = (
     lambda x: ops.gather(x, Tensor([0, 0])), lambda x: x[np.array([0, 0])], lambda x: ops.concat([x, x]),
     lambda x: ops.max_pool2d(x.reshape(1, 1, 4, 8), 2), lambda x: ops.avg_pool2d(x.reshape(1, 1, 4, 8), 2),
     lambda x: ops.conv2d(x.reshape(1, 1, 4, 8), x[:2, :2].reshape(1, 1, 2, 2), x[0, :1], padding=1),
-    lambda x: ops.scaled_dot_product_attention(x, x, x, causal=True),
+    lambda x: ops.scaled_dot_product_attention(x, x, x, causal=True), lambda x: x.cumsum(1), lambda x: x.cumprod(0),
+    lambda x: ops.logcumsumexp(x, 1), lambda x: x.cummax(1)[0], lambda x: x.prod(1), lambda x: ops.logsumexp(x, 0),
+    lambda x: x.std(1), lambda x: x.sort(1)[0], lambda x: x.topk(2)[0], lambda x: x.median(1), lambda x: x.l2_norm(1),
+    lambda x: ops.gather_elements(x, Tensor([[0, 2], [1, 1], [0, 3], [3, 3]]), 1), lambda x: x.roll(1, 1),
+    lambda x: ops.scatter_elements(x, Tensor([[0, 2], [1, 1], [0, 3], [3, 3]]), x[:, :2], 1, "add"), lambda x: x.flip(),
+    lambda x: ops.pad(x, ((1, 1), (2, 0)), "reflect"), lambda x: ops.tile(x, (2, 1)), lambda x: ops.diagonal(x, 1),
+    lambda x: ops.tril(x), lambda x: ops.repeat(x, 2, 1), lambda x: ops.inv(x[:, :4] * 0.1 + ops.eye(4, dtype=x.dtype)),
+    lambda x: ops.solve(x[:, :4] * 0.1 + ops.eye(4, dtype=x.dtype), x), lambda x: ops.group_norm(x, 2) * x,
+    lambda x: ops.einsum("ij,kj", x, x), lambda x: ops.normalize(x) * x,
+    lambda x: ops.tensordot(x, x, ((0, 1), (0, 1))),
 )  # fmt: skip
 _EVERY = _ELEMENTWISE + _ROWWISE
 
