@@ -12,6 +12,7 @@ from typing import Any
 from ..context import CAPTURE, DEPTH, RECORDING
 from ..tensor import Tensor
 from .capture import Captured
+from .dynamic import DynamicCapture
 from .signature import Signature, flatten
 from .specialisation import Options, Specialisation
 from .traced import CaptureError, TracedTensor
@@ -47,6 +48,7 @@ class Compiled:
         self._last: Specialisation | None = None
         self._lock = RLock()
         self._reasons: list[str] = []
+        self._dynamic = DynamicCapture(self._captured)
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """What the function returns."""
@@ -94,8 +96,10 @@ class Compiled:
 
     def _specialise(self, signature: Signature, mode: tuple[bool, bool]) -> Specialisation:
         """A new entry of the table."""
-        made = Specialisation(signature, self._captured(signature), self._options, mode)
-        self._reasons.append(self._last.differs(signature, mode) if self._last is not None else "the first call")
+        captured, is_new = self._dynamic(signature, mode) if self._is_dynamic else (self._captured(signature), True)
+        made = Specialisation(signature, captured, self._options, mode)
+        if is_new:
+            self._reasons.append(self._last.differs(signature, mode) if self._last is not None else "the first call")
         self._table.setdefault(signature, []).append(made)
         count = sum(map(len, self._table.values()))
         if count > _MANY:
