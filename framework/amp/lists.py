@@ -1,6 +1,6 @@
 """Which cells gain from half precision, and which must not have it."""
 
-from ..nn import batch_norm, conv, conv_transpose, group_norm, linear, loss, norm
+from ..nn import batch_norm, conv, conv_transpose, group_norm, linear, loss, margin_loss, norm, regression_loss
 from ..nn.activation import LogSoftmax, Softmax
 from ..nn.cell import Cell
 
@@ -25,10 +25,24 @@ _BLACK: tuple[type[Cell], ...] = (
     norm.RMSNorm,
     Softmax,
     LogSoftmax,
-    loss.CrossEntropyLoss,
-    loss.MSELoss,
+    loss.BCELoss,
     loss.BCEWithLogitsLoss,
+    loss.CTCLoss,
+    loss.CrossEntropyLoss,
+    loss.KLDivLoss,
+    loss.MSELoss,
     loss.NLLLoss,
+    margin_loss.CosineEmbeddingLoss,
+    margin_loss.HingeEmbeddingLoss,
+    margin_loss.MarginRankingLoss,
+    margin_loss.MultiMarginLoss,
+    margin_loss.SoftMarginLoss,
+    margin_loss.TripletMarginLoss,
+    regression_loss.GaussianNLLLoss,
+    regression_loss.HuberLoss,
+    regression_loss.L1Loss,
+    regression_loss.PoissonNLLLoss,
+    regression_loss.SmoothL1Loss,
 )
 
 

@@ -66,9 +66,9 @@ class Cell:
         """The output of `construct`, with the hooks around it."""
         if self._precision is not None:
             return self._precision.run(self, inputs, options)
-        return self._run(inputs, options)
+        return self._call_construct(inputs, options)
 
-    def _run(self, inputs: Values, options: dict[str, Any]) -> Any:
+    def _call_construct(self, inputs: Values, options: dict[str, Any]) -> Any:
         try:
             capture = CAPTURE.get()
             if capture is not None:
@@ -255,7 +255,7 @@ def _running_site(cell: Cell) -> str:
     outermost = cell
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if frame.f_code is Cell._run.__code__:
+        if frame.f_code is Cell._call_construct.__code__:
             outermost = frame.f_locals["self"]
         frame = frame.f_back
     for site, candidate in outermost.cells_and_names():

@@ -42,7 +42,7 @@ class Precision:
         try:
             for name, parameter in changed.items():
                 fields[name] = parameter.astype(self.compute)
-            output = cell._run(
+            output = cell._call_construct(
                 tuple(_cast(x, self.compute) for x in inputs), {k: _cast(x, self.compute) for k, x in options.items()}
             )
         finally:

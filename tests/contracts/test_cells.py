@@ -187,13 +187,90 @@ CELLS = {
     "Tanh": Case(lambda d: nn.Tanh(), rows(3, 4), (3, 4)),
     "Softmax": Case(lambda d: nn.Softmax(), rows(3, 4), (3, 4)),
     "LogSoftmax": Case(lambda d: nn.LogSoftmax(0), rows(3, 4), (3, 4)),
+    "ReLU6": Case(lambda d: nn.ReLU6(), rows(3, 4), (3, 4)),
+    "ELU": Case(lambda d: nn.ELU(0.7), rows(3, 4), (3, 4)),
+    "CELU": Case(lambda d: nn.CELU(), rows(3, 4), (3, 4)),
+    "SELU": Case(lambda d: nn.SELU(), rows(3, 4), (3, 4)),
+    "HSigmoid": Case(lambda d: nn.HSigmoid(), rows(3, 4), (3, 4)),
+    "HSwish": Case(lambda d: nn.HSwish(), rows(3, 4), (3, 4)),
+    "Hardtanh": Case(lambda d: nn.Hardtanh(-0.5, 0.8), rows(3, 4), (3, 4)),
+    "Mish": Case(lambda d: nn.Mish(), rows(3, 4), (3, 4)),
+    "Softplus": Case(lambda d: nn.Softplus(2.0), rows(3, 4), (3, 4)),
+    "Softsign": Case(lambda d: nn.Softsign(), rows(3, 4), (3, 4)),
+    "LogSigmoid": Case(lambda d: nn.LogSigmoid(), rows(3, 4), (3, 4)),
+    "Threshold": Case(lambda d: nn.Threshold(0.1, 3.0), rows(3, 4), (3, 4)),
+    "HShrink": Case(lambda d: nn.HShrink(), rows(3, 4), (3, 4)),
+    "SoftShrink": Case(lambda d: nn.SoftShrink(), rows(3, 4), (3, 4)),
+    "Tanhshrink": Case(lambda d: nn.Tanhshrink(), rows(3, 4), (3, 4)),
+    "Softmin": Case(lambda d: nn.Softmin(), rows(3, 4), (3, 4)),
+    "Identity": Case(lambda d: nn.Identity(), rows(3, 4), (3, 4)),
+    "PReLU": Case(lambda d: nn.PReLU(dtype=d), rows(3, 4), (3, 4)),
+    "PReLU-channels": Case(lambda d: nn.PReLU(4, dtype=d), rows(3, 4), (3, 4)),
+    "GLU": Case(lambda d: nn.GLU(), rows(3, 4), (3, 2)),
+    "AdaptiveAvgPool1d": Case(lambda d: nn.AdaptiveAvgPool1d(3), images(2, 2, 7), (2, 2, 3)),
+    "AdaptiveAvgPool2d": Case(lambda d: nn.AdaptiveAvgPool2d((2, 3)), images(2, 2, 5, 4), (2, 2, 2, 3)),
+    "AdaptiveAvgPool3d": Case(lambda d: nn.AdaptiveAvgPool3d(2), images(1, 2, 3, 4, 2), (1, 2, 2, 2, 2)),
+    "AdaptiveMaxPool1d": Case(lambda d: nn.AdaptiveMaxPool1d(3), images(2, 2, 7), (2, 2, 3)),
+    "AdaptiveMaxPool2d": Case(lambda d: nn.AdaptiveMaxPool2d((2, 3)), images(2, 2, 5, 4), (2, 2, 2, 3)),
+    "AdaptiveMaxPool3d": Case(lambda d: nn.AdaptiveMaxPool3d(2), images(1, 2, 3, 4, 2), (1, 2, 2, 2, 2)),
+    "RNN": Case(lambda d: nn.RNN(3, 4, key=KEY, dtype=d, nonlinearity="relu"), rows(5, 2, 3), (5, 2, 4)),
+    "GRU": Case(lambda d: nn.GRU(3, 4, key=KEY, dtype=d), rows(5, 2, 3), (5, 2, 4)),
+    "LSTM": Case(lambda d: nn.LSTM(3, 4, key=KEY, dtype=d), rows(5, 2, 3), (5, 2, 4)),
+    "LSTM-deep": Case(
+        lambda d: nn.LSTM(3, 4, 2, batch_first=True, dropout=0.3, bidirectional=True, key=KEY, dtype=d),
+        rows(2, 5, 3),
+        (2, 5, 8),
+        is_random=True,
+    ),
+    "RNNCell": Case(
+        lambda d: nn.RNNCell(3, 4, key=KEY, dtype=d),
+        lambda g: (g.standard_normal((2, 3)), g.standard_normal((2, 4))),
+        (2, 4),
+    ),
+    "GRUCell": Case(lambda d: nn.GRUCell(3, 4, has_bias=False, key=KEY, dtype=d), rows(2, 3), (2, 4)),
+    "LSTMCell": Case(lambda d: nn.LSTMCell(3, 4, key=KEY, dtype=d), rows(2, 3), (2, 4)),
+    "BCELoss": Case(lambda d: nn.BCELoss(), lambda g: tuple(g.uniform(0.1, 0.9, (2, 4, 3))), ()),
+    "KLDivLoss": Case(lambda d: nn.KLDivLoss("sum", log_target=True), pair, ()),
+    "CTCLoss": Case(
+        lambda d: nn.CTCLoss(),
+        lambda g: (g.standard_normal((5, 2, 4)), np.array([[1, 2], [3, 0]]), np.array([5, 4]), np.array([2, 1])),
+        (),
+    ),
+    "L1Loss": Case(lambda d: nn.L1Loss(), pair, ()),
+    "SmoothL1Loss": Case(lambda d: nn.SmoothL1Loss(0.5, "none"), pair, (4, 3)),
+    "HuberLoss": Case(lambda d: nn.HuberLoss("sum", 0.5), pair, ()),
+    "PoissonNLLLoss": Case(lambda d: nn.PoissonNLLLoss(), pair, ()),
+    "GaussianNLLLoss": Case(
+        lambda d: nn.GaussianNLLLoss(full=True),
+        lambda g: (*g.standard_normal((2, 4, 3)), g.uniform(0.5, 2.0, (4, 3))),
+        (),
+    ),
+    "CosineEmbeddingLoss": Case(
+        lambda d: nn.CosineEmbeddingLoss(0.1), lambda g: (*g.standard_normal((2, 4, 3)), np.array([1, -1, 1, -1])), ()
+    ),
+    "HingeEmbeddingLoss": Case(
+        lambda d: nn.HingeEmbeddingLoss(), lambda g: (g.standard_normal(4), np.array([1, -1, 1, -1])), ()
+    ),
+    "MarginRankingLoss": Case(
+        lambda d: nn.MarginRankingLoss(0.5), lambda g: (*g.standard_normal((2, 4)), np.array([1, -1, 1, -1])), ()
+    ),
+    "MultiMarginLoss": Case(lambda d: nn.MultiMarginLoss(2), logits_and_labels, ()),
+    "SoftMarginLoss": Case(
+        lambda d: nn.SoftMarginLoss(), lambda g: (g.standard_normal(4), np.array([1, -1, 1, -1])), ()
+    ),
+    "TripletMarginLoss": Case(
+        lambda d: nn.TripletMarginLoss(swap=True), lambda g: tuple(g.standard_normal((3, 4, 3))), ()
+    ),
+    "CrossEntropyLoss-weighted": Case(
+        lambda d: nn.CrossEntropyLoss(weight=np.array([1.0, 0.5, 2.0], d), axis=1), logits_and_labels, ()
+    ),
     "CrossEntropyLoss": Case(lambda d: nn.CrossEntropyLoss(label_smoothing=0.1), logits_and_labels, ()),
     "MSELoss": Case(lambda d: nn.MSELoss(), pair, ()),
     "BCEWithLogitsLoss": Case(lambda d: nn.BCEWithLogitsLoss("sum"), pair, ()),
     "NLLLoss": Case(lambda d: nn.NLLLoss("none"), logits_and_labels, (4,)),
 }
 #: Cells that do nothing by themselves.
-WITHOUT_CASE = {"Cell", "CellList"}
+WITHOUT_CASE = {"Cell", "CellList", "GraphCell"}
 every_cell = pytest.mark.parametrize("case", CELLS.values(), ids=CELLS)
 MODES = pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
 
