@@ -8,6 +8,7 @@ from .insight import LiveDiagnosis
 from .probe import Config, Monitor, begin, load_config
 from .probe import run_script as _run_script
 from .probe import watch as _watch
+from .probe.ranks import place as rank_here
 from .storage import Json, Listener, Store, open_store
 
 
@@ -20,7 +21,7 @@ def watch(
     run: str | None = None,
     tags: Mapping[str, Json] | None = None,
     listeners: Sequence[Listener] = (),
-    rank: int = 0,
+    rank: int | None = None,
     run_id: str | None = None,
 ) -> Monitor:
     """A monitor that records the training of the model and diagnoses it while it runs.
@@ -33,13 +34,15 @@ def watch(
         run: The run's name; by default the model's class.
         tags: What tells this run from others, e.g. `{"lr": 3e-4}`.
         listeners: See every record besides the diagnosis.
-        rank: Of this process, where several train one model; the others join the run `run_id`.
+        rank: Of this process, where several train one model; found out by itself, as is the run that all ranks record.
+        run_id: The run to join, for processes that cannot agree on one.
 
     Raises:
         ConfigError, SiteNotFound, NotWatchable: What is wrong with the arguments, and what would be right.
         StoreError: The store cannot take a new run.
     """
     place = open_store(store) if isinstance(store, str | Path) else store
+    own = rank_here().rank if rank is None else rank
     return _watch(
         model,
         optimizer,
@@ -47,7 +50,7 @@ def watch(
         config=config,
         run=run,
         tags=tags,
-        listeners=(LiveDiagnosis(rank=rank), *listeners),
+        listeners=(LiveDiagnosis(rank=own), *listeners),
         rank=rank,
         run_id=run_id,
     )

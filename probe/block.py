@@ -9,7 +9,7 @@ from ..storage.records import Block, Layout
 from .collector import Rows
 
 _ROWS = 1024
-_COUNTS = frozenset({"zeros", "nans", "pos_infs", "neg_infs", "size"})
+_COUNTS = frozenset({"zeros", "nans", "pos_infs", "neg_infs", "size", "bytes"})
 
 
 class Row:

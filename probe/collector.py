@@ -112,6 +112,7 @@ class Collector:
         columns: Statistics of a row; empty for scalars and histograms.
         measure: For forward and backward: the kernel of one array.
         build: For the steps: makes the monitor's own instance.
+        is_optional: Off unless the configuration names it.
     """
 
     name: str
@@ -120,6 +121,7 @@ class Collector:
     doc: str
     measure: Measure | None = None
     build: Callable[[], Collect] | None = None
+    is_optional: bool = False
 
 
 COLLECTORS: Final[dict[str, Collector]] = {}
@@ -127,7 +129,9 @@ COLLECTORS: Final[dict[str, Collector]] = {}
 _Built = TypeVar("_Built", bound=Callable[[], Collect])
 
 
-def collector(name: str, *, at: Moment, columns: tuple[str, ...] = ()) -> Callable[[_Built], _Built]:
+def collector(
+    name: str, *, at: Moment, columns: tuple[str, ...] = (), is_optional: bool = False
+) -> Callable[[_Built], _Built]:
     """Puts a class whose instances are `Collect` into the table, under this name.
 
     Raises:
@@ -135,15 +139,17 @@ def collector(name: str, *, at: Moment, columns: tuple[str, ...] = ()) -> Callab
     """
 
     def put(build: _Built) -> _Built:
-        _add(Collector(name, at, columns, build.__doc__ or "", build=build))
+        _add(Collector(name, at, columns, build.__doc__ or "", build=build, is_optional=is_optional))
         return build
 
     return put
 
 
-def array_collector(name: str, measure: Measure, *, at: Moment, columns: tuple[str, ...], doc: str) -> Collector:
+def array_collector(
+    name: str, measure: Measure, *, at: Moment, columns: tuple[str, ...], doc: str, is_optional: bool = False
+) -> Collector:
     """The entry of a quantity that one kernel computes from one array, now in the table."""
-    return _add(Collector(name, at, columns, doc, measure=measure))
+    return _add(Collector(name, at, columns, doc, measure=measure, is_optional=is_optional))
 
 
 def _add(entry: Collector) -> Collector:

@@ -169,7 +169,9 @@ class Config(_Strict):
         if subject == "histogram":
             return Schedule(self.histograms.every) if self.histograms.subjects else NEVER
         cadence = self.subjects.get(subject)
-        return cadence.schedule() if cadence else Schedule(self.every)
+        if cadence is None:
+            return NEVER if COLLECTORS[subject].is_optional else Schedule(self.every)
+        return cadence.schedule()
 
 
 def load_config(source: Config | Mapping[str, Any] | str | Path | None = None, **fields: Any) -> Config:

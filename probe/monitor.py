@@ -1,6 +1,7 @@
 """The monitor: attached to a model, it records until it is closed; one lifecycle for every framework."""
 
 import logging
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from .dump import Dumper
 from .errors import NotWatchable
 from .hand_over import HandOver
 from .lifecycle import register, unregister
+from .ranks import agree_on_run, place
 from .recorder import Recorder
 from .thrift import ThriftyRecorder
 
@@ -31,7 +33,7 @@ def watch(
     run: str | None = None,
     tags: Mapping[str, Json] | None = None,
     listeners: Sequence[Listener] = (),
-    rank: int = 0,
+    rank: int | None = None,
     run_id: str | None = None,
 ) -> "Monitor":
     """A monitor that records the training of the model into a new run of the store.
@@ -42,7 +44,8 @@ def watch(
         config: What to record, as `load_config` takes it.
         run: Its name; by default the model's class.
         listeners: See every record on its way into the store.
-        rank: Of this process, where several train one model; the others join the run `run_id`.
+        rank: Of this process, where several train one model; found out by itself, as is the run that all ranks record.
+        run_id: The run to join, for processes that cannot agree on one.
 
     Raises:
         ConfigError, SiteNotFound: The configuration is wrong, or does not fit the model.
@@ -51,16 +54,12 @@ def watch(
     """
     settings = load_config(config)
     adapter = adapter_for(model, _several(optimizer))
-    return begin(
-        adapter,
-        store,
-        settings,
-        name=run or type(model).__name__,
-        tags=tags,
-        listeners=listeners,
-        rank=rank,
-        run_id=run_id,
-    )
+    name = run or type(model).__name__
+    if rank is None:
+        here = place()
+        rank = here.rank
+        run_id = agree_on_run(here, name, time.time()) if run_id is None else run_id
+    return begin(adapter, store, settings, name=name, tags=tags, listeners=listeners, rank=rank, run_id=run_id)
 
 
 def begin(

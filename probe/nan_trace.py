@@ -7,11 +7,7 @@ worse follows from it: log(0) is, when the loss becomes infinite.
 """
 
 import linecache
-import os
-import sys
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
-from types import FrameType
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -20,6 +16,7 @@ from ..storage.records import Json
 from .adapters.tensors import Place, Unsupported
 from .kernels import STATISTICS, measure
 from .recorder import Recorder, finite_or_none
+from .user_line import user_line
 
 __all__ = ["NanTrace"]
 
@@ -42,9 +39,6 @@ _FILLS: Final = (
     "empty",
     "zeros",
 )
-#: Our own code; examples and tests beside it are somebody's.
-_ROOT = Path(__file__).resolve().parents[1]
-_OWN = tuple(f"{_ROOT / folder}{os.sep}" for folder in ("framework", "probe", "storage", "insight", "armour", "cli"))
 
 
 class NanTrace:
@@ -60,7 +54,7 @@ class NanTrace:
         self, recorder: Recorder, place: Callable[[Any], tuple[Place, object]], foreign: Sequence[str]
     ) -> None:
         self._recorder, self._place = recorder, place
-        self._foreign = (*_OWN, *foreign)
+        self._foreign = tuple(foreign)
         self.phase: Phase = "forward"
         self.sites: list[str] = []
         self._stamp = -1
@@ -119,22 +113,12 @@ class NanTrace:
         return row
 
     def _described(self, name: str, given: Sequence[Any], made: Sequence[Any]) -> dict[str, Json]:
-        file, line = self._user_line()
+        file, line = user_line(*self._foreign)
         inputs: list[Json] = [_shown(row) for row in given[:4]]
         data: dict[str, Json] = {"operation": name, "phase": self.phase, "file": file, "line": line, "inputs": inputs}
         data["code"] = linecache.getline(file, line).strip() if file else ""
         data["output"] = _shown(made[0]) if made else None
         return data
-
-    def _user_line(self) -> tuple[str, int]:
-        """The innermost line of the stack that belongs to neither us nor the framework."""
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None:
-            name = frame.f_code.co_filename
-            if not name.startswith(self._foreign) and not name.startswith("<"):
-                return name, frame.f_lineno
-            frame = frame.f_back
-        return "", 0
 
 
 def _shown(row: Any) -> Json:

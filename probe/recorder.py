@@ -11,7 +11,7 @@ record of their own. After a step the record waits until the next thing happens,
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ParamSpec
 
@@ -47,8 +47,9 @@ class Recorder:
         self.step = self.micro_step = self.stamp = 0
         self.is_open = False
         self.saw_backward = False
-        self.activations = CallRows("activation", COLLECTORS["activation"].columns)
-        self.activation_grads = CallRows("activation_grad", COLLECTORS["activation_grad"].columns)
+        self._call_rows = {name: CallRows(name, entry.columns) for name, entry in COLLECTORS.items() if entry.measure}
+        self.activations = self._call_rows["activation"]
+        self.activation_grads = self._call_rows["activation_grad"]
         self.histograms: list[Histogram] = []
         self.dumper: Dumper | None = None
         self.dumps: frozenset[str] = frozenset()
@@ -102,7 +103,7 @@ class Recorder:
         step = self._step_of(view)
         self._run("after_step", step)
         self._ended = time.perf_counter()
-        blocks = [*self.activations.take(), *self.activation_grads.take()]
+        blocks = [*self._take_calls()]
         names = view.names
         wide = bool((step.weights().codes == FLOAT64).any())
         for subject, rows in self._rows.items():
@@ -122,6 +123,10 @@ class Recorder:
         self._residues += 1
         if self._residues <= _OFTEN or self._residues % _SELDOM == 0:
             self.event("gradient_before_forward", parameters=parameters, l2_norm=finite_or_none(norm))
+
+    def rows_of(self, subject: str) -> CallRows:
+        """The rows of a subject that hooks fill call by call."""
+        return self._call_rows[subject]
 
     def timed(self, work: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
         """The work itself; a recorder that has to know its cost times it."""
@@ -162,7 +167,7 @@ class Recorder:
             self._events += self.dumper.close(self.step)
         if not self.is_open and not self._events and not self._scalars:
             return
-        self._emit(self._record((*self.activations.take(), *self.activation_grads.take())))
+        self._emit(self._record(tuple(self._take_calls())))
         self.is_open = False
 
     @property
@@ -181,12 +186,19 @@ class Recorder:
 
     # Inside -----------------------------------------------------------------------------------------------------
 
+    def _take_calls(self) -> Iterator[Block]:
+        """The rows that hooks have filled."""
+        for rows in self._call_rows.values():
+            yield from rows.take()
+
     def _decide_what_is_due(self) -> None:
         self._due = {
             name for name, schedule in self._schedules.items() if name not in self._off and schedule.is_due(self.step)
         }
         self.sees_forward = "activation" in self._due
         self.sees_backward = "activation_grad" in self._due
+        self.sees_communication = "communication" in self._due
+        self.sees_unreduced = "gradient/unreduced" in self._due
         self.wants_histogram = frozenset(self.config.histograms.subjects if "histogram" in self._due else ())
         self.dumps = self.dumper.subjects_due(self.step) if self.dumper is not None else frozenset()
         self.is_looking = self.sees_forward or self.sees_backward or bool(self.dumps)
@@ -225,7 +237,7 @@ class Recorder:
     def _finish_micro_step(self) -> None:
         if self._loss is not None and self._is_due("loss"):
             self._scalars.setdefault("loss", self._loss)
-        self._emit(self._record((*self.activations.take(), *self.activation_grads.take())))
+        self._emit(self._record(tuple(self._take_calls())))
         self.micro_step += 1
         self.stamp += 1
         self.saw_backward = False

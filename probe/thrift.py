@@ -80,6 +80,6 @@ class ThriftyRecorder(Recorder):
             self._decided, self._due_steps = self.step, self._due_steps + 1
         if self._budget.skips(self._due_steps):
             self._due = {name for name in self._due if not COLLECTORS[name].columns and name != "histogram"}
-            self.sees_forward = self.sees_backward = False
+            self.sees_forward = self.sees_backward = self.sees_communication = self.sees_unreduced = False
             self.wants_histogram = frozenset()
             self.is_looking = bool(self.dumps)

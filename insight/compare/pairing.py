@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...storage import Block, Layout, StepRecord
+from ...storage import Block, StepRecord
 from .align import Alignment
 
 __all__ = ["Moment", "Tensor", "in_step", "tensors"]
 
-#: Scalars that tell of the machine, not of the training.
+#: Scalars and statistics that tell of the machine, not of the training.
 _CLOCKS = ("seconds", "_s", "per_second", "throughput", "memory")
 #: The order in which a step brings things forth; what is not named comes last.
 _PHASES = {"input": 1, "activation": 1, "scalar": 2, "activation_grad": 3, "input_grad": 3, "gradient": 4}
@@ -73,7 +74,7 @@ def tensors(first: StepRecord, second: StepRecord, alignment: Alignment) -> Iter
             if found is None:
                 continue
             other, place = found
-            shared = names if other.layout.statistics == names else _shared(block.layout, other.layout)
+            shared = _shared(names, other.layout.statistics)
             phase = _PHASES.get(subject.partition("/")[0], 8)
             backwards = subject in ("activation_grad", "input_grad", "gradient")
             yield Tensor(
@@ -93,8 +94,9 @@ def _rows(block: Block) -> Iterator[tuple[int, tuple[str, str, int]]]:
             yield row, (layout.subject, site, call)
 
 
-def _shared(first: Layout, second: Layout) -> tuple[str, ...]:
-    return tuple(name for name in first.statistics if name in second.statistics)
+@cache
+def _shared(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in first if name in second and not name.endswith(_CLOCKS))
 
 
 def _chosen(block: Block, row: int, names: tuple[str, ...]) -> NDArray[np.float64]:

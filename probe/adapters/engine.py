@@ -18,6 +18,7 @@ from ..select import choose_sites
 from .course import Course
 from .engine_trace import EngineTracer
 from .engine_view import ACCESS, EngineView
+from .local_gradients import watch_local_gradients
 from .taps import ForwardTaps
 from .trace import CallTrace
 
@@ -77,6 +78,7 @@ class EngineAdapter:
                 lambda _, cell, call, index: taps.gradient_tap(watched[id(cell)], call, f"[{index}]" if index else ""),
             )
         )
+        self._handles += watch_local_gradients(named.items(), ACCESS, recorder)
         self._handles.append(register_backward_start_hook(self._backward_begins))
         self._handles.append(register_loss_scaled_hook(self._loss_scaled))
         for optimizer in self._given:

@@ -6,6 +6,7 @@ from typing import Any
 from weakref import ref
 
 import torch
+import torch.distributed as distributed
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from ...storage.run import Structure
@@ -14,7 +15,9 @@ from ..errors import NotWatchable
 from ..recorder import Recorder
 from ..select import choose_sites
 from .course import Course
+from .local_gradients import watch_local_gradients
 from .taps import ForwardTaps
+from .torch_comm import CommunicationTaps
 from .torch_memory import ACCESS
 from .torch_patches import add_listener, remove_listener
 from .torch_structure import optimizer_infos, parameter_infos
@@ -77,6 +80,11 @@ class TorchAdapter:
         if recorder.config.nan_trace:
             self._tracer = TorchTracer(self.model, self._modules, recorder)
             self._handles += self._tracer.handles
+        self._handles += watch_local_gradients(self._named.items(), ACCESS, recorder)
+        if distributed.is_available() and distributed.is_initialized():
+            self._communication = CommunicationTaps(recorder)
+            self._communication.attach()
+            self._handles.append(self._communication)
         add_listener(self)
 
     def detach(self) -> None:

@@ -3,7 +3,9 @@
 from . import (
     activation,
     activation_grad,
+    communication,
     gradient,
+    gradient_unreduced,
     histogram,
     learning_rate,
     loss,

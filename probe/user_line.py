@@ -1,0 +1,26 @@
+"""The line of the user's own code that is running."""
+
+import os
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+__all__ = ["user_line"]
+
+#: Our own code; examples and tests beside it are somebody's.
+_ROOT: Final = Path(__file__).resolve().parents[1]
+_OURS: Final = tuple(
+    f"{_ROOT / folder}{os.sep}" for folder in ("framework", "probe", "storage", "insight", "armour", "cli")
+)
+
+
+def user_line(*foreign: str) -> tuple[str, int]:
+    """File and line of the innermost frame that is neither ours nor in a `foreign` folder; ("", 0) if there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith((*_OURS, *foreign, "<")):
+            return name, frame.f_lineno
+        frame = frame.f_back
+    return "", 0
