@@ -11,8 +11,12 @@ MODES = ("ast", "bytecode", "trace")
 every_cell = pytest.mark.parametrize("case", CELLS.values(), ids=CELLS)
 
 
+def leaves(out):
+    return [leaf for part in out for leaf in leaves(part)] if isinstance(out, tuple) else [out]
+
+
 def weighted_sum(out):
-    parts = out if isinstance(out, tuple) else (out,)
+    parts = leaves(out)
     generator = np.random.default_rng(9)
     total = None
     for part in parts:
