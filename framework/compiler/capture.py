@@ -34,7 +34,7 @@ from .guards import Guard
 from .signature import Structure, flatten
 from .traced import CaptureError, TracedKey, TracedTensor
 
-__all__ = ["Action", "Captured", "GraphCapture"]
+__all__ = ["Action", "Apart", "Captured", "GraphCapture"]
 
 
 class Action(NamedTuple):
@@ -47,6 +47,18 @@ class Action(NamedTuple):
 
     function: Callable[..., object]
     count: int
+
+
+class Apart(Exception):
+    """A function that does not become one graph, and what runs it instead.
+
+    Attributes:
+        make: From the options of the compiler to a function of `(arguments, options)` of a call.
+    """
+
+    def __init__(self, reason: str, make: Callable[[Any], Callable[..., Any]]) -> None:
+        super().__init__(reason)
+        self.make = make
 
 
 class SetGrad:
@@ -172,8 +184,9 @@ class GraphCapture:
     def _weight(self, weight: Tensor) -> Node:
         if self._actions:
             raise CaptureError(
-                f"parameter '{getattr(weight, 'name', '')}' is used after an optimizer made its step in the same compiled function "
-                f"({self.where()}); its new values are only there when the function has ended: compile two functions"
+                f"parameter '{getattr(weight, 'name', '')}' is used after an optimizer made its step in the same "
+                f"compiled function ({self.where()}); its new values are only there when the function has ended: "
+                f"compile two functions"
             )
         if id(weight) not in self._weights:
             parameter = self.root.add_parameter(type_of(weight), getattr(weight, "name", ""), weight)
@@ -199,8 +212,8 @@ class GraphCapture:
         """Nothing; the graph overwrites a weight in place, and reads the new value from here on."""
         if not isinstance(target, Weight):
             raise CaptureError(
-                f"only Parameters can be overwritten inside a compiled function, got a {type(target).__name__} of shape "
-                f"{target.shape} ({self.where()}); make a new tensor, or keep it in a Parameter"
+                f"only Parameters can be overwritten inside a compiled function, got a {type(target).__name__} of "
+                f"shape {target.shape} ({self.where()}); make a new tensor, or keep it in a Parameter"
             )
         value = self.node_of(data)
         self._weight(target)
@@ -269,21 +282,53 @@ class GraphCapture:
     @contextmanager
     def _at(self, cell: Any) -> Iterator[str]:
         """A block in which the cell is the one that runs; yields its site."""
-        if not self._site:
-            for site, below in cell.cells_and_names():
-                self._sites.setdefault(id(below), site)
-        self._kept.append(cell)
-        site = self._sites.get(id(cell), type(cell).__name__)
-        self._cells.meet(site, cell)
-        self._site.append(site)
+        self.enter_cell(cell)
+        self._cells.meet(self._site[-1], cell)
         try:
-            yield site
+            yield self._site[-1]
         finally:
             self._site.pop()
 
     def _call_hooks(self, cell: Any, kind: str, site: str, shown: tuple[Any, ...]) -> None:
         leaves, structure = shown_leaves(shown)
         self.host(ForwardHooks(cell, kind, structure, site), tuple(leaves), ())
+
+    # For captures that interpret code: cells that they go into themselves, and a way back from what failed.
+
+    def meet(self, cell: Any) -> None:
+        """Nothing; what the cell holds is guarded."""
+        self._cells.meet(self._sites.get(id(cell), type(cell).__name__), cell)
+
+    def enter_cell(self, cell: Any) -> None:
+        """Nothing; the cell is the one that runs."""
+        if not self._site:
+            for site, below in cell.cells_and_names():
+                self._sites.setdefault(id(below), site)
+        self._kept.append(cell)
+        self._site.append(self._sites.get(id(cell), type(cell).__name__))
+
+    def leave_cell(self, cell: Any, output: Any) -> Any:
+        """The output of the running cell, marked; the one around it runs again."""
+        call = self._calls.get(id(cell), 0)
+        self._calls[id(cell)] = call + 1
+        marked = self._marked(output, cell, call)
+        self._site.pop()
+        return marked
+
+    def snapshot(self) -> tuple[Any, ...]:
+        """What `restore` goes back to."""
+        effects = {key: list(nodes) for key, nodes in self._effects.items()}
+        counts = len(self._keys), len(self._actions), len(self._site), len(self.guards)
+        return counts, effects, dict(self.values), dict(self._calls), self.graph
+
+    def restore(self, before: tuple[Any, ...]) -> None:
+        """Nothing; effects, keys and actions since the snapshot are forgotten."""
+        (keys, actions, sites, guards), self._effects, self.values, self._calls, self.graph = before
+        for parameter, _ in self._keys[keys:]:
+            self.root.parameters.remove(parameter)
+        for weight, parameter in self._weights.items():
+            self.values.setdefault(weight, parameter)
+        del self._keys[keys:], self._actions[actions:], self._site[sites:], self.guards[guards:]
 
     def construct(self, cell: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """What the cell computes; a capture that interprets code overrides this."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..context import CAPTURE, DEPTH, RECORDING
 from ..tensor import Tensor
-from .capture import Captured
+from .capture import Apart, Captured
 from .dynamic import DynamicCapture
 from .signature import Signature, flatten
 from .specialisation import Options, Specialisation
@@ -38,15 +38,26 @@ class Compiled:
         capture_mode: One of `CAPTURE_MODES`.
         options: For the compiler.
         is_dynamic: Lengths of axes are symbols.
+        capture: In the place of the function of that mode.
     """
 
-    def __init__(self, fn: Callable[..., Any], *, capture_mode: str, options: Options, is_dynamic: bool) -> None:
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        *,
+        capture_mode: str,
+        options: Options,
+        is_dynamic: bool,
+        capture: Callable[..., Captured] | None = None,
+    ) -> None:
         update_wrapper(self, fn, updated=())
         self._fn = fn
         self._mode, self._options, self._is_dynamic = capture_mode, options, is_dynamic
         self._table: dict[Signature, list[Specialisation]] = {}
         self._last: Specialisation | None = None
         self._lock = RLock()
+        self._capture = capture
+        self._apart: dict[Signature, Callable[..., Any]] = {}
         self._reasons: list[str] = []
         self._dynamic = DynamicCapture(self._captured)
 
@@ -75,8 +86,15 @@ class Compiled:
                 if arrays is not None:
                     self._last = known
                     return known.run(arguments, options, arrays)
+        if signature in self._apart:
+            return self._apart[signature](arguments, options)
         with self._lock:
-            made = self._specialise(signature, mode)
+            try:
+                made = self._specialise(signature, mode)
+            except Apart as apart:
+                self._reasons.append(f"it runs in pieces: {apart}")
+                self._apart[signature] = apart.make(self._options)
+                return self._apart[signature](arguments, options)
         arrays = made.enter(arguments, options)
         if arrays is None:
             raise CaptureError(
@@ -118,11 +136,14 @@ class Compiled:
         return made
 
     def _captured(self, signature: Signature) -> Captured:
+        if self._capture is not None:
+            return self._capture(self._fn, signature)
         module, function = CAPTURE_MODES[self._mode]
         if find_spec(module, __package__) is None:
             module, function = CAPTURE_MODES["trace"]  # until those packages stand
-        capture: Callable[..., Captured] = getattr(import_module(module, __package__), function)
-        return capture(self._fn, signature)
+        capture = getattr(import_module(module, __package__), function)
+        captured: Captured = capture(self._fn, signature)
+        return captured
 
     @property
     def _name(self) -> str:

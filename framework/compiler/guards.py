@@ -9,7 +9,7 @@ still their guards are not looked at. All others are asked by one generated func
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from keyword import iskeyword
 from types import CellType
 from typing import Any, Literal
@@ -51,9 +51,9 @@ class Guard:
 
     name: str
     kind: Literal["attribute", "item", "call"]
-    owner: Any
+    owner: Any = field(repr=False)
     key: Any
-    expected: Any
+    expected: Any = field(repr=False)
     by_cell: bool = False
 
     def read(self) -> Any:
@@ -138,6 +138,6 @@ def _generate(guards: list[Guard]) -> Callable[[], bool] | None:
         tests.append(f"({read} is {value} or same({read}, {value}))")
     lines = ["def ask():", " try:", f"  return {' and '.join(tests)}"]
     lines += [" except (AttributeError, LookupError, ValueError):", "  return False"]
-    exec("\n".join(lines), names)  # noqa: S102 (the text is written above, from names of attributes)
+    exec("\n".join(lines), names)
     ask: Callable[[], bool] = names["ask"]
     return ask

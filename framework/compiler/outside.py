@@ -38,9 +38,8 @@ class Outside:
             value = _contents(cell)
             yield value
             if is_simple(value) or isinstance(value, Tensor):
-                self.guards += [
-                    closure_guard(f"variable '{name}' of {function.__qualname__}", cell, value), *version_guard(name, value)
-                ]  # fmt: skip
+                self.guards.append(closure_guard(f"variable '{name}' of {function.__qualname__}", cell, value))
+                self.guards += version_guard(name, value)
         space = function.__globals__
         for name in code.co_names:
             if name not in space:

@@ -221,7 +221,7 @@ def _constant(node: Node) -> Any:
 
 
 def differentiable_outputs(graph: Graph, needs: Sequence[bool]) -> tuple[bool, ...]:
-    """Which parts of the tuple that a graph returns depend on the parameters marked in `needs` by way of derivatives."""
+    """Which parts of the tuple that a graph returns have a derivative by the parameters marked in `needs`."""
     live: set[Node] = {p for p, need in zip(graph.parameters, needs, strict=True) if need}
     for node in order(graph):
         if _is_live(node, live):

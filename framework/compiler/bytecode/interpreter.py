@@ -1,0 +1,434 @@
+"""The interpreter of frames, twice: `Concrete` runs one instruction on real values, `Symbolic` builds a graph.
+
+What `Symbolic` cannot put into the graph it leaves alone: it raises `Break` with every frame as it was before the
+instruction, and the instruction is run by `Concrete`. So whatever happens, happens as in plain Python.
+"""
+
+import sys
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from ...nn.cell import Cell
+from ...random import Key
+from ...tensor import Parameter, Tensor
+from ..capture import GraphCapture
+from ..cells import has_backward_hooks, hooks_of
+from ..compiled import Compiled
+from ..guards import attribute_guard, closure_guard, is_simple, item_guard
+from ..outside import Outside, version_guard
+from ..traced import CaptureError, TracedKey, TracedTensor
+from .calls import READING, can_interpret, function_of, is_engine, is_library, is_pure
+from .frame import NULL, Frame, Instruction, enter
+from .later import handlers
+
+__all__ = ["Break", "Concrete", "Handle", "Steps", "Symbolic"]
+
+_STABLE = (Cell, Parameter, FunctionType, ModuleType, type)
+_VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
+_MUTABLE = (list, dict, set, bytearray, np.ndarray)
+
+
+class Break(CaptureError):
+    """The graph ends before this instruction."""
+
+
+class Handle:
+    """A value that came from outside of the graph and has not been looked at: nothing is assumed of it.
+
+    Attributes:
+        number: Its place among those values.
+        value: What it was when the graph was captured.
+    """
+
+    __slots__ = ("number", "value")
+
+    def __init__(self, number: int, value: Any) -> None:
+        self.number, self.value = number, value
+
+
+class Steps:
+    """An iterator whose place is known."""
+
+    __slots__ = ("index", "items")
+
+    def __init__(self, items: Any) -> None:
+        self.items, self.index = items, 0
+
+    def rest(self) -> list[Any]:
+        """What is still to come."""
+        return list(self.items[self.index :])
+
+
+class Concrete:
+    """Runs frames on real values."""
+
+    version = sys.version_info[:2]
+
+    def __init__(self, frames: list[Frame]) -> None:
+        self.frames = frames
+        self.result: Any = None
+        self._handlers = handlers()
+
+    def step(self) -> bool:
+        """Whether frames are left after one more instruction; if not, `result` is there."""
+        frame = self.frames[-1]
+        instruction: Instruction = frame.code.instructions[frame.index]
+        frame.index += 1
+        self._handlers[instruction.name](self, frame, instruction)
+        return bool(self.frames)
+
+    def leave(self, value: Any) -> None:
+        """Nothing; the running frame returns the value."""
+        self.frames.pop()
+        if self.frames:
+            self.frames[-1].stack.append(value)
+        else:
+            self.result = value
+
+    def call(self, frame: Frame, function: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+        """Nothing; the result of the call is on the stack."""
+        frame.stack.append(function(*arguments, **options))
+
+    # What the symbolic interpreter has to look at is plain here.
+
+    def read(self, value: Any) -> Any:
+        """The value of a variable."""
+        return value
+
+    known = own = whole = read
+
+    def is_mutable(self, value: Any) -> bool:
+        """Whether `+=` changes the object."""
+        return isinstance(value, _MUTABLE)
+
+    def change(self, owner: Any) -> None:
+        """Nothing; the object may be changed."""
+
+    outside = change_outside = change
+
+    def compute(self, function: Any, *values: Any) -> Any:
+        """The result of an operator."""
+        return function(*values)
+
+    def truth(self, value: Any) -> bool:
+        """Whether the value counts as true."""
+        return bool(value)
+
+    def iterate(self, value: Any) -> Any:
+        """An iterator."""
+        return iter(value)
+
+    def advance(self, iterator: Any) -> tuple[bool, Any]:
+        """Whether the iterator has a next value, and that."""
+        for value in iterator:
+            return True, value
+        return False, None
+
+    def read_global(self, frame: Frame, name: str) -> Any:
+        """A global or built-in."""
+        if name in frame.globals:
+            return frame.globals[name]
+        return _builtin(frame, name)
+
+    def read_cell(self, frame: Frame, name: str, cell: CellType) -> Any:
+        """A variable shared with another function."""
+        del frame, name
+        return cell.cell_contents
+
+    def read_attribute(self, owner: Any, name: str) -> Any:
+        """An attribute."""
+        return getattr(owner, name)
+
+    def read_item(self, owner: Any, key: Any) -> Any:
+        """An item."""
+        return owner[key]
+
+
+def _builtin(frame: Frame, name: str) -> Any:
+    found = frame.globals["__builtins__"]
+    space = found if isinstance(found, dict) else vars(found)
+    if name not in space:
+        raise NameError(f"name '{name}' is not defined")
+    return space[name]
+
+
+class Symbolic(Concrete):
+    """Runs frames on traced tensors, as far as that goes.
+
+    Args:
+        capture: What the graph is built in.
+        frames: From the outermost to the one that runs.
+        handles: What the guards on handles are asked of.
+    """
+
+    def __init__(self, capture: GraphCapture, frames: list[Frame], handles: Any = ()) -> None:
+        super().__init__(frames)
+        self.capture = capture
+        self._handles = handles
+        self._owned: dict[int, Any] = {}
+        self._found: dict[int, Any] = {}
+
+    def run(self) -> Any:
+        """The result of the outermost frame.
+
+        Raises:
+            Break: The graph ends earlier; the frames stand before the instruction that ends it.
+        """
+        while True:
+            frame = self.frames[-1]
+            stack, index, names, depth = frame.stack[:], frame.index, frame.names, len(self.frames)
+            before = self.capture.snapshot()
+            try:
+                if not self.step():
+                    return self.result
+            except Exception as error:  # whatever it is, plain Python will meet it too, or not
+                del self.frames[depth:]
+                if len(self.frames) < depth:
+                    self.frames.append(frame)
+                frame.stack, frame.index, frame.names = stack, index, names
+                self.capture.restore(before)
+                raise Break(f"{type(error).__name__}: {error}") from error
+
+    # Values from outside.
+
+    def read(self, value: Any) -> Any:
+        """The value; of a handle what it holds, if that is guarded from now on."""
+        if not isinstance(value, Handle):
+            return value
+        held = value.value
+        if not (is_simple(held) or isinstance(held, _STABLE) or (_is_object(held) and not _is_callable_part(held))):
+            return value
+        self.capture.guards.append(item_guard("a value from before", self._handles, value.number, held))
+        return self.find(held)
+
+    def known(self, value: Any) -> Any:
+        """The value, which may not be a handle."""
+        value = self.read(value)
+        if isinstance(value, Handle):
+            raise Break("an object from outside is used")
+        return value
+
+    def own(self, value: Any) -> Any:
+        """The value, which was made here: it may be changed."""
+        self._owned[id(value)] = value
+        return value
+
+    def owns(self, value: Any) -> bool:
+        """Whether the object was made here."""
+        return id(value) in self._owned
+
+    def find(self, value: Any) -> Any:
+        """The value, which was found outside and is guarded."""
+        self._found[id(value)] = value
+        return value
+
+    def is_from_outside(self, value: Any) -> bool:
+        """Whether the object was there before: it is the same for every run."""
+        return id(value) in self._found or value is NULL or isinstance(value, (*_STABLE, BuiltinFunctionType))
+
+    def change(self, owner: Any) -> None:
+        """Nothing, if the object was made here."""
+        if id(owner) not in self._owned:
+            raise Break("an object from outside is changed")
+
+    def outside(self, what: Any) -> None:
+        """Never returns: this is not for a graph."""
+        raise Break(f"{what} is not part of a graph")
+
+    change_outside = outside
+
+    def whole(self, value: Any) -> Any:
+        """The container, everything in it guarded if it is from outside."""
+        value = self.known(value)
+        if id(value) in self._owned or isinstance(value, tuple | str | range | Tensor | frozenset | bytes):
+            return value
+        if isinstance(value, Cell):
+            self.capture.meet(value)
+            return list(iter(value))  # type: ignore[call-overload]
+        if not isinstance(value, list | dict):
+            raise Break("an object from outside is iterated over")
+        size = len(value)
+        self.capture.guards.append(attribute_guard("the length of a container", _Length(value), "now", size))
+        for key in value if isinstance(value, dict) else range(size):
+            self._guard_item(value, key)
+        return value
+
+    def _guard_item(self, owner: Any, key: Any) -> Any:
+        value = owner[key]
+        self.capture.guards += [item_guard(f"item {key!r} of a container", owner, key, value)]
+        self.capture.guards += version_guard(f"item {key!r}", value)
+        return self.find(value)
+
+    def compute(self, function: Any, *values: Any) -> Any:
+        """The result of an operator on traced tensors and known values."""
+        return function(*(self.known(x) for x in values))
+
+    def truth(self, value: Any) -> bool:
+        """Whether a known value counts as true; a traced tensor ends the graph."""
+        value = self.known(value)
+        return bool(value) if isinstance(value, Tensor | Cell) else bool(self._looked_at(value))
+
+    def _looked_at(self, value: Any) -> Any:
+        return self.whole(value) if isinstance(value, list | dict) else value
+
+    def iterate(self, value: Any) -> Any:
+        """An iterator over known values."""
+        value = self.known(value)
+        if isinstance(value, Steps):
+            return value
+        whole = self.whole(value)
+        return Steps(whole if isinstance(whole, list | tuple | range | str) else list(whole))
+
+    def advance(self, iterator: Any) -> tuple[bool, Any]:
+        """The next value of an iterator that was made here."""
+        if not isinstance(iterator, Steps):
+            raise Break("an iterator from outside is asked")
+        if iterator.index >= len(iterator.items):
+            return False, None
+        iterator.index += 1
+        return True, iterator.items[iterator.index - 1]
+
+    def read_global(self, frame: Frame, name: str) -> Any:
+        """A global, guarded; or a built-in."""
+        if name not in frame.globals:
+            return _builtin(frame, name)
+        value = frame.globals[name]
+        self.capture.guards += [item_guard(f"global '{name}'", frame.globals, name, value), *version_guard(name, value)]
+        return self.find(value)
+
+    def read_cell(self, frame: Frame, name: str, cell: CellType) -> Any:
+        """A variable of an enclosing function, guarded; one of this function as it is."""
+        value = cell.cell_contents
+        if name in frame.code.code.co_freevars and id(cell) not in self._owned:
+            what = f"variable '{name}' of {frame.code.code.co_name}"
+            self.capture.guards += [closure_guard(what, cell, value), *version_guard(name, value)]
+            self.find(value)
+        return value
+
+    def read_attribute(self, owner: Any, name: str) -> Any:
+        """An attribute; guarded where it may change."""
+        owner = self.known(owner)
+        value = getattr(owner, name)
+        if isinstance(owner, Tensor | Key | np.ndarray) or id(owner) in self._owned or is_simple(owner):
+            return value
+        if isinstance(owner, ModuleType | type) and is_engine_or_numpy(owner):
+            return value
+        if isinstance(owner, list | dict | set | tuple) or callable(getattr(type(owner), name, None)):
+            return value
+        found = getattr(type(owner), name, None)
+        if isinstance(found, property) and not (is_simple(value) or is_engine(type(owner))):
+            raise Break(f"the property '{name}' may do anything")
+        guard = attribute_guard(f"{type(owner).__name__}.{name}", owner, name, value, by_cell=isinstance(owner, Cell))
+        self.capture.guards += [guard, *version_guard(name, value)]
+        return self.find(value)
+
+    def read_item(self, owner: Any, key: Any) -> Any:
+        """An item; guarded where it may change."""
+        owner, key = self.known(owner), self.known(key)
+        if isinstance(owner, list | dict) and id(owner) not in self._owned:
+            if isinstance(key, slice):
+                return self.own(self.whole(owner)[key])
+            return self._guard_item(owner, key)
+        if isinstance(owner, Cell):
+            self.capture.meet(owner)
+        elif not isinstance(owner, Tensor | tuple | str | range | list | dict | np.ndarray):
+            raise Break("an object from outside is indexed")
+        return owner[key]
+
+    # Calls.
+
+    def call(self, frame: Frame, function: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+        """Nothing; the function is gone into, or its result is on the stack."""
+        function = self.known(function)
+        function = function._fn if isinstance(function, Compiled) else function
+        if isinstance(function, Cell):
+            self._call_cell(frame, function, arguments, options)
+            return
+        python = function_of(function)
+        if python is not None and not is_engine(python):
+            if is_library(python.__code__) or not can_interpret(python.__code__):
+                raise Break(f"'{python.__qualname__}' is called")
+            given = (function.__self__, *arguments) if isinstance(function, MethodType) else arguments
+            self.frames.append(enter(python, given, options))
+            return
+        frame.stack.append(self._native(function, arguments, options))
+
+    def _call_cell(self, frame: Frame, cell: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+        construct = function_of(type(cell).__dict__.get("construct"))
+        is_plain = type(cell).__call__ is Cell.__call__ and not any(hooks_of(cell)) and not has_backward_hooks(cell)
+        if construct is None or is_engine(construct) or not is_plain or not can_interpret(construct.__code__):
+            frame.stack.append(self.own(cell(*self._all_known(arguments), **options)))
+            return
+        self.frames.append(enter(construct, (cell, *arguments), options, cell))
+        self.capture.enter_cell(cell)
+
+    def _native(self, function: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """The result of a function that builds the graph or only computes."""
+        if not self._may_run(function):
+            raise Break(f"{getattr(function, '__qualname__', function)!r} is called")
+        python = function_of(function)
+        for inner in (*(x.cell_contents for x in getattr(python, "__closure__", None) or ()), *arguments):
+            user = function_of(inner)
+            if user is not None and not is_engine(user):
+                self.capture.guards += Outside(user).guards
+        result = function(
+            *self._all_known(arguments), **dict(zip(options, self._all_known(options.values()), strict=True))
+        )
+        if hasattr(result, "__next__"):
+            return Steps(list(result))
+        if isinstance(result, _VIEWS):
+            return self.own(list(result))
+        return self.own(result) if isinstance(result, list | dict | set) else result
+
+    def _all_known(self, values: Any) -> list[Any]:
+        known = [self.known(x) for x in values]
+        return [list(x.rest()) if isinstance(x, Steps) else self._looked_at(x) for x in known]
+
+    def _may_run(self, function: Any) -> bool:
+        owner = getattr(function, "__self__", None)
+        if owner is not None and not isinstance(owner, ModuleType | type) and isinstance(owner, _MUTABLE):
+            is_reading = getattr(function, "__name__", "") in READING
+            if is_reading:
+                self.whole(owner)
+            return is_reading or id(owner) in self._owned
+        return function_of(function) is not None or is_pure(function)
+
+    def leave(self, value: Any) -> None:
+        """Nothing; the running frame returns the value, marked if it is that of a cell."""
+        frame = self.frames[-1]
+        if frame.cell is not None:
+            value = self.capture.leave_cell(frame.cell, value)
+        super().leave(value)
+
+
+class _Length:
+    """The length of a container, as an attribute."""
+
+    __slots__ = ("_of",)
+
+    def __init__(self, of: Any) -> None:
+        self._of = of
+
+    @property
+    def now(self) -> int:
+        """How many items there are."""
+        return len(self._of)
+
+
+def is_engine_or_numpy(owner: Any) -> bool:
+    """Whether a module or class never changes."""
+    name = getattr(owner, "__module__", None) or getattr(owner, "__name__", "")
+    return is_engine(owner) or name.partition(".")[0] in ("numpy", "math") or name.startswith(__package__.split(".")[0])
+
+
+def _is_object(value: Any) -> bool:
+    """Whether a value is an object of a class of the user, which stays the same from call to call."""
+    return not isinstance(value, (*_MUTABLE, tuple, Tensor, TracedTensor, TracedKey)) and not hasattr(value, "__next__")
+
+
+def _is_callable_part(value: Any) -> bool:
+    """Whether a value is a method of something else, made anew at every look."""
+    owner = getattr(value, "__self__", None)
+    return callable(value) and owner is not None and not isinstance(owner, ModuleType)
