@@ -8,17 +8,33 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from . import activation, attention, exponential, mask, normalization, pool, recurrent, scatter, softmax, special, window
+    from . import (
+        activation,
+        attention,
+        exponential,
+        halving,
+        mask,
+        normalization,
+        pool,
+        recurrent,
+        scatter,
+        slopes,
+        softmax,
+        special,
+        window,
+    )
 
 _MODULES = (
     "activation",
     "attention",
     "exponential",
+    "halving",
     "mask",
     "normalization",
     "pool",
     "recurrent",
     "scatter",
+    "slopes",
     "softmax",
     "special",
     "window",

@@ -2,6 +2,7 @@
 
 from typing import TypeAlias
 
+import numpy as np
 from numba import njit
 
 from ..tensor import Array
@@ -24,7 +25,10 @@ def _inside(start: int, kernel: int, dilation: int, low: int, high: int) -> tupl
 def max_pool(
     x: Array, out: Array, places: Array, kernel: Triple, stride: Triple, padding: Triple, dilation: Triple
 ) -> None:
-    """The largest element of each window of `x` (planes, depth, height, width) and its place in its plane; NaN wins."""
+    """The largest element of each window of `x` (planes, depth, height, width) and its place in its plane; NaN wins.
+
+    A window whose elements all lie in the padding gives minus infinity and the place -1.
+    """
     planes, depth, height, width = x.shape
     for p in range(planes):
         plane = x[p].reshape(depth * height * width)
@@ -37,6 +41,10 @@ def max_pool(
                 for w in range(out.shape[3]):
                     left = w * stride[2] - padding[2]
                     w0, w1 = _inside(left, kernel[2], dilation[2], 0, width)
+                    if d0 == d1 or h0 == h1 or w0 == w1:
+                        out[p, d, h, w] = -np.inf
+                        places[p, d, h, w] = -1
+                        continue
                     place = ((front + d0 * dilation[0]) * height + top + h0 * dilation[1]) * width
                     place += left + w0 * dilation[2]
                     best = plane[place]
@@ -71,7 +79,7 @@ def _share(
         high = lengths[axis] + after[axis] if divisor == 2 else lengths[axis]
         first, last = _inside(starts[axis], kernel[axis], dilation[axis], low, high)
         count *= last - first
-    return 1.0 / count
+    return 1.0 / max(count, 1)
 
 
 @njit(**JIT)

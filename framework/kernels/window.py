@@ -196,16 +196,17 @@ def max_pool(x: Array, out: Array, places: Array, kernel: Pair, stride: Pair, pa
 
 @njit(**JIT)
 def put_places(g: Array, places: Array, out: Array) -> int:
-    """The first place that does not exist, or -1 and `out[p, places[p, k]] += g[p, k]`, from zero."""
+    """The first place that does not exist, or -1 and `out[p, places[p, k]] += g[p, k]`, from zero; -1 is nowhere."""
     planes, count = g.shape
     length = out.shape[1]
     for p in range(planes):
         out[p, :] = 0
         for k in range(count):
             place = places[p, k]
-            if place < 0 or place >= length:
+            if place < -1 or place >= length:
                 return int(p * count + k)
-            out[p, place] += g[p, k]
+            if place >= 0:
+                out[p, place] += g[p, k]
     return -1
 
 

@@ -15,6 +15,7 @@ from ..errors import ShapeError
 from ..primitive import Primitive
 from ..shape import Shape, Spec
 from ..tensor import Array, Tensor
+from .indexing import getitem
 from .operands import cast_to, pair
 from .window import Padding, PerAxis, Sides, per_axis, sides_of, transposed_length, window_count
 
@@ -146,6 +147,13 @@ def _infer_transposed(g: Spec, w: Spec, *, window: Window, shape: Shape) -> Spec
     return Spec(shape, g.dtype)
 
 
+def _first(found: Tensor, like: Tensor) -> Tensor:
+    """The first places along each axis: as many as `like` has, where output padding makes room for more windows."""
+    if found.shape == like.shape:
+        return found
+    return getitem(found, (Ellipsis, *(slice(0, length) for length in like.shape[2:])))
+
+
 _conv: Primitive = Primitive(
     "conv",
     _conv_of,
@@ -170,7 +178,7 @@ _conv_input: Primitive = Primitive(
     _conv_input_of,
     _infer_transposed,
     (
-        lambda gg, _, g, w, *, window, shape: _conv(gg, w, window=window),
+        lambda gg, _, g, w, *, window, shape: _first(_conv(gg, w, window=window), g),
         lambda gg, _, g, w, *, window, shape: _conv_weight(g, gg, window=window, shape=w.shape),
     ),
 )

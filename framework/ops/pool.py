@@ -105,7 +105,8 @@ def _put_of(g: Array, places: Array, *, shape: Shape) -> Array:
 
 def _pick_of(x: Array, places: Array) -> Array:
     planes = x.reshape(*x.shape[:2], -1)
-    return np.take_along_axis(planes, places.reshape(*x.shape[:2], -1), -1).reshape(places.shape)
+    picked = np.take_along_axis(planes, places.reshape(*x.shape[:2], -1), -1).reshape(places.shape)
+    return np.where(places < 0, x.dtype.type(0), picked)
 
 
 def _max_pool_rule(needs: Any, g: Any, out: Any, x: Tensor, **_: Any) -> tuple[Tensor | None]:
