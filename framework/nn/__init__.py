@@ -28,6 +28,7 @@ from .adaptive_pool import (
 )
 from .attention import MultiHeadSelfAttention
 from .batch_norm import BatchNorm1d, BatchNorm2d, BatchNorm3d
+from .bounded import Hardtanh, HShrink, HSigmoid, HSwish, ReLU6, SoftShrink, Threshold
 from .cell import Cell
 from .container import CellList, SequentialCell
 from .conv import Conv1d, Conv2d, Conv3d
@@ -52,6 +53,7 @@ from .encoder_decoder import (
 from .fan import HeNormal, HeUniform, Orthogonal, XavierNormal, XavierUniform
 from .feed_forward import FeedForward, SwiGLU
 from .flatten import Flatten
+from .gated import GLU, Identity, PReLU, Softmin
 from .graph_cell import GraphCell
 from .group_norm import GroupNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
 from .grouped_query import GroupedQueryAttention
@@ -86,27 +88,6 @@ from .mixture import MixtureOfExperts
 from .multihead import MultiheadAttention
 from .norm import LayerNorm, RMSNorm
 from .pool import AvgPool1d, AvgPool2d, AvgPool3d, GlobalAvgPool2d, MaxPool1d, MaxPool2d, MaxPool3d
-from .rectifier import (
-    CELU,
-    ELU,
-    GLU,
-    SELU,
-    Hardtanh,
-    HShrink,
-    HSigmoid,
-    HSwish,
-    Identity,
-    LogSigmoid,
-    Mish,
-    PReLU,
-    ReLU6,
-    Softmin,
-    Softplus,
-    SoftShrink,
-    Softsign,
-    Tanhshrink,
-    Threshold,
-)
 from .recurrent import (
     GRU,
     LSTM,
@@ -125,6 +106,7 @@ from .regression_loss import (
     SmoothL1Loss,
 )
 from .rotary import RotaryEmbedding
+from .smooth import CELU, ELU, SELU, LogSigmoid, Mish, Softplus, Softsign, Tanhshrink
 from .transformer import TransformerBlock
 
 __all__ = [
