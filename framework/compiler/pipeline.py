@@ -15,7 +15,7 @@ from ..backends.registry import backend_named
 from ..errors import EngineError, NameTaken
 from ..ir import Graph
 from . import vm
-from .passes import drop_marks, expand, fold_constants, inline, share_common, simplify
+from .passes import drop_marks, expand, fold_constants, inline, pool_first, share_common, simplify
 from .rewrite import Rewrite, apply_rewrites
 
 __all__ = [
@@ -39,6 +39,7 @@ PASSES: tuple[Pass, ...] = (
     fold_constants,
     share_common,
     expand,
+    pool_first,
     simplify,
     fold_constants,
     share_common,

@@ -73,18 +73,24 @@ def _evaluate(query: Array, key: Array, value: Array, *mask: Array, causal: bool
     _infer(*(Spec(x.shape, x.dtype) for x in (query, key, value)), causal=causal, scale=scale)
     q, k, v = _wide(query), _wide(key), _wide(value)
     out, sums = _laid_out_like(q, v.shape[-1]), np.empty(q.shape[:-1], q.dtype)
+    attend(q, k, v, *mask, out=out, sums=sums, causal=causal, scale=scale)
+    return out.astype(query.dtype, copy=False), sums.astype(query.dtype, copy=False)
+
+
+def attend(q: Array, k: Array, v: Array, *mask: Array, out: Array, sums: Array, causal: bool, scale: float) -> None:
+    """Nothing; `out` and `sums` get what the primitive returns. Arrays of one floating type, their last axes dense."""
     hidden = np.broadcast_to(mask[0], (*q.shape[:-1], k.shape[-2])) if mask else None
     buffer = np.empty((min(_BLOCK, q.shape[-2]), k.shape[-2]), q.dtype)
+    blocks = list(_blocks(q.shape[-2], k.shape[-2], causal))
     for head in np.ndindex(q.shape[:-2]):
         queries, keys, values, results, logs = q[head], k[head].T, v[head], out[head], sums[head]
-        for rows, seen, visible in _blocks(q.shape[-2], k.shape[-2], causal):
+        for rows, seen, visible in blocks:
             scores = buffer[: rows.stop - rows.start, :seen]
             np.matmul(queries[rows], keys[:, :seen], out=scores)
             if hidden is not None:
                 kernels.attention.hide(scores, hidden[head][rows, :seen])
             kernels.attention.softmax(scores, logs[rows], scale, visible)
             np.matmul(scores, values[:seen], out=results[rows])
-    return out.astype(query.dtype, copy=False), sums.astype(query.dtype, copy=False)
 
 
 def _evaluate_gradient(
@@ -99,22 +105,41 @@ def _evaluate_gradient(
     scale: float,
 ) -> tuple[Array, ...]:
     of_out, q, k, v, out, sums = (_wide(x) for x in (g, query, key, value, output, logarithms))
-    of_q, of_k, of_v = (_laid_out_like(x, x.shape[-1]) for x in (q, k, v))
-    delta = np.einsum("...i,...i->...", of_out, out)
+    found = tuple(_laid_out_like(x, x.shape[-1]) for x in (q, k, v))
+    attend_back(of_out, q, k, v, out, sums, *mask, found=found, causal=causal, scale=scale)
+    return tuple(x.astype(query.dtype, copy=False) for x in found)
+
+
+def attend_back(
+    g: Array,
+    q: Array,
+    k: Array,
+    v: Array,
+    out: Array,
+    sums: Array,
+    *mask: Array,
+    found: tuple[Array, ...],
+    causal: bool,
+    scale: float,
+) -> None:
+    """Nothing; the arrays of `found` get the gradients of queries, keys and values. Arrays as for `attend`."""
+    of_q, of_k, of_v = found
+    delta = np.einsum("...i,...i->...", g, out)
     hidden = np.broadcast_to(mask[0], (*q.shape[:-1], k.shape[-2])) if mask else None
     first, second = np.empty((2, min(_BLOCK, q.shape[-2]), k.shape[-2]), q.dtype)
+    blocks = list(reversed(list(_blocks(q.shape[-2], k.shape[-2], causal))))
     for head in np.ndindex(q.shape[:-2]):
-        queries, keys, values, gradients = q[head], k[head], v[head], of_out[head]
-        of_keys, of_values = of_k[head], of_v[head]
+        queries, keys, values, gradients = q[head], k[head], v[head], g[head]
+        of_queries, of_keys, of_values = of_q[head], of_k[head], of_v[head]
         reached = 0  # keys that have a gradient already: later blocks add to it
-        for rows, seen, visible in reversed(list(_blocks(q.shape[-2], k.shape[-2], causal))):
+        for rows, seen, visible in blocks:
             scores, slopes = first[: rows.stop - rows.start, :seen], second[: rows.stop - rows.start, :seen]
             np.matmul(queries[rows], keys[:seen].T, out=scores)
             if hidden is not None:
                 kernels.attention.hide(scores, hidden[head][rows, :seen])
             np.matmul(gradients[rows], values[:seen].T, out=slopes)
             kernels.attention.softmax_gradient(scores, slopes, sums[head][rows], delta[head][rows], scale, visible)
-            np.matmul(slopes, keys[:seen], out=of_q[head][rows])
+            np.matmul(slopes, keys[:seen], out=of_queries[rows])
             if reached:
                 of_keys[:seen] += slopes.T @ queries[rows]
                 of_values[:seen] += scores.T @ gradients[rows]
@@ -124,7 +149,6 @@ def _evaluate_gradient(
                 reached = seen
         if not reached:
             of_keys[...] = of_values[...] = 0
-    return tuple(x.astype(query.dtype, copy=False) for x in (of_q, of_k, of_v))
 
 
 def _scores(query: Tensor, key: Tensor, mask: tuple[Tensor, ...], causal: bool, scale: float) -> Tensor:

@@ -9,7 +9,7 @@ from ...ir import Apply, Constant, Graph
 from ...ir.visit import Scopes
 from ...shape import Spec
 from ...tensor import Array
-from . import into_kernels
+from . import into_attention, into_kernels, into_windows
 from .executable import StraightLine
 from .formulas import is_element_wise
 from .lower import lower
@@ -59,4 +59,4 @@ def _kind(node: Apply) -> Literal["element", "sum"] | None:
 
 
 compile_graph.writes_given = True  # type: ignore[attr-defined]
-_LOADED = into_kernels
+_LOADED = (into_attention, into_kernels, into_windows)  # their entries register themselves

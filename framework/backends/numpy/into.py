@@ -29,6 +29,9 @@ class Into(NamedTuple):
         outputs: Likewise.
         over: Numbers of inputs that the first output may overwrite while it is computed.
         is_strided: Whether inputs may be any views; else they are contiguous.
+        is_dense: Whether the last axis of strided inputs must be dense all the same.
+        scratch: Further memory, handed over behind the outputs.
+        orders: For an output the order in which its axes lie in memory, None for the usual one.
     """
 
     run: Callable[..., Any]
@@ -36,6 +39,9 @@ class Into(NamedTuple):
     outputs: tuple[Shape | None, ...] = (None,)
     over: tuple[int, ...] = ()
     is_strided: bool = False
+    is_dense: bool = False
+    scratch: tuple[Spec, ...] = ()
+    orders: tuple[Shape | None, ...] = ()
 
 
 #: `builder(input specs, output specs, attributes)`, by primitive.

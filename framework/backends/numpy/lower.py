@@ -338,18 +338,30 @@ class _Lowering:
     def _into(self, node: Apply, how: Into) -> Value:
         """A line that computes the primitive into a buffer."""
         inputs = [
-            self._handed(self._value(x), shape, how.is_strided, is_product=node.applies("matmul"))
+            self._handed(self._fitting(self._value(x), how, node), shape, how.is_strided)
             for x, shape in zip(node.arguments, how.inputs, strict=True)
         ]
         specs = self._specs(node)[1]
         over = self._overwritten(node, how.over, specs[0]) if len(specs) == 1 else None
-        outs = [over] if over is not None else [self._buffer(s, (node, k)) for k, s in enumerate(specs)]
+        orders = how.orders or (None,) * len(specs)
+        outs = [over] if over is not None else [self._ordered(s, (node, k), orders[k]) for k, s in enumerate(specs)]
+        scratch = [self._buffer(spec, None) for spec in how.scratch]
         handed = [
             self._reshaped(out, shape) if shape is not None else out
             for out, shape in zip(outs, how.outputs, strict=True)
         ]
-        self._line(f"{self._constant(how.run)}({', '.join(x.name for x in (*inputs, *handed))})", *inputs, *outs)
+        names = ", ".join(x.name for x in (*inputs, *handed, *scratch))
+        self._line(f"{self._constant(how.run)}({names})", *inputs, *outs, *scratch)
         return outs[0] if not isinstance(node.type, TupleType) else Value("", parts=tuple(outs))
+
+    def _ordered(self, spec: Spec, root: Root, order: Shape | None) -> Value:
+        """A buffer whose axes lie in memory in this order."""
+        if order is None:
+            return self._buffer(spec, root)
+        held = self._buffer(Spec(tuple(spec.shape[axis] for axis in order), spec.dtype), root)
+        back = tuple(sorted(range(len(order)), key=order.__getitem__))
+        assert held.array is not None
+        return self._seen_as(held, f"{held.name}.transpose({back!r})", held.array.transpose(back))
 
     def _overwritten(self, node: Apply, over: Sequence[int], spec: Spec) -> Value | None:
         """An input that dies here and whose buffer the result can take."""
@@ -375,13 +387,20 @@ class _Lowering:
     def _share(a: Value, b: Value) -> bool:
         return any(owner in b.owners for owner in a.owners)
 
-    def _handed(self, value: Value, shape: Shape | None, is_strided: bool, is_product: bool = False) -> Value:
+    def _fitting(self, value: Value, how: Into, node: Apply) -> Value:
+        """The value, copied where its strides are none that the operation is made for."""
+        array = value.array
+        if array is None:
+            return value
+        is_scattered = how.is_dense and array.ndim > 0 and array.shape[-1] > 1 and array.strides[-1] != array.itemsize
+        if is_scattered or (node.applies("matmul") and not _is_multipliable(array)):
+            return self._copied(value)
+        return value
+
+    def _handed(self, value: Value, shape: Shape | None, is_strided: bool) -> Value:
         """The value as an operation wants it: in this shape, contiguous unless any strides will do."""
         if value.array is None:
             return value
-        if is_product and not _is_multipliable(value.array):
-            value = self._copied(value)
-        assert value.array is not None
         if not is_strided and not value.array.flags.c_contiguous:
             value = self._copied(value)
         return value if shape is None else self._reshaped(value, shape)

@@ -61,15 +61,12 @@ class MemoryPlan:
             f"results {_bytes(self.outputs)}"
         )
         lines = [f"{'offset':>12} {'bytes':>12} {'steps':>11}  shape and purpose"]
-        for b in sorted(self.buffers, key=lambda b: (b.first, b.offset)):
-            lines.append(
-                f"{b.offset:12d} {b.nbytes:12d} {b.first:5d}-{b.last:<5d}  {b.dtype}{list(b.shape)} {b.purpose}"
-            )
+        ordered = sorted(self.buffers, key=lambda b: (b.first, b.offset))
+        lines += [
+            f"{b.offset:12d} {b.nbytes:12d} {b.first:5d}-{b.last:<5d}  {b.dtype}{list(b.shape)} {b.purpose}"
+            for b in ordered
+        ]
         return "\n".join([head, *lines])
-
-
-def _line(b: Buffer) -> str:
-    return f"{b.offset:12d} {b.nbytes:12d} {b.first:5d}-{b.last:<5d}  {b.dtype}{list(b.shape)} {b.purpose}"
 
 
 def plan_memory(buffers: list[Buffer], outputs: int) -> MemoryPlan:

@@ -6,5 +6,6 @@ from .constant_fold import fold_constants
 from .expand import expand
 from .inline import inline
 from .marks import drop_marks
+from .pooling import pool_first
 
-__all__ = ["drop_marks", "expand", "fold_constants", "inline", "share_common", "simplify"]
+__all__ = ["drop_marks", "expand", "fold_constants", "inline", "pool_first", "share_common", "simplify"]
