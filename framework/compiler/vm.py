@@ -8,6 +8,8 @@ A weight's parameter is the value that the weight had when the run began: what `
 runs when this one ends, and not at all if it fails. Inside the run the new value is the result of `assign`.
 """
 
+from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -28,21 +30,19 @@ _Registers: TypeAlias = list[Any]
 
 
 class _Step(NamedTuple):
-    """One node: `function` is a primitive, a control operation, the code of a closure to make, or None for a call.
+    """One node.
 
     Attributes:
-        function: What is done.
+        compute: From the list of its inputs to its result; None for a call of what the first input is.
         out: The register for the result.
-        inputs: Registers of the arguments; for a call that of the function first.
-        attributes: Of the primitive.
+        inputs: Registers.
         node: Where it came from.
         last: Registers that nobody reads after this step.
     """
 
-    function: Any
+    compute: Callable[[list[Any]], Any] | None
     out: int
     inputs: tuple[int, ...]
-    attributes: dict[str, Any]
     node: Node
     last: tuple[int, ...]
 
@@ -82,7 +82,7 @@ class Closure:
 
     def __call__(self, *arguments: _Value) -> _Value:
         """What the graph returns for these values."""
-        return _Run().complete(self, list(arguments))
+        return _complete(self, list(arguments))
 
     def __repr__(self) -> str:
         return f"Closure({self.code.graph.name})"
@@ -145,7 +145,7 @@ class _Allocation:
             if free:
                 borrowed = tuple(self.place(node, user) for node in free)
                 self._closures[inner] = self._new(None)
-                self._steps.append(_Step(code, self._closures[inner], borrowed, {}, user, ()))
+                self._steps.append(_Step(_closing(code), self._closures[inner], borrowed, user, ()))
             else:
                 self._closures[inner] = self._new(Closure(code))
         return self._closures[inner]
@@ -153,10 +153,10 @@ class _Allocation:
     def add(self, node: Apply) -> None:
         """Nothing; appends the step for a node, after the steps for the closures it uses."""
         function = node.function.value if isinstance(node.function, Constant) else None
-        called = not isinstance(function, Primitive | Control)
-        inputs = tuple(self.place(x, node) for x in (node.inputs if called else node.arguments))
+        compute = _computing(function, node)
+        inputs = tuple(self.place(x, node) for x in (node.inputs if compute is None else node.arguments))
         self._places[node] = self._new(None)
-        self._steps.append(_Step(None if called else function, self._places[node], inputs, node.attributes, node, ()))
+        self._steps.append(_Step(compute, self._places[node], inputs, node, ()))
 
     def finished(self, output: int) -> list[_Step]:
         """The steps, each knowing which results are not needed after it."""
@@ -177,69 +177,84 @@ def _plain(value: _Value) -> _Value:
     return tuple(_plain(part) for part in value) if isinstance(value, tuple | list) else value
 
 
-class _Run:
-    """One run of a program."""
+#: What the run that is going on has assigned: arrays of weights and their new values.
+_WRITES: ContextVar[dict[int, tuple[Array, Array]]] = ContextVar("writes")
 
-    __slots__ = ("_writes",)
 
-    def __init__(self) -> None:
-        self._writes: dict[int, tuple[Array, Array]] = {}
-
-    def complete(self, closure: Closure, arguments: list[_Value]) -> _Value:
-        """The result; what was assigned is written when all went well."""
+def _complete(closure: "Closure", arguments: list[_Value]) -> _Value:
+    """The result; what was assigned is written when all went well."""
+    token = _WRITES.set({})
+    try:
         with quiet():
-            result = self._loop(closure.code, closure.code.registers(closure.borrowed, arguments))
-            for target, value in self._writes.values():
+            result = _loop(closure.code, closure.code.registers(closure.borrowed, arguments))
+            for target, value in _WRITES.get().values():
                 target[...] = value
-        return result
+    finally:
+        _WRITES.reset(token)
+    return result
 
-    def _loop(self, code: _Code, registers: _Registers) -> _Value:
-        waiting: list[tuple[_Code, _Registers, int, int]] = []
-        number = 0
-        while True:
-            if number == len(code.steps):
-                result = registers[code.output]
-                if not waiting:
-                    return result
-                code, registers, number, out = waiting.pop()
-                registers[out] = result
-                continue
-            step = code.steps[number]
-            number += 1
-            values = [registers[register] for register in step.inputs]
-            for register in step.last:
-                registers[register] = None
-            if step.function is None and isinstance(values[0], Closure):
-                if number < len(code.steps) or step.out != code.output:
-                    waiting.append((code, registers, number, step.out))
-                code = values[0].code
-                registers, number = code.registers(values[0].borrowed, values[1:]), 0
-            else:
-                registers[step.out] = self._value(step, values)
 
-    def _value(self, step: _Step, values: list[_Value]) -> _Value:
-        """The result of a step that calls no graph."""
-        function = step.function
-        if function is None:
-            function, *values = values
-        if isinstance(function, _Code):
-            return Closure(function, tuple(values))
-        if function is assign:
-            return self._assign(values[0], values[1])
-        if isinstance(function, Control):
-            return function.evaluate(*values, **step.attributes)
-        if not isinstance(function, Primitive):
-            raise EngineError(f"only functions can be applied, got {type(function).__name__} ({step.node.where})")
+def _loop(code: _Code, registers: _Registers) -> _Value:
+    waiting: list[tuple[_Code, _Registers, int, int]] = []
+    number = 0
+    while True:
+        if number == len(code.steps):
+            result = registers[code.output]
+            if not waiting:
+                return result
+            code, registers, number, out = waiting.pop()
+            registers[out] = result
+            continue
+        compute, out, inputs, node, last = code.steps[number]
+        number += 1
+        values = [registers[register] for register in inputs]
+        for register in last:
+            registers[register] = None
+        if compute is not None:
+            registers[out] = compute(values)
+            continue
+        function = values[0]
+        if not isinstance(function, Closure):
+            raise EngineError(f"only functions can be applied, got {type(function).__name__} ({node.where})")
+        if number < len(code.steps) or out != code.output:
+            waiting.append((code, registers, number, out))
+        code = function.code
+        registers, number = code.registers(function.borrowed, values[1:]), 0
+
+
+def _closing(code: _Code) -> Callable[[list[_Value]], _Value]:
+    return lambda values: Closure(code, tuple(values))
+
+
+def _computing(function: object, node: Apply) -> Callable[[list[_Value]], _Value] | None:
+    """What a step does that calls no graph."""
+    attributes = node.attributes
+    if function is assign:
+        return _assigned
+    if isinstance(function, Control):
+        operate = function.evaluate
+        return lambda values: operate(*values, **attributes)
+    if not isinstance(function, Primitive):
+        return None
+    evaluate = function.evaluate
+    primitive = function
+
+    def compute(values: list[_Value]) -> _Value:
         try:
-            result = function.evaluate(*values, **step.attributes)
+            result = evaluate(*values, **attributes)
         except (ValueError, TypeError, IndexError) as error:
-            raise _located(function._explain(error, values, step.attributes), step.node) from error
-        return result if isinstance(result, tuple | np.ndarray) else np.asarray(result)
+            raise _located(primitive._explain(error, values, attributes), node) from error
+        return result if isinstance(result, np.ndarray | tuple) else np.asarray(result)
 
-    def _assign(self, target: Array, value: _Value) -> Array:
-        new = np.asarray(value, dtype=target.dtype)
-        self._writes[id(target)] = target, new
-        return new
+    return compute
+
+
+def _assigned(values: list[_Value]) -> Array:
+    """The new value of a weight, which is written when the run has ended."""
+    target = values[0]
+    new = np.asarray(values[1], dtype=target.dtype)
+    _WRITES.get()[id(target)] = target, new
+    return new
 
 
 def _located(error: EngineError, node: Node) -> EngineError:
@@ -258,7 +273,7 @@ class Evaluator:
 
     def __call__(self, arguments: list[_Value]) -> _Value:
         """What the graph returns for arrays, one for each of its parameters (those of weights included)."""
-        return _Run().complete(self._closure, arguments)
+        return _complete(self._closure, arguments)
 
 
 def evaluate(graph: Graph, arguments: list[_Value]) -> _Value:
