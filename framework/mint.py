@@ -25,7 +25,7 @@ _NAMES = {
     "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
     "arctan2": "atan2", "arctanh": "atanh", "binary_cross_entropy": "bce", "cat": "concat", "clamp": "clip",
     "binary_cross_entropy_with_logits": "bce_with_logits", "concatenate": "concat", "div": "divide",
-    "embedding": "gather indices table", "eq": "equal", "expit": "sigmoid", "fix": "trunc",
+    "eq": "equal", "expit": "sigmoid", "fix": "trunc",
     "gather": "gather_elements x axis indices", "ge": "greater_equal", "gt": "greater", "le": "less_equal",
     "lt": "less", "movedim": "moveaxis", "mse_loss": "mse", "mul": "multiply", "ne": "not_equal", "neg": "negative",
     "polygamma": "polygamma order x", "pow": "power", "repeat_interleave": "repeat",
@@ -41,6 +41,7 @@ _KEYWORDS = {
     "index": ("indices",), "input": ("x", "a", "z", "prediction", "logits"), "k": ("count",), "keepdim": ("keepdims",),
     "max": ("high",), "mean": ("mean",), "min": ("low",), "mask": ("mask",), "n": ("exponent", "order", "length"),
     "num_classes": ("depth",), "num_groups": ("groups",), "ord": ("order",), "other": ("b",), "p": ("order", "rate"),
+    "padding_idx": ("padding_index",),
     "shifts": ("shift",), "sizes": ("lengths", "shape"), "source": ("updates",), "src": ("updates",),
     "tensors": ("parts",), "threshold": ("bound",), "upscale_factor": ("factor",),
 }  # fmt: skip

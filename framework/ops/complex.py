@@ -11,6 +11,7 @@ from ..errors import DtypeError
 from ..primitive import Primitive
 from ..shape import Spec, broadcast_shapes
 from ..tensor import Array, Tensor, TensorLike, method
+from .array import zeros_like
 from .operands import as_floating, as_tensor, cast_to, conjugate, pair
 from .reduce import sum_to
 
@@ -69,7 +70,7 @@ def real(z: Tensor) -> Tensor:
 def imag(z: Tensor) -> Tensor:
     """The imaginary part; zeros of a real tensor."""
     z = as_tensor(z)
-    return _imag(z) if is_complex(z.dtype) else z * 0
+    return _imag(z) if is_complex(z.dtype) else zeros_like(z)
 
 
 @method

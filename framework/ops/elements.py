@@ -8,7 +8,7 @@ from ..errors import DtypeError, ShapeError
 from ..primitive import Primitive
 from ..shape import Shape, Spec, broadcast_shapes, normalize_axis
 from ..tensor import Array, Tensor, TensorLike, method, wrap
-from .array import where
+from .array import gather, stop_gradient, where
 from .compare import equal, less
 from .math import add, divide, multiply
 from .operands import as_tensor, cast_to, conjugate, pair
@@ -298,3 +298,24 @@ def index_fill(x: Tensor, axis: int, indices: Tensor, value: float) -> Tensor:
     place, indices = normalize_axis(axis, x.ndim), as_tensor(indices)
     shape = (*x.shape[:place], indices.shape[0], *x.shape[place + 1 :])
     return index_put(x, axis, indices, wrap(np.full(shape, value, x.dtype)))
+
+
+def embedding(indices: Tensor, table: Tensor, padding_index: int | None = None) -> Tensor:
+    """Rows of the table at integer indices.
+
+    Args:
+        indices: `(*batch)`; negative ones count from the end.
+        table: `(rows, features)`.
+        padding_index: A row that gets no gradient: what stands for nothing.
+
+    Returns:
+        `(*batch, features)`.
+    """
+    indices = as_tensor(indices)
+    rows = gather(table, indices)
+    if padding_index is None:
+        return rows
+    count = table.shape[0]
+    wanted = padding_index + count if padding_index < 0 else padding_index
+    is_padding = equal(where(less(indices, 0), add(indices, count), indices), wanted)
+    return where(is_padding.reshape(*indices.shape, 1), stop_gradient(rows), rows)

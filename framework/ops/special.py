@@ -4,15 +4,16 @@ import math
 from typing import Any
 
 import numpy as np
+from ml_dtypes import finfo
 
 from .. import kernels
-from ..dtype import float32, float64
+from ..dtype import float32, float64, is_floating
 from ..primitive import Primitive
 from ..tensor import Array, Tensor, TensorLike, method
 from .array import where
-from .compare import equal, less_equal, logical_and, logical_or
-from .math import divide, exp, log, log1p, multiply, negative, square, subtract
-from .operands import as_floating, as_real, conjugate, infer_broadcast, infer_same, pair
+from .compare import equal, isnan, less_equal, logical_and, logical_or
+from .math import add, divide, exp, log, log1p, multiply, negative, square, subtract
+from .operands import as_floating, as_real, as_tensor, conjugate, infer_broadcast, infer_same, pair
 from .reduce import sum_to
 
 
@@ -175,3 +176,36 @@ _copysign: Primitive = Primitive(
     (lambda g, out, a, b: sum_to(multiply(g, where(equal(a, 0.0), 0.0, divide(out, a))), a), None),
     saves_output=True,
 )
+
+
+_cbrt: Primitive = Primitive(
+    "cbrt",
+    np.cbrt,
+    infer_same,
+    (lambda g, out, x: divide(multiply(g, 1.0 / 3.0), square(out)),),
+    saves_output=True,
+)
+
+
+@method
+def cbrt(x: Tensor) -> Tensor:
+    """The cube root, of negative numbers too; its slope at 0 is infinite."""
+    return _cbrt(as_real(x, "cbrt"))
+
+
+@method
+def lerp(x: Tensor, end: TensorLike, weight: TensorLike) -> Tensor:
+    """`x + weight (end - x)`: from `x` (0) to `end` (1)."""
+    return add(x, multiply(weight, subtract(end, x)))
+
+
+@method
+def nan_to_num(x: Tensor, nan: float = 0.0, high: float | None = None, low: float | None = None) -> Tensor:
+    """Finite numbers in the place of NaN and infinities: those of the largest size by default."""
+    x = as_tensor(x)
+    if not is_floating(x.dtype):
+        return x
+    largest = float(finfo(x.dtype).max)
+    x = where(isnan(x), nan, x)
+    x = where(equal(x, math.inf), largest if high is None else high, x)
+    return where(equal(x, -math.inf), -largest if low is None else low, x)

@@ -75,6 +75,7 @@ CASES = {
     "bitwise_not": unary(np.invert, whole(99, 3), np.array([True, False])),
     "bitwise_or": bits(np.bitwise_or),
     "bitwise_xor": bits(np.bitwise_xor),
+    "cbrt": unary(np.cbrt, real(2, 3)),
     "ceil": unary(np.ceil, real(2, 3), whole(9, 3)),
     "clip": [
         Case((real(2, 3),), lambda x, low, high: np.minimum(np.maximum(x, low), high), {"low": -0.7, "high": 0.9})
@@ -145,8 +146,10 @@ SILENT = {
 COMPLEX = {
     "abs": unary(np.abs, imaginary(2, 3)),
     "add": [Case((imaginary(2, 3), imaginary(3)), np.add)],
-    "cast": [Case((imaginary(2, 3),), lambda x, dtype: x.real, {"dtype": np.dtype("float64")})]
-    + [Case((real(2, 3),), lambda x, dtype: x + 0j, {"dtype": np.dtype("complex128")})],
+    "cast": [
+        Case((imaginary(2, 3),), lambda x, dtype: x.real, {"dtype": np.dtype("float64")}),
+        Case((real(2, 3),), lambda x, dtype: x + 0j, {"dtype": np.dtype("complex128")}),
+    ],
     "cos": unary(np.cos, imaginary(2, 3)),
     "divide": [Case((imaginary(2, 3), imaginary(3)), np.divide), Case((imaginary(2), 1.5), np.divide)],
     "einsum": [Case((imaginary(2, 3), imaginary(3, 2)), lambda a, b, subscripts: a @ b, {"subscripts": "ij,jk->ik"})],

@@ -106,6 +106,17 @@ FUNCTIONAL = {
 
 #: Ours, theirs, and the arrays.
 CASES = {
+    "lerp": (ops.lerp, torch.lerp, same(3)),
+    "nan_to_num": (
+        lambda x: ops.nan_to_num(ops.log(x), 1.0, 2.0, 3.0),
+        lambda x: torch.nan_to_num(torch.log(x), 1.0, 2.0, 3.0),
+        lambda d: [np.array([0.5, -1.0])],
+    ),
+    "embedding": (
+        lambda i, t: ops.embedding(i, t, -1),
+        lambda i, t: F.embedding(i, t, -1),
+        lambda d: [d.whole(3, d.n, d.m), d.real(3, d.k)],
+    ),
     "glu": (ops.glu, F.glu, lambda d: [d.real(d.n, 2 * d.m)]),
     "prelu": (ops.prelu, F.prelu, lambda d: [d.real(d.n, d.m), d.real(1)]),
     "threshold": (lambda x: ops.threshold(x, 0.3, -1.0), lambda x: F.threshold(x, 0.3, -1.0), unary()),
