@@ -21,6 +21,7 @@ from . import (
     migrate,
     runs,
     script,
+    setting,
     sites,
 )
 from .failures import describe
@@ -44,6 +45,7 @@ application.command("run", rich_help_panel=_WATCH, context_settings={"allow_inte
 application.command("dashboard", rich_help_panel=_READ)(dashboard.dashboard)
 application.command("sites", rich_help_panel=_WATCH, context_settings={"allow_interspersed_args": False})(sites.sites)
 application.add_typer(configuration.application, name="config", rich_help_panel=_WATCH)
+application.command("set", rich_help_panel=_WATCH)(setting.set_)
 application.command("runs", rich_help_panel=_READ)(runs.runs)
 application.command("show", rich_help_panel=_READ)(runs.show)
 application.command("diagnose", rich_help_panel=_READ)(diagnosis.diagnose)

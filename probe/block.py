@@ -46,10 +46,17 @@ class CallRows:
     def __init__(self, subject: str, statistics: tuple[str, ...]) -> None:
         self._subject, self._statistics = subject, statistics
         self._parts: list[_Part] = []
+        self._known: dict[tuple[str, int], Row] = {}
         self.is_wide = False
 
     def row(self, site: str, call: int) -> Row:
-        """A new row."""
+        """The row of this call of the site, made when it is first asked for."""
+        found = self._known.get((site, call))
+        if found is None:
+            found = self._known[site, call] = self._new_row(site, call)
+        return found
+
+    def _new_row(self, site: str, call: int) -> Row:
         if not self._parts or self._parts[-1].layout is not None or len(self._parts[-1].sites) == _ROWS:
             self._parts.append(_Part(len(self._statistics)))
         part = self._parts[-1]

@@ -13,8 +13,9 @@ from ..storage.blobs import Blobs, blobs_of
 from . import collectors  # noqa: F401  fills the table of collectors
 from .adapters import Adapter, adapter_for
 from .config import Config, Dump, load_config
+from .control import Control, differences, is_folder, request_file
 from .dump import Dumper
-from .errors import NotWatchable
+from .errors import NotWatchable, ProbeError
 from .hand_over import HandOver
 from .lifecycle import register, unregister
 from .ranks import agree_on_run, place
@@ -55,11 +56,14 @@ def watch(
     settings = load_config(config)
     adapter = adapter_for(model, _several(optimizer))
     name = run or type(model).__name__
+    source = Path(config) if isinstance(config, str | Path) else None
     if rank is None:
         here = place()
         rank = here.rank
         run_id = agree_on_run(here, name, time.time()) if run_id is None else run_id
-    return begin(adapter, store, settings, name=name, tags=tags, listeners=listeners, rank=rank, run_id=run_id)
+    return begin(
+        adapter, store, settings, name=name, tags=tags, listeners=listeners, rank=rank, run_id=run_id, source=source
+    )
 
 
 def begin(
@@ -72,6 +76,7 @@ def begin(
     listeners: Sequence[Listener] = (),
     rank: int = 0,
     run_id: str | None = None,
+    source: Path | None = None,
 ) -> "Monitor":
     """A monitor over an adapter; the run begins once its hooks are on, so that a wrong configuration begins none."""
     monitor = Monitor(adapter, config)
@@ -84,6 +89,8 @@ def begin(
         )
         if config.dump is not None:
             monitor.dump_to(blobs_of(store.url, writer.run.id, config.dump.folder), config.dump)
+        requests = request_file(store.url, writer.run.id) if is_folder(store.url) else None
+        monitor.control(Control(config, source, requests))
         monitor.write_to(writer, listeners)
     except BaseException:
         adapter.detach()
@@ -100,6 +107,7 @@ class Monitor:
         self._recorder = (Recorder if config.budget is None else ThriftyRecorder)(config, self._emit)
         self._queue: QueueWriter | None = None
         self._hand_over = HandOver(lambda record: self._writer.put(record), config.queue.capacity)
+        self._control: Control | None = None
         self._told = -1
         self._is_closed = False
         try:
@@ -205,7 +213,31 @@ class Monitor:
             raise RuntimeError("the monitor has no run; make it with watch()")
         return self._queue
 
+    def control(self, control: Control) -> None:
+        """Nothing; what is recorded follows the changes that it sees."""
+        self._control = control
+
+    def _follow(self, control: Control) -> None:
+        """Looks for a change of the configuration and makes it, or says why not."""
+        recorder = self._recorder
+        before = recorder.config
+        try:
+            changed = control.look()
+            if changed is None:
+                return
+            recorder.follow(changed)
+            self._adapter.reselect()
+        except ProbeError as error:
+            recorder.follow(before)
+            _log.warning("run %s: the change is refused: %s", self.run.id, error)
+            recorder.event("configuration_refused", error=str(error))
+            return
+        recorder.event("configuration_changed", **differences(before, changed))
+        _log.info("run %s: the configuration has changed", self.run.id)
+
     def _emit(self, record: StepRecord) -> None:
+        if self._control is not None:
+            self._follow(self._control)
         if self._adapter.structure_version != self._told:
             self._told = self._adapter.structure_version
             self._hand_over.flush()

@@ -24,6 +24,7 @@ from .collector import COLLECTORS, Collect, Rows, Step, View
 from .config import Config
 from .dump import Dumper
 from .kernels import FLOAT64
+from .schedule import Schedule
 
 _log = logging.getLogger(__name__)
 _Arguments = ParamSpec("_Arguments")
@@ -54,7 +55,9 @@ class Recorder:
         self.dumper: Dumper | None = None
         self.dumps: frozenset[str] = frozenset()
         self.loss_scale: float | None = None
-        self._schedules = {name: config.schedule(name) for name in COLLECTORS}
+        self._records = self._residues = 0
+        self._schedules: dict[str, Schedule] = {}
+        self.follow(config)
         self._collect: dict[str, Collect] = {n: c.build() for n, c in COLLECTORS.items() if c.build}
         self._off: set[str] = set()
         self._tables = TableRows()
@@ -64,7 +67,6 @@ class Recorder:
         self._loss: float | None = None
         self._pending: StepRecord | None = None
         self._ended = time.perf_counter()
-        self._records = self._residues = 0
         self._decide_what_is_due()
 
     # What the adapter tells -------------------------------------------------------------------------------------
@@ -123,6 +125,13 @@ class Recorder:
         self._residues += 1
         if self._residues <= _OFTEN or self._residues % _SELDOM == 0:
             self.event("gradient_before_forward", parameters=parameters, l2_norm=finite_or_none(norm))
+
+    def follow(self, config: Config) -> None:
+        """Nothing; the schedules of this configuration hold from the step that begins next."""
+        self.config = config
+        self._schedules = {name: config.schedule(name) for name in COLLECTORS}
+        if not self.is_open and self._records:
+            self._decide_what_is_due()
 
     def rows_of(self, subject: str) -> CallRows:
         """The rows of a subject that hooks fill call by call."""

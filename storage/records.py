@@ -70,7 +70,8 @@ class Event:
     `schedule_thinned` (factor, share, budget), `tensor` (subject, call, digest, shape, dtype: a whole tensor that was
     stored), `tensors_left_out` (count, reason), `first_bad_operation` (operation, phase, file, line, code,
     inputs, output), `monitor_fault` (collector, error), `observations_lost` (count),
-    `exception` (type, message), `collective` (file, line: a place that calls it, once).
+    `exception` (type, message), `collective` (file, line: a place that calls it, once),
+    `configuration_changed` (the fields), `configuration_refused` (error).
     """
 
     kind: str

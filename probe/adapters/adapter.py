@@ -25,6 +25,9 @@ class Adapter(Protocol):
     def attach(self, recorder: Recorder) -> None:
         """Puts every hook on."""
 
+    def reselect(self) -> None:
+        """Puts the hooks of modules where the recorder's configuration now wants them."""
+
     def detach(self) -> None:
         """Takes every hook off; the model, the optimizer and the framework are as they were."""
 

@@ -1,6 +1,6 @@
 """The adapter of our own engine: a cell and its optimizers, watched through the engine's hooks."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from weakref import ref
 
@@ -45,6 +45,7 @@ class EngineAdapter:
         self._given = optimizers
         self._cells: dict[str, Cell] = dict(model.cells_and_names())
         self._handles: list[Any] = []
+        self._sites: dict[str, Any] = {}
         self._knows_order = False
         self._unscaled: tuple[Any, float, float] | None = None
         self._tracer: EngineTracer | None = None
@@ -69,13 +70,13 @@ class EngineAdapter:
         self._handles.append(self.model.register_forward_pre_hook(self.course.forward_begins))
         if recorder.config.nan_trace:
             self._tracer = EngineTracer(self._cells, recorder)
-        self._handles += [self._cells[site].register_forward_hook(self._taps.hook(site)) for site in sites]
-        watched = {id(self._cells[site]): site for site in sites}
-        taps = self._taps
+        self._watch(sites)
+        sites_of = {id(cell): site for site, cell in self._cells.items()}
+        taps, watched = self._taps, self._sites
         self._handles.append(
             observe_cells(
-                lambda _, cell: id(cell) in watched,
-                lambda _, cell, call, index: taps.gradient_tap(watched[id(cell)], call, f"[{index}]" if index else ""),
+                lambda _, cell: sites_of.get(id(cell)) in watched,
+                lambda _, cell, call, index: taps.gradient_tap(sites_of[id(cell)], call, f"[{index}]" if index else ""),
             )
         )
         self._handles += watch_local_gradients(named.items(), ACCESS, recorder)
@@ -89,14 +90,31 @@ class EngineAdapter:
 
     def detach(self) -> None:
         """Takes every hook off."""
-        for handle in self._handles:
+        for handle in (*self._handles, *self._sites.values()):
             handle.remove()
         self._handles = []
+        self._sites = {}
         if self._tracer is not None:
             self._tracer.remove()
             self._tracer = None
         if hasattr(self, "_trace"):
             self._trace.stop()
+
+    def reselect(self) -> None:
+        """Nothing; hooks are on the modules that the recorder's configuration now picks.
+
+        Raises:
+            SiteNotFound: A pattern matches nothing; the hooks stay as they are.
+        """
+        named = [name for name, _ in self.model.parameters_and_names()]
+        self._watch(choose_sites(self._cells, named, self._recorder.config)[0])
+
+    def _watch(self, sites: Sequence[str]) -> None:
+        for site in [site for site in self._sites if site not in set(sites)]:
+            self._sites.pop(site).remove()
+        for site in sites:
+            if site not in self._sites:
+                self._sites[site] = self._cells[site].register_forward_hook(self._taps.hook(site))
 
     def structure(self) -> Structure:
         """Cells in the order of their first calls, all parameters, the optimizers."""

@@ -1,6 +1,6 @@
 """The adapter of PyTorch: a module and its optimizers, watched through torch's own hooks."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 from weakref import ref
@@ -48,6 +48,7 @@ class TorchAdapter:
         self._modules: dict[str, Any] = dict(model.named_modules())
         self._named: dict[str, Any] = {}
         self._handles: list[Any] = []
+        self._sites: dict[str, Any] = {}
         self._unscaled: tuple[Any, float, float] | None = None
         self._knows_order = False
         self._counts = (-1, -1)
@@ -71,8 +72,7 @@ class TorchAdapter:
         self._taps = ForwardTaps(recorder, ACCESS, lambda: self.model.training)
         self.course = Course(recorder, self.view, self._taps, before_step=self._look, at_end=self._tell_order)
         self._handles.append(self.model.register_forward_pre_hook(self.course.forward_begins))
-        for site in sites:
-            self._handles.append(self._modules[site].register_forward_hook(self._taps.hook(site)))
+        self._watch(sites)
         for optimizer in self._given:
             self._adopt(optimizer)
         if not self._given:
@@ -90,12 +90,29 @@ class TorchAdapter:
     def detach(self) -> None:
         """Takes every hook off."""
         remove_listener(self)
-        for handle in self._handles:
+        for handle in (*self._handles, *self._sites.values()):
             handle.remove()
         self._handles = []
+        self._sites = {}
         self._unscaled = None
         if hasattr(self, "_trace"):
             self._trace.stop()
+
+    def reselect(self) -> None:
+        """Nothing; hooks are on the modules that the recorder's configuration now picks.
+
+        Raises:
+            SiteNotFound: A pattern matches nothing; the hooks stay as they are.
+        """
+        named = [name for name, _ in self.model.named_parameters()]
+        self._watch(choose_sites(self._modules, named, self._recorder.config)[0])
+
+    def _watch(self, sites: Sequence[str]) -> None:
+        for site in [site for site in self._sites if site not in set(sites)]:
+            self._sites.pop(site).remove()
+        for site in sites:
+            if site not in self._sites:
+                self._sites[site] = self._modules[site].register_forward_hook(self._taps.hook(site))
 
     def structure(self) -> Structure:
         """Modules in the order of their first calls, all parameters, the optimizers."""

@@ -57,3 +57,10 @@ def test_reading_never_creates_a_store(command: Callable, tmp_path: Path) -> Non
 
 def test_an_empty_store_says_how_to_fill_it(command: Callable, tmp_path: Path) -> None:
     assert "mindscope demo" in command("runs", tmp_path).out
+
+
+def test_settings_of_a_run_that_has_ended_are_wrong_use(command: Callable, run_folder: Path) -> None:
+    told = command("set", "digits", "every=10", "--store", run_folder)
+    assert (told.code, told.out) == (2, "")
+    assert "only a running one can be changed" in told.err
+    assert "key=value" in command("set", "digits", "every", "--store", run_folder).err
