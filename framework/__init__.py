@@ -2,6 +2,7 @@
 
 from . import amp, data, mint, nn, ops, optim, random, train
 from .context import is_recording, no_grad, quiet, recording
+from .dlpack import from_dlpack
 from .dtype import (
     bfloat16,
     bool_,
@@ -69,6 +70,7 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "from_dlpack",
     "grad",
     "gradients",
     "int8",

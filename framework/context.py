@@ -16,6 +16,8 @@ RECORDING: ContextVar[bool] = ContextVar("recording", default=True)
 QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
 # How many `grad` transforms are running a function right now: gradients taken inside one are themselves recorded.
 DEPTH: ContextVar[int] = ContextVar("depth", default=0)
+# Whether rules of differentiation are running: what they make themselves goes where the gradients are.
+PULLING: ContextVar[bool] = ContextVar("pulling", default=False)
 RECOMPUTING: ContextVar[bool] = ContextVar("recomputing", default=False)
 
 

@@ -12,7 +12,7 @@ from weakref import ref
 
 import numpy as np
 
-from .context import CAPTURE, quiet, recording
+from .context import CAPTURE, PULLING, quiet, recording
 from .errors import GradientError, ShapeError
 from .hooks import BACKWARD_START, Hooks, call_hooks
 from .primitive import PRIMITIVES, Node
@@ -154,11 +154,15 @@ class _WayBack:
 
     def run(self, keep: bool) -> None:
         """Nothing; every pending node is pulled back, and freed unless it is to be kept."""
-        while self._heap:
-            node = heappop(self._heap)[1]
-            self._visit(node)
-            if not keep:
-                node.free()
+        token = PULLING.set(True)
+        try:
+            while self._heap:
+                node = heappop(self._heap)[1]
+                self._visit(node)
+                if not keep:
+                    node.free()
+        finally:
+            PULLING.reset(token)
 
     def _visit(self, node: Node) -> None:
         totals = self.sums.totals

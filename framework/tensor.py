@@ -113,6 +113,11 @@ class Tensor(Operators):
         """The tensor with its axes reversed."""
         return METHODS["transpose"](self)
 
+    @property
+    def device(self) -> str:
+        """Where the values are: "CPU", or the name of another device; `to(device)` moves them."""
+        return "CPU"
+
     def numpy(self) -> Array:
         """The values, shared with the tensor: treat them as read-only, or call `mark_changed` after writing."""
         return self._data

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ..devices import to
 from ..ops.array import reshape as reshaped
 from ..ops.array import transpose as transposed
 from ..shape import normalize_axis
@@ -66,3 +67,9 @@ def parted(x: Any, axis: int, size: int) -> Any:
     shape = (*x.shape[:axis], size, x.shape[axis] // (size or 1), *x.shape[axis + 1 :])
     whole = reshaped(x, shape)
     return whole if axis == 0 else transposed(whole, (axis, *range(axis), *range(axis + 1, whole.ndim)))
+
+
+@batching("transfer")
+def transfer(call: Application) -> Any:
+    """All samples moved to another device."""
+    return to(call.inputs[0], call.attributes["device"])

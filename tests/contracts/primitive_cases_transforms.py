@@ -13,6 +13,7 @@ CASES = {
         Case((real(2, 3),), lambda x, value: np.full(x.shape, value), {"value": 1.0}),
         Case((whole(9, 4),), lambda x, value: np.zeros(4, np.int64), {"value": 0}),
     ],
+    "transfer": [Case((real(2, 3),), lambda x, device: x, {"device": "CPU"})],
 }
 
 SILENT = {"full_like"}

@@ -50,7 +50,7 @@ def _full_like(x: Any, *, value: Any) -> Any:
     return jnp.full_like(x, value)
 
 
-@translation("identity", "mark", "mark_gradient")
+@translation("identity", "mark", "mark_gradient", "transfer")
 def _identity(x: Any, **_: Any) -> Any:
     return x
 
