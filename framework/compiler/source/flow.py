@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from ...ir import Graph, Node, Where
 from .heap import Changes
 
-__all__ = ["BREAK", "CONTINUE", "NEXT", "Dead", "End", "Flow", "Jump", "Raise", "Return", "Split"]
+__all__ = ["AGAIN", "BREAK", "CONTINUE", "NEXT", "Dead", "End", "Flow", "Jump", "Raise", "Return", "Split"]
 
 
 Dead: TypeAlias = tuple[dict[Any, Any] | None, frozenset[str]]
@@ -27,6 +27,8 @@ class Plain:
 NEXT = Plain("next")
 BREAK = Plain("break")
 CONTINUE = Plain("continue")
+#: The next round of the innermost loop that is being captured.
+AGAIN = Plain("again")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

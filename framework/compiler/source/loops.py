@@ -15,7 +15,7 @@ from typing import Any
 from ..traced import CaptureError
 from .assign import assign_to
 from .builtin import loop_items
-from .flow import CONTINUE, NEXT, End, Flow, Jump, Split
+from .flow import AGAIN, CONTINUE, NEXT, End, Flow, Jump, Split
 from .frame import Frame, statement
 from .number import compute
 from .parse import analyse_names
@@ -180,7 +180,7 @@ class _Loop:
             write(capture.heap, slot, rebuild(plan, nodes, capture))
         held = [read(slot) for slot in slots]
         ends, jumps = capture.settle(self._rounds(), origin)
-        again = [end for end in ends if end.flow is CONTINUE]
+        again = [end for end in ends if end.flow is AGAIN]
         if self._learn(again, held):
             capture._calls = calls
             return None
@@ -189,10 +189,10 @@ class _Loop:
                 args = [x for slot, plan in zip(slots, plans, strict=True) for x in extract(plan, read(slot), capture)]
             jumps.append(Jump(end.graph, None, (header,), tuple(args), capture.where()))
         start = Jump(origin, None, (header,), tuple(initial), capture.where())
-        return Split(start, jumps, [end for end in ends if end.flow is not CONTINUE])
+        return Split(start, jumps, [end for end in ends if end.flow is not AGAIN])
 
     def _rounds(self) -> Flow:
-        """How the header goes on: CONTINUE is the next round, NEXT the end of the loop."""
+        """How the header goes on: AGAIN is the next round, NEXT the end of the loop."""
         condition = self.test()
         if condition is True:
             return self._round()
@@ -205,9 +205,11 @@ class _Loop:
             self.begin()
             flow = self.frame.block(self.body)
         if isinstance(flow, Split):
-            ends = [End(CONTINUE if end.flow is NEXT else end.flow, end.graph, end.changes) for end in flow.ends]
+            ends = [
+                End(AGAIN if end.flow in (NEXT, CONTINUE) else end.flow, end.graph, end.changes) for end in flow.ends
+            ]
             return left(Split(flow.start, flow.jumps, ends, flow.dead))
-        return CONTINUE if flow is NEXT else left(flow)
+        return AGAIN if flow in (NEXT, CONTINUE) else left(flow)
 
     def _learn(self, again: list[End], held: list[Value]) -> bool:
         """Whether the rounds change more than was known, or to other types."""

@@ -92,8 +92,10 @@ def freeze(value: Any, *, content: bool = False) -> Any:
 
 
 def thaw(value: Any) -> Any:
-    """The value itself again."""
-    return value.owner if isinstance(value, Frozen) and value.owner is not None else value
+    """The value itself again; of content alone, a list or tuple that holds it."""
+    if not isinstance(value, Frozen):
+        return value
+    return value.owner if value.owner is not None else [thaw(part) for part in value.parts]
 
 
 def same(a: Any, b: Any) -> bool:

@@ -32,12 +32,11 @@ def run_rounds(
             if isinstance(flow, Split):
                 flow = _enter(frame, flow, entered)
             if flow is not NEXT:
+                flow = left(flow)
                 break
         else:
             flow = finish()
-        if not entered:
-            return left(flow)
-        return _unwind(frame, flow, entered)
+        return _unwind(frame, flow, entered) if entered else flow
 
 
 def _round(flow: Flow) -> Flow:
@@ -58,7 +57,7 @@ def _enter(frame: Frame, split: Split, entered: list[Any]) -> Flow:
     if not going:
         return split
     end, jumps = capture.join(going, split.start.graph, split.dead)
-    others = [other for other in split.ends if other.flow is not NEXT]
+    others = [leave(other) for other in split.ends if other.flow is not NEXT]
     entered.append((split, jumps, others, capture.graph))
     capture.resume(end)
     return NEXT
@@ -68,18 +67,18 @@ def _unwind(frame: Frame, flow: Flow, entered: list[Any]) -> Flow:
     """The split of the whole loop, after the last round."""
     capture = frame.interpreter.capture
     for split, jumps, others, outer in reversed(entered):
-        ends, more = capture.settle(_left(flow), outer)
+        ends, more = capture.settle(flow, outer)
         flow = Split(split.start, [*split.jumps, *jumps, *more], [*others, *ends], split.dead)
-    return left(flow)
+    return flow
 
 
-def _left(flow: Flow) -> Flow:
-    return NEXT if flow is BREAK else flow
+def leave(end: End) -> End:
+    """The end of a loop as the code after it sees it: `break` goes on with the next line."""
+    return End(NEXT, end.graph, end.changes) if end.flow is BREAK else end
 
 
 def left(flow: Flow) -> Flow:
-    """The end of a loop as the code after it sees it: `break` goes on with the next line."""
+    """How a round that is the last one ends, as the code after the loop sees it."""
     if isinstance(flow, Split):
-        ends = [End(NEXT, end.graph, end.changes) if end.flow is BREAK else end for end in flow.ends]
-        return Split(flow.start, flow.jumps, ends, flow.dead)
-    return _left(flow)
+        return Split(flow.start, flow.jumps, [leave(end) for end in flow.ends], flow.dead)
+    return NEXT if flow is BREAK else flow

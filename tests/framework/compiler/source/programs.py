@@ -83,10 +83,10 @@ class Writer:
         self.put(indent, "else:")
         self.block(indent + 1, depth - 1, loop)
 
-    def _orelse(self, indent, depth):
+    def _orelse(self, indent, depth, loop):
         if self.random.random() < 0.2:
             self.put(indent, "else:")
-            self.block(indent + 1, depth - 1, loop=False)
+            self.block(indent + 1, depth - 1, loop)
 
     def _while(self, indent, depth, loop):
         name = f"w{next(self.fresh)}"
@@ -98,26 +98,26 @@ class Writer:
         if form is not forms[0]:
             self.put(indent + 1, f"if v[0] * 0 + {name} > 3: break")
         self.block(indent + 1, depth - 1, loop=True)
-        self._orelse(indent, depth)
+        self._orelse(indent, depth, loop)
 
     def _for_range(self, indent, depth, loop):
         self.put(indent, f"for i{next(self.fresh)} in range({self.random.randint(1, 3)}):")
         self.block(indent + 1, depth - 1, loop=True)
-        self._orelse(indent, depth)
+        self._orelse(indent, depth, loop)
 
     def _for_tensor(self, indent, depth, loop):
         name = f"x{next(self.fresh)}"
         self.put(indent, self.pick(f"for {name} in v:", f"for _, {name} in enumerate(v):"))
         self.put(indent + 1, f"c = c * 0.5 + {name}")
         self.block(indent + 1, depth - 1, loop=True)
-        self._orelse(indent, depth)
+        self._orelse(indent, depth, loop)
 
     def _for_traced(self, indent, depth, loop):
         name = f"j{next(self.fresh)}"
         self.put(indent, f"for {name} in range(int(v.sum()) % 3 + 1):")
         self.put(indent + 1, f"a = a + {name}")
         self.block(indent + 1, depth - 1, loop=True)
-        self._orelse(indent, depth)
+        self._orelse(indent, depth, loop)
 
     def _call(self, indent, depth, loop):
         name = f"f{next(self.fresh)}"
