@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import ShapeError
+from ..symbolic import is_static
 from ..tensor import Tensor, wrap
-from .array import where
+from .array import where, zeros_like
 from .layout import flip
 from .linalg import linear, matmul
 from .operands import as_tensor, cast_to
@@ -20,6 +21,7 @@ from .recurrence import (
     lstm_primitive,
     rnn_primitive,
 )
+from .reduce import broadcast_to
 from .rounding import clip as clipped
 
 
@@ -38,7 +40,9 @@ def _gates(x: Tensor, w: Tensor, *biases: Tensor | None) -> Tensor:
 
 def _lengths(x: Tensor, lengths: Tensor | Sequence[int] | None) -> Tensor:
     if lengths is None:
-        return wrap(np.full(x.shape[1], x.shape[0], np.int64))
+        if is_static(x.shape):
+            return wrap(np.full(x.shape[1], x.shape[0], np.int64))
+        return cast_to(zeros_like(x[0, :, 0]), np.dtype(np.int64)) + x.shape[0]
     found = cast_to(as_tensor(lengths), np.dtype(np.int64))
     if found.shape != (x.shape[1],):
         raise ShapeError(f"lengths of sequences expect one for each of the {x.shape[1]} rows, got {found.shape}")
@@ -55,7 +59,11 @@ def _turned(x: Tensor, lengths: Tensor | None) -> Tensor:
 
 
 def _state(h: Tensor | None, x: Tensor, w: Tensor) -> Tensor:
-    return wrap(np.zeros((x.shape[1], w.shape[1]), x.dtype)) if h is None else h
+    if h is not None:
+        return h
+    if is_static(x.shape):
+        return wrap(np.zeros((x.shape[1], w.shape[1]), x.dtype))
+    return broadcast_to(zeros_like(x[0, :, :1]), (x.shape[1], w.shape[1]))  # the number of rows is a symbol
 
 
 def _bound(limit: float | None) -> Activation | None:

@@ -1,6 +1,6 @@
 """A model being written: nodes, stored tensors, and a name for every value."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
@@ -12,6 +12,9 @@ from ...tensor import Tensor
 from ..errors import ExportError
 from ..values import code_of
 
+if TYPE_CHECKING:
+    from .lengths import Lengths
+
 __all__ = ["Builder"]
 
 
@@ -22,6 +25,8 @@ class Builder:
         nodes: In order.
         stored: The tensors that stand in the model.
         opset: The version of ai.onnx that is written.
+        where: The place in the source of what is being written, for the nodes' descriptions.
+        lengths: How open lengths are read; None where there are none.
     """
 
     def __init__(self, opset: int) -> None:
@@ -31,6 +36,7 @@ class Builder:
         self._taken: set[str] = set()
         self._constants: dict[Any, str] = {}
         self.where = ""
+        self.lengths: Lengths | None = None
 
     def fresh(self, hint: str) -> str:
         """A name that nothing has yet."""
@@ -76,9 +82,14 @@ class Builder:
 
     def reshape(self, x: str, shape: Shape) -> str:
         """The name of `x` in another shape."""
-        if any(not isinstance(length, int) for length in shape):
-            raise ExportError(f"a shape that depends on the input cannot be written: {shape}")
-        return self.add("Reshape", x, self.numbers(*shape), allowzero=1 if 0 in shape else None)
+        opened = [place for place, length in enumerate(shape) if not isinstance(length, int)]
+        if len(opened) == 1 and 0 not in shape:
+            return self.add("Reshape", x, self.numbers(*(-1 if i in opened else n for i, n in enumerate(shape))))
+        return self.add("Reshape", x, self.shape(shape), allowzero=1 if 0 in shape else None)
+
+    def shape(self, shape: Shape) -> str:
+        """The name of a shape as a row of int64, its open lengths read from the inputs."""
+        return self.lengths.row(shape) if self.lengths is not None else self.numbers(*shape)
 
     def cast(self, x: str, dtype: Dtype) -> str:
         """The name of `x` in another element type."""

@@ -180,7 +180,8 @@ def cast(builder: Builder, node: Apply, x: str) -> str:
 def full_like(builder: Builder, node: Apply, x: str) -> str:
     """One value in a shape that is known."""
     spec = spec_of_node(node)
-    return builder.store(np.full(tuple(int(n) for n in spec.shape), node.attributes["value"], spec.dtype))
+    value = builder.number(node.attributes["value"], spec.dtype)
+    return builder.add("Expand", value, builder.shape(spec.shape))
 
 
 @writer("silu")

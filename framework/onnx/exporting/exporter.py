@@ -14,6 +14,7 @@ from onnx import helper
 
 from ...compiler.signature import Signature
 from ...compiler.trace import trace
+from ...errors import EngineError
 from ...ir import Apply, Constant, Graph, Node, Parameter
 from ...ir.visit import order
 from ...nn import Cell
@@ -25,6 +26,7 @@ from . import elementwise as _elementwise
 from . import network as _network
 from . import shape as _shape
 from .builder import Builder, partner_dtype, spec_of_node
+from .lengths import Axes, Lengths, as_declared, opened
 from .writers import WRITERS
 
 __all__ = ["export"]
@@ -43,6 +45,7 @@ def export(
     opset: int = 20,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
+    dynamic_axes: Axes | None = None,
 ) -> Any:
     """The cell as an `onnx.ModelProto`, checked, and written to `path` where one is given.
 
@@ -56,6 +59,7 @@ def export(
         opset: Version of ai.onnx, from 18 to 23.
         input_names: Names of the inputs; `x0`, `x1`, ... by default.
         output_names: Names of the outputs; `y0`, `y1`, ... by default.
+        dynamic_axes: Axes whose length stays open, and what it is called: `{"x0": {0: "batch"}}`.
 
     Raises:
         ExportError: Something in the cell cannot be written; the message has the primitive, the site and the line.
@@ -66,10 +70,11 @@ def export(
     if not _OLDEST <= opset <= _NEWEST:
         raise ExportError(f"export writes opset {_OLDEST} to {_NEWEST}, got {opset}")
     tensors = [x if isinstance(x, Tensor) else Tensor(x) for x in inputs]
-    captured = trace(cell, Signature.of(tuple(tensors), {})[0])
+    names = _names(input_names, len(tensors), "x")
+    captured = trace(cell, opened(Signature.of(tuple(tensors), {})[0], dynamic_axes, names))
     if captured.keys:
         raise ExportError("the cell draws random numbers; call set_train(False) before it is exported")
-    writing = _Writing(captured.graph, Builder(opset), input_names, output_names)
+    writing = _Writing(captured.graph, Builder(opset), names, output_names)
     model = writing.model(getattr(cell, "__name__", type(cell).__name__))
     try:
         onnx.checker.check_model(model, full_check=True)
@@ -84,22 +89,19 @@ class _Writing:
     """One export: the names of the values written so far."""
 
     def __init__(
-        self, graph: Graph, builder: Builder, input_names: Sequence[str] | None, output_names: Sequence[str] | None
+        self, graph: Graph, builder: Builder, input_names: Sequence[str], output_names: Sequence[str] | None
     ) -> None:
         self.graph, self.builder = graph, builder
         self.names: dict[Node, Any] = {}
         given = [x for x in graph.parameters if x.weight is None]
-        self.inputs = self._named(input_names, len(given), "x")
+        self.inputs = [builder.fresh(name) for name in input_names]
+        shapes = [spec_of_node(x).shape for x in given]
+        builder.lengths = Lengths(builder, list(zip(self.inputs, shapes, strict=True)))
         self.names.update(zip(given, self.inputs, strict=True))
         self.given = given
         self.output_names = output_names
         for number, parameter in enumerate(x for x in graph.parameters if x.weight is not None):
             self._store_weight(parameter, number)
-
-    def _named(self, names: Sequence[str] | None, count: int, letter: str) -> list[str]:
-        if names is not None and len(names) != count:
-            raise ExportError(f"there are {count} values to be named, got {len(names)} names: {', '.join(names)}")
-        return [self.builder.fresh(name) for name in names or [f"{letter}{i}" for i in range(count)]]
 
     def _store_weight(self, parameter: Parameter, number: int) -> None:
         weight = parameter.weight
@@ -111,7 +113,7 @@ class _Writing:
         for node in order(self.graph):
             self.names[node] = self._written(node)
         results = self._outputs()
-        outputs = self._named(self.output_names, len(results), "y")
+        outputs = [self.builder.fresh(name) for name in _names(self.output_names, len(results), "y")]
         for (name, _), output in zip(results, outputs, strict=True):
             self.builder.nodes.append(helper.make_node("Identity", [name], [output], name=output))
         graph = helper.make_graph(
@@ -173,7 +175,7 @@ class _Writing:
         try:
             _check_types(node)
             return write(self.builder, node, *(self._name(x, node) for x in node.arguments))
-        except ExportError as error:
+        except EngineError as error:
             raise ExportError(f"{_place(node)}: {error}") from error
 
     def _part(self, node: Apply) -> Any:
@@ -182,6 +184,12 @@ class _Writing:
             return None
         part = whole[index]
         return self._constant(part, None) if isinstance(part, Constant) else part
+
+
+def _names(names: Sequence[str] | None, count: int, letter: str) -> list[str]:
+    if names is not None and len(names) != count:
+        raise ExportError(f"there are {count} values to be named, got {len(names)} names: {', '.join(names)}")
+    return list(names or [f"{letter}{i}" for i in range(count)])
 
 
 def _check_types(node: Apply) -> None:
@@ -200,4 +208,4 @@ def _place(node: Node) -> str:
 
 def _info(name: str, node: Node) -> Any:
     spec = spec_of_node(node)
-    return helper.make_tensor_value_info(name, code_of(spec.dtype), [int(length) for length in spec.shape])
+    return helper.make_tensor_value_info(name, code_of(spec.dtype), as_declared(spec.shape))

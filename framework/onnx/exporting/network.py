@@ -97,9 +97,15 @@ def softmax(builder: Builder, node: Apply, x: str) -> str:
     return builder.add("Softmax", x, axis=-1)
 
 
-def _visible(builder: Builder, queries: int, keys: int) -> str:
-    """Which keys each query may see."""
-    return builder.store(np.tri(queries, keys, keys - queries, dtype=np.bool_), "causal")
+def _visible(builder: Builder, queries: Any, keys: Any) -> str:
+    """Which keys each query may see; calculated in the model where a length is open."""
+    if isinstance(queries, int) and isinstance(keys, int):
+        return builder.store(np.tri(queries, keys, keys - queries, dtype=np.bool_), "causal")
+    zero, one = (builder.number(value, np.dtype(np.int64)) for value in (0, 1))
+    ends = [builder.add("Squeeze", builder.shape((length,)), builder.numbers(0)) for length in (queries, keys)]
+    rows, columns = (builder.add("Range", zero, end, one) for end in ends)
+    last = builder.add("Add", rows, builder.add("Sub", ends[1], ends[0]))
+    return builder.add("LessOrEqual", columns, builder.add("Unsqueeze", last, builder.numbers(1)))
 
 
 @writer("log_softmax")

@@ -28,7 +28,7 @@ def reshape(builder: Builder, node: Apply, x: str) -> str:
 @writer("broadcast_to")
 def broadcast(builder: Builder, node: Apply, x: str) -> str:
     """Repeated along axes of length 1."""
-    return builder.add("Expand", x, builder.numbers(*_shape(node)))
+    return builder.add("Expand", x, builder.shape(_shape(node)))
 
 
 @writer("sum_to")

@@ -157,3 +157,45 @@ def test_an_opset_beyond_those_written_is_refused():
 def test_every_opset_that_is_offered_passes_the_checker(opset):
     set_seed(0)
     _agree(nn.TransformerBlock(8, 2), [real(1, 3, 8)], runtime=opset < 23, opset=opset)
+
+
+OPEN = {
+    "perceptron": {0: "batch"},
+    "convolutions": {0: "batch"},
+    "transformer": {0: "batch", 1: "length"},
+    "rows": {0: "batch", 1: "length"},
+}
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_open_axes_take_any_length(name):
+    set_seed(0)
+    make, (example,) = CELLS[name]
+    net = make()
+    model = export(net, example, dynamic_axes={"x0": OPEN[name]})
+    for extra in (0, 3):
+        shape = [n + extra if axis in OPEN[name] else n for axis, n in enumerate(example.shape)]
+        x = real(*shape)
+        wanted = net(Tensor(x)).numpy()
+        np.testing.assert_allclose(load(model)(x).numpy(), wanted, rtol=1e-5, atol=1e-5)
+        if _HAS_RUNTIME:
+            np.testing.assert_allclose(_in_runtime(model, [x])[0], wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_shapes_of_several_open_lengths_are_calculated_in_the_model():
+    def flat_pairs(x):
+        n, m, _ = x.shape
+        return ops.broadcast_to(x.reshape(n * m, 1, 2), (n * m, n, 2)), ops.zeros_like(x)
+
+    model = export(flat_pairs, real(2, 3, 2), dynamic_axes={0: {0: "n", 1: "m"}})
+    x = real(4, 5, 2)
+    for found, wanted in zip(load(model)(x), flat_pairs(Tensor(x)), strict=True):
+        assert np.array_equal(found.numpy(), wanted.numpy())
+
+
+@pytest.mark.parametrize(
+    ("axes", "words"), [({"z": {0: "n"}}, "the inputs are x0"), ({"x0": {5: "n"}}, "axis 5 of 'x0'")]
+)
+def test_open_axes_that_do_not_exist_are_told(axes, words):
+    with pytest.raises(ExportError, match=words):
+        export(ops.relu, real(2), dynamic_axes=axes)

@@ -198,6 +198,8 @@ def test_an_error_inside_names_the_node():
 
 def test_what_a_known_operator_cannot_do_is_named():
     node = helper.make_node("Conv", ["x", "w"], ["y"], name="four")
-    model = _model([node], [_info("x", [1, 1, 2, 2, 2, 2])], [_info("y", [1, 1, 2, 2, 2, 2])], [("w", real(1, 1, 1, 1, 1, 1))])
+    model = _model(
+        [node], [_info("x", [1, 1, 2, 2, 2, 2])], [_info("y", [1, 1, 2, 2, 2, 2])], [("w", real(1, 1, 1, 1, 1, 1))]
+    )
     with pytest.raises(UnsupportedFeature, match="4 axes"):
         load(model)(real(1, 1, 2, 2, 2, 2))

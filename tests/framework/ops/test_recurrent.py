@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from mindscope.framework import Tensor, ops
+from mindscope.framework.compiler import jit
 from mindscope.framework.errors import ShapeError
 from mindscope.framework.testing import check_gradients
 
@@ -127,3 +128,17 @@ def test_lengths_for_another_batch_are_named():
     tensors = [Tensor(x) for x in _arrays("rnn")]
     with pytest.raises(ShapeError, match="one for each of the 3 rows"):
         _call("rnn", *tensors, lengths=[1, 2])
+
+
+@pytest.mark.parametrize("name", _GATES)
+def test_a_compiled_layer_serves_batches_of_any_size(name):
+    _, *weights, _ = (Tensor(x) for x in _arrays(name))
+
+    def run(x):
+        found = getattr(ops, name)(x, None, *weights)
+        return found[0]
+
+    compiled = jit(run, capture_mode="trace", dynamic=True)
+    for batch in (3, 5, 2):
+        x = Tensor(_numbers(batch, 4, batch, 5))
+        np.testing.assert_allclose(compiled(x).numpy(), run(x).numpy(), rtol=1e-12)
