@@ -1,6 +1,6 @@
 """The engine: tensors, differentiation, cells, optimizers, data; public names in the order one learns them."""
 
-from . import amp, data, mint, nn, ops, optim, random, train
+from . import amp, data, device_context, mint, nn, ops, optim, random, runtime, train
 from .context import is_recording, no_grad, quiet, recording
 from .dlpack import from_dlpack
 from .dtype import (
@@ -34,6 +34,7 @@ from .hooks import Handle, register_backward_start_hook
 from .mindir import MindIRError, export, load
 from .primitive import PRIMITIVES, Primitive
 from .random import Key, set_seed
+from .runtime import set_deterministic
 from .saved import saved_tensors_hooks
 from .serialization import CheckpointError, load_checkpoint, load_param_into_net, save_checkpoint
 from .symbolic import Dim
@@ -66,6 +67,7 @@ __all__ = [
     "complex64",
     "complex128",
     "data",
+    "device_context",
     "export",
     "float16",
     "float32",
@@ -92,8 +94,10 @@ __all__ = [
     "random",
     "recording",
     "register_backward_start_hook",
+    "runtime",
     "save_checkpoint",
     "saved_tensors_hooks",
+    "set_deterministic",
     "set_seed",
     "stop_gradient",
     "train",

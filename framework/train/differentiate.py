@@ -1,12 +1,12 @@
 """The loss of a batch, and its gradients left on the parameters: by the tape, or by a compiled graph."""
 
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..compiler import jit
 from ..errors import ShapeError
 from ..optim.arena import GradientArena
 from ..optim.optimizer import Optimizer
@@ -88,6 +88,7 @@ class CompiledGradients:
             loss = loss_of(*batch)
             return loss * factor.astype(loss.dtype), loss
 
+        jit = import_module("..compiler", __package__).jit  # a third of the import of the engine, for those who ask
         if self._is_plain:
             self._run = jit(value_and_grad(loss_of, None, parameters), jit_level=level)
         else:
