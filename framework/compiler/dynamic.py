@@ -96,7 +96,7 @@ def _symbols(signature: Signature) -> tuple[Signature, dict[str, int]]:
     specs: list[Any] = []
     for spec in signature.specs:
         if isinstance(spec, Spec):
-            shape = tuple(
+            shape: Any = tuple(
                 length if length < 2 else names.setdefault(length, Dim(f"n{len(names)}")) for length in spec.shape
             )
             spec = Spec(shape, spec.dtype, weak=spec.weak)

@@ -142,7 +142,7 @@ def compile(
         raise ValueError(f"jit_level expects 'O0' or 'O1', got {level!r}")
     chosen = backend_named(backend)
     if level == "O0":
-        return lambda arguments: vm.evaluate(graph, list(arguments))
+        return vm.Evaluator(graph)
     optimized = optimize(graph, backend)
     if given and getattr(chosen, "writes_given", False):
         executable: Executable = chosen(optimized, given=dict(given))

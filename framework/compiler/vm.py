@@ -8,7 +8,7 @@ A weight's parameter is the value that the weight had when the run began: what `
 runs when this one ends, and not at all if it fails. Inside the run the new value is the result of `assign`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeAlias
 
@@ -58,7 +58,7 @@ class _Code:
         self.template: _Registers | None = None
         self.output = 0
 
-    def registers(self, borrowed: tuple[_Value, ...], arguments: list[_Value]) -> _Registers:
+    def registers(self, borrowed: tuple[_Value, ...], arguments: Sequence[_Value]) -> _Registers:
         """The registers at the start of a call."""
         if self.template is None:
             self.translator.translate(self)
@@ -93,6 +93,7 @@ class _Translator:
 
     def __init__(self, root: Graph) -> None:
         self.scopes = Scopes(root)
+        self.constants: dict[int, Array] = {}
         self._codes: dict[Graph, _Code] = {}
 
     def code_of(self, graph: Graph) -> _Code:
@@ -111,6 +112,9 @@ class _Translator:
         code.output = allocation.place(graph.result, graph.result)
         code.steps = allocation.finished(code.output)
         code.template = allocation.template
+        for value in code.template:
+            if isinstance(value, np.ndarray):
+                self.constants[id(_owner(value))] = _owner(value)
 
 
 class _Allocation:
@@ -181,7 +185,7 @@ def _plain(value: _Value) -> _Value:
 _WRITES: ContextVar[dict[int, tuple[Array, Array]]] = ContextVar("writes")
 
 
-def _complete(closure: "Closure", arguments: list[_Value]) -> _Value:
+def _complete(closure: "Closure", arguments: Sequence[_Value]) -> _Value:
     """The result; what was assigned is written when all went well."""
     token = _WRITES.set({})
     try:
@@ -269,14 +273,31 @@ class Evaluator:
     """A graph made ready to be evaluated many times; the graph must not be changed afterwards."""
 
     def __init__(self, graph: Graph) -> None:
-        self._closure = Closure(_Translator(graph).code_of(graph))
+        self._translator = _Translator(graph)
+        self._closure = Closure(self._translator.code_of(graph))
 
-    def __call__(self, arguments: list[_Value]) -> _Value:
-        """What the graph returns for arrays, one for each of its parameters (those of weights included)."""
-        return _complete(self._closure, arguments)
+    def __call__(self, arguments: Sequence[_Value]) -> _Value:
+        """What the graph returns for arrays, one for each of its parameters (those of weights included).
+
+        Results that are constants of the graph are copies: nobody can change the graph through them.
+        """
+        return self._apart(_complete(self._closure, arguments))
+
+    def _apart(self, value: _Value) -> _Value:
+        if isinstance(value, tuple):
+            return tuple([self._apart(part) for part in value])
+        is_constant = isinstance(value, np.ndarray) and id(_owner(value)) in self._translator.constants
+        return value.copy() if is_constant else value
 
 
-def evaluate(graph: Graph, arguments: list[_Value]) -> _Value:
+def _owner(array: Array) -> Array:
+    """The array that a view looks at."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def evaluate(graph: Graph, arguments: Sequence[_Value]) -> _Value:
     """What the graph returns for arrays, one for each of its parameters (those of weights included).
 
     Tuples come back as tuples, functions as `Closure`.

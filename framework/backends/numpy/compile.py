@@ -25,7 +25,7 @@ def compile_graph(graph: Graph, *, given: dict[int, Array] | None = None) -> Cal
         given: Arrays that outputs are to be written to, by number of the output: the arena of an optimizer.
     """
     if not is_straight(graph):
-        return lambda arguments: vm.evaluate(graph, list(arguments))
+        return vm.Evaluator(graph)
     fused = fuse(graph, _kind)
     is_bound = [parameter.weight is not None for parameter in fused.parameters]
     return StraightLine(lower(fused, Scopes(fused).order(fused), is_bound, given), is_bound)

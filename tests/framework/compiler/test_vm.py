@@ -5,7 +5,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from mindscope.framework import Parameter, ShapeError, random
+from mindscope.framework import Parameter, ShapeError, Tensor, random
 from mindscope.framework.compiler.vm import Closure, Evaluator, evaluate
 from mindscope.framework.errors import EngineError
 from mindscope.framework.ir import Constant, Graph, type_of
@@ -137,6 +137,17 @@ def test_an_error_names_primitive_shapes_and_place():
     g.output.where = Where("net.head", "model.py", 12)
     with pytest.raises(ShapeError, match=r"'add' cannot take \(2, 3\) float64, \(2, 4\).*net.head model.py:12"):
         evaluate(g, [np.ones((2, 3)), np.ones((2, 4))])
+
+
+def test_nobody_can_change_a_graph_through_its_result():
+    g = Graph("g")
+    table = np.arange(6.0)
+    view = op(g, "reshape", Tensor(table), shape=(2, 3))
+    g.output = op(g, "make_tuple", Constant(Tensor(table)), op(g, "make_tuple", view))
+    run = Evaluator(g)
+    whole, (part,) = run([])
+    whole[:] = part[:] = -1.0
+    assert run([])[0].tolist() == run([])[1][0].reshape(-1).tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
 
 
 def test_a_wrong_number_of_arguments_names_the_graph():
