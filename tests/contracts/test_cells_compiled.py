@@ -1,4 +1,10 @@
-"""One contract for every cell and every way to capture: values, gradients and state are those of eager code."""
+"""One contract for every cell and every way to capture: values, gradients and state are those of eager code.
+
+By default every cell runs once in each mode of training with one way to capture; MINDSCOPE_TEST_ALL=1 runs them all.
+"""
+
+import os
+import zlib
 
 import numpy as np
 import pytest
@@ -8,7 +14,9 @@ from mindscope.framework.compiler import jit
 from tests.contracts.test_cells import CELLS, inputs_of, make
 
 MODES = ("ast", "bytecode", "trace")
-every_cell = pytest.mark.parametrize("case", CELLS.values(), ids=CELLS)
+EVERY = [(name, training, mode) for name in CELLS for training in (False, True) for mode in MODES]
+if not os.environ.get("MINDSCOPE_TEST_ALL"):
+    EVERY = [x for x in EVERY if MODES.index(x[2]) == (zlib.crc32(x[0].encode()) + x[1]) % len(MODES)]
 
 
 def leaves(out):
@@ -63,10 +71,9 @@ def eager(loss, places, weights):
     return value_and_grad(loss, places, weights)
 
 
-@every_cell
-@pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
-@pytest.mark.parametrize("mode", MODES)
-def test_a_compiled_step_gives_values_gradients_and_state_of_an_eager_one(case, training, mode):
+@pytest.mark.parametrize(("name", "training", "mode"), EVERY)
+def test_a_compiled_step_gives_values_gradients_and_state_of_an_eager_one(name, training, mode):
+    case = CELLS[name]
     expected = course(case, training, eager)
     inside = course(case, training, lambda *how: jit(value_and_grad(*how), capture_mode=mode))
     assert_equal(inside, expected)

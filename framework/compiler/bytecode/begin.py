@@ -9,7 +9,7 @@ from ...nn.cell import Cell
 from ..capture import GraphCapture
 from .calls import can_interpret, function_of, is_engine
 from .frame import Frame, enter
-from .interpreter import Symbolic
+from .interpreter import Break, Symbolic
 
 __all__ = ["BytecodeCapture", "Unsplittable", "first_frame"]
 
@@ -36,8 +36,10 @@ class BytecodeCapture(GraphCapture):
     def construct(self, cell: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """What a cell computes that another cell, one of the engine, has called."""
         function = function_of(type(cell).construct)
-        if function is None or is_engine(function) or not can_interpret(function.__code__):
+        if function is None or is_engine(function):
             return cell.construct(*inputs, **options)
+        if not can_interpret(function.__code__):
+            raise Break(f"'{function.__qualname__}' is called by the engine")
         return self.interpret(Symbolic(self, [enter(function, (cell, *inputs), options)]))
 
     def interpret(self, run: Symbolic) -> Any:

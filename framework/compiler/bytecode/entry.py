@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,8 @@ def capture_bytecode(fn: Callable[..., Any], signature: Signature) -> Captured:
         try:
             if isinstance(fn, Cell) and (is_engine(type(fn)) or fn._cell_hooks is not None):
                 return capture.complete(fn(*arguments, **options))
+            if isinstance(fn, FunctionType) and is_engine(fn):
+                return capture.complete(Symbolic(capture, []).interpreted(fn)(*arguments, **options))
             frame = first_frame(fn, arguments, options)
             if frame.cell is not None:
                 capture.enter_cell(frame.cell)

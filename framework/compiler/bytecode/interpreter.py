@@ -1,10 +1,10 @@
-"""The interpreter of frames, twice: `Concrete` runs one instruction on real values, `Symbolic` builds a graph.
+"""The interpreter that builds a graph.
 
 What `Symbolic` cannot put into the graph it leaves alone: it raises `Break` with every frame as it was before the
 instruction, and the instruction is run by `Concrete`. So whatever happens, happens as in plain Python.
 """
 
-import sys
+from functools import partial
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -13,21 +13,19 @@ import numpy as np
 from ...nn.cell import Cell
 from ...random import Key
 from ...tensor import Parameter, Tensor
-from ..capture import GraphCapture
 from ..cells import has_backward_hooks, hooks_of
 from ..compiled import Compiled
 from ..guards import attribute_guard, closure_guard, is_simple, item_guard
-from ..outside import Outside, version_guard
+from ..outside import version_guard
 from ..traced import CaptureError, TracedKey, TracedTensor
 from .calls import READING, can_interpret, function_of, is_engine, is_library, is_pure
-from .frame import NULL, Frame, Instruction, enter
-from .later import handlers
+from .concrete import MUTABLE, Concrete, builtin
+from .frame import NULL, Frame, enter
 
-__all__ = ["Break", "Concrete", "Handle", "Steps", "Symbolic"]
+__all__ = ["Break", "Handle", "Steps", "Symbolic"]
 
 _STABLE = (Cell, Parameter, FunctionType, ModuleType, type)
 _VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
-_MUTABLE = (list, dict, set, bytearray, np.ndarray)
 
 
 class Break(CaptureError):
@@ -61,109 +59,16 @@ class Steps:
         return list(self.items[self.index :])
 
 
-class Concrete:
-    """Runs frames on real values."""
-
-    version = sys.version_info[:2]
-
-    def __init__(self, frames: list[Frame]) -> None:
-        self.frames = frames
-        self.result: Any = None
-        self._handlers = handlers()
-
-    def step(self) -> bool:
-        """Whether frames are left after one more instruction; if not, `result` is there."""
-        frame = self.frames[-1]
-        instruction: Instruction = frame.code.instructions[frame.index]
-        frame.index += 1
-        self._handlers[instruction.name](self, frame, instruction)
-        return bool(self.frames)
-
-    def leave(self, value: Any) -> None:
-        """Nothing; the running frame returns the value."""
-        self.frames.pop()
-        if self.frames:
-            self.frames[-1].stack.append(value)
-        else:
-            self.result = value
-
-    def call(self, frame: Frame, function: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
-        """Nothing; the result of the call is on the stack."""
-        frame.stack.append(function(*arguments, **options))
-
-    # What the symbolic interpreter has to look at is plain here.
-
-    def read(self, value: Any) -> Any:
-        """The value of a variable."""
-        return value
-
-    known = own = whole = read
-
-    def is_mutable(self, value: Any) -> bool:
-        """Whether `+=` changes the object."""
-        return isinstance(value, _MUTABLE)
-
-    def change(self, owner: Any) -> None:
-        """Nothing; the object may be changed."""
-
-    outside = change_outside = change
-
-    def compute(self, function: Any, *values: Any) -> Any:
-        """The result of an operator."""
-        return function(*values)
-
-    def truth(self, value: Any) -> bool:
-        """Whether the value counts as true."""
-        return bool(value)
-
-    def iterate(self, value: Any) -> Any:
-        """An iterator."""
-        return iter(value)
-
-    def advance(self, iterator: Any) -> tuple[bool, Any]:
-        """Whether the iterator has a next value, and that."""
-        for value in iterator:
-            return True, value
-        return False, None
-
-    def read_global(self, frame: Frame, name: str) -> Any:
-        """A global or built-in."""
-        if name in frame.globals:
-            return frame.globals[name]
-        return _builtin(frame, name)
-
-    def read_cell(self, frame: Frame, name: str, cell: CellType) -> Any:
-        """A variable shared with another function."""
-        del frame, name
-        return cell.cell_contents
-
-    def read_attribute(self, owner: Any, name: str) -> Any:
-        """An attribute."""
-        return getattr(owner, name)
-
-    def read_item(self, owner: Any, key: Any) -> Any:
-        """An item."""
-        return owner[key]
-
-
-def _builtin(frame: Frame, name: str) -> Any:
-    found = frame.globals["__builtins__"]
-    space = found if isinstance(found, dict) else vars(found)
-    if name not in space:
-        raise NameError(f"name '{name}' is not defined")
-    return space[name]
-
-
 class Symbolic(Concrete):
     """Runs frames on traced tensors, as far as that goes.
 
     Args:
-        capture: What the graph is built in.
+        capture: What the graph is built in: a `BytecodeCapture`.
         frames: From the outermost to the one that runs.
         handles: What the guards on handles are asked of.
     """
 
-    def __init__(self, capture: GraphCapture, frames: list[Frame], handles: Any = ()) -> None:
+    def __init__(self, capture: Any, frames: list[Frame], handles: Any = ()) -> None:
         super().__init__(frames)
         self.capture = capture
         self._handles = handles
@@ -293,7 +198,7 @@ class Symbolic(Concrete):
     def read_global(self, frame: Frame, name: str) -> Any:
         """A global, guarded; or a built-in."""
         if name not in frame.globals:
-            return _builtin(frame, name)
+            return builtin(frame, name)
         value = frame.globals[name]
         self.capture.guards += [item_guard(f"global '{name}'", frame.globals, name, value), *version_guard(name, value)]
         return self.find(value)
@@ -368,19 +273,42 @@ class Symbolic(Concrete):
         """The result of a function that builds the graph or only computes."""
         if not self._may_run(function):
             raise Break(f"{getattr(function, '__qualname__', function)!r} is called")
-        python = function_of(function)
-        for inner in (*(x.cell_contents for x in getattr(python, "__closure__", None) or ()), *arguments):
-            user = function_of(inner)
-            if user is not None and not is_engine(user):
-                self.capture.guards += Outside(user).guards
-        result = function(
-            *self._all_known(arguments), **dict(zip(options, self._all_known(options.values()), strict=True))
-        )
+        given = [self.interpreted(x) for x in self._all_known(arguments)]
+        named = zip(options, map(self.interpreted, self._all_known(options.values())), strict=True)
+        result = self.interpreted(function)(*given, **dict(named))
         if hasattr(result, "__next__"):
             return Steps(list(result))
         if isinstance(result, _VIEWS):
             return self.own(list(result))
         return self.own(result) if isinstance(result, list | dict | set) else result
+
+    def interpreted(self, function: Any) -> Any:
+        """What the engine is given to call for a function of the user: its interpretation; other things as they are.
+
+        Functions that the engine made around the user's, such as gradients, are made anew around that.
+        """
+        python = function if isinstance(function, FunctionType) else None
+        if isinstance(function, MethodType) and not is_engine(function.__func__):
+            python = function.__func__
+        if python is None:
+            return function
+        if not is_engine(python):
+            return partial(self._interpret, function)
+        inner = [cell.cell_contents for cell in python.__closure__ or ()]
+        changed = [self.interpreted(x) for x in inner]
+        if all(a is b for a, b in zip(inner, changed, strict=True)):
+            return function
+        cells = tuple(CellType(x) for x in changed)
+        made = FunctionType(python.__code__, python.__globals__, python.__name__, python.__defaults__, cells)
+        made.__kwdefaults__ = python.__kwdefaults__
+        return made
+
+    def _interpret(self, function: Any, *arguments: Any, **options: Any) -> Any:
+        python = function_of(function)
+        if python is None or is_library(python.__code__) or not can_interpret(python.__code__):
+            raise Break(f"'{function.__qualname__}' is called by the engine")
+        given = (function.__self__, *arguments) if isinstance(function, MethodType) else arguments
+        return self.capture.interpret(Symbolic(self.capture, [enter(python, given, options)], self._handles))
 
     def _all_known(self, values: Any) -> list[Any]:
         known = [self.known(x) for x in values]
@@ -388,7 +316,7 @@ class Symbolic(Concrete):
 
     def _may_run(self, function: Any) -> bool:
         owner = getattr(function, "__self__", None)
-        if owner is not None and not isinstance(owner, ModuleType | type) and isinstance(owner, _MUTABLE):
+        if owner is not None and not isinstance(owner, ModuleType | type) and isinstance(owner, MUTABLE):
             is_reading = getattr(function, "__name__", "") in READING
             if is_reading:
                 self.whole(owner)
@@ -425,7 +353,7 @@ def is_engine_or_numpy(owner: Any) -> bool:
 
 def _is_object(value: Any) -> bool:
     """Whether a value is an object of a class of the user, which stays the same from call to call."""
-    return not isinstance(value, (*_MUTABLE, tuple, Tensor, TracedTensor, TracedKey)) and not hasattr(value, "__next__")
+    return not isinstance(value, (*MUTABLE, tuple, Tensor, TracedTensor, TracedKey)) and not hasattr(value, "__next__")
 
 
 def _is_callable_part(value: Any) -> bool:

@@ -24,8 +24,9 @@ from ..signature import Signature
 from ..specialisation import Options
 from ..trace import traced_arguments
 from .begin import BytecodeCapture
+from .concrete import Concrete
 from .frame import NULL, UNBOUND, Frame
-from .interpreter import Break, Concrete, Handle, Steps, Symbolic
+from .interpreter import Break, Handle, Steps, Symbolic
 
 __all__ = ["Split"]
 

@@ -24,12 +24,20 @@ def network():
     return nn.SequentialCell(*cells)
 
 
+MODE = ["trace"]
+
+
+@pytest.fixture(params=["ast", "bytecode", "trace"], autouse=True)
+def mode(request):
+    MODE[0] = request.param
+
+
 def jit_of_grad(net):
-    return jit(value_and_grad(lambda x: (net(x) ** 2).sum(), None, net.trainable_params()), capture_mode="trace")
+    return jit(value_and_grad(lambda x: (net(x) ** 2).sum(), None, net.trainable_params()), capture_mode=MODE[0])
 
 
 def grad_of_jit(net):
-    loss = jit(lambda x: (net(x) ** 2).sum(), capture_mode="trace")
+    loss = jit(lambda x: (net(x) ** 2).sum(), capture_mode=MODE[0])
     return value_and_grad(loss, None, net.trainable_params())
 
 
@@ -80,7 +88,7 @@ def test_forty_cycles_leave_no_trace(write):
 
 def test_two_observers_see_the_same_and_calls_are_numbered():
     net, first, second = nn.Tanh(), [], []
-    twice = jit(lambda x: net(net(x)), capture_mode="trace")
+    twice = jit(lambda x: net(net(x)), capture_mode=MODE[0])
     calls = []
     one = observe_cells(lambda site, cell: cell is net, lambda *place: calls.append(place[2:]) or Recorder(first, "a"))
     other = observe_cells(lambda site, cell: cell is net, lambda *place: Recorder(second, "b"))

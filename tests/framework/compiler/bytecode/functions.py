@@ -39,6 +39,10 @@ def arithmetic(x, y):
     return (x + y) * x - y / (x * x + 1.0) + x**2 - (-y) + abs(x)
 
 
+def arithmetic_sum(x, y):
+    return (arithmetic(x, y) * FACTOR).sum()
+
+
 def comparisons(x, y):
     return ops.where((x > y) & (x != 0.0), x, y), x <= y
 

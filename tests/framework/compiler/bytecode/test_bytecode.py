@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from mindscope.framework import Key, Tensor, grad, nn, value_and_grad
 from mindscope.framework.compiler import jit
+from mindscope.framework.compiler.bytecode.concrete import Concrete
 from mindscope.framework.compiler.bytecode.frame import NULL, Code, Frame, Instruction
-from mindscope.framework.compiler.bytecode.interpreter import Concrete
 from mindscope.framework.compiler.bytecode.later import TABLES
 
 from tests.framework.compiler.bytecode import functions
@@ -155,6 +155,24 @@ def test_a_list_that_was_given_is_the_list_that_changes():
     box = []
     by_bytecode(functions.mutated)(*inputs(0), box)
     assert len(box) == 1
+
+
+def test_a_gradient_is_compiled_and_its_function_interpreted(monkeypatch):
+    compiled = by_bytecode(value_and_grad(functions.arithmetic_sum))
+    x, y = inputs(0)
+    for factor in (3.0, 5.0):
+        monkeypatch.setattr(functions, "FACTOR", factor)
+        expected = value_and_grad(functions.arithmetic_sum)(x, y)
+        for found, other in zip(compiled(x, y), expected, strict=True):
+            np.testing.assert_allclose(found.numpy(), other.numpy(), rtol=1e-12)
+    assert "FACTOR" in compiled.explain()[1]
+
+
+def test_a_gradient_of_a_function_that_says_something_runs_as_plain_python(capsys):
+    compiled = by_bytecode(grad(lambda x, y: functions.printing(x, y).sum()))
+    for _ in range(3):
+        compiled(*inputs(0))
+    assert capsys.readouterr().out.count("sum (2, 3)") == 3
 
 
 def test_engine_cells_are_one_graph():
