@@ -9,8 +9,9 @@ Reference:
 """
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -29,6 +30,9 @@ from .math import add, multiply
 from .operands import as_real, as_tensor, cast_to, pair
 from .reduce import broadcast_to
 from .statistics import logsumexp
+
+#: A function and what it is to be called with.
+Call: TypeAlias = tuple[Callable[..., object], tuple[Any, ...]]
 
 # Queries of one block, measured at 128 keys (4 heads of 64): 32 costs 1.15 of this, 128 costs 1.03. Its scores and
 # their gradients take 32 KiB each in float32.
@@ -73,24 +77,31 @@ def _evaluate(query: Array, key: Array, value: Array, *mask: Array, causal: bool
     _infer(*(Spec(x.shape, x.dtype) for x in (query, key, value)), causal=causal, scale=scale)
     q, k, v = _wide(query), _wide(key), _wide(value)
     out, sums = _laid_out_like(q, v.shape[-1]), np.empty(q.shape[:-1], q.dtype)
-    attend(q, k, v, *mask, out=out, sums=sums, causal=causal, scale=scale)
+    for call, arguments in attend(q, k, v, *mask, out=out, sums=sums, causal=causal, scale=scale):
+        call(*arguments)
     return out.astype(query.dtype, copy=False), sums.astype(query.dtype, copy=False)
 
 
-def attend(q: Array, k: Array, v: Array, *mask: Array, out: Array, sums: Array, causal: bool, scale: float) -> None:
-    """Nothing; `out` and `sums` get what the primitive returns. Arrays of one floating type, their last axes dense."""
+def attend(
+    q: Array, k: Array, v: Array, *mask: Array, out: Array, sums: Array, causal: bool, scale: float
+) -> Iterator[Call]:
+    """The calls that fill `out` and `sums` with what the primitive returns, as functions and their arguments.
+
+    Arrays of one floating type, their last axes dense. The calls can be kept and made again for new values.
+    """
     hidden = np.broadcast_to(mask[0], (*q.shape[:-1], k.shape[-2])) if mask else None
     buffer = np.empty((min(_BLOCK, q.shape[-2]), k.shape[-2]), q.dtype)
     blocks = list(_blocks(q.shape[-2], k.shape[-2], causal))
+    weigh = kernels.attention.softmax
     for head in np.ndindex(q.shape[:-2]):
         queries, keys, values, results, logs = q[head], k[head].T, v[head], out[head], sums[head]
         for rows, seen, visible in blocks:
             scores = buffer[: rows.stop - rows.start, :seen]
-            np.matmul(queries[rows], keys[:, :seen], out=scores)
+            yield np.matmul, (queries[rows], keys[:, :seen], scores)
             if hidden is not None:
-                kernels.attention.hide(scores, hidden[head][rows, :seen])
-            kernels.attention.softmax(scores, logs[rows], scale, visible)
-            np.matmul(scores, values[:seen], out=results[rows])
+                yield kernels.attention.hide, (scores, hidden[head][rows, :seen])
+            yield weigh, (scores, logs[rows], scale, visible)
+            yield np.matmul, (scores, values[:seen], results[rows])
 
 
 def _evaluate_gradient(
@@ -106,7 +117,8 @@ def _evaluate_gradient(
 ) -> tuple[Array, ...]:
     of_out, q, k, v, out, sums = (_wide(x) for x in (g, query, key, value, output, logarithms))
     found = tuple(_laid_out_like(x, x.shape[-1]) for x in (q, k, v))
-    attend_back(of_out, q, k, v, out, sums, *mask, found=found, causal=causal, scale=scale)
+    for call, arguments in attend_back(of_out, q, k, v, out, sums, *mask, found=found, causal=causal, scale=scale):
+        call(*arguments)
     return tuple(x.astype(query.dtype, copy=False) for x in found)
 
 
@@ -121,34 +133,38 @@ def attend_back(
     found: tuple[Array, ...],
     causal: bool,
     scale: float,
-) -> None:
-    """Nothing; the arrays of `found` get the gradients of queries, keys and values. Arrays as for `attend`."""
-    of_q, of_k, of_v = found
-    delta = np.einsum("...i,...i->...", g, out)
+) -> Iterator[Call]:
+    """The calls that fill the arrays of `found` with the gradients of queries, keys and values; see `attend`."""
+    delta = np.empty(q.shape[:-1], q.dtype)
+    yield partial(np.einsum, out=delta), ("...i,...i->...", g, out)
     hidden = np.broadcast_to(mask[0], (*q.shape[:-1], k.shape[-2])) if mask else None
     first, second = np.empty((2, min(_BLOCK, q.shape[-2]), k.shape[-2]), q.dtype)
+    more = tuple(np.empty((k.shape[-2], x.shape[-1]), q.dtype) for x in (k, v))
     blocks = list(reversed(list(_blocks(q.shape[-2], k.shape[-2], causal))))
+    slope = kernels.attention.softmax_gradient
     for head in np.ndindex(q.shape[:-2]):
         queries, keys, values, gradients = q[head], k[head], v[head], g[head]
-        of_queries, of_keys, of_values = of_q[head], of_k[head], of_v[head]
+        of_queries, *of_rest = (x[head] for x in found)
         reached = 0  # keys that have a gradient already: later blocks add to it
         for rows, seen, visible in blocks:
             scores, slopes = first[: rows.stop - rows.start, :seen], second[: rows.stop - rows.start, :seen]
-            np.matmul(queries[rows], keys[:seen].T, out=scores)
+            yield np.matmul, (queries[rows], keys[:seen].T, scores)
             if hidden is not None:
-                kernels.attention.hide(scores, hidden[head][rows, :seen])
-            np.matmul(gradients[rows], values[:seen].T, out=slopes)
-            kernels.attention.softmax_gradient(scores, slopes, sums[head][rows], delta[head][rows], scale, visible)
-            np.matmul(slopes, keys[:seen], out=of_queries[rows])
-            if reached:
-                of_keys[:seen] += slopes.T @ queries[rows]
-                of_values[:seen] += scores.T @ gradients[rows]
-            else:  # the last block comes first: it looks at every key
-                np.matmul(slopes.T, queries[rows], out=of_keys[:seen])
-                np.matmul(scores.T, gradients[rows], out=of_values[:seen])
-                reached = seen
+                yield kernels.attention.hide, (scores, hidden[head][rows, :seen])
+            yield np.matmul, (gradients[rows], values[:seen].T, slopes)
+            yield slope, (scores, slopes, sums[head][rows], delta[head][rows], scale, visible)
+            yield np.matmul, (slopes, keys[:seen], of_queries[rows])
+            for parts, total, extra in zip(
+                ((slopes.T, queries[rows]), (scores.T, gradients[rows])), of_rest, more, strict=True
+            ):
+                # The last block comes first: it looks at every key.
+                yield np.matmul, (*parts, extra[:seen] if reached else total[:seen])
+                if reached:
+                    yield np.add, (total[:seen], extra[:seen], total[:seen])
+            reached = reached or seen
         if not reached:
-            of_keys[...] = of_values[...] = 0
+            for total in of_rest:
+                yield total.fill, (0,)
 
 
 def _scores(query: Tensor, key: Tensor, mask: tuple[Tensor, ...], causal: bool, scale: float) -> Tensor:

@@ -32,6 +32,7 @@ class Into(NamedTuple):
         is_dense: Whether the last axis of strided inputs must be dense all the same.
         scratch: Further memory, handed over behind the outputs.
         orders: For an output the order in which its axes lie in memory, None for the usual one.
+        prepare: Where all arrays are the same at every call, `prepare(*arrays)` gives, once, what is called then.
     """
 
     run: Callable[..., Any]
@@ -42,6 +43,7 @@ class Into(NamedTuple):
     is_dense: bool = False
     scratch: tuple[Spec, ...] = ()
     orders: tuple[Shape | None, ...] = ()
+    prepare: Callable[..., Callable[[], Any]] | None = None
 
 
 #: `builder(input specs, output specs, attributes)`, by primitive.

@@ -1,9 +1,9 @@
 """Attention into given memory, laid out as heads split from a projection are: positions before heads."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ...ops.attention import attend, attend_back
+from ...ops.attention import Call, attend, attend_back
 from ...shape import Shape, Spec
 from .into import Into, into
 
@@ -19,18 +19,41 @@ def _fits(*specs: Spec) -> bool:
     return len({x.dtype for x in specs}) == 1 and specs[0].dtype.name in ("float32", "float64")
 
 
+def _all(calls: Iterable[Call]) -> Callable[[], None]:
+    """One call for many, their arguments kept: slicing heads takes longer than some of the products."""
+    kept = list(calls)
+
+    def run() -> None:
+        for function, arguments in kept:
+            function(*arguments)
+
+    return run
+
+
+def _now(prepare: Callable[..., Callable[[], None]]) -> Callable[..., None]:
+    return lambda *arrays: prepare(*arrays)()
+
+
 @into("attention")
 def _attention(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
     if not _fits(*inputs[:3]) or set(attributes) != {"causal", "scale"}:
         return None
     how = dict(attributes)
 
-    def run(q: Any, k: Any, v: Any, *rest: Any) -> None:
+    def prepare(q: Any, k: Any, v: Any, *rest: Any) -> Callable[[], None]:
         *mask, out, sums = rest
-        attend(q, k, v, *mask, out=out, sums=sums, **how)
+        return _all(attend(q, k, v, *mask, out=out, sums=sums, **how))
 
     shapes = (None,) * len(inputs)
-    return Into(run, shapes, (None, None), is_strided=True, is_dense=True, orders=(_order(outputs[0]), None))
+    return Into(
+        _now(prepare),
+        shapes,
+        (None, None),
+        is_strided=True,
+        is_dense=True,
+        prepare=prepare,
+        orders=(_order(outputs[0]), None),
+    )
 
 
 @into("attention_gradient")
@@ -39,8 +62,10 @@ def _attention_gradient(inputs: list[Spec], outputs: list[Spec], attributes: Map
         return None
     how = dict(attributes)
 
-    def run(*arrays: Any) -> None:
-        attend_back(*arrays[:-3], found=arrays[-3:], **how)
+    def prepare(*arrays: Any) -> Callable[[], None]:
+        return _all(attend_back(*arrays[:-3], found=arrays[-3:], **how))
 
     shapes, orders = (None,) * len(inputs), tuple(_order(y) for y in outputs)
-    return Into(run, shapes, (None, None, None), is_strided=True, is_dense=True, orders=orders)
+    return Into(
+        _now(prepare), shapes, (None, None, None), is_strided=True, is_dense=True, prepare=prepare, orders=orders
+    )

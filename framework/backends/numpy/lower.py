@@ -351,7 +351,12 @@ class _Lowering:
             for out, shape in zip(outs, how.outputs, strict=True)
         ]
         names = ", ".join(x.name for x in (*inputs, *handed, *scratch))
-        self._line(f"{self._constant(how.run)}({names})", *inputs, *outs, *scratch)
+        text = f"{self._constant(how.run)}({names})"
+        if how.prepare is not None and all(x.is_static for x in (*inputs, *handed, *scratch)):
+            prepared = self._new("p")
+            self._made.static.append(f"{prepared} = {self._constant(how.prepare)}({names})")
+            text = f"{prepared}()"
+        self._line(text, *inputs, *outs, *scratch)
         return outs[0] if not isinstance(node.type, TupleType) else Value("", parts=tuple(outs))
 
     def _ordered(self, spec: Spec, root: Root, order: Shape | None) -> Value:
