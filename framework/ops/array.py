@@ -15,9 +15,10 @@ from ..dtype import as_dtype, bool_, float32, float64, promote
 from ..errors import ShapeError
 from ..primitive import NOT_DIFFERENTIABLE, Primitive
 from ..shape import Axes, Shape, Spec, broadcast_shapes, normalize_axes, normalize_axis, reshaped
+from ..symbolic import is_static
 from ..tensor import Array, Tensor, TensorLike, method, wrap
 from .operands import as_tensor, cast_to, pair
-from .reduce import sum_to
+from .reduce import broadcast_to, sum_to
 
 _identity: Primitive = Primitive("identity", lambda x: x, lambda x: x, (lambda g, _, x: g,))
 _stop_gradient: Primitive = Primitive("stop_gradient", lambda x: x, lambda x: x, NOT_DIFFERENTIABLE)
@@ -228,7 +229,7 @@ def _infer_split(x: Spec, *, sizes: Shape, axis: int) -> tuple[Spec, ...]:
 
 def _split_gradient(needs: object, g: Sequence[Tensor | None], _: None, x: Tensor, *, sizes: Shape, axis: int) -> Any:
     parts = [
-        wrap(np.zeros((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype)) if part is None else part
+        zeros((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype) if part is None else part
         for part, size in zip(g, sizes, strict=True)
     ]
     return (_concat(*parts, axis=axis),)
@@ -312,12 +313,12 @@ def halves(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
 
 def zeros(shape: Sequence[int], dtype: npt.DTypeLike = "float32") -> Tensor:
     """A tensor of zeros."""
-    return wrap(np.zeros(tuple(shape), as_dtype(dtype)))
+    return full(shape, 0, dtype)
 
 
 def ones(shape: Sequence[int], dtype: npt.DTypeLike = "float32") -> Tensor:
     """A tensor of ones."""
-    return wrap(np.ones(tuple(shape), as_dtype(dtype)))
+    return full(shape, 1, dtype)
 
 
 @method
@@ -332,9 +333,12 @@ def ones_like(x: Tensor) -> Tensor:
     return _filled_like(x, 1)
 
 
-def full(shape: Sequence[int], value: float, dtype: npt.DTypeLike = "float32") -> Tensor:
-    """A tensor filled with one value."""
-    return wrap(np.full(tuple(shape), value, as_dtype(dtype)))
+def full(shape: Sequence[int], value: complex, dtype: npt.DTypeLike = "float32") -> Tensor:
+    """A tensor filled with one value; symbolic lengths are filled in when the compiled function runs."""
+    kind = as_dtype(dtype)
+    if is_static(shape):
+        return wrap(np.full(tuple(shape), value, kind))
+    return broadcast_to(wrap(np.asarray(value, kind)), shape)
 
 
 def arange(*bounds: int, dtype: npt.DTypeLike = "int64") -> Tensor:

@@ -10,7 +10,7 @@ from ..errors import ShapeError
 from ..primitive import NOT_DIFFERENTIABLE, Primitive
 from ..shape import Shape, Spec, normalize_axis
 from ..tensor import Array, Tensor, TensorLike, method, wrap
-from .array import reshape, where
+from .array import full, reshape, where
 from .indexing import getitem
 from .operands import as_tensor, cast_to
 from .padding import pad
@@ -34,12 +34,12 @@ def logspace(start: float, end: float, count: int, base: float = 10.0, dtype: np
 
 def full_like(x: Tensor, value: float, dtype: npt.DTypeLike | None = None) -> Tensor:
     """One value in the shape of `x`."""
-    return wrap(np.full(x.shape, value, x.dtype if dtype is None else as_dtype(dtype)))
+    return full(x.shape, value, x.dtype if dtype is None else dtype)
 
 
 def empty(shape: Sequence[int], dtype: npt.DTypeLike = "float32") -> Tensor:
     """A tensor whose values are not set (they are zeros here: what is never read costs nothing)."""
-    return wrap(np.zeros(tuple(shape), as_dtype(dtype)))
+    return full(shape, 0, dtype)
 
 
 def meshgrid(*rows: Tensor, indexing: str = "ij") -> tuple[Tensor, ...]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..tensor import Tensor, wrap
-from .array import concat, stack, where
+from .array import concat, full, stack, where
 from .compare import equal, logical_and, not_equal
 from .elements import gather_elements
 from .indexing import narrow
@@ -20,8 +20,8 @@ from .special import logaddexp
 def _moved(alpha: Tensor, by: int) -> Tensor:
     """Every state's value at the state `by` places later; minus infinity comes in."""
     if by >= alpha.shape[1]:
-        return wrap(np.full(alpha.shape, -np.inf, alpha.dtype))
-    nothing = wrap(np.full((alpha.shape[0], by), -np.inf, alpha.dtype))
+        return full(alpha.shape, -math.inf, alpha.dtype)
+    nothing = full((alpha.shape[0], by), -math.inf, alpha.dtype)
     return concat([nothing, narrow(alpha, 1, 0, alpha.shape[1] - by)], 1)
 
 
@@ -59,8 +59,8 @@ def ctc_loss(
             f"got {log_p.shape} and {targets.shape}"
         )
     steps, batch, _ = log_p.shape
-    blanks = wrap(np.full(targets.shape, blank, targets.dtype))
-    first = wrap(np.full((batch, 1), blank, targets.dtype))
+    blanks = full(targets.shape, blank, targets.dtype)
+    first = full((batch, 1), blank, targets.dtype)
     states = concat([stack([blanks, targets], 2).reshape(batch, -1), first], 1)
     count = states.shape[1]
     emitted = gather_elements(log_p, broadcast_to(states.reshape(1, batch, count), (steps, batch, count)), 2)

@@ -7,8 +7,8 @@ import numpy as np
 from ..dtype import bfloat16, bool_, float16, int64
 from ..primitive import Primitive
 from ..shape import Spec, normalize_axis
-from ..tensor import Array, Tensor, method, wrap
-from .array import concat, where
+from ..tensor import Array, Tensor, method
+from .array import concat, full, where
 from .compare import equal
 from .elements import put_elements
 from .indexing import narrow
@@ -79,7 +79,7 @@ def _shifted(x: Tensor, by: int, reverse: bool) -> Tensor:
     """The rows moved by so many places, ones where they come from."""
     axis, n = x.ndim - 1, x.shape[-1]
     by = by if by < n else n
-    ones = wrap(np.ones((*x.shape[:-1], by), x.dtype))
+    ones = full((*x.shape[:-1], by), 1, x.dtype)
     return concat([narrow(x, axis, by, n), ones] if reverse else [ones, narrow(x, axis, 0, n - by)], axis)
 
 
@@ -114,7 +114,7 @@ def _moved(x: Tensor, forward: bool, by: int = 1) -> Tensor:
     """Rows in which each element is the one `by` places later (earlier), zeros where there is none."""
     axis, n = x.ndim - 1, x.shape[-1]
     by = by if by < n else n
-    zeros = wrap(np.zeros((*x.shape[:-1], by), x.dtype))
+    zeros = full((*x.shape[:-1], by), 0, x.dtype)
     return concat([narrow(x, axis, by, n), zeros] if forward else [zeros, narrow(x, axis, 0, n - by)], axis)
 
 

@@ -8,7 +8,7 @@ from ..errors import DtypeError, ShapeError
 from ..primitive import Primitive
 from ..shape import Shape, Spec, broadcast_shapes, normalize_axis
 from ..tensor import Array, Tensor, TensorLike, method, wrap
-from .array import gather, stop_gradient, where
+from .array import full, gather, stop_gradient, where
 from .compare import equal, less
 from .math import add, divide, multiply
 from .operands import as_tensor, cast_to, conjugate, pair
@@ -162,7 +162,7 @@ def _shared(g: Tensor, out: Tensor, x: Tensor, indices: Tensor, updates: Tensor,
 
 
 def _constant(like: Tensor, value: float) -> Tensor:
-    return wrap(np.full(like.shape, value, like.dtype))
+    return full(like.shape, value, like.dtype)
 
 
 _scatter: Primitive = Primitive(
@@ -190,7 +190,7 @@ def scatter_elements(
         raise ValueError(f"no reduction {reduction!r}; use 'none', 'add', 'mul', 'max' or 'min'")
     x, indices = as_tensor(x), as_tensor(indices)
     if not isinstance(updates, Tensor):
-        updates = as_tensor(np.full(indices.shape, updates, x.dtype))
+        updates = full(indices.shape, updates, x.dtype)
     x, updates = pair(x, updates)
     how: dict[str, Any] = {"axis": normalize_axis(axis, x.ndim), "reduction": reduction}
     return _scatter(x, indices, updates, **how)
@@ -297,7 +297,7 @@ def index_fill(x: Tensor, axis: int, indices: Tensor, value: float) -> Tensor:
     """`x` with one value in the slices at the one-dimensional `indices` along `axis`."""
     place, indices = normalize_axis(axis, x.ndim), as_tensor(indices)
     shape = (*x.shape[:place], indices.shape[0], *x.shape[place + 1 :])
-    return index_put(x, axis, indices, wrap(np.full(shape, value, x.dtype)))
+    return index_put(x, axis, indices, full(shape, value, x.dtype))
 
 
 def embedding(indices: Tensor, table: Tensor, padding_index: int | None = None) -> Tensor:

@@ -32,7 +32,8 @@ def derived_from(composition: Callable[..., Any]) -> Callable[..., Sequence[Tens
     def rule(needs: Sequence[bool], g: Any, _: object, *inputs: Any, **attributes: Any) -> Sequence[Tensor | None]:
         capture = CAPTURE.get()
         if capture is not None:
-            return capture.pull_back(composition, needs, g, inputs, attributes)
+            traced: Sequence[Tensor | None] = capture.pull_back(composition, needs, g, inputs, attributes)
+            return traced
         create_graph = is_recording()
         with recording():
             aliases = [_alias(x, need, create_graph) for x, need in zip(inputs, needs, strict=True)]

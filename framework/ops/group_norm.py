@@ -2,11 +2,10 @@
 
 from math import prod
 
-import numpy as np
-
 from ..errors import ShapeError
 from ..shape import Axes, Shape
-from ..tensor import Tensor, method, wrap
+from ..tensor import Tensor, method
+from .array import full
 from .indexing import narrow
 from .math import divide, maximum, multiply, power, square, subtract
 from .norm import layer_norm
@@ -46,8 +45,8 @@ def group_norm(
     if x.ndim < 2 or groups < 1 or x.shape[1] % groups:
         raise ShapeError(f"group_norm expects (batch, channels, ...), channels in multiples of {groups}, got {x.shape}")
     rows = x.reshape(x.shape[0] * groups, prod(x.shape[1:]) // groups)
-    ones, zeros = np.ones(rows.shape[1], x.dtype), np.zeros(rows.shape[1], x.dtype)
-    return _by_channel(layer_norm(rows, wrap(ones), wrap(zeros), epsilon).reshape(x.shape), gamma, beta)
+    ones, zeros = full(rows.shape[1:], 1, x.dtype), full(rows.shape[1:], 0, x.dtype)
+    return _by_channel(layer_norm(rows, ones, zeros, epsilon).reshape(x.shape), gamma, beta)
 
 
 @method

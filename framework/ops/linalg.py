@@ -11,7 +11,8 @@ from ..dtype import bfloat16, float16, promote
 from ..errors import ShapeError
 from ..primitive import Primitive
 from ..shape import Spec, matmul_shape
-from ..tensor import Array, Tensor, method, wrap
+from ..tensor import Array, Tensor, method
+from .array import full
 from .constructed import diagonal
 from .operands import cast_to, conjugate, pair
 from .reduce import broadcast_to, sum_to
@@ -152,7 +153,7 @@ def _einsum_gradient(
         alone = "".join(letter for letter in terms[i] if letter not in result + "".join(others))
         if alone:  # summed over in the forward direction, so repeated in the backward one
             others.append(alone)
-            tensors.append(wrap(np.ones([x.shape[terms[i].index(letter)] for letter in alone], x.dtype)))
+            tensors.append(full([x.shape[terms[i].index(letter)] for letter in alone], 1, x.dtype))
         found.append(_einsum(g, *tensors, subscripts=f"{','.join([result, *others])}->{terms[i]}"))
     return found
 

@@ -9,9 +9,9 @@ from ..dtype import float32, float64, is_floating
 from ..errors import DtypeError, ShapeError
 from ..primitive import Primitive
 from ..shape import Spec, normalize_axis
-from ..tensor import Array, Tensor, wrap
+from ..tensor import Array, Tensor
 from .activation import log_softmax, softmax
-from .array import gather, where
+from .array import full, gather, where
 from .compare import not_equal
 from .elements import gather_elements
 from .layout import moveaxis
@@ -61,7 +61,7 @@ def _cross_entropy_gradient_of(g: Array, logits: Array, labels: Array, *, ignore
 def _bend_of_weight(
     gg: Tensor, _: None, g: Tensor, logits: Tensor, labels: Tensor, *, ignore: int, smoothing: float
 ) -> Tensor:
-    one = wrap(np.ones(g.shape, g.dtype))
+    one = full(g.shape, 1, g.dtype)
     unit = _cross_entropy_gradient(one, logits, labels, ignore=ignore, smoothing=smoothing)
     return (gg * unit).sum(-1)
 

@@ -5,8 +5,8 @@ import numpy as np
 from ..dtype import is_complex, real_dtype
 from ..primitive import NOT_DIFFERENTIABLE, Primitive
 from ..shape import Spec
-from ..tensor import Tensor, TensorLike, method, wrap
-from .array import where
+from ..tensor import Tensor, TensorLike, method
+from .array import full, where
 from .compare import equal, greater, less
 from .operands import as_floating, conjugate, infer_broadcast, infer_same, pair
 from .reduce import sum_to
@@ -105,7 +105,7 @@ def power(a: TensorLike, b: TensorLike) -> Tensor:
         if b == 1:
             return a
         if b == 0:
-            return where(wrap(np.zeros(a.shape, np.bool_)), a, 1.0)  # NaN and infinities too
+            return where(full(a.shape, False, "bool"), a, 1.0)  # NaN and infinities too
     return _power(*pair(a, b))
 
 

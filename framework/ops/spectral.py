@@ -17,7 +17,7 @@ from ..errors import ShapeError
 from ..primitive import Primitive
 from ..shape import Spec
 from ..tensor import Array, Tensor, method, wrap
-from .array import concat, where
+from .array import concat, full, where
 from .constructed import diag_embed, tril
 from .linalg import matmul
 from .math import abs, add, divide, multiply, reciprocal, square, subtract
@@ -28,7 +28,7 @@ from .statistics import l2_norm, vector_norm
 
 
 def _filled(g: Sequence[Tensor | None], specs: Sequence[Tensor]) -> list[Tensor]:
-    return [wrap(np.zeros(y.shape, y.dtype)) if x is None else x for x, y in zip(g, specs, strict=True)]
+    return [full(y.shape, 0, y.dtype) if x is None else x for x, y in zip(g, specs, strict=True)]
 
 
 def _eye(x: Tensor, n: int) -> Tensor:
