@@ -57,9 +57,11 @@ _rename.argtypes = (ctypes.py_object, ctypes.c_char_p)
 _given: dict[int, Any] = {}
 
 
-@_Deleter
-def _let_go(managed: Any) -> None:
+def _forget(managed: Any) -> None:
     _given.pop(ctypes.addressof(managed.contents), None)
+
+
+_let_go = _Deleter(_forget)
 
 
 _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
@@ -68,11 +70,13 @@ _raw_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char
 )
 
 
-@ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
-def _unused(capsule: int) -> None:
+def _drop(capsule: int) -> None:
     """Nothing; what a capsule that nobody took has held is let go."""
     if _is_valid(capsule, b"dltensor"):
         _given.pop(_raw_pointer(capsule, b"dltensor"), None)
+
+
+_unused = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_drop)
 
 
 def _capsule(array: Array) -> Any:
@@ -158,10 +162,10 @@ def _read(capsule: Any, source: Any) -> Array:
     if any(stride < 0 for stride in strides):
         raise BufferError("from_dlpack of a bfloat16 array expects strides of 0 or more")
     owner = _Owner(managed, capsule, source)
-    memory = (ctypes.c_uint16 * max(reach, 1)).from_address((tensor.data or 0) + tensor.byte_offset) if reach else None
-    if memory is None:
+    if not reach:
         return np.empty(shape, bfloat16)
-    memory.owner = owner
+    memory: Any = (ctypes.c_uint16 * reach).from_address((tensor.data or 0) + tensor.byte_offset)
+    memory.owner = owner  # the array's base keeps it
     flat = np.frombuffer(memory, np.uint16)
     spread = np.lib.stride_tricks.as_strided(flat, shape, tuple(2 * stride for stride in strides))
     return spread.view(bfloat16)

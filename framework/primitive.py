@@ -190,7 +190,7 @@ class Primitive:
         for x in inputs:
             if isinstance(x, Tensor):
                 if x.__fallback__ is not None:
-                    return self._intercepted(inputs, attributes)
+                    return self._intercepted(inputs, attributes)  # type: ignore[no-any-return]
                 values.append(x._data)
                 if x.requires_grad:
                     tracked = True
@@ -219,7 +219,7 @@ class Primitive:
         )
         if type(made) is tuple or made._data.base is not None or (values and made._data is values[0]):
             _share_versions(made, inputs)
-        return made  # type: ignore[no-any-return]
+        return made
 
     def several(self, *inputs: Any, **attributes: Any) -> tuple[Tensor, ...]:
         """The outputs of a primitive that has more than one."""
@@ -251,9 +251,10 @@ class Primitive:
         outputs = result if isinstance(result, tuple) else (result,)
         if not any(isinstance(y, Tensor) and is_inexact(y.dtype) for y in outputs):
             return result
-        saved = tuple([same_values(y) if isinstance(y, Tensor) else y for y in outputs]) if self.saves_output else None
-        if saved is not None and not isinstance(result, tuple):
-            saved = saved[0]
+        saved: Any = None
+        if self.saves_output:
+            saved = tuple([same_values(y) if isinstance(y, Tensor) else y for y in outputs])
+            saved = saved if isinstance(result, tuple) else saved[0]
         node = Node(self, inputs, attributes, saved, len(outputs))
         placed = tuple([_output(y, node, i) if isinstance(y, Tensor) else y for i, y in enumerate(outputs)])
         return placed if isinstance(result, tuple) else placed[0]

@@ -15,8 +15,9 @@ import numpy as np
 from .context import CAPTURE, PULLING, quiet, recording
 from .errors import GradientError, ShapeError
 from .hooks import BACKWARD_START, Hooks, call_hooks
+from .operators import METHODS
 from .primitive import PRIMITIVES, Node
-from .tensor import METHODS, Tensor, method, wrap
+from .tensor import Tensor, method, wrap
 
 __all__ = ["backward", "gradients", "pull"]
 

@@ -132,9 +132,9 @@ def find_compiler() -> str:
     Raises:
         CompileError: There is none.
     """
-    configured = (sysconfig.get_config_var("CXX") or "").split()
+    configured = str(sysconfig.get_config_var("CXX") or "").split()
     for name in (os.environ.get("CXX", ""), *configured[:1], "c++", "g++", "clang++"):
-        found = shutil.which(name) if name else None
+        found: str | None = shutil.which(name) if name else None
         if found:
             return found
     raise CompileError(

@@ -46,7 +46,7 @@ class UnitTensor(Tensor):
             return cls(primitive(*plain), powers[0])
         if primitive.name == "multiply":
             return cls(primitive(*plain), sum(powers))
-        if primitive.name in ("sum", "broadcast_to", "reshape", "full_like", "sum_to", "identity"):
+        if primitive.name in ("sum", "broadcast_to", "reshape", "full_like", "sum_to", "identity", "stop_gradient"):
             return cls(primitive(*plain, **attributes), 0 if primitive.name == "full_like" else powers[0])
         return NotImplemented
 

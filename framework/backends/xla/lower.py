@@ -74,7 +74,8 @@ class Program:
         return self._value(closure.graph.result, values)
 
     def _evaluated(self, closure: _Closure, arguments: list[Any], stop: Node | None = None) -> dict[Node, Any]:
-        values = {**closure.values, **dict(zip(closure.graph.parameters, arguments, strict=True))}
+        values: dict[Node, Any] = dict(closure.values)
+        values.update(zip(closure.graph.parameters, arguments, strict=True))
         for node in self._scopes.order(closure.graph):
             if node is not stop:
                 values[node] = self._apply(node, values)
@@ -228,9 +229,10 @@ def compile_graph(graph: Graph, *, given: dict[int, Any] | None = None) -> Any:
         given: Arrays that outputs are to be written to, by number of the output: the arena of an optimizer.
     """
 
-    @jax.jit
-    def compiled(*arguments: Any) -> tuple[Any, list[Any]]:
+    def program(*arguments: Any) -> tuple[Any, list[Any]]:
         return Program(graph).run(arguments)
+
+    compiled = jax.jit(program)
 
     def execute(arguments: Sequence[Any]) -> Any:
         with jax.enable_x64(True):
