@@ -42,11 +42,11 @@ class Action(NamedTuple):
 
     Attributes:
         function: Called with tensors.
-        count: With how many: the graph returns them behind its outputs, those of the first action first.
+        size: With how many: the graph returns them behind its outputs, those of the first action first.
     """
 
     function: Callable[..., object]
-    count: int
+    size: int
 
 
 class Apart(Exception):

@@ -105,7 +105,8 @@ class Signature:
     def from_leaves(cls, structure: Structure, leaves: list[Any]) -> "Signature":
         """The signature of values of this structure with these tensors."""
         needs = tuple(isinstance(x, Tensor) and x.requires_grad for x in leaves)
-        return cls(structure, tuple(type_of(x) for x in leaves), needs)
+        specs: Any = tuple(type_of(x) for x in leaves)
+        return cls(structure, specs, needs)
 
     def fill(self, tensors: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Arguments and options of this structure, with these tensors."""

@@ -106,11 +106,11 @@ class Specialisation:
         """The outputs nested, after the actions."""
         actions = self.captured.actions
         if actions:
-            place = len(outputs) - sum(action.count for action in actions)
+            place = len(outputs) - sum(action.size for action in actions)
             rest = outputs[place:]
             for action in actions:
-                action.function(*rest[: action.count])
-                rest = rest[action.count :]
+                action.function(*rest[: action.size])
+                rest = rest[action.size :]
             outputs = outputs[:place]
         return unflatten(self.captured.structure, iter(outputs))
 
@@ -128,13 +128,13 @@ class Specialisation:
         """The arrays in which actions want what they are called with, by number of the output."""
         actions = self.captured.actions
         result = self.captured.graph.result.type
-        place = len(result.elements) - sum(action.count for action in actions) if isinstance(result, TupleType) else 0
+        place = len(result.elements) - sum(action.size for action in actions) if isinstance(result, TupleType) else 0
         found: dict[int, Array] = {}
         for action in actions:
             wanted = getattr(action.function, "destinations", None)
             if wanted is not None:
                 found.update(enumerate(wanted(), place))
-            place += action.count
+            place += action.size
         return found
 
     def differs(self, signature: Signature, mode: tuple[bool, bool]) -> str:

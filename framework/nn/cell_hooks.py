@@ -169,7 +169,7 @@ def _show_later(grads: Grads, show: Callable[[Grads], Grads]) -> Grads:
         return tuple(shown[place] for place in there)
 
     passing = [grads[place] for place in there]
-    passed = show_operation(*passing, hook=show_those)
+    passed: Any = show_operation(*passing, hook=show_those)  # a tuple where there are several
     rest = iter(passed if isinstance(passed, tuple) else (passed,))
     return tuple(None if grad is None else next(rest) for grad in grads)
 

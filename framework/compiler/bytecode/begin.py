@@ -63,9 +63,11 @@ def first_frame(fn: Callable[..., Any], arguments: tuple[Any, ...], options: dic
         TypeError: The function does not take such arguments.
     """
     cell = fn if isinstance(fn, Cell) else None
-    function = function_of(fn if cell is None else type(fn).construct)
-    if isinstance(fn, Cell | MethodType):
-        arguments = (fn if cell is not None else fn.__self__, *arguments)
+    function = function_of(fn if cell is None else type(cell).construct)
+    if cell is not None:
+        arguments = (cell, *arguments)
+    elif isinstance(fn, MethodType):
+        arguments = (fn.__self__, *arguments)
     if not isinstance(function, FunctionType) or is_engine(function) or not can_interpret(function.__code__):
         raise Unsplittable(f"{fn!r} cannot be interpreted")
     return enter(function, arguments, options, cell)

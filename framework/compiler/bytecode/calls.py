@@ -20,7 +20,7 @@ __all__ = ["can_interpret", "is_engine", "is_library", "is_pure"]
 _ENGINE = str(Path(__file__).resolve().parents[2])
 
 _PURE_BUILTINS = frozenset(
-    getattr(builtins, name)
+    vars(builtins)[name]
     for name in (
         "abs", "all", "any", "bool", "bytes", "callable", "chr", "complex", "dict", "divmod", "enumerate", "float",
         "format", "frozenset", "hash", "int", "isinstance", "issubclass", "len", "list", "max", "min", "ord", "pow",

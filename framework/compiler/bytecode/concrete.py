@@ -60,7 +60,11 @@ class Concrete:
     def change(self, owner: Any) -> None:
         """Nothing; the object may be changed."""
 
-    outside = change_outside = change
+    def outside(self, what: Any) -> None:
+        """Nothing; whatever it is may be done."""
+
+    def change_outside(self, what: Any) -> None:
+        """Nothing; what lies outside of the function may be changed."""
 
     def compute(self, function: Any, *values: Any) -> Any:
         """The result of an operator."""

@@ -25,7 +25,7 @@ from .frame import NULL, Frame, enter
 __all__ = ["Break", "Handle", "Steps", "Symbolic"]
 
 _STABLE = (Cell, Parameter, FunctionType, ModuleType, type)
-_VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
+_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 
 
 class Break(CaptureError):
@@ -142,7 +142,9 @@ class Symbolic(Concrete):
         """Never returns: this is not for a graph."""
         raise Break(f"{what} is not part of a graph")
 
-    change_outside = outside
+    def change_outside(self, what: Any) -> None:
+        """Never returns: something outside of the function changes."""
+        raise Break(f"{what} is changed")
 
     def whole(self, value: Any) -> Any:
         """The container, everything in it guarded if it is from outside."""
@@ -247,7 +249,8 @@ class Symbolic(Concrete):
     def call(self, frame: Frame, function: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Nothing; the function is gone into, or its result is on the stack."""
         function = self.known(function)
-        function = function._fn if isinstance(function, Compiled) else function
+        if isinstance(function, Compiled):
+            function = function._fn
         if isinstance(function, Cell):
             self._call_cell(frame, function, arguments, options)
             return
@@ -275,7 +278,7 @@ class Symbolic(Concrete):
             raise Break(f"{getattr(function, '__qualname__', function)!r} is called")
         given = [self.interpreted(x) for x in self._all_known(arguments)]
         named = zip(options, map(self.interpreted, self._all_known(options.values())), strict=True)
-        result = self.interpreted(function)(*given, **dict(named))
+        result: Any = self.interpreted(function)(*given, **dict(named))
         if hasattr(result, "__next__"):
             return Steps(list(result))
         if isinstance(result, _VIEWS):
@@ -287,7 +290,7 @@ class Symbolic(Concrete):
 
         Functions that the engine made around the user's, such as gradients, are made anew around that.
         """
-        python = function if isinstance(function, FunctionType) else None
+        python: Any = function if isinstance(function, FunctionType) else None
         if isinstance(function, MethodType) and not is_engine(function.__func__):
             python = function.__func__
         if python is None:
@@ -321,7 +324,7 @@ class Symbolic(Concrete):
             if is_reading:
                 self.whole(owner)
             return is_reading or id(owner) in self._owned
-        return function_of(function) is not None or is_pure(function)
+        return function_of(function) is not None or is_pure(function) or is_engine(type(function))
 
     def leave(self, value: Any) -> None:
         """Nothing; the running frame returns the value, marked if it is that of a cell."""
@@ -347,8 +350,8 @@ class _Length:
 
 def is_engine_or_numpy(owner: Any) -> bool:
     """Whether a module or class never changes."""
-    name = getattr(owner, "__module__", None) or getattr(owner, "__name__", "")
-    return is_engine(owner) or name.partition(".")[0] in ("numpy", "math") or name.startswith(__package__.split(".")[0])
+    name: str = getattr(owner, "__module__", None) or getattr(owner, "__name__", None) or ""
+    return is_engine(owner) or name.partition(".")[0] in ("numpy", "math", "mindscope")
 
 
 def _is_object(value: Any) -> bool:

@@ -196,7 +196,7 @@ _COMPARE = {
     "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 _OPERATORS = tuple(_BINARY[symbol] for symbol in ["+", "&", "//", "<<", "@", "*", "%", "|", "**", ">>", "-", "/", "^"])
-_IN_PLACE = (
+_IN_PLACE: tuple[Callable[[Any, Any], Any], ...] = (
     operator.iadd, operator.iand, operator.ifloordiv, operator.ilshift, operator.imatmul, operator.imul, operator.imod,
     operator.ior, operator.ipow, operator.irshift, operator.isub, operator.itruediv, operator.ixor,
 )  # fmt: skip
@@ -208,7 +208,8 @@ def _binary(run: Any, frame: Frame, now: Instruction) -> None:
     is_in_place, symbol = now.argument >= len(_OPERATORS), now.argument % len(_OPERATORS)
     if is_in_place and run.is_mutable(a):
         run.change(a)
-        frame.stack.append(_IN_PLACE[symbol](a, b))
+        change: Callable[[Any, Any], Any] = _IN_PLACE[symbol]
+        frame.stack.append(change(a, b))
     else:
         frame.stack.append(run.compute(_OPERATORS[symbol], a, b))
 
@@ -250,11 +251,11 @@ def _unary(run: Any, frame: Frame, now: Instruction) -> None:
 @on("BUILD_TUPLE", "BUILD_LIST", "BUILD_SET", "BUILD_SLICE", "BUILD_STRING")
 def _build(run: Any, frame: Frame, now: Instruction) -> None:
     parts = frame.pop_many(now.argument)
-    make = {
+    makers: dict[str, Callable[[list[Any]], Any]] = {
         "BUILD_TUPLE": tuple, "BUILD_LIST": list, "BUILD_SET": set, "BUILD_SLICE": lambda x: slice(*x),
         "BUILD_STRING": "".join,
-    }[now.name]  # fmt: skip
-    frame.stack.append(run.own(make(parts)))
+    }  # fmt: skip
+    frame.stack.append(run.own(makers[now.name](parts)))
 
 
 @on("BUILD_MAP")
@@ -418,10 +419,10 @@ def _assertion_error(run: Any, frame: Frame, now: Instruction) -> None:
 def _raise(run: Any, frame: Frame, now: Instruction) -> None:
     run.outside("raise")
     given = frame.pop_many(now.argument)
-    error = given[0] if given else None
-    if len(given) == 2:
-        raise error from given[1]
-    raise error if error is not None else RuntimeError("no active exception to reraise")
+    if not given:
+        raise RuntimeError("no active exception to reraise")
+    error: BaseException = given[0]
+    raise error from (given[1] if len(given) == 2 else None)
 
 
 @on("IMPORT_NAME")
