@@ -99,7 +99,8 @@ def batch_norm_gradient(g, x, gamma):
 def put_back(g, *arrays, index, shape):
     """Every element of g, added where it was taken from."""
     rest = iter(arrays)
-    place = tuple(next(rest) if part == "array" else slice(*part) if isinstance(part, tuple) else part for part in index)
+    static = (slice(*part) if isinstance(part, tuple) else part for part in index)
+    place = tuple(next(rest) if part == "array" else part for part in static)
     numbers = np.arange(int(np.prod(shape))).reshape(shape)[place]
     return np.bincount(numbers.reshape(-1), np.reshape(g, -1), int(np.prod(shape))).reshape(shape)
 

@@ -91,8 +91,7 @@ CASES = {
         _attention_gradient(_MASK, causal=True),
     ],
     "cholesky": [Case((positive(3),), np.linalg.cholesky), Case((np.stack([positive(2)] * 2),), np.linalg.cholesky)],
-    "det": [Case((regular(3, 3),), np.linalg.det), Case((regular(2, 2, 2),), np.linalg.det)]
-    + [Case((regular(2, 2) + 1j * real(2, 2),), np.linalg.det)],
+    "det": [Case((x,), np.linalg.det) for x in (regular(3, 3), regular(2, 2, 2), regular(2, 2) + 1j * real(2, 2))],
     "eigh": [
         Case((x,), lambda x: tuple(np.linalg.eigh((x + x.swapaxes(-1, -2)) / 2))) for x in (real(3, 3), real(2, 2, 2))
     ],
