@@ -1,7 +1,7 @@
 """The engine: tensors, differentiation, cells, optimizers, data; public names in the order one learns them."""
 
 from . import amp, data, device_context, mint, nn, ops, optim, random, runtime, train
-from .context import is_recording, no_grad, quiet, recording
+from .context import is_recomputing, is_recording, no_grad, quiet, recording
 from .dlpack import from_dlpack
 from .dtype import (
     bfloat16,
@@ -40,7 +40,19 @@ from .serialization import CheckpointError, load_checkpoint, load_param_into_net
 from .symbolic import Dim
 from .tape import gradients
 from .tensor import Parameter, Tensor
-from .transforms import grad, jvp, linearize, stop_gradient, value_and_grad, vjp
+from .transforms import (
+    custom_vjp,
+    grad,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    linearize,
+    recompute,
+    stop_gradient,
+    value_and_grad,
+    vjp,
+)
 from .vmap import vmap
 
 __all__ = [
@@ -66,6 +78,7 @@ __all__ = [
     "bool_",
     "complex64",
     "complex128",
+    "custom_vjp",
     "data",
     "device_context",
     "export",
@@ -75,11 +88,15 @@ __all__ = [
     "from_dlpack",
     "grad",
     "gradients",
+    "hessian",
     "int8",
     "int16",
     "int32",
     "int64",
+    "is_recomputing",
     "is_recording",
+    "jacfwd",
+    "jacrev",
     "jvp",
     "linearize",
     "load",
@@ -92,6 +109,7 @@ __all__ = [
     "optim",
     "quiet",
     "random",
+    "recompute",
     "recording",
     "register_backward_start_hook",
     "runtime",
