@@ -7,7 +7,7 @@ A subgraph (of If, Loop, Scan, SequenceMap) is a program too, which starts from 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -44,13 +44,25 @@ class Library:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One node, ready to run: what to call, with which values, and what is no longer needed afterwards."""
+    """One node, ready to run.
+
+    Attributes:
+        call: What a `Call` is made of.
+        function: The implementation.
+        inputs: Names of its inputs, "" for a missing one.
+        bodies: The programs of its subgraphs.
+        done: Values that nothing needs after it.
+    """
 
     call: tuple[str, str, str, int, tuple[str, ...], Mapping[str, Any]]
     function: Implementation
     inputs: tuple[str, ...]
-    has_bodies: bool
+    bodies: "tuple[Program, ...]" = ()
     done: tuple[str, ...] = ()
+
+    def reads(self) -> set[str]:
+        """The names of all values that it needs, those that its subgraphs see included."""
+        return {*filter(None, self.inputs)}.union(*(body.borrowed for body in self.bodies))
 
 
 class Program:
@@ -62,6 +74,9 @@ class Program:
         outputs: Names of the outputs.
         constants: Values that are there from the start.
         optional: Outputs that may stay away: those of a function that its caller does not ask for.
+
+    Attributes:
+        borrowed: Names that it takes from the graphs around it.
     """
 
     def __init__(
@@ -72,8 +87,11 @@ class Program:
         constants: Mapping[str, Value],
         optional: Sequence[str] = (),
     ) -> None:
-        self.steps, self.inputs, self.outputs = tuple(steps), tuple(inputs), tuple(outputs)
+        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
         self.constants, self.optional = dict(constants), frozenset(optional)
+        own = {*inputs}.union(*(step.call[4] for step in steps))
+        self.borrowed = {*outputs}.union(*(step.reads() for step in steps)) - own - set(constants)
+        self.steps = _ended(steps, own - set(outputs))
 
     def run(self, visible: Mapping[str, Value], inputs: Sequence[Value]) -> tuple[Value, ...]:
         """The outputs; `visible` are the values of the graphs around this one."""
@@ -93,13 +111,26 @@ class Program:
             raise BrokenModel(
                 f"{call.operator} '{call.name}' reads {error}, which no node before it computes"
             ) from error
-        if step.has_bodies:
+        if step.bodies:
             call.visible = values
         try:
             results = _folded(step, call, arguments)
         except EngineError as error:
             raise _named(error, call) from error.__cause__
         values.update((name, value) for name, value in zip(call.outputs, results, strict=False) if name)
+        for name in step.done:
+            values.pop(name, None)
+
+
+def _ended(steps: Sequence[Step], passing: set[str]) -> tuple[Step, ...]:
+    """The steps, each knowing which of the passing values it is the last to need."""
+    needed: set[str] = set()
+    found = []
+    for step in reversed(steps):
+        touched = (step.reads() | {*step.call[4]}) & passing
+        found.append(replace(step, done=tuple(sorted(touched - needed))))
+        needed |= touched
+    return tuple(found[::-1])
 
 
 def _named(error: EngineError, call: Call) -> EngineError:
@@ -116,7 +147,7 @@ def _folded(step: Step, call: Call, arguments: list[Value]) -> tuple[Value, ...]
     So shapes, and what is calculated from them, are there when an operator needs them.
     """
     token = None
-    if not step.has_bodies and arguments and CAPTURE.get() is not None and all(map(_is_known, arguments)):
+    if not step.bodies and arguments and CAPTURE.get() is not None and all(map(_is_known, arguments)):
         token = CAPTURE.set(None)
     try:
         result = step.function(call, *arguments)
@@ -170,8 +201,8 @@ def compile_node(node: Any, library: Library, bindings: Mapping[str, Any]) -> St
             attributes[attribute.name] = _attribute(attribute, library, bindings)
     name = node.name or next((out for out in node.output if out), "")
     call = (name, node.op_type, domain, version, tuple(node.output), attributes)
-    has_bodies = any(callable(value) for value in attributes.values())
-    return Step(call, _implementation(node, name, library, attributes), tuple(node.input), has_bodies)
+    bodies = tuple(value.__self__ for value in attributes.values() if callable(value))
+    return Step(call, _implementation(node, name, library, attributes), tuple(node.input), bodies)
 
 
 def _implementation(node: Any, name: str, library: Library, attributes: Mapping[str, Any]) -> Implementation:

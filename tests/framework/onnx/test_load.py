@@ -1,5 +1,8 @@
 """Reading models: parameters, gradients, compilation, subgraphs, functions, and files that are wrong."""
 
+import gc
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from mindscope.framework import Tensor, grad, value_and_grad
@@ -203,3 +206,35 @@ def test_what_a_known_operator_cannot_do_is_named():
     )
     with pytest.raises(UnsupportedFeature, match="4 axes"):
         load(model)(real(1, 1, 2, 2, 2, 2))
+
+
+def test_a_value_is_let_go_after_its_last_use_but_not_before_a_branch_has_seen_it():
+    seen = []
+
+    @operator("Count", domain="com.example.count")
+    def count(call, x):
+        gc.collect()
+        seen.append(sum(isinstance(found, Tensor) and found.shape == (7, 11) for found in gc.get_objects()))
+        return x + 1.0
+
+    names = [f"v{i}" for i in range(6)]
+    body = helper.make_graph([helper.make_node("Add", ["v5", "v1"], ["t"])], "then", [], [_info("t", [7, 11])])
+    nodes = [
+        helper.make_node("Count", [a], [b], domain="com.example.count")
+        for a, b in pairwise(names)
+    ]
+    nodes.append(helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=body))
+    model = _model(
+        nodes,
+        [_info("v0", [7, 11]), _info("c", [], TensorProto.BOOL)],
+        [_info("y", [7, 11])],
+        opsets=(("", 20), ("com.example.count", 1)),
+    )
+    try:
+        net = load(model)
+        assert net(np.zeros((7, 11), np.float32), np.array(True)).numpy()[0, 0] == 6
+        # What the branch reads (v1) stays; of the others only the newest does.
+        assert max(seen[2:]) - seen[0] <= 2
+        assert seen[-1] == seen[-2]
+    finally:
+        del OPERATORS["com.example.count", "Count"]
