@@ -74,7 +74,7 @@ class DynamicCapture:
             try:
                 with assuming(lengths) as assumptions:
                     captured = self._capture(symbolic)
-            except EngineError:
+            except (EngineError, TypeError, AttributeError):  # of code that a length must be a number for
                 return self._capture(signature), True  # which tells what is wrong with concrete shapes
             made = tuple(dict.fromkeys(assumptions))
             self._known.append(_General(symbolic, mode, captured, GuardSet(captured.guards), made))

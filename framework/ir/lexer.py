@@ -172,15 +172,16 @@ class Words:
     def _length(self, word: str) -> Any:
         text = word[1:-1]
         try:
-            if re.fullmatch(r"-?[\d.e+-]+ / \(.*\)", text):
-                above, _, below = text.partition(" / ")
-                return Quotient(float(above), parse_length(below[1:-1]))
-            found = parse_length(text)
+            above, found, below = text.partition(" / (")
+            if found:
+                number = re.fullmatch(r"-?\d+(\.\d*)?([eE][-+]?\d+)?", above)
+                return Quotient(float(above) if number else parse_length(above), parse_length(below[:-1]))
+            length = parse_length(text)
         except SymbolicError:
             self.fail(f"{word} describes a value that only the printed graph has; print it with a table")
-        if not isinstance(found, Dim):
+        if not isinstance(length, Dim):
             self.fail(f"{word} is no symbolic length")
-        return found
+        return length
 
     def _called(self, word: str) -> Any:
         """What is written like a call: `dtype(float32)`, `float64[2](1, 2)`, `ops.conv.Window(...)`, `type(...)`."""

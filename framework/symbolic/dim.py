@@ -103,6 +103,10 @@ class Dim:
     def __rmod__(self, other: object) -> Any:
         return NotImplemented if terms_of(other) is None else other - (other // self) * self
 
+    def conjugate(self) -> "Dim":
+        """Itself: lengths are real, as rules of complex tensors ask."""
+        return self
+
     def __truediv__(self, other: object) -> Any:
         return Quotient(self, other)
 
@@ -174,8 +178,18 @@ class Quotient:
 
     __rmul__ = __mul__
 
+    def __truediv__(self, number: Any) -> "Quotient":
+        return Quotient(self.above, self.below * number)
+
+    def __rtruediv__(self, number: Any) -> "Quotient":
+        return Quotient(number * self.below, self.above)
+
     def __neg__(self) -> "Quotient":
         return Quotient(-self.above, self.below)
+
+    def conjugate(self) -> "Quotient":
+        """Itself: lengths are real."""
+        return self
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Quotient) and (self.above, self.below) == (other.above, other.below)

@@ -98,6 +98,13 @@ def test_state_outside_is_guarded_for_all_lengths_too():
         assert compiled(tensor(rows)).tolist() == (tensor(rows) * 3.0).tolist()
 
 
+def test_code_that_needs_numbers_for_lengths_is_captured_for_each():
+    compiled = jit(lambda x: x * (x.shape[0] ** 0.5), capture_mode="trace", dynamic=True)
+    for rows in (4, 9, 4):
+        assert compiled(tensor(rows)).tolist() == (tensor(rows) * rows**0.5).tolist()
+    assert len(compiled.explain()) == 2
+
+
 def test_an_error_is_told_with_the_lengths_at_hand():
     compiled = jit(lambda x, y: x + y, capture_mode="trace", dynamic=True)
     with pytest.raises(ShapeError, match=r"\(3,\).*\(4,\)"):

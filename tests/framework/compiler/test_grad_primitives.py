@@ -5,6 +5,7 @@ import pytest
 from mindscope.framework import PRIMITIVES, Tensor, grad
 from mindscope.framework.compiler.vm import evaluate
 from mindscope.framework.dtype import is_inexact
+from mindscope.framework.ir.verify import verify
 
 from tests.contracts.primitive_cases import CASES
 from tests.framework.compiler.captured import gradients_graph, of_graph, weighted
@@ -42,10 +43,10 @@ def _close(found, expected):
 def test_gradients_of_a_primitive_are_those_of_the_tape(name, number):
     fn, arguments, wrt = _function(name, CASES[name][number])
     arrays = [x.numpy() for x in arguments]
-    first = gradients_graph(fn, arguments, wrt)
+    first = verify(gradients_graph(fn, arguments, wrt))
     value, found = evaluate(first, arrays)
     np.testing.assert_allclose(value, fn(*arguments).numpy(), rtol=1e-12)
     _close(found, grad(fn, wrt)(*arguments))
 
-    second = gradients_graph(lambda *xs: weighted(of_graph(first, *xs)[1], 1), arguments, wrt)
+    second = verify(gradients_graph(lambda *xs: weighted(of_graph(first, *xs)[1], 1), arguments, wrt))
     _close(evaluate(second, arrays)[1], grad(lambda *xs: weighted(grad(fn, wrt)(*xs), 1), wrt)(*arguments))

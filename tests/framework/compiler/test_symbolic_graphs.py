@@ -4,13 +4,18 @@ import numpy as np
 import pytest
 from mindscope.framework import Dim, nn, ops
 from mindscope.framework.compiler.grad import grad_graph
+from mindscope.framework.compiler.infer import infer
 from mindscope.framework.compiler.vm import evaluate
+from mindscope.framework.ir import Graph, equal
 from mindscope.framework.ir.bind import bind
 from mindscope.framework.ir.verify import verify
 from mindscope.framework.mindir import graph_of
 from mindscope.framework.random import Key
 from mindscope.framework.shape import Spec
 from mindscope.framework.symbolic import substitute
+
+from tests.framework.compiler.graphs import I64 as I64_SCALAR
+from tests.framework.compiler.graphs import loop_graph, op
 
 F32, I64 = np.dtype(np.float32), np.dtype(np.int64)
 BATCH, LENGTH = Dim("batch"), Dim("length")
@@ -70,3 +75,23 @@ def test_gradients_of_a_network_for_all_lengths_are_right_for_each(make):
         np.testing.assert_allclose(value, expected_value, rtol=1e-6)
         for a, b in zip(found, expected, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_a_loop_over_tensors_of_any_length_has_a_gradient():
+    vector = Spec((BATCH,), np.dtype(np.float64))
+    loop = loop_graph(lambda g, i, x: op(g, "sin", op(g, "multiply", x, 1.0 / BATCH)), vector)
+    graph = Graph("total")
+    n, x = graph.add_parameter(I64_SCALAR, "n"), graph.add_parameter(vector, "x")
+    graph.output = op(graph, "sum", graph.call(loop, n, x), axes=(0,), keepdims=False)
+    both = verify(grad_graph(graph, [1]))
+    assert equal(infer(both), both)
+    for batch in (2, 5):
+        bound = verify(bind(both, {"batch": batch}))
+        start = np.linspace(0.5, 1.5, batch)
+        value, (slope,) = evaluate(bound, [np.array(3), start])
+        x0, derivative = start, np.ones(batch)
+        for _ in range(3):
+            derivative = derivative * np.cos(x0 / batch) / batch
+            x0 = np.sin(x0 / batch)
+        np.testing.assert_allclose(value, x0.sum(), rtol=1e-14)
+        np.testing.assert_allclose(slope, derivative, rtol=1e-13)

@@ -84,7 +84,7 @@ def test_applications_of_every_primitive_are_read_back(name):
 
 _VALUES = [
     0.1, -3, True, None, "it's # \"quoted\"\n", float("nan"), -float("inf"), 1 - 2j, (1, (2.0,), ()), Ellipsis, Key(3),
-    np.dtype(np.float32), Dim("n") * 3 // 2, 1.0 / Dim("n"),
+    np.dtype(np.float32), Dim("n") * 3 // 2, 1.0 / Dim("n"), -2.5e-7 / (Dim("n") // 2), (Dim("n") + 1) / Dim("m"),
     np.array([0.1, np.nan, -np.inf], np.float32), np.array(7, np.uint64), np.array([[True], [False]]),
     np.array([1.5, 0.1], bfloat16), np.array([1e300 - 0.1j, np.inf]), np.zeros((0, 3)), np.arange(100.0).reshape(4, 25),
 ]  # fmt: skip
