@@ -1,14 +1,14 @@
 """A model as a cell: its weights are parameters, calling it runs its graph with the engine's operations."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..dtype import is_floating
 from ..errors import ShapeError
 from ..nn import Cell
 from ..tensor import Parameter, Tensor
-from .call import Value
-from .program import Library, Program, compile_graph
+from .call import Call, Value
+from .program import Library, Program, Step, compile_graph
 from .values import check_input, incoming
 
 __all__ = ["OnnxCell"]
@@ -18,11 +18,40 @@ _FROZEN = {"BatchNormalization": (3, 4)}
 
 
 class _Group(Cell):
-    """The parameters whose names share a prefix."""
+    """Parameters, or nodes, whose names share a prefix; it is never called itself."""
+
+
+class OnnxNode(Cell):
+    """One node of a model: a site that hooks and monitors see like any layer.
+
+    Args:
+        step: What the node does.
+    """
+
+    def __init__(self, step: Step) -> None:
+        super().__init__()
+        self._step = step
+
+    def construct(self, *inputs: Value) -> Any:
+        """The output, or a tuple of the outputs; a missing input is None."""
+        results = self._step.run(Call(*self._step.call), inputs)
+        return results[0] if len(results) == 1 else results
+
+    def run(self, call: Call, inputs: Sequence[Value]) -> tuple[Value, ...]:
+        """The outputs, as the program wants them."""
+        found = self(*inputs)
+        return found if isinstance(found, tuple) else (found,)
+
+    def describe(self) -> str:
+        """Its operator."""
+        return self._step.call[1]
 
 
 class OnnxCell(Cell):
     """A model that was read from ONNX.
+
+    Every node of the graph is a cell below `nodes`, under its own name, so that hooks and the monitor see what flows
+    between them; nodes with subgraphs (If, Loop, Scan) run as a whole and have no cell.
 
     Stored floating-point tensors are parameters under their own names (dots make cells below this one), so that the
     model can be trained, checkpointed and watched like any other; stored integers, words and truth values belong to
@@ -44,6 +73,8 @@ class OnnxCell(Cell):
         self._declared = {info.name: info.type for info in model.graph.input}
         self.input_names, self.output_names = self._program.inputs, self._program.outputs
         self._adopt(_frozen_names(model.graph))
+        self.nodes = _Group()
+        self._show_nodes()
 
     def _adopt(self, frozen: set[str]) -> None:
         """Nothing; stored floating-point tensors become parameters of this cell and the cells below."""
@@ -54,6 +85,17 @@ class OnnxCell(Cell):
             parameter = Parameter(value.numpy().copy(), requires_grad=name not in frozen)
             constants[name] = parameter
             _place(self, name, parameter)
+
+    def _show_nodes(self) -> None:
+        """Nothing; every step of the program that has no subgraph is run by a cell of its own."""
+        for number, step in enumerate(self._program.steps):
+            if step.bodies:
+                continue
+            node, name = OnnxNode(step), (step.call[0] or f"node{number}").replace(".", "/")
+            if name in self.nodes.name_cells():
+                name = f"{name}#{number}"
+            self.nodes._insert(name, node)  # not as an attribute: a node may be called "construct"
+            self._program.runners[number] = node.run
 
     def construct(self, *inputs: Any) -> Any:
         """The output, or a tuple of the outputs in the order of `output_names`.

@@ -6,9 +6,9 @@
 A subgraph (of If, Loop, Scan, SequenceMap) is a program too, which starts from the values of the graph around it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from onnx import AttributeProto, helper
@@ -22,7 +22,10 @@ from .functions import Expansion, expansion_of
 from .registry import Implementation, find, nearest
 from .values import from_onnx
 
-__all__ = ["Library", "Program", "compile_graph"]
+__all__ = ["Library", "Program", "Step", "compile_graph"]
+
+#: Runs a step: from its call and inputs to its outputs.
+Runner: TypeAlias = Callable[[Call, Sequence[Value]], tuple[Value, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,13 @@ class Step:
     bodies: "tuple[Program, ...]" = ()
     done: tuple[str, ...] = ()
 
+    def run(self, call: Call, arguments: Sequence[Value]) -> tuple[Value, ...]:
+        """The outputs; an error names the node."""
+        try:
+            return _folded(self, call, arguments)
+        except EngineError as error:
+            raise _named(error, call) from error.__cause__
+
     def reads(self) -> set[str]:
         """The names of all values that it needs, those that its subgraphs see included."""
         return {*filter(None, self.inputs)}.union(*(body.borrowed for body in self.bodies))
@@ -77,6 +87,7 @@ class Program:
 
     Attributes:
         borrowed: Names that it takes from the graphs around it.
+        runners: For each step what runs it on a call and inputs; whoever wants to look on puts itself there.
     """
 
     def __init__(
@@ -92,18 +103,19 @@ class Program:
         own = {*inputs}.union(*(step.call[4] for step in steps))
         self.borrowed = {*outputs}.union(*(step.reads() for step in steps)) - own - set(constants)
         self.steps = _ended(steps, own - set(outputs))
+        self.runners: list[Runner] = [step.run for step in self.steps]
 
     def run(self, visible: Mapping[str, Value], inputs: Sequence[Value]) -> tuple[Value, ...]:
         """The outputs; `visible` are the values of the graphs around this one."""
         values = {**visible, **self.constants, **dict(zip(self.inputs, inputs, strict=False))}
-        for step in self.steps:
-            self._run_step(step, values)
+        for step, run in zip(self.steps, self.runners, strict=True):
+            self._run_step(step, run, values)
         missing = [name for name in self.outputs if name not in values and name not in self.optional]
         if missing:
             raise BrokenModel(f"the graph's outputs {', '.join(missing)} are computed by none of its nodes")
         return tuple([values.get(name) for name in self.outputs])
 
-    def _run_step(self, step: Step, values: dict[str, Value]) -> None:
+    def _run_step(self, step: Step, run: "Runner", values: dict[str, Value]) -> None:
         call = Call(*step.call)
         try:
             arguments = [values[name] if name else None for name in step.inputs]
@@ -113,10 +125,7 @@ class Program:
             ) from error
         if step.bodies:
             call.visible = values
-        try:
-            results = _folded(step, call, arguments)
-        except EngineError as error:
-            raise _named(error, call) from error.__cause__
+        results = run(call, arguments)
         values.update((name, value) for name, value in zip(call.outputs, results, strict=False) if name)
         for name in step.done:
             values.pop(name, None)
@@ -141,7 +150,7 @@ def _named(error: EngineError, call: Call) -> EngineError:
     return error
 
 
-def _folded(step: Step, call: Call, arguments: list[Value]) -> tuple[Value, ...]:
+def _folded(step: Step, call: Call, arguments: Sequence[Value]) -> tuple[Value, ...]:
     """The outputs; while a function is captured, a step over known values only is computed and not captured.
 
     So shapes, and what is calculated from them, are there when an operator needs them.

@@ -47,7 +47,7 @@ def _perceptron():
 def test_stored_floats_are_parameters_under_dotted_names():
     net = load(_perceptron())
     assert set(net.parameters_dict()) == {"layer.weight", "layer.bias"}
-    assert [site for site, _ in net.cells_and_names()] == ["", "layer"]
+    assert [site for site, _ in net.cells_and_names()] == ["", "layer", "nodes", "nodes.h", "nodes.y"]
     x = real(2, 3)
     np.testing.assert_allclose(net(x).numpy(), np.tanh(x @ _WEIGHT + _BIAS), rtol=1e-5)
 
@@ -219,10 +219,7 @@ def test_a_value_is_let_go_after_its_last_use_but_not_before_a_branch_has_seen_i
 
     names = [f"v{i}" for i in range(6)]
     body = helper.make_graph([helper.make_node("Add", ["v5", "v1"], ["t"])], "then", [], [_info("t", [7, 11])])
-    nodes = [
-        helper.make_node("Count", [a], [b], domain="com.example.count")
-        for a, b in pairwise(names)
-    ]
+    nodes = [helper.make_node("Count", [a], [b], domain="com.example.count") for a, b in pairwise(names)]
     nodes.append(helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=body))
     model = _model(
         nodes,
@@ -238,3 +235,15 @@ def test_a_value_is_let_go_after_its_last_use_but_not_before_a_branch_has_seen_i
         assert seen[-1] == seen[-2]
     finally:
         del OPERATORS["com.example.count", "Count"]
+
+
+def test_every_node_is_a_cell_that_hooks_see():
+    net, shown = load(_perceptron()), []
+    for site, cell in net.cells_and_names():
+        if site.startswith("nodes."):
+            cell.register_forward_hook(lambda cell, inputs, output, site=site: shown.append((site, output.shape)))
+    handle = net.nodes.name_cells()["y"].register_forward_hook(lambda cell, inputs, output: output * 0.0)
+    assert not net(real(2, 3)).numpy().any()
+    assert shown == [("nodes.h", (2, 4)), ("nodes.y", (2, 4))]
+    handle.remove()
+    assert net(real(2, 3)).numpy().any()
