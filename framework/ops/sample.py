@@ -284,4 +284,3 @@ def _tap_positions(
     rows = np.broadcast_to(lines[0][:, None, :, None], (*kernel, *size)).reshape(-1, *size)
     columns = np.broadcast_to(lines[1][None, :, None, :], (*kernel, *size)).reshape(-1, *size)
     return rows, columns
-
