@@ -222,7 +222,8 @@ class Symbolic(Concrete):
             return value
         if isinstance(owner, ModuleType | type) and is_engine_or_numpy(owner):
             return value
-        if isinstance(owner, list | dict | set | tuple) or callable(getattr(type(owner), name, None)):
+        is_method = isinstance(value, MethodType) and value.__self__ is owner  # of a class: made anew at every look
+        if is_method or isinstance(owner, list | dict | set | tuple) or callable(getattr(type(owner), name, None)):
             return value
         found = getattr(type(owner), name, None)
         if isinstance(found, property) and not (is_simple(value) or is_engine(type(owner))):
