@@ -54,7 +54,7 @@ def export(
     if not os.path.splitext(path)[1]:
         path += f".{file_format.lower()}"
     if file_format == "ONNX":
-        import_module(".onnx", __package__).export(net, *inputs, file_name=path)
+        import_module(".onnx", __package__).export(net, *inputs, path=path)
         return
     save(graph_of(net, inputs, capture_mode=capture_mode), path)
 

@@ -191,6 +191,12 @@ def test_observers_and_marks_are_left_out(tmp_path):
     assert evaluate(load(tmp_path / "g.mindir"), [np.array(0.5)]) == np.sin(0.5)
 
 
+def test_an_onnx_file_is_written_by_the_same_function(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    export(network(), Tensor(np.ones((2, 4), np.float32)), file_name=tmp_path / "net", file_format="ONNX")
+    onnx.checker.check_model(onnx.load(tmp_path / "net.onnx"))
+
+
 def test_only_two_formats_exist(tmp_path):
     with pytest.raises(ValueError, match="file_format expects MINDIR or ONNX, got 'AIR'"):
         export(network(), file_name=tmp_path / "net", file_format="AIR")
