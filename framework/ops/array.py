@@ -146,7 +146,7 @@ def cast(x: Tensor, dtype: npt.DTypeLike) -> Tensor:
 
 def _infer_where(condition: Spec, a: Spec, b: Spec) -> Spec:
     shape = broadcast_shapes(condition.shape, a.shape, b.shape)
-    return Spec(shape, a.dtype if a.dtype == b.dtype or a.shape or not b.shape else b.dtype)
+    return Spec(shape, b.dtype if a.weak else a.dtype)
 
 
 def _choose(condition: Array, a: Any, b: Any) -> Array:

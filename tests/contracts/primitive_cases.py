@@ -250,7 +250,11 @@ CASES: dict[str, list[Case]] = {
     ],
     "tanh": unary(np.tanh),
     "transpose": [Case((real(2, 3, 4),), lambda x, axes: np.einsum("abc->cab", x), {"axes": (2, 0, 1)})],
-    "where": [Case((np.array([[True], [False]]), real(2, 3), real(3)), lambda c, a, b: np.where(c, a, b))],
+    "where": [
+        Case((np.array([[True], [False]]), real(2, 3), real(3)), np.where),
+        Case((np.array(True), 1.5, real()), np.where),
+        Case((np.array([True, False]), real(), 2.5), np.where),
+    ],
 }
 
 #: Those without a gradient.
