@@ -8,7 +8,7 @@ derivative.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..context import CAPTURE, DEPTH, quiet, recording
 from ..dtype import is_inexact
@@ -18,7 +18,7 @@ from ..saved import same_values
 from ..tape import gradients
 from ..tensor import Parameter, Tensor
 
-__all__ = ["grad", "value_and_grad", "vjp"]
+__all__ = ["Differentiated", "grad", "value_and_grad", "vjp"]
 
 
 @contextmanager
@@ -65,6 +65,23 @@ def _argument(inputs: list[Any], position: int) -> Any:
     if not -len(inputs) <= position < len(inputs):
         raise GradientError(f"grad_position {position} names no argument: the function was called with {len(inputs)}")
     return inputs[position]
+
+
+class Differentiated(NamedTuple):
+    """What a function made by `grad` or `value_and_grad` does, for captures that differentiate graphs instead.
+
+    Attributes:
+        made: That function; one that only wraps it carries this record, too, but is another.
+        fn: What is differentiated; then the arguments of `value_and_grad`.
+        has_value: Whether the value is returned, too.
+    """
+
+    made: Callable[..., Any]
+    fn: Callable[..., Any]
+    grad_position: int | Sequence[int] | None
+    weights: Sequence[Parameter] | Parameter | None
+    has_aux: bool
+    has_value: bool
 
 
 def value_and_grad(
@@ -115,6 +132,7 @@ def value_and_grad(
             return output, of_inputs
         return output, of_weights if grad_position is None else (of_inputs, of_weights)
 
+    vars(differentiated)["differentiates"] = Differentiated(differentiated, fn, grad_position, weights, has_aux, True)
     return differentiated
 
 
@@ -141,6 +159,7 @@ def grad(
         output, found = both(*arguments, **options)
         return (found, tuple(output[1:])) if has_aux else found
 
+    vars(differentiated)["differentiates"] = Differentiated(differentiated, fn, grad_position, weights, has_aux, False)
     return differentiated
 
 

@@ -16,6 +16,7 @@ from ..traced import CaptureError, TracedTensor
 from .flow import NEXT, Raise, Return, Split
 from .frame import Frame, Scope, returning
 from .function import Function, bind, refuse_generator
+from .gradients import differentiated_call
 from .interpreter import SPECIAL, Interpreter
 from .outside import is_library
 from .parse import definition_of
@@ -45,6 +46,9 @@ def call(interpreter: Interpreter, function: Value, arguments: tuple[Value, ...]
     if handler is not None:
         return handler(interpreter, arguments, options)
     if isinstance(function, FunctionType):
+        record = vars(function).get("differentiates")
+        if record is not None and record.made is function:
+            return differentiated_call(interpreter, record, arguments, options)
         if is_interpreted(function):
             return invoke(interpreter, function_of(interpreter, function), arguments, options)
     elif isinstance(function, type):
@@ -89,7 +93,7 @@ def is_interpreted(function: FunctionType) -> bool:
 
 def function_of(interpreter: Interpreter, function: FunctionType) -> Function:
     """A Python function, to be interpreted."""
-    return Function(
+    found = Function(
         definition_of(function),
         function.__defaults__ or (),
         function.__kwdefaults__ or {},
@@ -97,6 +101,8 @@ def function_of(interpreter: Interpreter, function: FunctionType) -> Function:
         None,
         interpreter,
     )
+    found.identity = function
+    return found
 
 
 def invoke(
@@ -180,8 +186,8 @@ def _as_it_is(
         options = {name: _callable_of(interpreter, value) for name, value in options.items()}
     try:
         return function(*arguments, **options)
-    except CaptureError as error:
-        if "needs the values of a tensor" not in str(error):
+    except (CaptureError, TypeError) as error:
+        if not any(word in str(error) for word in ("needs the values of a tensor", "does not support ufuncs")):
             raise
         frame = interpreter.capture.frames[-1]
         name = getattr(function, "__qualname__", type(function).__name__)

@@ -46,7 +46,7 @@ def _attempt(fn: Callable[..., Any], signature: Signature, state: State) -> Capt
     capture = SourceCapture(getattr(fn, "__name__", type(fn).__name__))
     outside = Outside(capture, state)
     interpreter = Interpreter(capture, outside, call)
-    capture.caller = interpreter.call
+    capture.caller, capture.meet = interpreter.call, outside.meet
     arguments, options = signature.fill(traced_arguments(capture, signature))
     with capture.active(), quiet():
         outside.meet(getattr(fn, "__self__", fn), "self" if isinstance(fn, Cell) or hasattr(fn, "__self__") else "fn")
@@ -67,8 +67,8 @@ def _attempt(fn: Callable[..., Any], signature: Signature, state: State) -> Capt
 
 def located(error: EngineError, capture: SourceCapture) -> EngineError:
     """The error; its message names the line that was being interpreted."""
-    place = capture.failed_at
-    if place and place not in str(error):
+    place = ":".join(map(str, capture.place))
+    if capture.place[1] and place not in str(error):
         error.args = (f"{error.args[0]} ({place})", *error.args[1:])
     return error
 

@@ -163,6 +163,7 @@ class Frame:
     def run(self, node: ast.stmt) -> Flow:
         """How a statement ends."""
         self.line = node.lineno
+        self.interpreter.capture.place = self.file, node.lineno
         handler = STATEMENTS.get(type(node))
         if handler is None:
             raise self.unsupported(f"the statement '{_words(node)}'", "write it in another way, or outside of jit")

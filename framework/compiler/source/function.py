@@ -26,6 +26,9 @@ class Function:
         outside: Finds names that no interpreted scope has.
         scope: The scope around it, where that is interpreted.
         interpreter: What runs it.
+
+    Attributes:
+        identity: With the definition it tells this function from others: the variables around it.
     """
 
     def __init__(
@@ -39,6 +42,7 @@ class Function:
     ) -> None:
         self.definition, self.defaults, self.options = definition, defaults, options
         self.outside, self.scope, self.interpreter = outside, scope, interpreter
+        self.identity: object = scope
         self.__name__ = definition.name.rpartition(".")[2]
         self.__qualname__ = definition.name
 

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ...ir import Apply, Constant, FunctionType, Graph, Node
-from ...ir.control import depend, make_tuple
 from ..traced import CaptureError
 from .function import Function
 from .interpreter import Interpreter
@@ -48,7 +47,7 @@ class _Running:
 
     def __init__(self, function: Function, variables: dict[str, Value], depth: int) -> None:
         self.function, self.depth = function.definition, depth
-        self.scope = function.scope
+        self.identity = function.identity
         self.variables = {name: freeze(value) for name, value in variables.items()}
         self.graph: Graph | None = None
         self.plans: dict[str, Plan] = {}
@@ -93,7 +92,7 @@ def called_once(
     outer = [
         call
         for call in interpreter.pending
-        if call.function is function.definition and call.scope is function.scope and call.depth < depth
+        if call.function is function.definition and call.identity is function.identity and call.depth < depth
     ]
     for call in outer:
         if call.graph is not None and _fits(call, variables):
@@ -208,18 +207,14 @@ def _build(
         changes = capture.heap.suspend()
     if changed_slots([changes]):
         raise CaptureError(
-            f"the recursive function '{function.definition.name}' changes weights or other things not its own; "
-            f"return the new values instead"
+            f"the recursive function '{function.definition.name}' changes weights or variables that are not its own, prints or "
+            f"draws random keys; do that outside of the recursion, and return new values"
         )
     return plan
 
 
 def _output(interpreter: Interpreter, plan: Plan, value: Value) -> Node:
-    capture = interpreter.capture
-    nodes = list(extract(plan, value, capture))
-    output = nodes[0] if len(nodes) == 1 else capture.graph.apply(make_tuple, *nodes, where=capture.where())
-    effects = capture._effects.get(id(capture.graph), [])
-    return capture.graph.apply(depend, output, *effects) if effects else output
+    return interpreter.capture.tuple_node(list(extract(plan, value, interpreter.capture)))
 
 
 def _call_again(interpreter: Interpreter, call: _Running, variables: dict[str, Value]) -> Value:
@@ -232,10 +227,5 @@ def _call_again(interpreter: Interpreter, call: _Running, variables: dict[str, V
     types = types_of(call.result)
     result = types[0] if len(types) == 1 else capture.tuple_of(types)
     taken = FunctionType(tuple(node.type for node in nodes), result)
-    function: Node = Constant(call.graph, taken)
-    after = capture._after()
-    if after:
-        function = capture.graph.apply(depend, function, *after, where=capture.where())
-    whole = Apply(capture.graph, [function, *nodes], result, None, capture.where())
-    capture._effect(whole)
+    whole = Apply(capture.graph, [Constant(call.graph, taken), *nodes], result, None, capture.where())
     return rebuild(call.result, iter(capture.parts_of(whole, len(types))), capture)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ...ir import Abstract, Apply, Constant, FunctionType, Graph, Node, OpaqueType, TupleType, Where
 from ...ir.control import assign, depend, make_tuple, switch, tuple_getitem
 from ...tensor import Parameter as Weight
@@ -17,7 +19,7 @@ from ..traced import CaptureError, TracedTensor
 from .effects import raising
 from .flow import NEXT, Dead, End, Flow, Jump, Raise, Return, Split
 from .heap import Changes, Heap, compose
-from .plan import MISSING, Plan, extract, freeze, rebuild, types_of, unify
+from .plan import MISSING, Leaf, Plan, extract, freeze, rebuild, types_of, unify
 from .slots import WHOLE, Slot, Variables, changed_slots, read, write
 from .values import Gap, TracedText
 
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from .frame import Frame
 
 __all__ = ["ResultNeeded", "SourceCapture"]
+
+
+_NOTHING = Constant(Tensor(np.zeros(0, np.bool_)))
 
 
 class ResultNeeded(Exception):
@@ -45,10 +50,13 @@ class SourceCapture(GraphCapture):
     Attributes:
         heap: What has changed on the running path.
         held: What weights hold on it, where that is not their parameter.
+        order: The last effect: prints, checks, random keys and calls of hooks keep their order by it.
+        place: File and line that were interpreted last.
         frames: The functions that are running, innermost last.
         raised: The exception that the interpreted code itself has raised last.
         waiting: The recursive call whose result was last found to be not known.
         caller: How a function is called, set by the interpreter.
+        meet: Told of every cell that is called, and its site.
         tries: The graphs in which the running `try` statements stand.
     """
 
@@ -56,11 +64,15 @@ class SourceCapture(GraphCapture):
         super().__init__(name)
         self.heap = Heap()
         self.held = Variables(lambda key: TracedTensor(self._weights[key]))
+        self.order = Variables()
+        self.order["last"] = TracedTensor(_NOTHING)
+        self.place = ("", 0)
         self.frames: list[Frame] = []
         self.raised: BaseException | None = None
         self.tries: list[Graph] = []
         self.waiting: Any = None
         self.caller: Callable[..., Any] | None = None
+        self.meet: Callable[[Any, str], Any] | None = None
         self._parents: dict[Graph, Graph | None] = {self.root: None}
 
     # What the capture for all modes asks.
@@ -92,6 +104,20 @@ class SourceCapture(GraphCapture):
             return TracedTensor(self._weight(data))
         return TracedTensor(self.node_of(data if isinstance(data, Tensor) else Tensor(data, target.dtype)))
 
+    # Effects. The last one is a value like others, an empty tensor: it is joined, carried by loops, given to graphs.
+
+    def _effect(self, node: Node) -> Node:
+        self.heap.touch(self.order)
+        self.order["last"] = TracedTensor(self.graph.apply(depend, _NOTHING, node, where=node.where))
+        return node
+
+    def _after(self) -> list[Node]:
+        last = self.order["last"].node
+        return [] if last is _NOTHING else [last]
+
+    def _after_all(self) -> list[Node]:
+        return self._after()
+
     def write_back(self) -> None:
         """Nothing; every weight that holds another value now is overwritten when the graph runs."""
         held = {key: self.node_of(value) for key, value in self.held.items()}
@@ -101,6 +127,8 @@ class SourceCapture(GraphCapture):
 
     def construct(self, cell: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """What the cell computes; the `construct` of a user is interpreted too."""
+        if self.meet is not None:
+            self.meet(cell, self._site[-1])
         return self.call(cell.construct, inputs, options)
 
     def call(self, function: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -234,12 +262,9 @@ class SourceCapture(GraphCapture):
             with self.resumed(end):
                 if isinstance(end.flow, Raise):
                     end.graph.output = raising(self, end.flow.error, type, self._after())
-                    self._effect(end.graph.output)
                     continue
                 nodes = [node for plan, x in zip(plans, row, strict=True) for node in extract(plan, x, self)]
-                output = nodes[0] if len(nodes) == 1 else self.graph.apply(make_tuple, *nodes, where=self.where())
-                effects = self._effects.get(id(self.graph), [])
-                end.graph.output = self.graph.apply(depend, output, *effects) if effects else output
+                end.graph.output = self.tuple_node(nodes)
         whole = self.close(split, type)
         return self._spread(slots, plans, whole)
 
@@ -248,7 +273,12 @@ class SourceCapture(GraphCapture):
     ) -> tuple[list[Slot], list[Plan], list[list[Any]]]:
         """The places that change, the plan for each, and what stands there at each end; the result comes last."""
         going = [end for end in ends if not isinstance(end.flow, Raise)]
-        slots = self.relevant(list(changed_slots(end.changes for end in going).values()), dead)
+        places = changed_slots(end.changes for end in going)
+        last = Slot(self.order, "last")
+        raises = any(isinstance(end.flow, Raise) and end.flow.error is not None for end in ends)
+        if raises:  # who goes on has passed the place where others raise: that is an effect, too
+            places[last.identity()] = last
+        slots = self.relevant(list(places.values()), dead)
         values: list[list[Any]] = []
         for end in ends:
             with self.resumed(end):
@@ -259,6 +289,8 @@ class SourceCapture(GraphCapture):
         rows = [row for end, row in zip(ends, values, strict=True) if not isinstance(end.flow, Raise)]
         columns = zip(*rows, strict=True) if rows else [[None]] * (len(slots) + result)
         plans = [unify(list(column), self.sees(graph)) for column in columns]
+        if raises and rows:
+            plans[slots.index(last)] = Leaf(_NOTHING.type)
         for slot, plan in zip(slots, plans, strict=False):
             self.check_content(slot, plan)
         return slots, plans, values
@@ -281,13 +313,9 @@ class SourceCapture(GraphCapture):
 
     def close(self, split: Split, type: Abstract) -> Node:
         """The node that has the result of the split, whose ends have their outputs, all of this type."""
-        graphs = [jump.graph for jump in split.jumps] + [end.graph for end in split.ends]
         for jump in split.jumps:
             jump.graph.output = self._call(jump, type)
-        whole = self._call(split.start, type)
-        if any(self._effects.get(id(graph)) for graph in graphs):
-            self._effect(whole)
-        return whole
+        return self._call(split.start, type)
 
     def _call(self, jump: Jump, type: Abstract) -> Node:
         taken = FunctionType(tuple(argument.type for argument in jump.arguments), type)
@@ -296,9 +324,6 @@ class SourceCapture(GraphCapture):
         if jump.condition is not None:
             made = Constant(switch, OpaqueType("Control"))
             function = Apply(jump.graph, [made, jump.condition, *targets], taken, None, jump.where)
-        effects = self._effects.get(id(jump.graph), [])
-        if effects:
-            function = jump.graph.apply(depend, function, *effects[-1:], where=jump.where)
         return Apply(jump.graph, [function, *jump.arguments], type, None, jump.where)
 
     def _spread(self, slots: list[Slot], plans: list[Plan], whole: Node) -> Any:
@@ -309,15 +334,13 @@ class SourceCapture(GraphCapture):
             write(self.heap, slot, value)
         return values[-1] if len(values) > len(slots) else None
 
+    def tuple_node(self, nodes: list[Node]) -> Node:
+        """What a graph returns whose leaves are these."""
+        return nodes[0] if len(nodes) == 1 else self.graph.apply(make_tuple, *nodes, where=self.where())
+
     def tuple_of(self, types: list[Abstract]) -> Abstract:
         """The type of several leaves together."""
         return _joined(types)
-
-    @property
-    def failed_at(self) -> str:
-        """File and line that were being interpreted last."""
-        frame = self.frames[-1] if self.frames else None
-        return f"{frame.file}:{frame.line}" if frame is not None else ""
 
     def parts_of(self, whole: Node, count: int) -> list[Node]:
         """The nodes of the leaves that a call returned."""
