@@ -89,13 +89,22 @@ def _reshaping():
     )
 
 
+@pytest.mark.parametrize("mode", ["trace", "ast", "bytecode"])
 @pytest.mark.parametrize("make", [_perceptron, _reshaping])
-def test_a_model_compiles_to_the_same_numbers(make):
+def test_a_model_compiles_to_the_same_numbers(make, mode):
     net = load(make())
     x = Tensor(real(2, 3 if make is _perceptron else 4))
-    compiled = jit(net, capture_mode="trace")
+    compiled = jit(net, capture_mode=mode)
     np.testing.assert_allclose(compiled(x).numpy(), net(x).numpy(), rtol=1e-6)
     assert compiled(x).shape == net(x).shape
+
+
+def test_a_compiled_training_step_has_the_same_gradients():
+    net, x = load(_perceptron()), Tensor(real(4, 3))
+    step = value_and_grad(lambda x: (net(x) ** 2).sum(), None, net.trainable_params())
+    compiled = jit(step, capture_mode="trace")
+    for a, b in zip(compiled(x)[1], step(x)[1], strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-6)
 
 
 def test_branches_see_the_values_around_them():
