@@ -13,9 +13,25 @@ from ..registry import operator
 
 @operator("If")
 def choose(call: Call, condition: Tensor) -> tuple[Any, ...]:
-    """The outputs of one branch or the other."""
+    """The outputs of one branch or the other.
+
+    Where the condition has no value yet (a function is being captured, a batch is mapped over), both are computed and
+    the right one is picked element by element.
+    """
+    if isinstance(condition, Tensor) and condition.__fallback__ is not None:
+        return _picked(call, condition)
     branch = "then_branch" if bool(array_of(condition).reshape(-1)[0]) else "else_branch"
     return call.run(call.get(branch))
+
+
+def _picked(call: Call, condition: Tensor) -> tuple[Any, ...]:
+    both = zip(call.run(call.get("then_branch")), call.run(call.get("else_branch")), strict=True)
+    found = []
+    for a, b in both:
+        if not isinstance(a, Tensor) or not isinstance(b, Tensor) or (a.shape, a.dtype) != (b.shape, b.dtype):
+            raise call.refuse("a choice, by a condition that has no value yet, between branches of different types")
+        found.append(ops.where(condition.reshape(()), a, b))
+    return tuple(found)
 
 
 @operator("Loop")

@@ -117,8 +117,10 @@ def test_branches_see_the_values_around_them():
         [("w", np.array([1, 2], np.float32))],
     )
     net, x = load(model), np.zeros(2, np.float32)
-    assert net(x, np.array(True)).tolist() == [1, 2]
-    assert net(x, np.array(False)).tolist() == [-1, -2]
+    compiled = jit(net, capture_mode="trace")
+    for run in (net, compiled):  # one compiled graph serves both
+        assert run(Tensor(x), Tensor(np.array(True))).tolist() == [1, 2]
+        assert run(Tensor(x), Tensor(np.array(False))).tolist() == [-1, -2]
 
 
 def test_functions_of_the_model_take_their_attributes_from_the_call():
