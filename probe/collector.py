@@ -57,6 +57,7 @@ class Step:
         loss: The loss as found, None when it was not.
         loss_scale: Of mixed precision, None without.
         elapsed_s: Since the end of the previous step.
+        gradient_norm: Over all parameters, when `gradient` has just read them.
         weight_rows: Statistics of the weights when `update` has just read them, so that they are read once.
         bins: Of histograms.
         histogram_subjects: Those of which histograms are wanted.
@@ -67,6 +68,7 @@ class Step:
     loss: float | None = None
     loss_scale: float | None = None
     elapsed_s: float = 0.0
+    gradient_norm: float | None = None
     weight_rows: NDArray[np.float64] | None = None
     bins: int = 64
     histogram_subjects: tuple[str, ...] = ()

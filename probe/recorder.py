@@ -206,6 +206,7 @@ class Recorder:
         }
         self.sees_forward = "activation" in self._due
         self.sees_backward = "activation_grad" in self._due
+        self.sees_inputs, self.sees_input_grads = "input" in self._due, "input_grad" in self._due
         self.sees_communication = "communication" in self._due
         self.sees_unreduced = "gradient/unreduced" in self._due
         self.wants_histogram = frozenset(self.config.histograms.subjects if "histogram" in self._due else ())

@@ -81,5 +81,6 @@ class ThriftyRecorder(Recorder):
         if self._budget.skips(self._due_steps):
             self._due = {name for name in self._due if not COLLECTORS[name].columns and name != "histogram"}
             self.sees_forward = self.sees_backward = self.sees_communication = self.sees_unreduced = False
+            self.sees_inputs = self.sees_input_grads = False
             self.wants_histogram = frozenset()
             self.is_looking = bool(self.dumps)

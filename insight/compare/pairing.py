@@ -13,9 +13,10 @@ from .align import Alignment
 __all__ = ["Moment", "Tensor", "in_step", "tensors"]
 
 #: Scalars and statistics that tell of the machine, not of the training.
-_CLOCKS = ("seconds", "_s", "per_second", "throughput", "memory")
+_CLOCKS = ("seconds", "_s", "per_second", "throughput", "memory", "bytes")
 #: The order in which a step brings things forth; what is not named comes last.
 _PHASES = {"input": 1, "activation": 1, "scalar": 2, "activation_grad": 3, "input_grad": 3, "gradient": 4}
+_LAST = 8
 _PHASES |= {"optimizer": 5, "update": 6, "weight": 7}
 
 
@@ -62,7 +63,7 @@ def tensors(first: StepRecord, second: StepRecord, alignment: Alignment) -> Iter
     for name in first.scalars.keys() & second.scalars.keys():
         if not name.endswith(_CLOCKS):
             values = np.array([first.scalars[name]]), np.array([second.scalars[name]])
-            yield Tensor((_PHASES["scalar"], 0), ("scalar", "", 0), (name,), *values)
+            yield Tensor((_PHASES["scalar"] if name == "loss" else _LAST, 0), ("scalar", "", 0), (name,), *values)
     others = {}
     for block in second.blocks:
         for row, key in _rows(block):
@@ -75,7 +76,7 @@ def tensors(first: StepRecord, second: StepRecord, alignment: Alignment) -> Iter
                 continue
             other, place = found
             shared = _shared(names, other.layout.statistics)
-            phase = _PHASES.get(subject.partition("/")[0], 8)
+            phase = _PHASES.get(subject.partition("/")[0], _LAST)
             backwards = subject in ("activation_grad", "input_grad", "gradient")
             yield Tensor(
                 (phase, -row if backwards else row),

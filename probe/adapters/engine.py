@@ -18,8 +18,9 @@ from ..select import choose_sites
 from .course import Course
 from .engine_trace import EngineTracer
 from .engine_view import ACCESS, EngineView
+from .input_taps import InputTaps
 from .local_gradients import watch_local_gradients
-from .taps import ForwardTaps
+from .taps import ForwardTaps, Several
 from .trace import CallTrace
 
 
@@ -70,6 +71,7 @@ class EngineAdapter:
         self._handles.append(self.model.register_forward_pre_hook(self.course.forward_begins))
         if recorder.config.nan_trace:
             self._tracer = EngineTracer(self._cells, recorder)
+        self._inputs = InputTaps(recorder, ACCESS, self._taps.counts)
         self._watch(sites)
         sites_of = {id(cell): site for site, cell in self._cells.items()}
         taps, watched = self._taps, self._sites
@@ -114,7 +116,11 @@ class EngineAdapter:
             self._sites.pop(site).remove()
         for site in sites:
             if site not in self._sites:
-                self._sites[site] = self._cells[site].register_forward_hook(self._taps.hook(site))
+                cell = self._cells[site]
+                handles = [cell.register_forward_hook(self._taps.hook(site))]
+                if self._inputs.is_wanted:
+                    handles.append(cell.register_forward_pre_hook(self._inputs.hook(site)))
+                self._sites[site] = Several(handles)
 
     def structure(self) -> Structure:
         """Cells in the order of their first calls, all parameters, the optimizers."""

@@ -1,6 +1,6 @@
 """Hooks on the modules of a model: activations as each module returns, their gradients on the way back."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import ref
 
@@ -13,6 +13,18 @@ from .tensors import Access, Place, Tensor, Unsupported, tensors_in
 
 _activation = COLLECTORS["activation"].measure
 _activation_grad = COLLECTORS["activation_grad"].measure
+
+
+class Several:
+    """Handles that come off together."""
+
+    def __init__(self, handles: Sequence[Any]) -> None:
+        self._handles = handles
+
+    def remove(self) -> None:
+        """Takes all of them off."""
+        for handle in self._handles:
+            handle.remove()
 
 
 class ForwardTaps:

@@ -15,8 +15,9 @@ from ..errors import NotWatchable
 from ..recorder import Recorder
 from ..select import choose_sites
 from .course import Course
+from .input_taps import InputTaps
 from .local_gradients import watch_local_gradients
-from .taps import ForwardTaps
+from .taps import ForwardTaps, Several
 from .torch_comm import CommunicationTaps
 from .torch_memory import ACCESS
 from .torch_patches import add_listener, remove_listener
@@ -72,6 +73,7 @@ class TorchAdapter:
         self._taps = ForwardTaps(recorder, ACCESS, lambda: self.model.training)
         self.course = Course(recorder, self.view, self._taps, before_step=self._look, at_end=self._tell_order)
         self._handles.append(self.model.register_forward_pre_hook(self.course.forward_begins))
+        self._inputs = InputTaps(recorder, ACCESS, self._taps.counts)
         self._watch(sites)
         for optimizer in self._given:
             self._adopt(optimizer)
@@ -112,7 +114,11 @@ class TorchAdapter:
             self._sites.pop(site).remove()
         for site in sites:
             if site not in self._sites:
-                self._sites[site] = self._modules[site].register_forward_hook(self._taps.hook(site))
+                module = self._modules[site]
+                handles = [module.register_forward_hook(self._taps.hook(site))]
+                if self._inputs.is_wanted:
+                    handles.append(module.register_forward_pre_hook(self._inputs.hook(site), with_kwargs=True))
+                self._sites[site] = Several(handles)
 
     def structure(self) -> Structure:
         """Modules in the order of their first calls, all parameters, the optimizers."""

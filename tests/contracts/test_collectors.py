@@ -64,11 +64,12 @@ SCALARS = {
     "loss": {"loss": 3.0},
     "loss_scale": {"loss_scale": 8.0},
     "step_seconds": {"step_seconds": 0.5},
+    "gradient_norm": {"gradient_norm": 2.5},
 }
 
 
 def test_every_collector_is_of_one_kind_that_is_tested_here():
-    assert set(COLLECTORS) == {*ROWS, *ARRAYS, *SCALARS, "histogram"}
+    assert set(COLLECTORS) == {*ROWS, *ARRAYS, *SCALARS, "histogram", "memory"}
 
 
 @pytest.mark.parametrize("name", COLLECTORS)
@@ -106,10 +107,19 @@ def test_rows_of_all_parameters_equal_the_slow_ones_and_repeat(name):
 
 @pytest.mark.parametrize("name", SCALARS)
 def test_scalars_have_their_names_and_are_absent_where_unknown(name):
-    known = Step(FakeView(), 0, loss=3.0, loss_scale=8.0, elapsed_s=0.5)
+    known = Step(FakeView(), 0, loss=3.0, loss_scale=8.0, elapsed_s=0.5, gradient_norm=2.5)
     assert COLLECTORS[name].build()(known) == SCALARS[name]
     unknown = COLLECTORS[name].build()(Step(FakeView(), 0))
     assert ("loss" in unknown, "loss_scale" in unknown) == (False, False)
+
+
+def test_memory_is_told_at_every_tenth_due_step_and_grows_with_what_is_held():
+    collect = COLLECTORS["memory"].build()
+    first = collect(Step(FakeView(), 0))["memory/host_bytes"]
+    held = np.ones(30_000_000)
+    found = [collect(Step(FakeView(), number)) for number in range(1, 11)]
+    assert found[:9] == [{}] * 9
+    assert found[9]["memory/host_bytes"] >= first + 0.8 * held.nbytes
 
 
 def test_histograms_count_every_value_of_the_chosen_subjects():
