@@ -191,6 +191,7 @@ class GraphCapture:
         if id(weight) not in self._weights:
             parameter = self.root.add_parameter(type_of(weight), getattr(weight, "name", ""), weight)
             self._weights[id(weight)] = parameter
+            self.guards.append(_guard_of_hooks(weight))
             self.values.setdefault(id(weight), parameter)
         return self.values[id(weight)]
 
@@ -401,6 +402,12 @@ class GraphCapture:
             frame = frame.f_back  # type: ignore[assignment]
         site = self._site[-1] if self._site else ""
         return Where(site, frame.f_code.co_filename, frame.f_lineno) if frame is not None else Where(site)
+
+
+def _guard_of_hooks(leaf: Tensor) -> Guard:
+    """Whether the gradient of a leaf has hooks."""
+    what = f"hooks on the gradient of '{getattr(leaf, 'name', '')}'"
+    return Guard(what, "call", lambda: bool(leaf._hooks), what, bool(leaf._hooks), by_cell=True)
 
 
 def _guards_of_hooks() -> Iterator[Guard]:

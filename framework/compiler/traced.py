@@ -78,6 +78,12 @@ class TracedTensor(Tensor):
             )
         return capture.apply(primitive, inputs, attributes)
 
+    def become(self, other: Tensor) -> None:
+        """Nothing; this stands for the value of another traced tensor from now on: a change in place."""
+        if not isinstance(other, TracedTensor) or other.spec != self.spec:
+            raise TypeError(f"a traced tensor of {self.spec} cannot become {other!r}")
+        self.node = other.node
+
     def numpy(self) -> Array:
         """Never: there are no values yet."""
         _no_values("numpy()")

@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..context import CAPTURE
+from ..ops import isfinite as are_finite
+from ..ops import logical_and, square, where
 from ..tensor import Parameter, Tensor
 from .memory import is_native
 from .optimizer import load_kernels
@@ -31,11 +34,30 @@ def clip_by_global_norm(gradients: Iterable[Tensor | NDArray[Any] | None], max_n
     """
     if not max_norm > 0.0:
         raise ValueError(f"clip_by_global_norm expects max_norm above 0, got {max_norm}")
+    if CAPTURE.get() is not None:
+        return _clip_in_graph(list(gradients), max_norm)
     tensors = [x for x in map(_gradient_of, gradients) if x is not None]
     norm = global_norm(tensors)
     if isfinite(norm) and norm > max_norm:
         for array in distinct(tensors):
             scale_in_place(array, max_norm / norm)
+    return norm
+
+
+def _clip_in_graph(gradients: "list[Any]", max_norm: float) -> Any:
+    """The norm as a tensor of the graph that is being captured; the gradients stand for shortened ones from here on."""
+    tensors = [x.grad if isinstance(x, Parameter) else x for x in gradients]
+    distinct_tensors = {id(x): x for x in tensors if x is not None}
+    total: Any = 0.0
+    for x in tensors:
+        if x is not None:
+            total = total + square(x.astype(np.float64)).sum()
+    if not distinct_tensors:
+        return 0.0
+    norm = total.sqrt()
+    factor = where(logical_and(are_finite(norm), norm > max_norm), max_norm / norm, 1.0)
+    for x in distinct_tensors.values():
+        x.become(x * factor.astype(x.dtype))
     return norm
 
 

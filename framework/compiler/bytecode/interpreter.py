@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...context import CAPTURE
 from ...nn.cell import Cell
 from ...random import Key
 from ...tensor import Parameter, Tensor
@@ -308,6 +309,8 @@ class Symbolic(Concrete):
         return made
 
     def _interpret(self, function: Any, *arguments: Any, **options: Any) -> Any:
+        if CAPTURE.get() is None:  # a hook that was registered during the capture
+            return function(*arguments, **options)
         python = function_of(function)
         if python is None or is_library(python.__code__) or not can_interpret(python.__code__):
             raise Break(f"'{function.__qualname__}' is called by the engine")

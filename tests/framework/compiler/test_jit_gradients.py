@@ -157,7 +157,19 @@ def steps_with_backward(net, adam, wrap):
     return wrap(step)
 
 
-@pytest.mark.parametrize("write", [steps_with_gradients, steps_with_backward])
+def steps_with_clipping(net, adam, wrap):
+    forward = value_and_grad(lambda x: (net(x) ** 2).sum(), None, adam.parameters)
+
+    def step(x):
+        loss, gradients = forward(x)
+        norm = optim.clip_by_global_norm(gradients, 0.5)
+        adam(gradients)
+        return loss + norm
+
+    return wrap(step)
+
+
+@pytest.mark.parametrize("write", [steps_with_gradients, steps_with_backward, steps_with_clipping])
 def test_a_whole_step_with_an_optimizer_compiles(write):
     runs = []
     for wrap in (lambda f: f, traced):
@@ -258,6 +270,44 @@ def test_a_forward_hook_that_exchanges_values_is_an_error_that_names_the_cell():
     net[1].register_forward_hook(lambda cell, inputs, output: output * 2.0)
     with pytest.raises(EngineError, match=r"a forward hook of cell '1' returned Tensor inside a compiled function"):
         traced(net)(Tensor(BATCHES[0]))
+
+
+@pytest.mark.parametrize("order", ["jit-grad", "grad-jit"])
+def test_hooks_on_gradients_of_weights_come_and_go(order):
+    net = network()
+
+    def loss(x):
+        return (net(x) ** 2).sum()
+
+    step = value_and_grad(traced(loss) if order == "grad-jit" else loss, None, net.trainable_params())
+    step = traced(step) if order == "jit-grad" else step
+    plain = step(Tensor(BATCHES[0]))[1][0].numpy()
+    seen = []
+    with net[0].weight.register_hook(lambda g: seen.append(g.asnumpy()) or g * 2.0):
+        for _ in range(2):
+            np.testing.assert_allclose(step(Tensor(BATCHES[0]))[1][0].numpy(), 2.0 * plain, rtol=1e-12)
+    np.testing.assert_array_equal(step(Tensor(BATCHES[0]))[1][0].numpy(), plain)
+    assert len(seen) == 2
+    np.testing.assert_allclose(seen[0], plain, rtol=1e-12)
+
+
+def test_hooks_on_gradients_inside_a_compiled_function_are_called_at_every_run(mode):
+    seen = []
+
+    def loss(x):
+        y = x * 2.0
+        y.register_hook(lambda g: seen.append(g.asnumpy()))
+        return (y * y).sum()
+
+    step = traced(grad(loss))
+    if mode == "ast":  # the graph is differentiated, no tape goes by
+        with pytest.raises(GradientError, match="a hook on a tensor that requires no gradient"):
+            step(Tensor(X))
+        return
+    for n in range(3):
+        step(Tensor(X + n))
+    assert len(seen) == 3
+    np.testing.assert_allclose(seen[1], 4.0 * (X + 1))
 
 
 @pytest.mark.parametrize("order", ["jit-grad", "grad-jit"])
