@@ -54,6 +54,13 @@ def test_places_are_numpys(name):
     np.testing.assert_allclose(mine(Tensor(_X)).numpy(), numpys(_X))
 
 
+def test_one_part_is_the_whole_and_has_its_gradient():
+    for call in (lambda x: ops.split(x, 9)[0], lambda x: ops.chunk(x, 1)[0], lambda x: ops.unstack(x.reshape(1, 2))[0]):
+        x = Tensor([1.0, 2.0], requires_grad=True)
+        (call(x) * 3.0).sum().backward()
+        assert x.grad.tolist() == [3.0, 3.0]
+
+
 def test_blocks_of_pixels_go_to_channels_and_back():
     x = np.random.default_rng(1).standard_normal((2, 3, 4, 6))
     deep = ops.space_to_depth(Tensor(x), 2)
