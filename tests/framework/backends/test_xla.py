@@ -94,6 +94,26 @@ def test_gradients_of_a_network_equal_the_eager_ones():
         g.numpy()[...] = 0.0  # what comes back belongs to the caller
 
 
+def test_large_results_belong_to_the_caller_also_where_xla_shares_memory():
+    x = Tensor(np.ones((200, 200)))
+    first, again, same = compiled(lambda x: (x + 1.0, x + 1.0, ops.identity(x)))(x)
+    for y in (first, again, same):
+        y.numpy()[...] = 7.0
+        assert (x.numpy() == 1.0).all()
+    first.numpy()[...] = 5.0
+    assert (again.numpy() == 7.0).all()
+    assert (same.numpy() == 7.0).all()
+
+
+def test_weights_are_read_anew_at_every_run():
+    net = nn.Dense(6, 2)
+    step = compiled(net)
+    x = Tensor(X.astype(np.float32))
+    for value in (0.0, 1.0):
+        net.weight.set_data(np.full((2, 6), value, np.float32))
+        np.testing.assert_allclose(step(x).numpy(), net(x).numpy(), rtol=1e-5, atol=1e-6)
+
+
 def test_weights_assigned_inside_are_overwritten():
     norm = nn.BatchNorm1d(6).set_train()
     other = nn.BatchNorm1d(6).set_train()
