@@ -12,7 +12,7 @@ from ..dtype import as_dtype
 from ..errors import EngineError
 from ..random import from_bits
 from ..shape import Spec
-from ..symbolic import Dim, Quotient, SymbolicError, parse_length
+from ..symbolic import Dim, Quotient, SymbolicError, is_static, parse_length
 from .types import Abstract, FunctionType, OpaqueType, TupleType
 
 __all__ = ["ParseError", "Words"]
@@ -30,6 +30,11 @@ _WORD = re.compile(
     re.VERBOSE,
 )
 _LITERALS = {"None": None, "True": True, "False": False, "Ellipsis": Ellipsis}
+_CONVERTED: dict[str, Callable[[str], Any]] = {
+    "float": float,
+    "complex": complex,
+    "key": lambda text: from_bits(int(text)),
+}
 _PACKAGE = __name__.rpartition(".ir.")[0]
 
 
@@ -106,7 +111,11 @@ class Words:
         """A quoted word."""
         if self.kind() != "string":
             self.fail(f"expected a quoted word, got {self.peek()!r}")
-        return str(ast.literal_eval(self.take()))
+        word = self.take()
+        try:
+            return str(ast.literal_eval(word))
+        except (SyntaxError, ValueError):
+            self.fail(f"{word} is not quoted as Python quotes")
 
     # Types.
 
@@ -127,6 +136,8 @@ class Words:
         return Spec(self._shape(), dtype, weak=weak)
 
     def _dtype(self, word: str) -> Any:
+        if not re.fullmatch(r"bool|(u?int|b?float|complex)\d+", word):
+            self.fail(f"{word!r} is no element type")
         try:
             return as_dtype(word)
         except EngineError as error:
@@ -192,17 +203,24 @@ class Words:
             found: Any = self.type()
         elif word == "dtype":
             found = self._dtype(self.take())
-        elif word in ("float", "complex"):
-            found = complex(self.string()) if word == "complex" else float(self.string())
-        elif word == "key":
-            found = from_bits(int(self.take()))
+        elif word in _CONVERTED:
+            found = self._converted(word)
         else:
             return self._named_tuple(word)
         self.take(")")
         return found
 
+    def _converted(self, word: str) -> Any:
+        text = self.take() if word == "key" else self.string()
+        try:
+            return _CONVERTED[word](text)
+        except ValueError:
+            self.fail(f"{text!r} is no {word}")
+
     def _tensor(self, dtype: Any) -> Any:
         shape = self._shape()
+        if not is_static(shape):
+            self.fail(f"a tensor has numbers for lengths, not {shape}")
         self.take("(")
         elements: list[str] = []
         while self.peek() not in (")", ""):

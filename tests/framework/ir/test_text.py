@@ -1,5 +1,8 @@
 """Graphs as text: what is printed is read back as the same graph; what is no graph is one clear error."""
 
+import os
+import random
+
 import numpy as np
 import pytest
 from mindscope.framework import PRIMITIVES, Parameter, Tensor, bfloat16
@@ -10,6 +13,8 @@ from mindscope.framework.ir.lexer import ParseError
 from mindscope.framework.ir.node import Where
 from mindscope.framework.ir.parser import parse
 from mindscope.framework.ir.printer import to_text
+from mindscope.framework.ir.verify import VerifyError, verify
+from mindscope.framework.ops.indexing import Slice
 from mindscope.framework.random import Key
 from mindscope.framework.shape import Spec
 from mindscope.framework.symbolic import Dim
@@ -167,3 +172,24 @@ def test_a_chain_of_many_nodes_is_printed_and_read():
         node = Apply(g, [Constant(PRIMITIVES["negative"]), node], F64)
     g.output = node
     assert_round_trip(g)
+
+
+def test_damaged_text_is_read_or_refused_and_nothing_else():
+    g = Graph("g")
+    x = g.add_parameter(Spec((Dim("n"), 3), np.dtype(np.float32)), "x")
+    part = op(g, "getitem", x, index=(Slice(0, 1, None), Ellipsis))
+    scaled = op(g, "multiply", part, 1.0 / Dim("n"))
+    g.output = op(g, "make_tuple", scaled, "it's", None, float("nan"), (1, (2.5,)), Key(1), Tensor(np.ones(2)))
+    texts = [to_text(g), to_text(grad_graph(loop_graph(lambda g, i, x: op(g, "sin", x), F64), [1]))]
+    rng = random.Random(0)
+    refused = 0
+    for _ in range(10_000 if os.environ.get("MINDSCOPE_TEST_ALL") else 600):
+        text = list(rng.choice(texts))
+        for _ in range(rng.randint(1, 3)):
+            place = rng.randrange(len(text))
+            text[place : place + rng.randint(0, 2)] = rng.choice("%@$(){}[]<>,:=-+./'\"# \nabcx019_!*")
+        try:
+            verify(parse("".join(text)))
+        except (ParseError, VerifyError):
+            refused += 1
+    assert refused > 300
