@@ -10,7 +10,8 @@ import jax.scipy.special as special
 from .translation import TRANSLATIONS, KeyWords, translation
 
 _SAME_NAME = (
-    "abs", "add", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "ceil", "conj", "copysign", "cos", "cosh",
+    "abs", "add", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cbrt", "ceil", "conj", "copysign", "cos",
+    "cosh",
     "equal", "exp", "exp2", "expm1", "floor", "floor_divide", "fmod", "greater", "greater_equal", "hypot", "imag",
     "isfinite", "isnan", "left_shift", "less", "less_equal", "log", "log10", "log1p", "log2", "logaddexp",
     "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative",

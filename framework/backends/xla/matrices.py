@@ -104,3 +104,14 @@ def _attention_gradient(
         jnp.matmul(jnp.swapaxes(slopes, -1, -2), query),
         jnp.matmul(jnp.swapaxes(weights, -1, -2), g),
     )
+
+
+@translation("grouped_matmul")
+def _grouped_matmul(x: Any, matrices: Any, counts: Any) -> Any:
+    return jax.lax.ragged_dot(x, matrices, counts.astype(jnp.int32))
+
+
+@translation("grouped_outer")
+def _grouped_outer(x: Any, g: Any, counts: Any) -> Any:
+    matrices = jnp.zeros((counts.shape[0], x.shape[1], g.shape[1]), x.dtype)
+    return jax.vjp(lambda w: _grouped_matmul(x, w, counts), matrices)[1](g)[0]
