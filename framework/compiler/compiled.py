@@ -5,7 +5,6 @@ from collections.abc import Callable
 from copy import deepcopy
 from functools import update_wrapper
 from importlib import import_module
-from importlib.util import find_spec
 from threading import RLock
 from typing import Any
 
@@ -139,8 +138,6 @@ class Compiled:
         if self._capture is not None:
             return self._capture(self._fn, signature)
         module, function = CAPTURE_MODES[self._mode]
-        if find_spec(module, __package__) is None:
-            module, function = CAPTURE_MODES["trace"]  # until those packages stand
         capture = getattr(import_module(module, __package__), function)
         captured: Captured = capture(self._fn, signature)
         return captured
