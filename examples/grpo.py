@@ -3,8 +3,8 @@
 python examples/grpo.py [STORE] [STEPS]
 mindscope dashboard STORE
 
-Every prompt is answered by a group of samples; whether an answer is right can be verified, and its advantage is how much
-better it is than its group. No critic is needed.
+Every prompt is answered by a group of samples; whether an answer is right can be verified, and its advantage is how
+much better it is than its group. No critic is needed.
 
 Reference:
     Shao et al. 2024, arXiv:2402.03300, eq. 3 and 4; no division by the length, as in Liu et al. 2025, arXiv:2503.20783.
@@ -35,6 +35,7 @@ class Policy(nn.Cell):
         self.head = nn.Dense(width, DIGITS, key=of_head)
 
     def construct(self, tokens: Tensor) -> Tensor:
+        """Logits `(batch, positions, DIGITS)` of tokens `(batch, positions)`."""
         x = self.tokens(tokens) + self.places(Tensor(np.arange(tokens.shape[1])))
         return self.head(self.block(x))
 
@@ -88,10 +89,8 @@ def main(store: str, steps: int) -> None:
             text = sampled(policy, prompts(generator), random.fold_in(Key(1), number))
             reward = rewards_of(text)
             by_group = reward.reshape(PROMPTS, GROUP)
-            scale = by_group.std(1, keepdims=True) + 1e-4
-            advantages = Tensor(
-                ((by_group - by_group.mean(1, keepdims=True)) / scale).reshape(-1, 1).astype(np.float32)
-            )
+            better = (by_group - by_group.mean(1, keepdims=True)) / (by_group.std(1, keepdims=True) + 1e-4)
+            advantages = Tensor(better.reshape(-1, 1).astype(np.float32))
             with no_grad():
                 before, original = log_probabilities(policy, text), log_probabilities(reference, text)
             for _ in range(ROUNDS):

@@ -5,6 +5,7 @@ mindscope dashboard STORE
 """
 
 import sys
+from collections.abc import Iterator
 
 import mindscope as ms
 import numpy as np
@@ -31,7 +32,7 @@ def sentence(generator: np.random.Generator) -> str:
 ALPHABET = sorted(set("".join((*NOUNS, *VERBS, *PLACES))) | set("the a in s. "))
 
 
-def windows(epoch: int):
+def windows(epoch: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Letters and the letters that follow them, without end."""
     generator = np.random.default_rng([3, epoch])
     text: list[int] = []
@@ -54,6 +55,7 @@ class Block(nn.Cell):
         self.experts = nn.MixtureOfExperts(width, width, experts=8, top_k=2, key=of_experts)
 
     def construct(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The output, and what its experts add to the loss."""
         x = x + self.attention(self.norm1(x))
         y, balance, of_logits = self.experts(self.norm2(x))
         return x + y, 0.01 * balance + 0.001 * of_logits
@@ -73,6 +75,7 @@ class LanguageModel(nn.Cell):
         self.loss = nn.CrossEntropyLoss()
 
     def construct(self, letters: Tensor, following: Tensor | None = None) -> Tensor:
+        """Logits `(batch, positions, letters)`; the loss where the following letters are given."""
         x, extra = self.table(letters), None
         for block in self.blocks:
             x, of_block = block(x)

@@ -5,6 +5,7 @@ mindscope dashboard STORE
 """
 
 import sys
+from collections.abc import Iterator
 
 import mindscope as ms
 import numpy as np
@@ -28,6 +29,7 @@ class Twice(nn.Cell):
         self.norm2 = nn.BatchNorm2d(width)
 
     def construct(self, x: Tensor) -> Tensor:
+        """The output, of the size of the input."""
         x = ops.relu(self.norm1(self.first(x)))
         return ops.relu(self.norm2(self.second(x)))
 
@@ -62,7 +64,7 @@ class UNet(nn.Cell):
         return self.head(x)
 
 
-def pictures(epoch: int):
+def pictures(epoch: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Pictures and their labels without end, others for every epoch."""
     generator = np.random.default_rng([7, epoch])
     rows, columns = np.mgrid[:SIZE, :SIZE]
