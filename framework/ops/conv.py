@@ -130,11 +130,14 @@ def _conv_weight_of(g: Array, x: Array, *, window: Window, shape: Shape) -> Arra
     gradient, images = _wide(g), _wide(x)
     blocks = _Blocks(x.shape, shape, g.shape[2:], window, gradient.dtype)
     flat = gradient.reshape(len(g), window.groups, shape[0] // window.groups, prod(blocks.size))
-    total = np.zeros((window.groups, shape[0] // window.groups, prod(shape[1:])), gradient.dtype)
+    # The columns stand first: BLAS is a third faster when the longer matrix gives the rows.
+    total = np.zeros((window.groups, prod(shape[1:]), shape[0] // window.groups), gradient.dtype)
+    products = np.empty((len(blocks.buffer), *total.shape), gradient.dtype)
     for part in blocks.slices:
         columns = blocks.gather(images[part])
-        total += np.matmul(flat[part], columns.swapaxes(-1, -2)).sum(0)
-    return total.reshape(shape).astype(g.dtype, copy=False)
+        found = np.matmul(columns, flat[part].swapaxes(-1, -2), out=products[: len(columns)])
+        total += found[0] if len(found) == 1 else found.sum(0)
+    return np.ascontiguousarray(total.swapaxes(1, 2)).reshape(shape).astype(g.dtype, copy=False)
 
 
 def _infer_transposed(g: Spec, w: Spec, *, window: Window, shape: Shape) -> Spec:
