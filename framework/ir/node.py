@@ -82,13 +82,28 @@ class Parameter(Node):
 
 
 class Constant(Node):
-    """A value known when the graph was made: a number, a tensor, a primitive, a graph, a key, None."""
+    """A value known when the graph was made: a number, a tensor, a primitive, a graph, a key, None.
 
-    __slots__ = ("value",)
+    The type of a graph that is complete is the graph's own; the one given serves while it is being built.
+    """
+
+    __slots__ = ("_declared", "value")
 
     def __init__(self, value: Any, type: Abstract | None = None) -> None:
-        super().__init__(None, type_of(value) if type is None else type)
         self.value = value
+        super().__init__(None, type_of(value) if type is None else type)
+
+    @property
+    def type(self) -> Abstract:  # type: ignore[override] # computed, where the others store it
+        """What is known of the value."""
+        if getattr(self.value, "output", None) is not None and hasattr(self.value, "parameters"):
+            own: Abstract = self.value.type
+            return own
+        return self._declared
+
+    @type.setter
+    def type(self, type: Abstract) -> None:
+        self._declared = type
 
     def __repr__(self) -> str:
         return f"Constant({self.value!r})"

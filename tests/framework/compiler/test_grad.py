@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from mindscope.framework import GradientError, Parameter, set_seed
 from mindscope.framework.compiler.grad import forward_and_pullback, grad_graph
+from mindscope.framework.compiler.pipeline import optimize
 from mindscope.framework.compiler.vm import Evaluator, evaluate
 from mindscope.framework.ir import Constant, FunctionType, Graph, type_of, visit
+from mindscope.framework.ir.verify import verify
 
 from tests.framework.compiler.graphs import F64, I64, declared, loop_graph, op, recursion_graph
 
@@ -222,3 +224,23 @@ def test_a_gradient_needs_a_scalar_to_start_from_and_a_float_to_end_at():
         grad_graph(g, [0])
     with pytest.raises(GradientError, match=r"parameter 1 \(i\)"):
         forward_and_pullback(g, [1])
+
+
+_PROGRAMS = [
+    (loop_graph(lambda g, i, x: op(g, "multiply", op(g, "sin", x), 1.5), F64), [1], (4, 0.7)),
+    (recursion_graph(), [1], (4, 0.7)),
+    (_closure_graph(), [1, 2], (1, 0.7, 0.3)),
+    (_higher_order(), [0, 1], (1.3, 0.7)),
+]
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_gradients_stay_well_formed_and_right_through_every_pass(number):
+    graph, wrt, values = _PROGRAMS[number]
+    arrays = [np.array(x) for x in values]
+    both = verify(grad_graph(graph, wrt))
+    expected = evaluate(both, arrays)[1]
+    np.testing.assert_allclose(evaluate(optimize(both, check=verify), arrays)[1], expected, rtol=1e-13)
+    forward, back = (optimize(part, check=verify) for part in forward_and_pullback(graph, wrt))
+    _, *residuals = evaluate(forward, arrays)
+    np.testing.assert_allclose(evaluate(back, [*residuals, np.array(1.0)]), expected, rtol=1e-13)
