@@ -94,7 +94,7 @@ class Constant(Node):
         super().__init__(None, type_of(value) if type is None else type)
 
     @property
-    def type(self) -> Abstract:  # type: ignore[override] # computed, where the others store it
+    def type(self) -> Abstract:
         """What is known of the value."""
         if getattr(self.value, "output", None) is not None and hasattr(self.value, "parameters"):
             own: Abstract = self.value.type
