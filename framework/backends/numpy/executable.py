@@ -6,6 +6,7 @@ an outer call of the same function, is using those that exist.
 
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ...ir import Where
 from ...tensor import Array
 from .lower import Lowered
 from .plan import ALIGNMENT, MemoryPlan, plan_memory
+from .threads import single_threaded_blas, thread_count
 
 __all__ = ["StraightLine"]
 
@@ -58,6 +60,7 @@ class StraightLine:
         exec(compile(self.source, _FILE, "exec"), names)
         self._bind = names["bind"]
         self._idle: list[_Frame] = []
+        self._blas = single_threaded_blas if thread_count() > 1 else nullcontext
 
     def memory_plan(self) -> MemoryPlan:
         """What lies where in the block of memory that one call uses."""
@@ -74,7 +77,7 @@ class StraightLine:
             if not _are_same(frame.weights, weights) or frame.run is None:
                 self._rebind(frame, weights)
             assert frame.run is not None
-            with quiet():
+            with quiet(), self._blas():
                 return frame.run(*inputs)
         except (ValueError, TypeError, IndexError, ArithmeticError) as error:
             raise self._placed(error) from error

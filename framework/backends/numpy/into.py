@@ -16,6 +16,7 @@ import numpy as np
 
 from ...errors import NameTaken
 from ...shape import Shape, Spec
+from .products import product
 
 __all__ = ["INTO", "Into", "into"]
 
@@ -142,7 +143,7 @@ def _matmul(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, An
     """Stacks included; an operand whose rows are not contiguous, nor its columns, is copied first."""
     if inputs[0].dtype != inputs[1].dtype or not _is_native(*inputs) or inputs[0].dtype.kind not in "fc":
         return None
-    return Into(np.matmul, (None, None), is_strided=True)
+    return Into(product(inputs[0], inputs[1], outputs[0]), (None, None), is_strided=True)
 
 
 @into("sum_to")

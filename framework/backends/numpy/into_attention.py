@@ -6,6 +6,7 @@ from typing import Any
 from ...ops.attention import Call, attend, attend_back
 from ...shape import Shape, Spec
 from .into import Into, into
+from .threads import at_once, parts_of, thread_count
 
 __all__: list[str] = []
 
@@ -30,6 +31,15 @@ def _all(calls: Iterable[Call]) -> Callable[[], None]:
     return run
 
 
+def _split(q: Any, part: Callable[[slice], Callable[[], None]]) -> Callable[[], None]:
+    """The work, by parts of the batch where several threads may do it."""
+    count = thread_count()
+    if count == 1 or q.ndim < 3 or len(q) < count:
+        return part(slice(None))
+    tasks = [(part(some), ()) for some in parts_of(len(q), count)]
+    return lambda: at_once(tasks)
+
+
 def _now(prepare: Callable[..., Callable[[], None]]) -> Callable[..., None]:
     return lambda *arrays: prepare(*arrays)()
 
@@ -42,7 +52,12 @@ def _attention(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str,
 
     def prepare(q: Any, k: Any, v: Any, *rest: Any) -> Callable[[], None]:
         *mask, out, sums = rest
-        return _all(attend(q, k, v, *mask, out=out, sums=sums, **how))
+
+        def part(some: slice) -> Callable[[], None]:
+            masks = [m if m.ndim < q.ndim or len(m) == 1 else m[some] for m in mask]
+            return _all(attend(q[some], k[some], v[some], *masks, out=out[some], sums=sums[some], **how))
+
+        return _split(q, part)
 
     shapes = (None,) * len(inputs)
     return Into(
@@ -63,7 +78,15 @@ def _attention_gradient(inputs: list[Spec], outputs: list[Spec], attributes: Map
     how = dict(attributes)
 
     def prepare(*arrays: Any) -> Callable[[], None]:
-        return _all(attend_back(*arrays[:-3], found=arrays[-3:], **how))
+        *given, of_q, of_k, of_v = arrays
+        mask = given[6:]
+
+        def part(some: slice) -> Callable[[], None]:
+            masks = [m if m.ndim < of_q.ndim or len(m) == 1 else m[some] for m in mask]
+            found = (of_q[some], of_k[some], of_v[some])
+            return _all(attend_back(*(x[some] for x in given[:6]), *masks, found=found, **how))
+
+        return _split(of_q, part)
 
     shapes, orders = (None,) * len(inputs), tuple(_order(y) for y in outputs)
     return Into(

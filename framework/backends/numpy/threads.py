@@ -1,0 +1,154 @@
+"""Work split between threads of the engine, each of which computes with one thread of BLAS.
+
+OpenBLAS's own threads wait for each other in a loop; on cores that others use too they run many times slower than one.
+A split in a few large parts, each on its own, does not. How many threads there may be is what BLAS was told
+(`OPENBLAS_NUM_THREADS`, threadpoolctl), by default every core. With one thread nothing here is used.
+"""
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Task", "at_once", "parts_of", "single_threaded_blas", "thread_count"]
+
+#: A function and its arguments.
+Task = tuple[Callable[..., object], tuple[Any, ...]]
+
+_NAMES = ("scipy_openblas_{}_num_threads64_", "openblas_{}_num_threads64_", "openblas_{}_num_threads")
+
+
+@cache
+def _blas() -> tuple[Any, Any] | None:
+    """The functions that get and set the number of threads of NumPy's own OpenBLAS, if it has one."""
+    folder = Path(np.__file__).resolve().parent
+    found = [*folder.parent.glob("numpy.libs/*openblas*"), *folder.glob(".libs/*openblas*")]
+    found += folder.glob(".dylibs/*openblas*")
+    for path in found:
+        try:
+            library = ctypes.CDLL(str(path))
+        except OSError:
+            continue
+        for name in _NAMES:
+            get, set_ = (getattr(library, name.format(word), None) for word in ("get", "set"))
+            if get is not None and set_ is not None:
+                return get, set_
+    return None
+
+
+def thread_count() -> int:
+    """How many threads a compiled function may use: those of BLAS, at most one a core."""
+    functions = _blas()
+    if functions is None:
+        return 1
+    return max(1, min(int(functions[0]()), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 64))
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """A block in which BLAS uses one thread for each of ours; afterwards as many as before."""
+    functions = _blas()
+    assert functions is not None
+    get, set_ = functions
+    before = get()
+    set_(1)
+    try:
+        yield
+    finally:
+        set_(before)
+
+
+def parts_of(length: int, count: int) -> list[slice]:
+    """The indices below `length` in `count` runs that differ by at most one."""
+    ends = [length * i // count for i in range(count + 1)]
+    return [slice(a, b) for a, b in pairwise(ends) if b > a]
+
+
+def at_once(tasks: Sequence[Task]) -> None:
+    """Nothing; all tasks are done: the first here, each other by a thread of its own.
+
+    Where another call is using the threads, all are done here, one after the other.
+    """
+    crew = _crew(os.getpid())
+    if not crew.lock.acquire(blocking=False):
+        for function, arguments in tasks:
+            function(*arguments)
+        return
+    try:
+        crew.run(tasks)
+    finally:
+        crew.lock.release()
+
+
+class _Crew:
+    """The threads of this process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._workers: list[_Worker] = []
+
+    def run(self, tasks: Sequence[Task]) -> None:
+        """Nothing; the tasks are done, and the first error among them is raised."""
+        while len(self._workers) < len(tasks) - 1:
+            self._workers.append(_Worker())
+        busy = self._workers[: len(tasks) - 1]
+        for worker, task in zip(busy, tasks[1:], strict=True):
+            worker.start(task)
+        error: BaseException | None = None
+        try:
+            function, arguments = tasks[0]
+            function(*arguments)
+        finally:
+            for worker in busy:
+                error = worker.finish() or error
+        if error is not None:
+            raise error
+
+
+class _Worker:
+    """One thread that waits for tasks."""
+
+    def __init__(self) -> None:
+        self._go, self._done = threading.Lock(), threading.Lock()
+        self._go.acquire()
+        self._done.acquire()
+        self._task: Task | None = None
+        self._error: BaseException | None = None
+        threading.Thread(target=self._loop, name="mindscope-kernels", daemon=True).start()
+
+    def start(self, task: Task) -> None:
+        """Nothing; the thread begins with the task."""
+        self._task, self._error = task, None
+        self._go.release()
+
+    def finish(self) -> BaseException | None:
+        """What the task raised, once it is done."""
+        self._done.acquire()
+        return self._error
+
+    def _loop(self) -> None:
+        with np.errstate(all="ignore"):
+            while True:
+                self._go.acquire()
+                assert self._task is not None
+                function, arguments = self._task
+                try:
+                    function(*arguments)
+                except BaseException as error:  # noqa: BLE001 (it is raised where the task came from)
+                    self._error = error
+                self._task = None
+                self._done.release()
+
+
+@cache
+def _crew(process: int) -> _Crew:
+    """The threads of a process; a fork starts without any."""
+    del process
+    return _Crew()
