@@ -35,7 +35,8 @@ def clip_by_global_norm(gradients: Iterable[Tensor | NDArray[Any] | None], max_n
     if not max_norm > 0.0:
         raise ValueError(f"clip_by_global_norm expects max_norm above 0, got {max_norm}")
     if CAPTURE.get() is not None:
-        return _clip_in_graph(list(gradients), max_norm)
+        norm_in_graph: float = _clip_in_graph(list(gradients), max_norm)
+        return norm_in_graph
     tensors = [x for x in map(_gradient_of, gradients) if x is not None]
     norm = global_norm(tensors)
     if isfinite(norm) and norm > max_norm:

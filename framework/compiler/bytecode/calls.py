@@ -36,7 +36,7 @@ READING = frozenset(("copy", "count", "get", "index", "items", "keys", "values",
 def can_interpret(code: CodeType) -> bool:
     """Whether every instruction is known; try and with blocks, generators and coroutines are not."""
     special = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-    if code.co_flags & special or getattr(code, "co_exceptiontable", b"") or "super" in code.co_names:
+    if code.co_flags & special or code.co_exceptiontable or "super" in code.co_names:
         return False
     known = handlers()
     return bool(known) and all(instruction.name in known for instruction in decode(code).instructions)

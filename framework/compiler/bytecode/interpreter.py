@@ -283,7 +283,7 @@ class Symbolic(Concrete):
         result: Any = self.interpreted(function)(*given, **dict(named))
         if hasattr(result, "__next__"):
             return Steps(list(result))
-        if isinstance(result, _VIEWS):
+        if type(result) in _VIEWS:
             return self.own(list(result))
         return self.own(result) if isinstance(result, list | dict | set) else result
 
