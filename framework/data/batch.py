@@ -77,7 +77,8 @@ class PaddedBatch(Dataset):
         shape = [-(-length // self._multiple) * self._multiple for length in longest]
         out = np.full((len(arrays), *shape), value, dtype=np.result_type(*arrays))
         for number, array in enumerate(arrays):
-            out[(number, *(slice(length) for length in array.shape))] = array
+            place: tuple[Any, ...] = (number, *(slice(length) for length in array.shape))
+            out[place] = array
         return out
 
 

@@ -55,7 +55,7 @@ class WorkerPool:
     __slots__ = ("_pipes", "_processes")
 
     def __init__(self, function: Callable[..., Any], workers: int, start: Start) -> None:
-        context = multiprocessing.get_context(start)
+        context: Any = multiprocessing.get_context(start)  # the class depends on how processes start
         self._pipes: list[Connection] = []
         self._processes: list[Any] = []
         _check_picklable(function, start)

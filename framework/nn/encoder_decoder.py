@@ -75,7 +75,8 @@ class TransformerEncoderLayer(Cell):
 
         def attend(x: Tensor) -> Tensor:
             gathered, _ = self.self_attn(x, x, x, src_key_padding_mask, False, src_mask)
-            return self.dropout1(gathered)
+            kept: Tensor = self.dropout1(gathered)
+            return kept
 
         x = _added(src, attend, self.norm1, self.norm_first)
         return _added(x, self.feed, self.norm2, self.norm_first)
@@ -143,11 +144,13 @@ class TransformerDecoderLayer(Cell):
 
         def attend(x: Tensor) -> Tensor:
             gathered, _ = self.self_attn(x, x, x, tgt_key_padding_mask, False, tgt_mask)
-            return self.dropout1(gathered)
+            kept: Tensor = self.dropout1(gathered)
+            return kept
 
         def look(x: Tensor) -> Tensor:
             gathered, _ = self.multihead_attn(x, memory, memory, memory_key_padding_mask, False, memory_mask)
-            return self.dropout2(gathered)
+            kept: Tensor = self.dropout2(gathered)
+            return kept
 
         x = _added(tgt, attend, self.norm1, self.norm_first)
         x = _added(x, look, self.norm2, self.norm_first)

@@ -128,7 +128,7 @@ class CompiledGradients:
     def _add(self, found: tuple[Tensor, ...]) -> None:
         assert self._arena is not None  # several parts always have one
         for view, gradient in zip(self._arena.views, found, strict=True):
-            view += gradient._data
+            np.add(view, gradient._data, out=view)
 
     def step(self) -> None:
         """Nothing; the optimizer has made its step."""

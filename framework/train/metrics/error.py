@@ -41,7 +41,8 @@ class MAE(_MeanError):
     """Mean absolute difference."""
 
     def _error(self, difference: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return np.abs(difference)
+        absolute: np.ndarray[Any, Any] = np.abs(difference)
+        return absolute
 
 
 @metric("mse")
@@ -49,7 +50,8 @@ class MSE(_MeanError):
     """Mean squared difference."""
 
     def _error(self, difference: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return np.square(difference)
+        squared: np.ndarray[Any, Any] = np.square(difference)
+        return squared
 
 
 @metric("perplexity")
