@@ -22,7 +22,7 @@ from .outside import is_library
 from .parse import definition_of
 from .recursion import called_once
 
-__all__ = ["call"]
+__all__ = ["call", "callable_of"]
 
 Value = Any  # a value of the user's program
 
@@ -182,10 +182,11 @@ def _as_it_is(
 ) -> Value:
     """The result of a function that Python runs itself; the user's functions among its arguments are interpreted."""
     if _calls_back(function):
-        arguments = tuple(_callable_of(interpreter, argument) for argument in arguments)
-        options = {name: _callable_of(interpreter, value) for name, value in options.items()}
+        arguments = tuple(callable_of(interpreter, argument) for argument in arguments)
+        options = {name: callable_of(interpreter, value) for name, value in options.items()}
+    barriers = interpreter.capture.barriers
     try:
-        return function(*arguments, **options)
+        result = function(*arguments, **options)
     except (CaptureError, TypeError) as error:
         if not any(word in str(error) for word in ("needs the values of a tensor", "does not support ufuncs")):
             raise
@@ -195,17 +196,29 @@ def _as_it_is(
             f"'{name}', called at {frame.file}:{frame.line}, needs the values of a tensor, which are not known while a "
             f"function is captured; use a function of mindscope.framework.ops, or call it outside of what is compiled"
         ) from error
+    if interpreter.capture.barriers > barriers and ".transforms" in (getattr(function, "__module__", None) or ""):
+        raise CaptureError(
+            f"{function.__name__} of a function with control flow over tensors, inside a compiled function: only "
+            f"grad and value_and_grad go through it there; call {function.__name__} outside of what is compiled"
+        )
+    return result
 
 
 def _calls_back(function: Value) -> bool:
     if function in _CALLING if isinstance(function, type) else function in (sorted, reduce):
         return True
     code = getattr(function, "__code__", None)
+    if getattr(function, "__name__", "").startswith("register_"):  # hooks are called when the graph runs
+        return False
     return code is not None and is_library(code.co_filename)
 
 
-def _callable_of(interpreter: Interpreter, value: Value) -> Value:
+def callable_of(interpreter: Interpreter, value: Value) -> Value:
     """A user's function in a form that library code can call and the interpreter runs."""
+    if isinstance(value, Compiled):
+        return callable_of(interpreter, value._fn)
+    if isinstance(value, FunctionType) and "differentiates" in vars(value):
+        return lambda *arguments, **options: call(interpreter, value, arguments, options)
     if isinstance(value, FunctionType) and is_interpreted(value):
         return function_of(interpreter, value)
     if isinstance(value, MethodType) and isinstance(value.__func__, FunctionType) and is_interpreted(value.__func__):

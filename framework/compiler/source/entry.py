@@ -9,8 +9,8 @@ from ...nn.cell import Cell
 from ..capture import Captured
 from ..signature import Signature
 from ..trace import traced_arguments
-from ..traced import CaptureError
-from .calls import call
+from ..traced import CaptureError, TracedTensor
+from .calls import call, callable_of
 from .function import Function
 from .interpreter import Interpreter
 from .outside import Outside
@@ -45,9 +45,11 @@ def capture_source(fn: Callable[..., Any], signature: Signature) -> Captured:
 def _attempt(fn: Callable[..., Any], signature: Signature, state: State) -> Captured:
     capture = SourceCapture(getattr(fn, "__name__", type(fn).__name__))
     outside = Outside(capture, state)
-    interpreter = Interpreter(capture, outside, call)
+    interpreter = Interpreter(capture, outside, call, callable_of)
     capture.caller, capture.meet = interpreter.call, outside.meet
-    arguments, options = signature.fill(traced_arguments(capture, signature))
+    traced = traced_arguments(capture, signature)
+    capture.recorded = [x for x in traced if isinstance(x, TracedTensor) and x.requires_grad]
+    arguments, options = signature.fill(traced)
     with capture.active(), quiet():
         outside.meet(getattr(fn, "__self__", fn), "self" if isinstance(fn, Cell) or hasattr(fn, "__self__") else "fn")
         for number, argument in enumerate((*arguments, *options.values())):
@@ -62,6 +64,7 @@ def _attempt(fn: Callable[..., Any], signature: Signature, state: State) -> Capt
         capture.write_back()
         state.finish()
         capture.guards += outside.guards
+        outside.is_done = True
         return capture.complete(output)
 
 

@@ -1,24 +1,27 @@
-"""`grad` and `value_and_grad` inside captured code: the inner function becomes a graph, and its gradient is a graph.
+"""`grad` and `value_and_grad` inside captured code.
 
-The tape cannot go through control flow that only happens when the graph runs; `compiler.grad` can. What the inner
-function changes on its way (running statistics, counters) leaves its graph beside the result.
+Where the inner function computes straight on, the tape goes back through the traced tensors, hooks and all. It cannot
+go through control flow that only happens when the graph runs; `compiler.grad` can: then the inner function becomes a
+graph, and its gradient is a graph. What it changes on its way (running statistics, counters) leaves beside the result.
 """
 
 from typing import Any
 
-from ...context import recording
 from ...dtype import is_inexact
 from ...errors import GradientError
+from ...hooks import BACKWARD_START
 from ...ir import Apply, Constant, Graph, Node, Parameter, TupleType
 from ...ir.clone import clone
 from ...ir.control import make_tuple, tuple_getitem
 from ...ir.visit import free_variables
+from ...tape import _apply, _tell_start_of
 from ...tensor import Tensor
-from ...transforms.gradient import Differentiated
+from ...transforms.gradient import Differentiated, grad, inside_transform, value_and_grad
 from ..grad import grad_graph
-from ..traced import TracedTensor
+from ..traced import CaptureError, TracedTensor
+from .barrier import BarrierMet
 from .heap import Changes
-from .interpreter import Interpreter
+from .interpreter import Interpreter, special
 from .plan import Plan, extract, freeze, rebuild, types_of, unify
 from .slots import Slot, changed_slots, read, write
 from .values import TracedNumber
@@ -32,11 +35,50 @@ def differentiated_call(
     interpreter: Interpreter, record: Differentiated, arguments: tuple[Value, ...], options: dict[str, Value]
 ) -> Value:
     """What a function made by `grad` or `value_and_grad` returns."""
+    interpreter.outside.meet(getattr(record.fn, "__self__", record.fn), "fn")
+    found = _by_tape(interpreter, record, arguments, options)
+    return _by_graph(interpreter, record, arguments, options) if found is None else found
+
+
+def _by_tape(
+    interpreter: Interpreter, record: Differentiated, arguments: tuple[Value, ...], options: dict[str, Value]
+) -> Value:
+    """What the function returns, by the tape; None where that cannot go back, everything as it was."""
+    capture = interpreter.capture
+    barriers = capture.barriers
+    make = value_and_grad if record.has_value else grad
+    function = make(interpreter.bridge(record.fn), record.grad_position, record.weights, record.has_aux)
+    try:
+        with capture.attempt():
+            capture.heap.push()
+            result = function(*arguments, **options)
+            if capture.barriers == barriers:
+                capture.heap.keep()
+                return result
+            capture.heap.discard(len(capture.heap.layers) - 1)
+    except BarrierMet:
+        pass
+    return None
+
+
+@special(Tensor.register_hook)
+def register_hook(interpreter: Interpreter, arguments: tuple[Value, ...], options: dict[str, Value]) -> Value:
+    """A hook on the gradient of a tensor; only the tape has gradients of tensors on the way."""
+    if interpreter.capture.differentiating:
+        raise CaptureError(
+            "a hook on a tensor inside a function that is differentiated through control flow over tensors has no "
+            "place in its graph; register the hook on a cell, or outside of the control flow"
+        )
+    return Tensor.register_hook(*arguments, **options)
+
+
+def _by_graph(
+    interpreter: Interpreter, record: Differentiated, arguments: tuple[Value, ...], options: dict[str, Value]
+) -> Value:
     position, weights = record.grad_position, record.weights
     positions = (position,) if isinstance(position, int) else tuple(position or ())
     parameters = (weights,) if isinstance(weights, Tensor) else tuple(weights or ())
     _check(arguments, positions)
-    interpreter.outside.meet(getattr(record.fn, "__self__", record.fn), "fn")
     inner = _Inner(interpreter, record, [arguments[p] for p in positions], list(parameters))
     output, found = inner.call(arguments, options, positions)
     of_inputs: Value = tuple(found[: len(positions)])
@@ -96,8 +138,10 @@ class _Inner:
             capture.heap.touch(capture.held)
             for weight, parameter in zip(self.weights, self.parameters[len(positions) :], strict=True):
                 capture.held[id(weight)] = TracedTensor(parameter)
-            with recording():
+            capture.differentiating += 1
+            with inside_transform():
                 output = self.interpreter.call(self.record.fn, tuple(inputs), options)
+            capture.differentiating -= 1
             loss = self._loss(output)
             slots, plans, nodes = self._results(output, outer)
             self.graph.output = capture.graph.apply(make_tuple, loss, *nodes, where=capture.where())
@@ -145,14 +189,18 @@ class _Inner:
         whole = Apply(capture.graph, [function, *self.given, *free], gradient.result.type, None, capture.where())
         value = capture.graph.apply(tuple_getitem, whole, index=0)
         gradients = capture.graph.apply(tuple_getitem, whole, index=1)
+        if BACKWARD_START:
+            capture.host(_tell_start_of, (capture.value_of(capture.graph.apply(tuple_getitem, value, index=0)),), ())
         leaves = sum(len(types_of(plan)) for plan in plans)
         nodes = iter([capture.graph.apply(tuple_getitem, value, index=i + 1) for i in range(leaves)])
         values = [rebuild(plan, nodes, capture) for plan in plans]
         for slot, held in zip(slots, values, strict=False):
             write(capture.heap, slot, held)
         assert isinstance(gradients.type, TupleType)
+        found = [capture.value_of(capture.graph.apply(tuple_getitem, gradients, index=i)) for i in range(count)]
         return values[-1], [
-            capture.value_of(capture.graph.apply(tuple_getitem, gradients, index=i)) for i in range(count)
+            _apply(weight._hooks, g) if weight is not None and weight._hooks else g
+            for weight, g in zip([None] * (count - len(self.weights)) + self.weights, found, strict=True)
         ]
 
 

@@ -84,6 +84,16 @@ class Heap:
         for key, (container, _) in layer.before.items():
             _fill(container, changes.after[key])
 
+    def keep(self) -> None:
+        """Nothing; what the innermost path has changed belongs to the one around it."""
+        layer = self.layers.pop()
+        if self.layers:
+            outer = self.layers[-1]
+            for key, entry in layer.before.items():
+                if key not in outer.fresh:
+                    outer.before.setdefault(key, entry)
+            outer.fresh.update(layer.fresh)
+
     def discard(self, depth: int) -> None:
         """Nothing; paths are taken back until there are `depth` of them."""
         while len(self.layers) > depth:

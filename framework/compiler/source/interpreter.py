@@ -41,18 +41,26 @@ class Interpreter:
         capture: The graph that is being built.
         outside: What code reads that is not its own.
         caller: How a function is called.
+        bridge: Makes a user's function one that library code can call.
 
     Attributes:
         pending: Calls that are running, for recursion: see `recursion.py`.
     """
 
-    def __init__(self, capture: SourceCapture, outside: "Outside", caller: Callable[..., Value]) -> None:
+    def __init__(
+        self, capture: SourceCapture, outside: "Outside", caller: Callable[..., Value], bridge: Callable[..., Value]
+    ) -> None:
+        self._bridge = bridge
         self.capture, self.outside, self._caller = capture, outside, caller
         self.pending: list[Any] = []
 
     def call(self, function: Value, arguments: tuple[Value, ...], options: dict[str, Value]) -> Value:
         """What the function returns."""
         return self._caller(self, function, arguments, options)
+
+    def bridge(self, function: Value) -> Value:
+        """The function in a form that library code can call and the interpreter runs."""
+        return self._bridge(self, function)
 
     def truth(self, value: Value) -> Value:
         """Whether a value counts as true: a bool if that is known, else a traced one."""

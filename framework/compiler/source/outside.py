@@ -51,11 +51,13 @@ class Outside:
 
     Attributes:
         guards: What was read.
+        is_done: The capture has ended: a hook defined in the captured function runs as plain Python.
     """
 
     def __init__(self, capture: SourceCapture, state: State) -> None:
         self.capture, self.state = capture, state
         self.guards: list[Guard] = []
+        self.is_done = False
         self._known: dict[int, tuple[Value, str]] = {}
         self._guarded: set[tuple[int, Any]] = set()
         self._lookups: dict[int, Callable[[str], Value]] = {}
@@ -185,7 +187,7 @@ class Outside:
     def set_attribute(self, owner: Value, name: str, value: Value) -> None:
         """Nothing; `owner.name = value`, on this path, and in every run of the graph."""
         current = vars(owner).get(name) if hasattr(owner, "__dict__") else getattr(owner, name, None)
-        path = self.path_of(owner)
+        path = None if self.is_done else self.path_of(owner)
         if path is None:
             if hasattr(owner, "__dict__"):
                 self.capture.heap.touch(owner.__dict__)
@@ -218,7 +220,7 @@ class Outside:
         Raises:
             CaptureError: It stands outside.
         """
-        path = self.path_of(container)
+        path = None if self.is_done else self.path_of(container)
         if path is not None:
             raise CaptureError(
                 f"the {type(container).__name__} '{path}' stands outside of the compiled function, where a change "

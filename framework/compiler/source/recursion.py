@@ -207,8 +207,8 @@ def _build(
         changes = capture.heap.suspend()
     if changed_slots([changes]):
         raise CaptureError(
-            f"the recursive function '{function.definition.name}' changes weights or variables that are not its own, prints or "
-            f"draws random keys; do that outside of the recursion, and return new values"
+            f"the recursive function '{function.definition.name}' changes weights or variables that are not its own, "
+            f"prints, raises or draws random keys; do that outside of the recursion, and return new values"
         )
     return plan
 

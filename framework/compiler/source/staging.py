@@ -16,6 +16,7 @@ from ...tensor import Parameter as Weight
 from ...tensor import Tensor
 from ..capture import GraphCapture
 from ..traced import CaptureError, TracedTensor
+from .barrier import behind_barrier
 from .effects import raising
 from .flow import NEXT, Dead, End, Flow, Jump, Raise, Return, Split
 from .heap import Changes, Heap, compose
@@ -54,6 +55,9 @@ class SourceCapture(GraphCapture):
         place: File and line that were interpreted last.
         frames: The functions that are running, innermost last.
         raised: The exception that the interpreted code itself has raised last.
+        differentiating: How many functions are running whose graphs will be differentiated.
+        barriers: How many results of control flow the tape could not go back through.
+        recorded: The arguments that a backward pass may ask for.
         waiting: The recursive call whose result was last found to be not known.
         caller: How a function is called, set by the interpreter.
         meet: Told of every cell that is called, and its site.
@@ -70,7 +74,10 @@ class SourceCapture(GraphCapture):
         self.frames: list[Frame] = []
         self.raised: BaseException | None = None
         self.tries: list[Graph] = []
+        self.barriers = 0
+        self.recorded: list[Tensor] = []
         self.waiting: Any = None
+        self.differentiating = 0
         self.caller: Callable[..., Any] | None = None
         self.meet: Callable[[Any, str], Any] | None = None
         self._parents: dict[Graph, Graph | None] = {self.root: None}
@@ -167,13 +174,13 @@ class SourceCapture(GraphCapture):
     @contextmanager
     def attempt(self) -> Iterator[None]:
         """A block whose changes are taken back when it fails."""
-        depth, graph, calls = len(self.heap.layers), self.graph, dict(self._calls)
+        depth, graph, calls, level = len(self.heap.layers), self.graph, dict(self._calls), self.differentiating
         frames, keys, tries = len(self.frames), len(self._keys), len(self.tries)
         try:
             yield
         except BaseException:
             self.heap.discard(depth)
-            self.graph, self._calls = graph, calls
+            self.graph, self._calls, self.differentiating = graph, calls, level
             del self.frames[frames:], self.tries[tries:]
             for parameter, _ in self._keys[keys:]:
                 self.root.parameters.remove(parameter)
@@ -329,7 +336,10 @@ class SourceCapture(GraphCapture):
     def _spread(self, slots: list[Slot], plans: list[Plan], whole: Node) -> Any:
         """The value of the last plan; those before are written to their places."""
         nodes = iter(self.parts_of(whole, sum(len(types_of(plan)) for plan in plans)))
-        values = [rebuild(plan, nodes, self) for plan in plans]
+        values = [
+            behind_barrier(self, rebuild(plan, nodes, self)) if types_of(plan) else rebuild(plan, nodes, self)
+            for plan in plans
+        ]
         for slot, value in zip(slots, values, strict=False):
             write(self.heap, slot, value)
         return values[-1] if len(values) > len(slots) else None

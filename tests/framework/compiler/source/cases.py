@@ -418,7 +418,7 @@ def comprehensions(x):
 def list_methods(x):
     items = []
     for i in range(3):
-        items.append(x * i)
+        items.append(x * i)  # noqa: PERF401 (append is what is tried)
     items.extend([x, x + 1])
     last = items.pop()
     items.insert(0, last)
@@ -573,7 +573,7 @@ def walrus_and_ternaries(x):
 @case()
 def text_of_known_values(x):
     name = f"{len(x)}-{x.ndim:03d}-{'a'!r}"
-    return {name: x}, "%d" % 3, f"{4}"
+    return {name: x}, "%d" % 3  # noqa: UP031 (the sign is what is tried)
 
 
 @case()
@@ -652,8 +652,8 @@ def delete_and_annotate(x):
     y: object = x * 2
     z: int
     del y
-    y = x
-    return y
+    z = x
+    return z * 2
 
 
 @case()
