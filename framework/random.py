@@ -40,9 +40,16 @@ class Key:
             raise ValueError(f"a seed must be 0 or more, got {seed}")
         object.__setattr__(self, "bits", _hash(b"seed", seed))
 
+    @staticmethod
+    def from_bits(bits: int) -> "Key":
+        """The key of these 128 bits: one that was stored."""
+        key = object.__new__(Key)
+        object.__setattr__(key, "bits", bits)
+        return key
+
     def child(self, word: bytes, *numbers: int) -> "Key":
         """The key that these name among the children of this one."""
-        return from_bits(_hash(word, self.bits, *numbers))
+        return Key.from_bits(_hash(word, self.bits, *numbers))
 
     def generator(self) -> np.random.Generator:
         """A NumPy generator that starts at the beginning of this key's numbers."""
@@ -57,11 +64,7 @@ def _hash(word: bytes, *numbers: int) -> int:
     return int.from_bytes(state.digest(), "little")
 
 
-def from_bits(bits: int) -> Key:
-    """The key of these 128 bits: one that was stored."""
-    key = object.__new__(Key)
-    object.__setattr__(key, "bits", bits)
-    return key
+from_bits = Key.from_bits
 
 
 def fold_in(key: Key, number: int) -> Key:

@@ -5,7 +5,7 @@ from typing import Any
 from ..ops.array import full
 from ..ops.math import add, divide, multiply, sqrt
 from ..ops.reduce import mean, sum_to
-from .place import merged, parted
+from .joined import merged, parted
 from .rule import Application, batching
 
 

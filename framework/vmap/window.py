@@ -5,7 +5,7 @@ from typing import Any
 from ..ops.array import reshape
 from ..ops.math import add
 from ..primitive import PRIMITIVES
-from .place import merged, parted
+from .joined import merged, parted
 from .rule import Application, batching
 
 
