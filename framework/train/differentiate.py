@@ -138,6 +138,49 @@ class CompiledGradients:
             self._optimizer.step()
 
 
+class CompiledStep:
+    """Loss, gradients and update by one compiled graph, which writes the gradients where the optimizer reads them.
+
+    Args:
+        loss_of: The loss of a batch.
+        optimizer: Whose parameters get the gradients, and which makes its step.
+        scaler: None.
+        micro_batches: 1.
+        level: Of the compilation.
+    """
+
+    def __init__(
+        self,
+        loss_of: Callable[..., Tensor],
+        optimizer: Optimizer,
+        scaler: "Scaler | None",
+        micro_batches: int,
+        level: str,
+    ) -> None:
+        assert scaler is None  # those take CompiledGradients
+        assert micro_batches == 1
+        both = value_and_grad(loss_of, None, optimizer.parameters)
+
+        def whole(*batch: Tensor) -> Tensor:
+            loss, gradients = both(*batch)
+            optimizer(gradients)
+            return loss  # type: ignore[no-any-return]
+
+        self._run = import_module("..compiler", __package__).jit(whole, jit_level=level)
+        views = tuple(wrap(view) for view in optimizer.gradient_arena().views)
+        self._grads = tuple(zip(optimizer.parameters, views, strict=True))
+
+    def __call__(self, batch: Batch) -> Tensor:
+        """The loss; the step is made, and the gradients are on the parameters."""
+        loss: Tensor = self._run(*batch)
+        for parameter, gradient in self._grads:
+            parameter._grad = gradient
+        return loss
+
+    def step(self) -> None:
+        """Nothing; the graph has made the step."""
+
+
 def parts_of(batch: Batch, count: int) -> Iterator[tuple[float, Batch]]:
     """The parts of a batch along the first axis of all its tensors, each with its share of the rows.
 

@@ -8,7 +8,7 @@ from ..optim.clip import clip_by_global_norm
 from ..optim.loss_scale import DynamicLossScaler
 from ..optim.optimizer import Optimizer
 from ..tensor import Tensor
-from .differentiate import CompiledGradients, EagerGradients
+from .differentiate import CompiledGradients, CompiledStep, EagerGradients
 
 
 class Scaler(Protocol):
@@ -75,10 +75,12 @@ class TrainStep:
         self.network, self.loss_fn, self.optimizer = network, loss_fn, optimizer
         self.scaler, self.clip_norm, self.micro_batches = scaler, clip_norm, micro_batches
         self.gradient_norm: float | None = None
-        self._gradients: EagerGradients | CompiledGradients
+        self._gradients: EagerGradients | CompiledGradients | CompiledStep
         if jit:
             level = jit if isinstance(jit, str) else "O1"
-            self._gradients = CompiledGradients(self.loss_of, optimizer, scaler, micro_batches, level)
+            is_whole = scaler is None and clip_norm is None and micro_batches == 1
+            make = CompiledStep if is_whole else CompiledGradients
+            self._gradients = make(self.loss_of, optimizer, scaler, micro_batches, level)
         else:
             self._gradients = EagerGradients(self.loss_of, optimizer, scaler, micro_batches)
 
