@@ -105,13 +105,14 @@ def _buffers() -> dict[int, int]:
 
 def _arrays() -> Iterator[np.ndarray[Any, Any]]:
     for thing in gc.get_objects():
-        if isinstance(thing, Tensor):
+        kind = type(thing)  # isinstance would ask proxies of other libraries for their class, and wake them
+        if issubclass(kind, Tensor):
             data = getattr(thing, "_data", None)
             if isinstance(data, np.ndarray) and 0 not in data.strides[:1]:  # traced tensors have no memory
                 yield data
-        elif isinstance(thing, Arena):
+        elif kind is Arena:
             yield thing.flat
-        elif isinstance(thing, Node) and thing.outputs is not None:
+        elif kind is Node and thing.outputs is not None:
             outputs = thing.outputs if isinstance(thing.outputs, tuple) else (thing.outputs,)
             yield from (array for array in outputs if isinstance(array, np.ndarray))
 
