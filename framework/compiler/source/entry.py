@@ -46,7 +46,7 @@ def _attempt(fn: Callable[..., Any], signature: Signature, state: State) -> Capt
     capture = SourceCapture(getattr(fn, "__name__", type(fn).__name__))
     outside = Outside(capture, state)
     interpreter = Interpreter(capture, outside, call, callable_of)
-    capture.caller, capture.meet = interpreter.call, outside.meet
+    capture.caller, capture.acquaint = interpreter.call, outside.meet
     traced = traced_arguments(capture, signature)
     capture.recorded = [x for x in traced if isinstance(x, TracedTensor) and x.requires_grad]
     arguments, options = signature.fill(traced)

@@ -198,10 +198,11 @@ class _Inner:
             write(capture.heap, slot, held)
         assert isinstance(gradients.type, TupleType)
         found = [capture.value_of(capture.graph.apply(tuple_getitem, gradients, index=i)) for i in range(count)]
-        return values[-1], [
-            _apply(weight._hooks, g) if weight is not None and weight._hooks else g
-            for weight, g in zip([None] * (count - len(self.weights)) + self.weights, found, strict=True)
-        ]
+        first = count - len(self.weights)
+        for number, weight in enumerate(self.weights, first):
+            if weight._hooks:
+                found[number] = _apply(weight._hooks, found[number])
+        return values[-1], found
 
 
 def _closed(graph: Graph, free: list[Node]) -> Graph:

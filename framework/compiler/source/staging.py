@@ -60,7 +60,7 @@ class SourceCapture(GraphCapture):
         recorded: The arguments that a backward pass may ask for.
         waiting: The recursive call whose result was last found to be not known.
         caller: How a function is called, set by the interpreter.
-        meet: Told of every cell that is called, and its site.
+        acquaint: Told of every cell that is called, and its site.
         tries: The graphs in which the running `try` statements stand.
     """
 
@@ -79,7 +79,7 @@ class SourceCapture(GraphCapture):
         self.waiting: Any = None
         self.differentiating = 0
         self.caller: Callable[..., Any] | None = None
-        self.meet: Callable[[Any, str], Any] | None = None
+        self.acquaint: Callable[[Any, str], Any] | None = None
         self._parents: dict[Graph, Graph | None] = {self.root: None}
 
     # What the capture for all modes asks.
@@ -134,8 +134,8 @@ class SourceCapture(GraphCapture):
 
     def construct(self, cell: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """What the cell computes; the `construct` of a user is interpreted too."""
-        if self.meet is not None:
-            self.meet(cell, self._site[-1])
+        if self.acquaint is not None:
+            self.acquaint(cell, self._site[-1])
         return self.call(cell.construct, inputs, options)
 
     def call(self, function: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
