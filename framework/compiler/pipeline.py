@@ -8,7 +8,9 @@
 With "O0" the graph runs as it was captured, by the reference evaluator.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple, Protocol
 
 from ..backends.registry import backend_named
@@ -143,9 +145,23 @@ def compile(
     chosen = backend_named(backend)
     if level == "O0":
         return vm.Evaluator(graph)
-    optimized = optimize(graph, backend)
+    with _without_collector():
+        return _compiled(chosen, optimize(graph, backend), given)
+
+
+def _compiled(chosen: Callable[..., Executable], optimized: Graph, given: Mapping[int, Any] | None) -> Executable:
     if given and getattr(chosen, "writes_given", False):
-        executable: Executable = chosen(optimized, given=dict(given))
-        return executable
-    executable = chosen(optimized)
-    return executable
+        return chosen(optimized, given=dict(given))
+    return chosen(optimized)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """A block in which no cycles are collected: so many new objects, and hardly one of them garbage."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

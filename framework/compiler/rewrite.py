@@ -21,8 +21,8 @@ from .rebuild import rebuild
 
 __all__ = ["Any", "Call", "Match", "Rewrite", "apply_rewrites", "rewrite", "rewriting"]
 
-# So many rounds over a graph, and so many replacements of one node in a round, mean that rules undo each other.
-_LARGEST_ROUNDS = 50
+# So many replacements inside each other mean that rules undo each other. Our choice.
+_DEEPEST = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,21 +60,28 @@ class Match:
     Attributes:
         node: The application as a whole.
         graph: The graph that new nodes belong to.
+        rules: Those that new nodes are rewritten by in their turn.
         found: Nodes, or attributes, by the name of their variable.
+        built: Nodes made so far.
     """
 
     node: Apply
     graph: Graph
+    rules: "_Rewriting"
     found: dict[str, Unknown] = field(default_factory=dict)
+    built: set[Node] = field(default_factory=set)
 
     def __getitem__(self, name: str) -> Unknown:
         """What a variable stands for."""
         return self.found[name]
 
-    def apply(self, primitive: str, *arguments: Node | float, **attributes: Unknown) -> Apply:
-        """A new application, at the place of the old."""
+    def apply(self, primitive: str, *arguments: Node | float, **attributes: Unknown) -> Node:
+        """A new application, at the place of the old, or what the rules make of it."""
         nodes = [x if isinstance(x, Node) else Constant(x) for x in arguments]
-        return self.graph.apply(PRIMITIVES[primitive], *nodes, where=self.node.where, **attributes)
+        made = self.graph.apply(PRIMITIVES[primitive], *nodes, where=self.node.where, **attributes)
+        found = self.rules.rewritten(made, self.graph)
+        self.built.add(found)
+        return found
 
 
 @dataclass(frozen=True)
@@ -98,6 +105,9 @@ def rewriting(pattern: Call) -> Callable[[Callable[[Match], Node | None]], Rewri
 def apply_rewrites(graph: Graph, rules: Sequence[Rewrite]) -> Graph:
     """The graph after the rules have been applied until none fits.
 
+    One walk is enough: patterns look from an application towards its inputs, which have been rewritten before it, and
+    what a rule builds is rewritten at once.
+
     Raises:
         EngineError: The rules never come to an end, or a replacement is of another type than what it replaces.
     """
@@ -105,40 +115,47 @@ def apply_rewrites(graph: Graph, rules: Sequence[Rewrite]) -> Graph:
     for rule in rules:
         for name in rule.pattern.primitives:
             by_name.setdefault(name, []).append(rule)
-    for _ in range(_LARGEST_ROUNDS):
-        round_ = _Round(by_name)
-        graph = rebuild(graph, round_.rule)
-        if not round_.count:
-            return graph
-    raise EngineError(
-        f"rewriting '{graph.name}' did not come to an end after {_LARGEST_ROUNDS} rounds; do rules undo each other?"
-    )
+    return rebuild(graph, _Rewriting(by_name).rule)
 
 
-class _Round:
-    """One pass over a graph; counts what it replaced."""
+class _Rewriting:
+    """One walk over a graph."""
 
     def __init__(self, rules: dict[str, list[Rewrite]]) -> None:
         self._rules = rules
-        self.count = 0
+        self._depth = 0
 
     def rule(self, node: Apply, inputs: list[Node], graph: Graph) -> Node | None:
         """What stands for the node, or None where no rule fits."""
-        function = inputs[0]
-        rules = self._rules.get(getattr(function.value, "name", "")) if isinstance(function, Constant) else None
-        if not rules:
-            return None
-        copy = Apply(graph, inputs, node.type, node.attributes, node.where)
-        for rule in rules:
-            match = Match(copy, graph)
-            if not _matches(rule.pattern, copy, match.found):
+        if self._rules_for(inputs[0]):
+            return self.rewritten(Apply(graph, inputs, node.type, node.attributes, node.where), graph)
+        return None
+
+    def rewritten(self, node: Apply, graph: Graph) -> Node:
+        """The node itself, or what stands for it after all rules that fit."""
+        for rule in self._rules_for(node.inputs[0]):
+            match = Match(node, graph, self)
+            if not _matches(rule.pattern, node, match.found):
                 continue
+            self._depth += 1
+            if self._depth > _DEEPEST:
+                raise EngineError(
+                    f"rewriting '{graph.name}' did not come to an end: {_DEEPEST} replacements inside each other at "
+                    f"{node!r}; do rules undo each other?"
+                )
             made = rule.replace(match)
             if made is not None:
-                _check_type(copy, made)
-                self.count += 1
+                _check_type(node, made)
+                is_new = isinstance(made, Apply) and made.graph is graph and made not in match.built
+                made = self.rewritten(made, graph) if is_new and isinstance(made, Apply) else made
+            self._depth -= 1
+            if made is not None:
                 return made
-        return copy
+        return node
+
+    def _rules_for(self, function: Node) -> list[Rewrite]:
+        name = getattr(function.value, "name", "") if isinstance(function, Constant) else ""
+        return self._rules.get(name, [])
 
 
 def _check_type(node: Apply, made: Node) -> None:
