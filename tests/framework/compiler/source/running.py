@@ -5,6 +5,7 @@ from mindscope.framework import Tensor
 from mindscope.framework.compiler.signature import Signature, unflatten
 from mindscope.framework.compiler.source import capture_source
 from mindscope.framework.compiler.vm import evaluate
+from mindscope.framework.ir.verify import verify
 
 
 class Compiled:
@@ -13,6 +14,7 @@ class Compiled:
     def __init__(self, fn, *arguments, **options):
         self.signature, _ = Signature.of(arguments, options)
         self.captured = capture_source(fn, self.signature)
+        verify(self.captured.graph)
 
     def __call__(self, *arguments, **options):
         signature, arrays = Signature.of(arguments, options)

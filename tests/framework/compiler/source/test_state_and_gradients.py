@@ -1,8 +1,10 @@
 """What code reads outside, what it changes there, and gradients through its control flow."""
 
+from time import process_time
+
 import numpy as np
 import pytest
-from mindscope.framework import Parameter, Tensor, grad, nn, no_grad, ops, value_and_grad
+from mindscope.framework import Parameter, Tensor, grad, nn, no_grad, ops, set_seed, value_and_grad
 from mindscope.framework.compiler import jit
 
 from tests.framework.compiler.source.cases import CASES, t
@@ -178,3 +180,30 @@ def test_no_gradient_flows_out_of_no_grad():
     x = t(1.0, 2.0)
     assert_equal(grad(jit(partly))(x), grad(partly)(x))
     assert_equal(jit(grad(partly))(x), grad(partly)(x))
+
+
+def test_random_numbers_in_a_loop_are_those_of_eager_code():
+    dropout = nn.Dropout(0.5).set_train()
+
+    def loop(x):
+        for row in x:
+            if row > 0.2:
+                x = x + dropout(x)
+        return x
+
+    x = t(1.0, 0.1, 0.5, 2.0)
+    compiled = jit(loop)
+    for seed in range(3):
+        set_seed(seed)
+        expected = loop(x)
+        set_seed(seed)
+        assert_equal(compiled(x), expected)
+
+
+def test_twelve_layers_of_a_transformer_are_captured_within_two_seconds():
+    net = nn.SequentialCell([nn.TransformerBlock(16, 2) for _ in range(12)])
+    x = Tensor(np.ones((1, 4, 16), np.float32))
+    start = process_time()
+    compiled = Compiled(lambda x: (net(x) ** 2).mean(), x)
+    assert process_time() - start < 2.0
+    np.testing.assert_allclose(float(compiled(x)), float((net(x) ** 2).mean()), rtol=1e-6)
