@@ -151,4 +151,5 @@ def _aligned_block(size: int) -> Array:
 
 def _view_of(block: Array, buffer: Any) -> Array:
     part = block[buffer.offset : buffer.offset + buffer.nbytes]
-    return part.view(buffer.dtype).reshape(buffer.shape)
+    view: Array = part.view(buffer.dtype).reshape(buffer.shape)
+    return view

@@ -165,7 +165,7 @@ def _sum(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any])
     if x.dtype != outputs[0].dtype or not _is_native(x):
         return None
     kept = tuple(1 if i in axes else length for i, length in enumerate(x.shape))
-    return Into(lambda x, out: np.add.reduce(x, axes, None, out, True), (None,), (kept,), is_strided=True)
+    return Into(lambda x, out: np.add.reduce(x, axes, out=out, keepdims=True), (None,), (kept,), is_strided=True)
 
 
 @into("where")

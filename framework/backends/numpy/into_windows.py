@@ -22,8 +22,13 @@ class _Columns:
 
     def __init__(self, x: Shape, w: Shape, size: Shape, window: Any, dtype: Any) -> None:
         before = tuple(side[0] for side in window.padding)
-        self.how = (_triple(w[2:], 1), _triple(window.stride, 1), _triple(before, 0))
-        self.how += (_triple(window.dilation, 1), _triple(size, 1))
+        self.how = (
+            _triple(w[2:], 1),
+            _triple(window.stride, 1),
+            _triple(before, 0),
+            _triple(window.dilation, 1),
+            _triple(size, 1),
+        )
         self.volume = (x[1], *_triple(x[2:], 1))
         depth, length, self.count = x[1] * prod(w[2:]), prod(size), x[0]
         images = min(x[0], max(1, _BLOCK_BYTES // max(1, depth * length * dtype.itemsize)))

@@ -82,7 +82,7 @@ class _Grouping:
             if self._kinds[node] is None:
                 continue
             for x in node.arguments:
-                if x in self._place and self._kinds.get(x) == "element":  # type: ignore[call-overload]
+                if x in self._place and self._kinds.get(x) == "element":
                     self._join(self._place[node], self._place[x])
         for users in self._users.values():  # neighbours that read the same array
             fit = [user for user in users if user in self._place and self._kinds[user] is not None]

@@ -96,7 +96,8 @@ class _Inliner:
         if node.applies("make_tuple"):
             return _Tuple(arguments)
         if node.applies("tuple_getitem") and isinstance(arguments[0], _Tuple):
-            return arguments[0].parts[node.attributes["index"]]
+            part: _Value = arguments[0].parts[node.attributes["index"]]
+            return part
         if node.applies("switch") and isinstance(arguments[0], Constant):
             return arguments[1] if bool(_plain(arguments[0].value)) else arguments[2]
         if node.applies("depend") and not isinstance(arguments[0], Node):
