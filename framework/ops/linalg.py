@@ -93,8 +93,9 @@ _linear: Primitive = Primitive(
 
 
 def _weight_gradient(g: Tensor, x: Tensor) -> Tensor:
-    rows = g.reshape(-1, g.shape[-1])
-    return _matmul(rows.swapaxes(0, 1), conjugate(x).reshape(-1, x.shape[-1]))
+    rows = g if g.ndim == 2 else g.reshape(-1, g.shape[-1])
+    features = conjugate(x) if x.ndim == 2 else conjugate(x).reshape(-1, x.shape[-1])
+    return _matmul(rows.swapaxes(0, 1), features)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
