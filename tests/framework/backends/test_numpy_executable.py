@@ -1,4 +1,4 @@
-"""What a compiled graph promises: results of its own, gradients where they are wanted, weights in place, errors placed."""
+"""What a compiled graph promises: results of its own, gradients where wanted, weights in place, errors with a line."""
 
 import numpy as np
 import pytest

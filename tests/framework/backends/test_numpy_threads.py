@@ -4,8 +4,8 @@ import threading
 
 import numpy as np
 import pytest
-from mindscope.framework import Tensor, ops
-from mindscope.framework.backends.numpy import executable, into_attention, products, threads
+from mindscope.framework import Tensor, ops, value_and_grad
+from mindscope.framework.backends.numpy import executable, into_attention, into_windows, products, threads
 from mindscope.framework.compiler import jit
 
 _BIG = 256
@@ -13,7 +13,8 @@ _BIG = 256
 
 @pytest.fixture
 def two_threads(monkeypatch):
-    for module in (products, into_attention):
+    monkeypatch.setattr(into_windows, "_WORTH_A_THREAD", 0)
+    for module in (products, into_attention, into_windows):
         monkeypatch.setattr(module, "thread_count", lambda: 2)
     monkeypatch.setattr(executable, "thread_count", lambda: 2)
 
@@ -42,6 +43,21 @@ def test_attention_is_split_by_the_batch(two_threads):
 
     found = jit(attend, capture_mode="trace")(q, k, v).numpy()
     np.testing.assert_allclose(found, attend(q, k, v).numpy(), rtol=1e-12, atol=1e-12)
+
+
+def test_convolution_and_its_gradients_are_split_by_images(two_threads):
+    rng = np.random.default_rng(0)
+    x, w, b = (Tensor(rng.normal(size=shape)) for shape in ((5, 2, 7, 6), (3, 2, 3, 3), (3,)))
+
+    def loss(x, w, b):
+        return (ops.conv2d(x, w, b, padding=1) ** 2).sum()
+
+    differentiated = value_and_grad(loss, (0, 1, 2))
+    value, found = jit(differentiated, capture_mode="trace")(x, w, b)
+    expected, gradients = differentiated(x, w, b)
+    np.testing.assert_allclose(value.numpy(), expected.numpy(), rtol=1e-12)
+    for y, z in zip(found, gradients, strict=True):
+        np.testing.assert_allclose(y.numpy(), z.numpy(), rtol=1e-12, atol=1e-12)
 
 
 def test_an_error_in_a_part_is_raised_where_the_work_was_asked_for():
