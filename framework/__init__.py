@@ -1,6 +1,12 @@
-"""The engine: tensors, differentiation, cells, optimizers, data; public names in the order one learns them."""
+"""The engine: tensors, differentiation, cells, optimizers, data; public names in the order one learns them.
 
-from . import amp, data, device_context, mint, nn, ops, optim, random, runtime, train
+Tensors, operations and transformations load at once; layers, training, the compiler and files on first use.
+"""
+
+import importlib
+import typing
+
+from . import ops, random
 from .context import is_recomputing, is_recording, no_grad, quiet, recording
 from .dlpack import from_dlpack
 from .dtype import (
@@ -31,12 +37,9 @@ from .errors import (
     ShapeError,
 )
 from .hooks import Handle, register_backward_start_hook
-from .mindir import MindIRError, export, load
 from .primitive import PRIMITIVES, Primitive
 from .random import Key, set_seed
-from .runtime import set_deterministic
 from .saved import saved_tensors_hooks
-from .serialization import CheckpointError, load_checkpoint, load_param_into_net, save_checkpoint
 from .symbolic import Dim
 from .tape import gradients
 from .tensor import Parameter, Tensor
@@ -55,8 +58,17 @@ from .transforms import (
 )
 from .vmap import vmap
 
+if typing.TYPE_CHECKING:
+    from . import amp, data, device_context, mint, nn, optim, runtime, train
+    from .compiler.jit import jit
+    from .compiler.traced import CaptureError
+    from .mindir import MindIRError, export, load
+    from .runtime import set_deterministic
+    from .serialization import CheckpointError, load_checkpoint, load_param_into_net, save_checkpoint
+
 __all__ = [
     "PRIMITIVES",
+    "CaptureError",
     "ChangedTensorError",
     "CheckpointError",
     "DataDependentShape",
@@ -97,6 +109,7 @@ __all__ = [
     "is_recording",
     "jacfwd",
     "jacrev",
+    "jit",
     "jvp",
     "linearize",
     "load",
@@ -127,3 +140,26 @@ __all__ = [
     "vjp",
     "vmap",
 ]
+
+_FOLDERS = ("amp", "data", "device_context", "mint", "nn", "optim", "runtime", "train")
+_WHERE = {
+    "CaptureError": ".compiler",
+    "CheckpointError": ".serialization",
+    "MindIRError": ".mindir",
+    "export": ".mindir",
+    "jit": ".compiler",
+    "load": ".mindir",
+    "load_checkpoint": ".serialization",
+    "load_param_into_net": ".serialization",
+    "save_checkpoint": ".serialization",
+    "set_deterministic": ".runtime",
+}
+
+
+def __getattr__(name: str) -> object:
+    """What loads on first use."""
+    if name in _FOLDERS:
+        return importlib.import_module(f".{name}", __name__)
+    if name in _WHERE:
+        return getattr(importlib.import_module(_WHERE[name], __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; see its __all__")
