@@ -3,6 +3,7 @@
 from .arrays import readable, statistics_of
 from .cpu import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, STATISTICS, measure, measure_many, measure_updates
 from .histogram import count_values, edges_between, histogram_of
+from .more import MORE, More, measure_more, measure_more_many
 from .table import Arrays, table_of
 
 __all__ = [
@@ -10,13 +11,17 @@ __all__ = [
     "FLOAT16",
     "FLOAT32",
     "FLOAT64",
+    "MORE",
     "STATISTICS",
     "Arrays",
+    "More",
     "count_values",
     "edges_between",
     "histogram_of",
     "measure",
     "measure_many",
+    "measure_more",
+    "measure_more_many",
     "measure_updates",
     "readable",
     "statistics_of",

@@ -7,6 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .cpu import STATISTICS, measure_many
+from .more import More, measure_more_many
+
+_NONE = More()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,10 +34,16 @@ class Arrays:
         there: NDArray[np.bool_] = self.addresses != 0
         return there
 
-    def statistics(self, columns: int = len(STATISTICS)) -> NDArray[np.float64]:
-        """`(n, columns)`, of which the first ten are measured; rows without an array are NaN."""
-        rows = np.full((self.addresses.size, columns), np.nan)
+    def statistics(self, more: More = _NONE) -> NDArray[np.float64]:
+        """`(n, 10)`, and the columns of `more` behind them; rows without an array are NaN."""
+        rows = np.full((self.addresses.size, len(STATISTICS) + len(more.columns)), np.nan)
         measure_many(self.addresses, self.sizes, self.codes, rows)
+        return self.add(more, rows, len(STATISTICS))
+
+    def add(self, more: More, rows: NDArray[np.float64], place: int) -> NDArray[np.float64]:
+        """The rows, whose first ten columns are measured; those of `more` are filled from column `place` on."""
+        if more.flags:
+            measure_more_many(self.addresses, self.sizes, self.codes, rows, place, more.flags)
         return rows
 
 
