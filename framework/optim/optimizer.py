@@ -211,11 +211,12 @@ class Optimizer(ABC):
         """The gradients copied into one arena where they are few and small: a kernel call costs more than the copy."""
         if not self._is_small or self._ages.common is None:
             return None
-        if any(g is None or g.dtype != p.dtype for g, p in zip(gradients, self.parameters, strict=True)):
+        there = [g for g, p in zip(gradients, self.parameters, strict=True) if g is not None and g.dtype == p.dtype]
+        if len(there) != len(gradients):
             return None
         if self._copies is None:
             self._copies = self._memory.gradient_arena()
-        for view, gradient in zip(self._copies.views, gradients, strict=True):
+        for view, gradient in zip(self._copies.views, there, strict=True):
             view[...] = gradient
         return self._copies
 
