@@ -146,6 +146,15 @@ class Recorder:
         if self.dumper is not None and self.dumper.wants(site):
             self.dumper.take(subject, site, call, (self.step, self.micro_step), array)
 
+    def look_away(self) -> None:
+        """Nothing; hooks have nothing to record until the step is over."""
+        self.is_looking = self.sees_forward = self.sees_backward = self.sees_inputs = self.sees_input_grads = False
+        self.dumps = frozenset()
+
+    def look_again(self) -> None:
+        """Nothing; hooks record what is due in the step in progress."""
+        self._decide_what_is_due()
+
     # What the monitor tells -------------------------------------------------------------------------------------
 
     def log(self, scalars: Mapping[str, float]) -> None:

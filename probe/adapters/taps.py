@@ -36,11 +36,11 @@ class ForwardTaps:
 
     def __init__(self, recorder: Recorder, access: Access, is_training: Callable[[], bool]) -> None:
         self.recorder, self.access = recorder, access
-        is_recording = access.is_recording
+        is_recording, is_repeated = access.is_recording, access.is_repeated
         self.counts: Callable[[], bool] = {
             "training": lambda: is_recording() and is_training(),
             "gradients": is_recording,
-            "all": lambda: True,
+            "all": lambda: not is_repeated(),
         }[recorder.config.record]
         self._calls: dict[str, _Calls] = {}
         self.forget()

@@ -35,6 +35,7 @@ class Access:
         before: The nodes whose results a node has used.
         is_recording: Whether differentiation is switched on here and now.
         array: The values in their own shape and order, as an array that may share their memory; raises `Unsupported`.
+        is_repeated: Whether what runs is computed once more only because it was not kept; another time counts.
     """
 
     kind: type
@@ -45,6 +46,7 @@ class Access:
     before: Callable[[Node], Iterable[Node]]
     is_recording: Callable[[], bool]
     array: Callable[[Tensor], NDArray[Any]]
+    is_repeated: Callable[[], bool] = bool  # never
 
 
 def tensors_in(value: Any, access: Access) -> Iterator[tuple[str, Tensor]]:

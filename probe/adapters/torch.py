@@ -19,8 +19,12 @@ from .input_taps import InputTaps
 from .local_gradients import watch_local_gradients
 from .taps import ForwardTaps, Several
 from .torch_comm import CommunicationTaps
+from .torch_hooks import Hook, OpeningHook
 from .torch_memory import ACCESS
 from .torch_patches import add_listener, remove_listener
+from .torch_recompute import in_backward, is_first_of_two
+from .torch_sites import ModuleSites, parameters_of
+from .torch_steps import StepHooks
 from .torch_structure import optimizer_infos, parameter_infos
 from .torch_trace import TorchTracer
 from .torch_view import TorchView
@@ -46,7 +50,8 @@ class TorchAdapter:
         self.framework = f"torch {torch.__version__}"
         self.structure_version = 0
         self._given = optimizers
-        self._modules: dict[str, Any] = dict(model.named_modules())
+        self._places = ModuleSites(model)
+        self._modules = self._places.modules
         self._named: dict[str, Any] = {}
         self._handles: list[Any] = []
         self._sites: dict[str, Any] = {}
@@ -66,21 +71,32 @@ class TorchAdapter:
             SiteNotFound: A pattern of the configuration matches nothing.
         """
         self._recorder = recorder
-        self._named = dict(self.model.named_parameters())
+        self._named = dict(parameters_of(self.model))
         sites, names = choose_sites(self._modules, list(self._named), recorder.config)
         self.view.add((name, self._named[name]) for name in names)
-        self._trace = CallTrace(self._modules, ACCESS, _register_with_options)
+        self._trace = CallTrace(
+            self._modules, ACCESS, lambda one, hook: _register_with_options(self._places.hooked(one), hook)
+        )
         self._taps = ForwardTaps(recorder, ACCESS, lambda: self.model.training)
         self.course = Course(recorder, self.view, self._taps, before_step=self._look, at_end=self._tell_order)
-        self._handles.append(self.model.register_forward_pre_hook(self.course.forward_begins))
+        self._steps = StepHooks(self.course, self.view, recorder)
+        self._opening = OpeningHook(self._opens)
+        for entrance in self._places.entrances():
+            self._handles.append(entrance.register_forward_pre_hook(self._opening))
         self._inputs = InputTaps(recorder, ACCESS, self._taps.counts)
         self._watch(sites)
         for optimizer in self._given:
+            if not self._is_of_this_model(optimizer):
+                raise NotWatchable(
+                    f"optimizer {type(optimizer).__name__} steps no parameter of the model {type(self.model).__name__}; "
+                    f"pass the optimizer that was made from this model's parameters"
+                )
             self._adopt(optimizer)
         if not self._given:
             self._handles.append(register_optimizer_step_pre_hook(self._perhaps_adopt))
         if recorder.config.nan_trace:
-            self._tracer = TorchTracer(self.model, self._modules, recorder)
+            modules = {site: self._places.hooked(module) for site, module in self._modules.items()}
+            self._tracer = TorchTracer(self.model, modules, recorder)
             self._handles += self._tracer.handles
         self._handles += watch_local_gradients(self._named.items(), ACCESS, recorder)
         if distributed.is_available() and distributed.is_initialized():
@@ -106,7 +122,7 @@ class TorchAdapter:
         Raises:
             SiteNotFound: A pattern matches nothing; the hooks stay as they are.
         """
-        named = [name for name, _ in self.model.named_parameters()]
+        named = [name for name, _ in parameters_of(self.model)]
         self._watch(choose_sites(self._modules, named, self._recorder.config)[0])
 
     def _watch(self, sites: Sequence[str]) -> None:
@@ -114,17 +130,17 @@ class TorchAdapter:
             self._sites.pop(site).remove()
         for site in sites:
             if site not in self._sites:
-                module = self._modules[site]
-                handles = [module.register_forward_hook(self._taps.hook(site))]
+                module = self._places.hooked(self._modules[site])
+                handles = [module.register_forward_hook(Hook(self._taps.hook(site)))]
                 if self._inputs.is_wanted:
-                    handles.append(module.register_forward_pre_hook(self._inputs.hook(site), with_kwargs=True))
+                    handles.append(module.register_forward_pre_hook(Hook(self._inputs.hook(site)), with_kwargs=True))
                 self._sites[site] = Several(handles)
 
     def structure(self) -> Structure:
         """Modules in the order of their first calls, all parameters, the optimizers."""
         return Structure(
             self._trace.modules(lambda module: module.children()),
-            parameter_infos(self.model.named_parameters(), self.view.optimizers),
+            parameter_infos(parameters_of(self.model), self.view.optimizers),
             optimizer_infos(self.view.optimizers),
             tuple(name for name, entry in COLLECTORS.items() if entry.columns),
         )
@@ -135,6 +151,9 @@ class TorchAdapter:
 
     def backward_begins(self, roots: Any) -> None:
         """A backward pass of the process starts from these tensors."""
+        if self._opening.was_compiled:  # of that forward only this is known
+            self._opening.was_compiled = False
+            self.course.forward_begins()
         self.course.backward_begins(lambda: self._loss_of(roots))
 
     def around_backward(self, roots: Any) -> AbstractContextManager[Any]:
@@ -166,19 +185,30 @@ class TorchAdapter:
     def _perhaps_adopt(self, optimizer: Any, _arguments: Any, _options: Any) -> None:
         if any(optimizer is one for one in self.view.optimizers):
             return
-        mine = {id(parameter) for parameter in self.model.parameters()}
-        if any(id(one) in mine for group in optimizer.param_groups for one in group["params"]):
-            self._adopt(optimizer)
-            self.course.before_step(optimizer)
+        if self._is_of_this_model(optimizer):
+            self._adopt(optimizer)  # whose own hooks run after this one
 
     def _adopt(self, optimizer: Any) -> None:
-        course = self.course
         self.view.optimizers.append(optimizer)
-        self._handles.append(optimizer.register_step_pre_hook(lambda one, _a, _k: course.before_step(one)))
-        self._handles.append(optimizer.register_step_post_hook(lambda one, _a, _k: course.after_step(one)))
+        self._handles.append(optimizer.register_step_pre_hook(self._steps.before))
+        self._handles.append(optimizer.register_step_post_hook(self._steps.after))
         self.structure_version += 1
 
+    def _is_of_this_model(self, optimizer: Any) -> bool:
+        mine = {id(parameter) for parameter in self.model.parameters()}
+        return any(id(one) in mine for group in optimizer.param_groups for one in group["params"])
+
+    def _opens(self, _module: Any, _inputs: Any) -> None:
+        """A forward of the model begins, unless it is computed again in a backward pass."""
+        if in_backward():
+            return
+        self.course.forward_begins()
+        if not torch.is_grad_enabled() and self.model.training and is_first_of_two():
+            self._recorder.forward_begins()
+
     def _tell_order(self) -> None:
+        if not self._knows_order:
+            self._trace.finish()
         if self._trace.is_complete and not self._knows_order:
             self._knows_order = True
             self.structure_version += 1
@@ -189,7 +219,7 @@ class TorchAdapter:
         counts = (len(self._named), sum(len(group) for group in groups))
         if counts == self._counts:
             return
-        self._named = dict(self.model.named_parameters())
+        self._named = dict(parameters_of(self.model))
         _, names = choose_sites({}, list(self._named), self._recorder.config, is_late=True)
         self.view.add((name, self._named[name]) for name in names)
         if self._counts != (-1, -1):
@@ -203,5 +233,5 @@ class TorchAdapter:
 def _register_with_options(module: Any, hook: Any) -> Any:
     """The handle of a forward hook that sees keyword arguments among the inputs."""
     return module.register_forward_hook(
-        lambda one, inputs, options, output: hook(one, (inputs, options), output), with_kwargs=True
+        Hook(lambda one, inputs, options, output: hook(one, (inputs, options), output)), with_kwargs=True
     )

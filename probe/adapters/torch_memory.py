@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..kernels import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from .tensors import Access, Node, Place, Tensor, Unsupported
+from .torch_recompute import is_recording, is_repeated
 
 CODES = {
     torch.float32: FLOAT32,
@@ -93,4 +94,6 @@ def array_of(tensor: Tensor) -> NDArray[Any]:
         raise Unsupported(str(error)) from None
 
 
-ACCESS = Access(torch.Tensor, place_of, _is_floating, _version, _node, _nodes_before, torch.is_grad_enabled, array_of)
+ACCESS = Access(
+    torch.Tensor, place_of, _is_floating, _version, _node, _nodes_before, is_recording, array_of, is_repeated
+)

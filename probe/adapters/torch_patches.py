@@ -10,6 +10,8 @@ from typing import Any, Protocol
 
 import torch
 
+from .torch_recompute import in_backward
+
 
 class TrainingListener(Protocol):
     """What happens in the process, whichever model it belongs to."""
@@ -61,6 +63,8 @@ def _replace(owner: Any, name: str, build: Callable[[Any], Any]) -> None:
 
 def _watched_backward(original: Any) -> Any:
     def backward(tensors: Any, *arguments: Any, **options: Any) -> Any:
+        if in_backward():  # a checkpointed function goes back through what it has computed again
+            return original(tensors, *arguments, **options)
         with ExitStack() as stack:
             for listener in tuple(_listeners):
                 listener.backward_begins(tensors)

@@ -9,6 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..nan_trace import NanTrace
 from ..recorder import Recorder
+from .torch_hooks import Hook
 from .torch_memory import place_of
 
 _MOST_NODES = 64
@@ -44,10 +45,10 @@ class TorchTracer:
         self._is_open = False
         self.handles: list[Any] = []
         for site, module in modules.items():
-            self.handles.append(module.register_forward_pre_hook(self._entering(site), prepend=True))
-            self.handles.append(module.register_forward_hook(self._left, always_call=True))
-        self.handles.append(model.register_forward_pre_hook(self._begin))
-        self.handles.append(model.register_forward_hook(self._end, always_call=True))
+            self.handles.append(module.register_forward_pre_hook(Hook(self._entering(site)), prepend=True))
+            self.handles.append(module.register_forward_hook(Hook(self._left), always_call=True))
+        self.handles.append(model.register_forward_pre_hook(Hook(self._begin)))
+        self.handles.append(model.register_forward_hook(Hook(self._end), always_call=True))
 
     def backward(self, roots: Any, loss: float | None) -> Any:
         """A context in which the operations of a backward pass are seen."""

@@ -18,6 +18,9 @@ class TorchView:
 
     Args:
         report: Called once for a parameter of which something cannot be recorded, with its site and the reason.
+
+    Attributes:
+        gradient_scale: What the optimizer that is stepping will divide the gradients by, when they are still scaled.
     """
 
     def __init__(self, report: Callable[[str, str], None]) -> None:
@@ -25,6 +28,7 @@ class TorchView:
         self.parameters: list[Tensor] = []
         self.optimizers: list[Any] = []
         self.stepping: Any = None
+        self.gradient_scale: Any = None
         self._report = report
         self._reported: set[str] = set()
 
@@ -53,9 +57,13 @@ class TorchView:
     def gradients(self) -> Arrays:
         """Where the gradients lie now; of the optimizer that is stepping, when one is."""
         if self.stepping is None or len(self.optimizers) < 2:
-            return self._table([parameter.grad for parameter in self.parameters])
+            return self._table([self._gradient(one) for one in self.parameters])
         mine = {id(one) for group in self.stepping.param_groups for one in group["params"]}
-        return self._table([one.grad if id(one) in mine else None for one in self.parameters])
+        return self._table([self._gradient(one) if id(one) in mine else None for one in self.parameters])
+
+    def _gradient(self, parameter: Tensor) -> Tensor | None:
+        held = parameter.grad
+        return held if self.gradient_scale is None or held is None else held / self.gradient_scale
 
     def arrays(self, subject: str) -> Iterator[tuple[str, NDArray[Any]]]:
         """Site and values of every weight or gradient that is there, for what wants them whole."""

@@ -7,6 +7,7 @@ from ...storage.run import ModuleInfo
 from .tensors import Access, Node, Tensor, tensors_in
 
 _FARTHEST = 200
+_MOST_KEPT = 20_000
 
 
 class CallTrace:
@@ -37,6 +38,12 @@ class CallTrace:
         self._handles = []
         self._producers, self._nodes, self._kept = {}, {}, []
 
+    def finish(self) -> None:
+        """Takes what has been seen for the order: a model that is only a list of parts is never called as a whole."""
+        if self._order and not self.is_complete:
+            self.is_complete = True
+            self.stop()
+
     def modules(self, children: Callable[[Any], Iterable[Any]]) -> tuple[ModuleInfo, ...]:
         """The modules in order of their first completion, then those that were never called."""
         infos = [
@@ -62,7 +69,7 @@ class CallTrace:
                 node = self._access.node(tensor)
                 if node is not None:
                     self._nodes[node] = site
-            if not site:
+            if not site or len(self._kept) > _MOST_KEPT:
                 self.is_complete = True
                 self.stop()
 
