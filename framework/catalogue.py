@@ -5,6 +5,8 @@ from pathlib import Path
 
 from . import nn, ops
 from .primitive import PRIMITIVES, Primitive
+from .vmap import BATCHING
+from .vmap.sequential import of_unknown_shape, one_by_one
 
 _HEAD = f"""# Primitives
 
@@ -12,8 +14,11 @@ Made from the table of primitives, which {ops.__name__.rpartition(".")[2]}/ and 
 `python -m mindscope.framework.catalogue` writes it anew. Each has an evaluation, an inference of shapes and dtypes, and
 a vector-Jacobian product made of primitives, proved beside each other by one contract suite.
 
-| primitive | call | gradient | result |
-|---|---|---|---|
+`vmap`: "rule" for all samples at once, "one by one" where there is only a loop, "none" where the shape of a result depends
+on its values.
+
+| primitive | call | gradient | vmap | result |
+|---|---|---|---|---|
 """
 
 _INNER = """
@@ -36,7 +41,12 @@ def _row(primitive: Primitive) -> str:
     arguments = ", ".join(signature(call).parameters)
     summary = cleandoc(call.__doc__ or "").partition("\n")[0].replace("|", "\\|")
     gradient = "any order" if primitive.is_differentiable else "none"
-    return f"| {primitive.name} | `ops.{primitive.name}({arguments})` | {gradient} | {summary} |\n"
+    return f"| {primitive.name} | `ops.{primitive.name}({arguments})` | {gradient} | {_batching(primitive)} | {summary} |\n"
+
+
+def _batching(primitive: Primitive) -> str:
+    rule = BATCHING[primitive.name]
+    return {one_by_one: "one by one", of_unknown_shape: "none"}.get(rule, "rule")
 
 
 if __name__ == "__main__":
