@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from ...compiler import vm
 from ...compiler.passes.fuse import Fused, fuse
 from ...ir import Apply, Constant, Graph
 from ...ir.visit import Scopes
@@ -13,6 +12,7 @@ from . import into_attention, into_kernels, into_windows
 from .executable import StraightLine
 from .formulas import is_element_wise
 from .lower import lower
+from .stepwise import Stepwise
 
 __all__ = ["compile_graph"]
 
@@ -24,9 +24,9 @@ def compile_graph(graph: Graph, *, given: dict[int, Array] | None = None) -> Cal
         graph: Optimised; with control flow it is run by the reference evaluator, kernels included.
         given: Arrays that outputs are to be written to, by number of the output: the arena of an optimizer.
     """
-    if not is_straight(graph):
-        return vm.Evaluator(graph)
     fused = fuse(graph, _kind)
+    if not is_straight(fused):
+        return Stepwise(fused)
     is_bound = [parameter.weight is not None for parameter in fused.parameters]
     return StraightLine(lower(fused, Scopes(fused).order(fused), is_bound, given), is_bound)
 
@@ -53,7 +53,8 @@ def _kind(node: Apply) -> Literal["element", "sum"] | None:
         return "element"
     if (node.applies("sum_to") or node.applies("sum")) and isinstance(node.type, Spec):
         x = node.arguments[0].type
-        if isinstance(x, Spec) and x.dtype == node.type.dtype and x.dtype.name in ("float32", "float64"):
+        is_known = isinstance(x, Spec) and all(isinstance(length, int) for length in x.shape)
+        if is_known and isinstance(x, Spec) and x.dtype == node.type.dtype and x.dtype.name in ("float32", "float64"):
             return "sum"
     return None
 
