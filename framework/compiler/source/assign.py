@@ -6,7 +6,8 @@ from typing import Any
 from ...tensor import Parameter, Tensor
 from .expressions import mangled
 from .frame import Frame
-from .values import TracedIterable, traced
+from .unknown import TracedIterable
+from .values import traced
 
 __all__ = ["assign_to", "delete"]
 

@@ -11,18 +11,8 @@ from ..traced import CaptureError, TracedTensor
 from .effects import say
 from .interpreter import Interpreter, special
 from .number import compute
-from .values import (
-    NUMBER_DTYPES,
-    TracedIterable,
-    TracedNumber,
-    TracedText,
-    as_number,
-    as_strong,
-    as_weak,
-    kind_of,
-    number_tensor,
-    traced,
-)
+from .unknown import TracedIterable, TracedText
+from .values import NUMBER_DTYPES, TracedNumber, as_number, as_strong, as_weak, kind_of, number_tensor, traced
 
 __all__ = ["loop_items"]
 
@@ -65,24 +55,24 @@ def _converted(value: Value, kind: type) -> Value:
 
 
 @special(int, float)
-def to_number(interpreter: Interpreter, arguments: _Arguments, options: _Options, *, kind: type = float) -> Value:
+def _to_number(interpreter: Interpreter, arguments: _Arguments, options: _Options, *, kind: type = float) -> Value:
     """`int(x)` or `float(x)`."""
     del interpreter
     return _converted(arguments[0], kind) if arguments and traced(arguments[0]) else kind(*arguments, **options)
 
 
-special(int)(lambda interpreter, arguments, options: to_number(interpreter, arguments, options, kind=int))
+special(int)(lambda interpreter, arguments, options: _to_number(interpreter, arguments, options, kind=int))
 
 
 @special(bool)
-def to_bool(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> Value:
+def _to_bool(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> Value:
     """`bool(x)`."""
     del options
     return interpreter.truth(arguments[0]) if arguments else False
 
 
 @special(Tensor.item, TracedTensor.item)
-def item(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> Value:
+def _item(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> Value:
     """`x.item()`: a number that is known when the graph runs."""
     del interpreter
     (x,) = arguments
@@ -90,7 +80,7 @@ def item(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> 
 
 
 @special(print)
-def show(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> None:
+def _show(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> None:
     """`print(...)`: what is traced is printed when the graph runs, and so is what stands in its branches."""
     unknown = set(options) - {"sep", "end", "flush"}
     if unknown:
@@ -108,7 +98,7 @@ def show(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> 
 
 
 @special(str, repr, format)
-def to_text(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> Value:
+def _to_text(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> Value:
     """`str(x)`."""
     del interpreter
     if arguments and isinstance(arguments[0], TracedText):
@@ -118,8 +108,8 @@ def to_text(interpreter: Interpreter, arguments: _Arguments, options: _Options) 
     return str(*arguments, **options)
 
 
-special(repr)(lambda interpreter, arguments, options: _plain_or(to_text, repr, interpreter, arguments, options))
-special(format)(lambda interpreter, arguments, options: _plain_or(to_text, format, interpreter, arguments, options))
+special(repr)(lambda interpreter, arguments, options: _plain_or(_to_text, repr, interpreter, arguments, options))
+special(format)(lambda interpreter, arguments, options: _plain_or(_to_text, format, interpreter, arguments, options))
 
 
 def _plain_or(handler: Callable[..., Value], function: Callable[..., Value], *call: Any) -> Value:
@@ -129,7 +119,7 @@ def _plain_or(handler: Callable[..., Value], function: Callable[..., Value], *ca
 
 
 @special(isinstance)
-def is_instance(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> bool:
+def _is_instance(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> bool:
     """`isinstance(x, kinds)`: a traced number is a number, a traced tensor a Tensor."""
     del interpreter, options
     value, kinds = arguments
@@ -140,7 +130,7 @@ def is_instance(interpreter: Interpreter, arguments: _Arguments, options: _Optio
 
 
 @special(type)
-def type_of_value(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> Value:
+def _type_of_value(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> Value:
     """`type(x)`."""
     del interpreter
     if len(arguments) == 1 and isinstance(arguments[0], TracedNumber):
@@ -151,7 +141,7 @@ def type_of_value(interpreter: Interpreter, arguments: _Arguments, options: _Opt
 
 
 @special(len)
-def length(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> Value:
+def _length(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> Value:
     """`len(x)`: of a tensor that of its first axis."""
     del options
     (value,) = arguments
@@ -164,7 +154,7 @@ def length(interpreter: Interpreter, arguments: _Arguments, options: _Options) -
 
 
 @special(range)
-def traced_range(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> Value:
+def _traced_range(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> Value:
     """`range(...)`, whose bounds may be known only when the graph runs."""
     del interpreter
     bounds = tuple(_number(argument) for argument in arguments)
@@ -185,7 +175,7 @@ def _rounds(start: Value, stop: Value, step: Value) -> Value:
 
 
 @special(enumerate)
-def enumerated(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> Value:
+def _enumerated(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> Value:
     """`enumerate(items, start)`."""
     items = loop_items(arguments[0])
     start = arguments[1] if len(arguments) > 1 else options.get("start", 0)
@@ -197,7 +187,7 @@ def enumerated(interpreter: Interpreter, arguments: _Arguments, options: _Option
 
 
 @special(zip)
-def zipped(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> Value:
+def _zipped(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> Value:
     """`zip(a, b)`: over tensors only, a loop in the graph; over tensors and lists, round by round."""
     items = [loop_items(argument) for argument in arguments]
     known = [isinstance(part, TracedIterable) and isinstance(part.length, int) for part in items]
@@ -218,7 +208,7 @@ def zipped(interpreter: Interpreter, arguments: _Arguments, options: _Options) -
 
 
 @special(reversed)
-def backwards(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> Value:
+def _backwards(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> Value:
     """`reversed(items)`."""
     del options
     items = loop_items(arguments[0])
@@ -231,7 +221,7 @@ def backwards(interpreter: Interpreter, arguments: _Arguments, options: _Options
 
 
 @special(abs)
-def absolute(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> Value:
+def _absolute(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> Value:
     """`abs(x)`."""
     del interpreter, options
     (x,) = arguments
@@ -242,7 +232,7 @@ def absolute(interpreter: Interpreter, arguments: _Arguments, options: _Options)
 
 
 @special(min, max)
-def extreme(interpreter: Interpreter, arguments: _Arguments, options: _Options, *, sign: str = "<") -> Value:
+def _extreme(interpreter: Interpreter, arguments: _Arguments, options: _Options, *, sign: str = "<") -> Value:
     """`min(...)` and `max(...)` of values among which some are traced: each is compared with the best so far."""
     function = builtins.min if sign == "<" else builtins.max
     items = list(interpreter.outside.content(arguments[0])) if len(arguments) == 1 else list(arguments)
@@ -264,11 +254,11 @@ def _chosen(condition: Value, a: Value, b: Value) -> Value:
     return ops.where(condition, *(x if kind_of(x) is None else number_tensor(x, dtype) for x in (a, b)))
 
 
-special(max)(lambda interpreter, arguments, options: extreme(interpreter, arguments, options, sign=">"))
+special(max)(lambda interpreter, arguments, options: _extreme(interpreter, arguments, options, sign=">"))
 
 
 @special(sum)
-def total(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> Value:
+def _total(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> Value:
     """`sum(items, start)`."""
     result = arguments[1] if len(arguments) > 1 else options.get("start", 0)
     items = loop_items(arguments[0])
@@ -278,7 +268,7 @@ def total(interpreter: Interpreter, arguments: _Arguments, options: _Options) ->
 
 
 @special(any, all)
-def some(interpreter: Interpreter, arguments: _Arguments, options: _Options, *, conjunction: bool = False) -> Value:
+def _some(interpreter: Interpreter, arguments: _Arguments, options: _Options, *, conjunction: bool = False) -> Value:
     """`any(items)` and `all(items)`."""
     del options
     result: Value = conjunction
@@ -290,11 +280,11 @@ def some(interpreter: Interpreter, arguments: _Arguments, options: _Options, *, 
     return result
 
 
-special(all)(lambda interpreter, arguments, options: some(interpreter, arguments, options, conjunction=True))
+special(all)(lambda interpreter, arguments, options: _some(interpreter, arguments, options, conjunction=True))
 
 
 @special(list, tuple)
-def collected(interpreter: Interpreter, arguments: _Arguments, options: _Options, *, kind: type = list) -> Value:
+def _collected(interpreter: Interpreter, arguments: _Arguments, options: _Options, *, kind: type = list) -> Value:
     """`list(items)` and `tuple(items)`."""
     if arguments:
         items = loop_items(arguments[0])
@@ -305,11 +295,11 @@ def collected(interpreter: Interpreter, arguments: _Arguments, options: _Options
     return found
 
 
-special(tuple)(lambda interpreter, arguments, options: collected(interpreter, arguments, options, kind=tuple))
+special(tuple)(lambda interpreter, arguments, options: _collected(interpreter, arguments, options, kind=tuple))
 
 
 @special(round)
-def rounded(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> Value:
+def _rounded(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> Value:
     """`round(x)` of a traced number, halves to even; of other things Python's."""
     del interpreter
     x = arguments[0]
@@ -323,14 +313,14 @@ def rounded(interpreter: Interpreter, arguments: _Arguments, options: _Options) 
 
 
 @special(divmod)
-def quotient(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> Value:
+def _quotient(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> Value:
     """`divmod(a, b)`."""
     del options
     return interpreter.operate("//", *arguments), interpreter.operate("%", *arguments)
 
 
 @special(pow)
-def powered(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> Value:
+def _powered(interpreter: Interpreter, arguments: _Arguments, options: _Options) -> Value:
     """`pow(a, b)`."""
     if any(map(traced, arguments)) and len(arguments) == 2:
         return interpreter.operate("**", *arguments)

@@ -21,25 +21,25 @@ def _items(frame: Frame, nodes: list[ast.expr]) -> list[Value]:
 
 
 @expression(ast.Tuple)
-def tuple_display(frame: Frame, node: ast.Tuple) -> Value:
+def _tuple_display(frame: Frame, node: ast.Tuple) -> Value:
     """`(a, b)`."""
     return tuple(_items(frame, node.elts))
 
 
 @expression(ast.List)
-def list_display(frame: Frame, node: ast.List) -> Value:
+def _list_display(frame: Frame, node: ast.List) -> Value:
     """`[a, b]`."""
     return _new(frame, _items(frame, node.elts))
 
 
 @expression(ast.Set)
-def set_display(frame: Frame, node: ast.Set) -> Value:
+def _set_display(frame: Frame, node: ast.Set) -> Value:
     """`{a, b}`."""
     return _new(frame, set(_items(frame, node.elts)))
 
 
 @expression(ast.Dict)
-def dict_display(frame: Frame, node: ast.Dict) -> Value:
+def _dict_display(frame: Frame, node: ast.Dict) -> Value:
     """`{a: b}`."""
     found: dict[Value, Value] = {}
     for key, value in zip(node.keys, node.values, strict=True):
@@ -56,7 +56,7 @@ def _new(frame: Frame, container: Value) -> Value:
 
 
 @expression(ast.ListComp)
-def list_comprehension(frame: Frame, node: ast.ListComp) -> Value:
+def _list_comprehension(frame: Frame, node: ast.ListComp) -> Value:
     """`[item for ...]`."""
     found: list[Value] = []
     _generate(frame, node.generators, lambda: found.append(frame.value(node.elt)))
@@ -64,7 +64,7 @@ def list_comprehension(frame: Frame, node: ast.ListComp) -> Value:
 
 
 @expression(ast.GeneratorExp)
-def generator(frame: Frame, node: ast.GeneratorExp) -> Value:
+def _generator(frame: Frame, node: ast.GeneratorExp) -> Value:
     """`(item for ...)`: all its items at once, as an iterator."""
     found: list[Value] = []
     _generate(frame, node.generators, lambda: found.append(frame.value(node.elt)))
@@ -72,7 +72,7 @@ def generator(frame: Frame, node: ast.GeneratorExp) -> Value:
 
 
 @expression(ast.SetComp)
-def set_comprehension(frame: Frame, node: ast.SetComp) -> Value:
+def _set_comprehension(frame: Frame, node: ast.SetComp) -> Value:
     """`{item for ...}`."""
     found: set[Value] = set()
     _generate(frame, node.generators, lambda: found.add(frame.value(node.elt)))
@@ -80,7 +80,7 @@ def set_comprehension(frame: Frame, node: ast.SetComp) -> Value:
 
 
 @expression(ast.DictComp)
-def dict_comprehension(frame: Frame, node: ast.DictComp) -> Value:
+def _dict_comprehension(frame: Frame, node: ast.DictComp) -> Value:
     """`{key: item for ...}`."""
     found: dict[Value, Value] = {}
 

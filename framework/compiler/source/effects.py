@@ -10,7 +10,8 @@ from ...ir.control import Control
 from ...tensor import Array, wrap
 from ..capture import GraphCapture
 from ..traced import CaptureError
-from .values import TracedNumber, TracedText, kind_of, traced
+from .unknown import TracedText
+from .values import TracedNumber, kind_of, traced
 
 __all__ = ["check", "raising", "say"]
 

@@ -16,7 +16,7 @@ from .interpreter import Interpreter
 from .outside import Outside
 from .staging import SourceCapture
 from .state import Restart, State
-from .values import Gap, TracedText
+from .unknown import Gap, TracedText
 
 __all__ = ["capture_source"]
 

@@ -8,25 +8,26 @@ from .flow import Return
 from .frame import Frame, expression
 from .function import Function
 from .parse import analyse
-from .values import TracedText, traced
+from .unknown import TracedText
+from .values import traced
 
 Value = Any  # a value of the user's program
 
 
 @expression(ast.Constant)
-def constant(frame: Frame, node: ast.Constant) -> Value:
+def _constant(frame: Frame, node: ast.Constant) -> Value:
     """A number, a word, None."""
     return node.value
 
 
 @expression(ast.Name)
-def name(frame: Frame, node: ast.Name) -> Value:
+def _name(frame: Frame, node: ast.Name) -> Value:
     """The value of a variable."""
     return frame.load(node.id)
 
 
 @expression(ast.Attribute)
-def attribute(frame: Frame, node: ast.Attribute) -> Value:
+def _attribute(frame: Frame, node: ast.Attribute) -> Value:
     """`object.name`, noted as a guard where the object is not the function's own."""
     owner = frame.value(node.value)
     return frame.interpreter.outside.attribute(owner, mangled(frame, node.attr))
@@ -41,7 +42,7 @@ def mangled(frame: Frame, attr: str) -> str:
 
 
 @expression(ast.Subscript)
-def subscript(frame: Frame, node: ast.Subscript) -> Value:
+def _subscript(frame: Frame, node: ast.Subscript) -> Value:
     """`object[index]`."""
     owner = frame.value(node.value)
     index = frame.value(node.slice)
@@ -61,7 +62,7 @@ def item(frame: Frame, owner: Value, index: Value) -> Value:
 
 
 @expression(ast.Slice)
-def slice_of(frame: Frame, node: ast.Slice) -> slice:
+def _slice_of(frame: Frame, node: ast.Slice) -> slice:
     """`start:stop:step`."""
     parts = [None if part is None else frame.value(part) for part in (node.lower, node.upper, node.step)]
     if any(traced(part) for part in parts):
@@ -73,7 +74,7 @@ def slice_of(frame: Frame, node: ast.Slice) -> slice:
 
 
 @expression(ast.Call)
-def call(frame: Frame, node: ast.Call) -> Value:
+def _call(frame: Frame, node: ast.Call) -> Value:
     """`function(*arguments, **options)`."""
     interpreter = frame.interpreter
     function = frame.value(node.func)
@@ -94,7 +95,7 @@ def call(frame: Frame, node: ast.Call) -> Value:
 
 
 @expression(ast.Lambda)
-def function(frame: Frame, node: ast.Lambda) -> Function:
+def _function(frame: Frame, node: ast.Lambda) -> Function:
     """A function without name."""
     definition = analyse(node, f"{frame.definition.name}.<locals>.<lambda>", frame.file)
     return made_function(frame, node.args, definition)
@@ -112,7 +113,7 @@ def made_function(frame: Frame, arguments: ast.arguments, definition: Any) -> Fu
 
 
 @expression(ast.NamedExpr)
-def named(frame: Frame, node: ast.NamedExpr) -> Value:
+def _named(frame: Frame, node: ast.NamedExpr) -> Value:
     """`name := value`."""
     value = frame.value(node.value)
     inner = frame.scope
@@ -126,7 +127,7 @@ def named(frame: Frame, node: ast.NamedExpr) -> Value:
 
 
 @expression(ast.JoinedStr)
-def text(frame: Frame, node: ast.JoinedStr) -> Value:
+def _text(frame: Frame, node: ast.JoinedStr) -> Value:
     """An f-string; with traced values in it it can be printed, or be a message."""
     parts: list[Any] = []
     for part in node.values:
@@ -148,7 +149,7 @@ def text(frame: Frame, node: ast.JoinedStr) -> Value:
 
 
 @expression(ast.IfExp)
-def choice(frame: Frame, node: ast.IfExp) -> Value:
+def _choice(frame: Frame, node: ast.IfExp) -> Value:
     """`a if condition else b`; over a traced condition the choice is made when the graph runs."""
     condition = frame.interpreter.condition(frame, node.test)
     if isinstance(condition, bool):

@@ -14,7 +14,7 @@ from .flow import NEXT, End, Flow, Raise, Return, Split
 from .interpreter import Interpreter
 from .parse import Definition
 from .slots import Variables
-from .values import Gap
+from .unknown import Gap
 
 __all__ = ["EXPRESSIONS", "STATEMENTS", "Frame", "Scope", "expression", "statement"]
 

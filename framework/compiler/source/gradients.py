@@ -20,9 +20,10 @@ from ...transforms.gradient import Differentiated, grad, inside_transform, value
 from ..grad import grad_graph
 from ..traced import CaptureError, TracedTensor
 from .barrier import BarrierMet
+from .frozen import freeze
 from .heap import Changes
 from .interpreter import Interpreter, special
-from .plan import Plan, extract, freeze, rebuild, types_of, unify
+from .plan import Plan, extract, rebuild, types_of, unify
 from .slots import Slot, changed_slots, read, write
 from .values import TracedNumber
 

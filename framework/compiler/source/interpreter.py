@@ -8,7 +8,7 @@ from ...tensor import Tensor
 from ..traced import CaptureError, TracedTensor
 from .number import compute, truth
 from .staging import SourceCapture
-from .values import Gap, TracedIterable
+from .unknown import Gap, TracedIterable
 
 if TYPE_CHECKING:
     from .frame import Frame

@@ -22,8 +22,9 @@ from .parse import analyse_names
 from .plan import MISSING, Plan, Static, extract, rebuild, types_of, unify
 from .slots import WHOLE, Slot, changed_slots, read, write
 from .statements import mark_dead
+from .unknown import Gap, TracedIterable
 from .unrolled import left, run_rounds
-from .values import Gap, TracedIterable, kind_of
+from .values import kind_of
 
 Value = Any  # a value of the user's program
 

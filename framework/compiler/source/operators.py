@@ -8,7 +8,7 @@ from ...tensor import Tensor
 from ..traced import TracedTensor
 from .flow import Return
 from .frame import Frame, expression
-from .number import compute, truth, unary
+from .number import compute, unary
 from .values import TracedNumber, as_number, kind_of
 
 Value = Any  # a value of the user's program
@@ -37,14 +37,14 @@ SIGNS: dict[type[ast.AST], str] = {
 
 
 @expression(ast.BinOp)
-def binary(frame: Frame, node: ast.BinOp) -> Value:
+def _binary(frame: Frame, node: ast.BinOp) -> Value:
     """`a sign b`."""
     a = frame.value(node.left)
     return frame.interpreter.operate(SIGNS[type(node.op)], a, frame.value(node.right))
 
 
 @expression(ast.UnaryOp)
-def unary_sign(frame: Frame, node: ast.UnaryOp) -> Value:
+def _unary_sign(frame: Frame, node: ast.UnaryOp) -> Value:
     """`-x`, `+x`, `~x`, `not x`."""
     if isinstance(node.op, ast.Not):
         return negated(frame.interpreter.condition(frame, node.operand))
@@ -63,7 +63,7 @@ def negated(condition: Value) -> Value:
 
 
 @expression(ast.BoolOp)
-def boolean(frame: Frame, node: ast.BoolOp) -> Value:
+def _boolean(frame: Frame, node: ast.BoolOp) -> Value:
     """`a and b`, `a or b`: the second is computed only where it counts."""
     return _chain(frame, node.values, isinstance(node.op, ast.And))
 
@@ -104,7 +104,7 @@ def is_simple(node: ast.expr) -> bool:
 
 
 @expression(ast.Compare)
-def comparison(frame: Frame, node: ast.Compare) -> Value:
+def _comparison(frame: Frame, node: ast.Compare) -> Value:
     """`a < b`, and chains of such."""
     left = frame.value(node.left)
     result: Value = True
@@ -150,8 +150,3 @@ def contains(frame: Frame, whole: Value, part: Value) -> Value:
             result = compute("|", result, equal)
         return result
     return part in frame.interpreter.outside.content(whole)
-
-
-def truth_of(value: Value) -> Value:
-    """Whether a value counts as true: a bool if that is known, else a traced one."""
-    return truth(value) if isinstance(value, TracedTensor) else bool(value)

@@ -21,7 +21,7 @@ from ..guards import Guard, attribute_guard, closure_guard, is_simple, item_guar
 from ..traced import CaptureError, TracedTensor
 from .staging import SourceCapture
 from .state import State
-from .values import Gap, TracedText
+from .unknown import Gap, TracedText
 
 __all__ = ["Outside", "is_library"]
 

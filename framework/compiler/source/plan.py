@@ -1,6 +1,6 @@
 """How values that differ between paths become one: which parts stay known, which become inputs or results of a graph.
 
-    freeze     a value with the content that its lists and dicts have now
+    freeze     a value with the content that its lists and dicts have now (`frozen`)
     unify      several such values -> a plan: what is the same stays, tensors and numbers of one type become leaves
     extract    plan and value -> the nodes of its leaves
     rebuild    plan and nodes -> a value
@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from ...dtype import promote_scalar
 from ...ir import Abstract, Node, OpaqueType
 from ...random import Key
@@ -22,34 +20,17 @@ from ...shape import Spec
 from ...tensor import Tensor
 from ..capture import GraphCapture
 from ..traced import TracedKey, TracedTensor
-from .values import NUMBER_DTYPES, Gap, as_weak, kind_of, number_tensor
+from .frozen import Frozen, describe, same, thaw
+from .unknown import Gap
+from .values import NUMBER_DTYPES, as_weak, kind_of, number_tensor
 
-__all__ = ["MISSING", "Plan", "extract", "freeze", "rebuild", "same", "types_of", "unify"]
+__all__ = ["MISSING", "Leaf", "Plan", "Static", "extract", "rebuild", "types_of", "unify"]
 
 #: In the place of a value that is not there on one of the paths.
 MISSING = Gap("is not assigned on every path that leads here; assign it before, or on all of them")
 
-_BY_VALUE = (bool, int, float, complex, str, bytes, type(None), range, slice, np.dtype, frozenset)
-
 # Values are those of the user's program: anything.
 Sees: TypeAlias = Callable[[Node], bool]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Frozen:
-    """A list, tuple or dict and the content that it has now.
-
-    Attributes:
-        owner: The object itself; None to compare content only.
-        kind: Its class.
-        keys: Of a dict, else None.
-        parts: What it holds, frozen.
-    """
-
-    owner: Any
-    kind: type
-    keys: tuple[Any, ...] | None
-    parts: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,47 +61,6 @@ class Many:
 
 
 Plan: TypeAlias = Static | Leaf | Many
-
-
-def freeze(value: Any, *, content: bool = False) -> Any:
-    """The value, lists and dicts with what they hold now; with `content` it is told from others by that alone."""
-    if isinstance(value, list | tuple):
-        return Frozen(None if content else value, type(value), None, tuple([freeze(part) for part in value]))
-    if type(value) is dict:
-        return Frozen(None if content else value, dict, tuple(value), tuple([freeze(part) for part in value.values()]))
-    return value
-
-
-def thaw(value: Any) -> Any:
-    """The value itself again; of content alone, a list or tuple that holds it."""
-    if not isinstance(value, Frozen):
-        return value
-    return value.owner if value.owner is not None else [thaw(part) for part in value.parts]
-
-
-def same(a: Any, b: Any) -> bool:
-    """Whether two frozen values are one: equal if simple, the same node if traced, else the same object."""
-    if a is b:
-        return True
-    if isinstance(a, Frozen):
-        if not isinstance(b, Frozen):
-            return False
-        if a.owner is not None and a.owner is b.owner and not isinstance(a.owner, tuple):
-            return True
-        alike = a.kind is b.kind and a.keys == b.keys and len(a.parts) == len(b.parts)
-        immutable = a.kind is not list and a.kind is not dict
-        return alike and (immutable or a.owner is None) and all(map(same, a.parts, b.parts))
-    if isinstance(a, TracedTensor | TracedKey):
-        return type(a) is type(b) and a.node is b.node
-    if isinstance(a, Gap):
-        return isinstance(b, Gap)
-    return type(a) is type(b) and (isinstance(a, _BY_VALUE) or type(a) is Key) and _equal(a, b)
-
-
-def _equal(a: Any, b: Any) -> bool:
-    if isinstance(a, float | complex):
-        return repr(a) == repr(b)  # a NaN is itself, and 0.0 is not -0.0
-    return bool(a == b)
 
 
 def _visible(value: Any, sees: Sees) -> bool:
@@ -180,18 +120,6 @@ def _disagreement(values: list[Any]) -> Static:
     return Static(
         Gap(f"is {names[0]} on one path and {names[1]} on another; they must agree where it is used afterwards")
     )
-
-
-def describe(value: Any) -> str:
-    """The type of a value, in words."""
-    if isinstance(value, Frozen):
-        return f"a {value.kind.__name__} of {len(value.parts)}"
-    kind = kind_of(value)
-    if kind is not None:
-        return f"a Python {kind.__name__}"
-    if isinstance(value, Tensor):
-        return f"a tensor {value.shape} {value.dtype}"
-    return "None" if value is None else f"a {type(value).__name__}"
 
 
 def types_of(plan: Plan) -> list[Abstract]:

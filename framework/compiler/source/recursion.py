@@ -12,9 +12,10 @@ from typing import Any
 
 from ...ir import Apply, Constant, FunctionType, Graph, Node
 from ..traced import CaptureError
+from .frozen import freeze, same
 from .function import Function
 from .interpreter import Interpreter
-from .plan import Plan, Static, extract, freeze, rebuild, same, types_of, unify
+from .plan import Plan, Static, extract, rebuild, types_of, unify
 from .slots import changed_slots
 from .staging import ResultNeeded
 from .values import TracedNumber, kind_of

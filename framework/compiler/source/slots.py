@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from .frozen import freeze, same
 from .heap import Changes, Container, Heap
-from .plan import MISSING, freeze, same
+from .plan import MISSING
 
 __all__ = ["WHOLE", "Slot", "Variables", "changed_slots", "read", "write"]
 

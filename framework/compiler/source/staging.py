@@ -19,10 +19,11 @@ from ..traced import CaptureError, TracedTensor
 from .barrier import behind_barrier
 from .effects import raising
 from .flow import NEXT, Dead, End, Flow, Jump, Raise, Return, Split
+from .frozen import freeze
 from .heap import Changes, Heap, compose
-from .plan import MISSING, Leaf, Plan, extract, freeze, rebuild, types_of, unify
+from .plan import MISSING, Leaf, Plan, extract, rebuild, types_of, unify
 from .slots import WHOLE, Slot, Variables, changed_slots, read, write
-from .values import Gap, TracedText
+from .unknown import Gap, TracedText
 
 if TYPE_CHECKING:
     from .frame import Frame

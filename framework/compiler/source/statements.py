@@ -15,7 +15,7 @@ Value = Any  # a value of the user's program
 
 
 @statement(ast.Expr)
-def evaluate(frame: Frame, node: ast.Expr) -> Flow:
+def _evaluate(frame: Frame, node: ast.Expr) -> Flow:
     """An expression for its effect."""
     if not isinstance(node.value, ast.Constant):
         frame.value(node.value)
@@ -23,34 +23,34 @@ def evaluate(frame: Frame, node: ast.Expr) -> Flow:
 
 
 @statement(ast.Pass)
-def nothing(frame: Frame, node: ast.Pass) -> Flow:
+def _nothing(frame: Frame, node: ast.Pass) -> Flow:
     """Nothing."""
     del frame, node
     return NEXT
 
 
 @statement(ast.Break)
-def leave(frame: Frame, node: ast.Break) -> Flow:
+def _leave(frame: Frame, node: ast.Break) -> Flow:
     """The loop ends."""
     del frame, node
     return BREAK
 
 
 @statement(ast.Continue)
-def go_on(frame: Frame, node: ast.Continue) -> Flow:
+def _go_on(frame: Frame, node: ast.Continue) -> Flow:
     """The next round of the loop."""
     del frame, node
     return CONTINUE
 
 
 @statement(ast.Return)
-def give_back(frame: Frame, node: ast.Return) -> Flow:
+def _give_back(frame: Frame, node: ast.Return) -> Flow:
     """The function ends."""
     return Return(None if node.value is None else frame.value(node.value))
 
 
 @statement(ast.Assign)
-def assign(frame: Frame, node: ast.Assign) -> Flow:
+def _assign(frame: Frame, node: ast.Assign) -> Flow:
     """`target = value`."""
     value = frame.value(node.value)
     for target in node.targets:
@@ -59,7 +59,7 @@ def assign(frame: Frame, node: ast.Assign) -> Flow:
 
 
 @statement(ast.AnnAssign)
-def assign_annotated(frame: Frame, node: ast.AnnAssign) -> Flow:
+def _assign_annotated(frame: Frame, node: ast.AnnAssign) -> Flow:
     """`target: type = value`."""
     if node.value is not None:
         assign_to(frame, node.target, frame.value(node.value))
@@ -67,7 +67,7 @@ def assign_annotated(frame: Frame, node: ast.AnnAssign) -> Flow:
 
 
 @statement(ast.AugAssign)
-def update(frame: Frame, node: ast.AugAssign) -> Flow:
+def _update(frame: Frame, node: ast.AugAssign) -> Flow:
     """`target += value`; a list is extended in place, as Python does."""
     read = ast.copy_location(_as_load(node.target), node.target)
     before = frame.value(read)
@@ -91,7 +91,7 @@ def _as_load(target: ast.expr) -> ast.expr:
 
 
 @statement(ast.Delete)
-def remove(frame: Frame, node: ast.Delete) -> Flow:
+def _remove(frame: Frame, node: ast.Delete) -> Flow:
     """`del target`."""
     for target in node.targets:
         delete(frame, target)
@@ -99,14 +99,14 @@ def remove(frame: Frame, node: ast.Delete) -> Flow:
 
 
 @statement(ast.Nonlocal)
-def declare(frame: Frame, node: ast.Nonlocal) -> Flow:
+def _declare(frame: Frame, node: ast.Nonlocal) -> Flow:
     """Nothing; the analysis of names has seen it."""
     del frame, node
     return NEXT
 
 
 @statement(ast.FunctionDef)
-def define(frame: Frame, node: ast.FunctionDef) -> Flow:
+def _define(frame: Frame, node: ast.FunctionDef) -> Flow:
     """A function inside the one that runs."""
     definition = analyse(node, f"{frame.definition.name}.<locals>.{node.name}", frame.file)
     function: Value = made_function(frame, node.args, definition)
@@ -117,7 +117,7 @@ def define(frame: Frame, node: ast.FunctionDef) -> Flow:
 
 
 @statement(ast.If)
-def branch(frame: Frame, node: ast.If) -> Flow:
+def _branch(frame: Frame, node: ast.If) -> Flow:
     """`if`: a choice of Python's own, or a choice between two graphs."""
     condition = frame.interpreter.condition(frame, node.test)
     if isinstance(condition, bool):
@@ -140,7 +140,7 @@ def mark_dead(frame: Frame, node: ast.stmt, split: Split) -> None:
 
 
 @statement(ast.Assert)
-def claim(frame: Frame, node: ast.Assert) -> Flow:
+def _claim(frame: Frame, node: ast.Assert) -> Flow:
     """`assert`: checked now if it is known, else when the graph runs."""
     capture = frame.interpreter.capture
     condition = frame.interpreter.condition(frame, node.test)
@@ -155,7 +155,7 @@ def claim(frame: Frame, node: ast.Assert) -> Flow:
 
 
 @statement(ast.Raise)
-def throw(frame: Frame, node: ast.Raise) -> Flow:
+def _throw(frame: Frame, node: ast.Raise) -> Flow:
     """`raise`: now, or under a condition on traced values when the graph runs."""
     if node.exc is None:
         raise frame.unsupported("raise without an exception", "name the exception: except Kind as error: raise error")

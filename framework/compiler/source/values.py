@@ -1,7 +1,6 @@
-"""Values that only interpreted code meets: Python numbers that are not known yet, text with such in it, and gaps."""
+"""Python's numbers that are not known yet, as tensors of no axes that only interpreted code meets."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,12 +8,10 @@ import numpy as np
 from ...ops import operands
 from ...tensor import Array, Tensor, wrap
 from ..traced import CaptureError, TracedTensor
+from .unknown import TracedText
 
 __all__ = [
-    "Gap",
-    "TracedIterable",
     "TracedNumber",
-    "TracedText",
     "as_number",
     "as_strong",
     "as_weak",
@@ -72,42 +69,6 @@ class TracedNumber(TracedTensor):
 
     def __repr__(self) -> str:
         return f"TracedNumber({self.kind.__name__})"
-
-
-class TracedText:
-    """Words with traced values among them: for `print` and messages, where it is put together at run time."""
-
-    __slots__ = ("parts",)
-
-    def __init__(self, parts: "list[str | tuple[Any, str]]") -> None:
-        self.parts = parts
-
-    def __str__(self) -> str:
-        raise CaptureError(
-            "an f-string with a traced value in it has no text yet; it can only be printed, or be a message"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class TracedIterable:
-    """What a loop over traced values goes through.
-
-    Attributes:
-        length: An int, or a traced one.
-        item: The value at a traced place.
-        name: For messages.
-    """
-
-    length: Any
-    item: Callable[[Any], Any]
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """What a variable holds where paths have met that disagree about it; an error when it is read."""
-
-    reason: str
 
 
 def kind_of(value: Any) -> type | None:
