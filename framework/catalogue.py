@@ -14,8 +14,8 @@ Made from the table of primitives, which {ops.__name__.rpartition(".")[2]}/ and 
 `python -m mindscope.framework.catalogue` writes it anew. Each has an evaluation, an inference of shapes and dtypes, and
 a vector-Jacobian product made of primitives, proved beside each other by one contract suite.
 
-`vmap`: "rule" for all samples at once, "one by one" where there is only a loop, "none" where the shape of a result depends
-on its values.
+`vmap`: "rule" for all samples at once, "one by one" where there is only a loop, "none" where the shape of a result
+depends on its values.
 
 | primitive | call | gradient | vmap | result |
 |---|---|---|---|---|
@@ -41,12 +41,13 @@ def _row(primitive: Primitive) -> str:
     arguments = ", ".join(signature(call).parameters)
     summary = cleandoc(call.__doc__ or "").partition("\n")[0].replace("|", "\\|")
     gradient = "any order" if primitive.is_differentiable else "none"
-    return f"| {primitive.name} | `ops.{primitive.name}({arguments})` | {gradient} | {_batching(primitive)} | {summary} |\n"
+    how = _batching(primitive)
+    return f"| {primitive.name} | `ops.{primitive.name}({arguments})` | {gradient} | {how} | {summary} |\n"
 
 
 def _batching(primitive: Primitive) -> str:
-    rule = BATCHING[primitive.name]
-    return {one_by_one: "one by one", of_unknown_shape: "none"}.get(rule, "rule")
+    rule = BATCHING.get(primitive.name)  # element-wise functions and reductions need none of their own
+    return "one by one" if rule is one_by_one else "none" if rule is of_unknown_shape else "rule"
 
 
 if __name__ == "__main__":
