@@ -1,6 +1,6 @@
 """The rows that hooks fill during a step: preallocated, at addresses that never move, copied once at hand-over."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ from ..storage.records import Block, Layout
 from .collector import Rows
 
 _ROWS = 1024
-_COUNTS = frozenset({"zeros", "nans", "pos_infs", "neg_infs", "size", "bytes"})
+_COUNTS = frozenset({"zeros", "nans", "pos_infs", "neg_infs", "size", "bytes", "checksum"})
 
 
 class Row:
@@ -21,6 +21,11 @@ class Row:
         self.values, self.present, self.index = part.values, part.present, index
         self.address = part.address + index * part.values.strides[0]
         self.site, self.call = site, call
+
+    def put(self, numbers: Sequence[float]) -> None:
+        """Takes these numbers."""
+        self.values[self.index] = numbers
+        self.present[self.index] = 1
 
     def copy_from(self, other: "Row") -> None:
         """Takes the other's numbers: the same tensor was seen there."""
@@ -44,7 +49,7 @@ class CallRows:
     """All rows of one subject that is seen call by call; a row that turns up late opens a further part."""
 
     def __init__(self, subject: str, statistics: tuple[str, ...]) -> None:
-        self._subject, self._statistics = subject, statistics
+        self._subject, self.statistics = subject, statistics
         self._parts: list[_Part] = []
         self._known: dict[tuple[str, int], Row] = {}
         self.is_wide = False
@@ -58,7 +63,7 @@ class CallRows:
 
     def _new_row(self, site: str, call: int) -> Row:
         if not self._parts or self._parts[-1].layout is not None or len(self._parts[-1].sites) == _ROWS:
-            self._parts.append(_Part(len(self._statistics)))
+            self._parts.append(_Part(len(self.statistics)))
         part = self._parts[-1]
         part.sites.append(site)
         part.calls.append(call)
@@ -76,8 +81,8 @@ class CallRows:
         part.present[:] = bytes(_ROWS)
         if part.layout is None:
             calls = tuple(part.calls) if any(part.calls) else ()
-            dtypes = column_dtypes(self._statistics, wide=self.is_wide)
-            part.layout = Layout(self._subject, tuple(part.sites), self._statistics, dtypes, calls, number)
+            dtypes = column_dtypes(self.statistics, wide=self.is_wide)
+            part.layout = Layout(self._subject, tuple(part.sites), self.statistics, dtypes, calls, number)
         values = part.values[:count].copy()
         if present.all():
             return Block(part.layout, values)
@@ -113,7 +118,9 @@ def _table_block(layout: Layout, values: NDArray[np.float64], present: NDArray[n
 
 def column_dtypes(statistics: tuple[str, ...], *, wide: bool) -> tuple[str, ...]:
     """What each column is stored as: counts as uint64, the rest as float64 where float64 was captured, else float32."""
-    return tuple("uint64" if name in _COUNTS else "float64" if wide else "float32" for name in statistics)
+    return tuple(
+        "uint64" if name in _COUNTS else "float64" if wide or name == "sum" else "float32" for name in statistics
+    )
 
 
 def merge_rows(before: Mapping[str, Rows], now: Mapping[str, Rows]) -> dict[str, Rows]:

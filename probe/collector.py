@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..storage.errors import nearest
 from ..storage.records import Histogram
-from .kernels import Arrays
+from .kernels import NO_MORE, Arrays, More
 
 Moment = Literal["forward", "backward", "before_step", "after_step"]
 
@@ -61,6 +61,7 @@ class Step:
         weight_rows: Statistics of the weights when `update` has just read them, so that they are read once.
         bins: Of histograms.
         histogram_subjects: Those of which histograms are wanted.
+        more: Statistics on request.
     """
 
     view: View
@@ -72,6 +73,7 @@ class Step:
     weight_rows: NDArray[np.float64] | None = None
     bins: int = 64
     histogram_subjects: tuple[str, ...] = ()
+    more: More = NO_MORE
     _weights: Arrays | None = None
 
     def weights(self) -> Arrays:
@@ -79,6 +81,31 @@ class Step:
         if self._weights is None:
             self._weights = self.view.weights()
         return self._weights
+
+    def statistics(self, arrays: Arrays, known: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """`(n, 10 and those on request)`, one row an array; the ten are taken as known where they are given."""
+        if known is None:
+            return arrays.statistics(self.more)
+        return self.add_more(arrays, known) if self.more.flags else known
+
+    def add_more(self, arrays: Arrays, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The rows, and behind their columns the statistics on request of the arrays that they tell of."""
+        wider = np.full((len(rows), rows.shape[1] + len(self.more.columns)), np.nan)
+        wider[:, : rows.shape[1]] = rows
+        return arrays.add(self.more, wider, rows.shape[1])
+
+
+@dataclass(frozen=True, slots=True)
+class SiteRows:
+    """Numbers of some sites.
+
+    Args:
+        columns: Their statistics.
+        values: As many numbers for each site.
+    """
+
+    columns: tuple[str, ...]
+    values: Mapping[str, tuple[float, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +116,8 @@ class Rows:
     present: NDArray[np.bool_]
 
 
-#: What `collect` may return: rows or scalars by their names, or histograms.
-Collected = Mapping[str, Rows] | Mapping[str, float] | tuple[Histogram, ...]
+#: What `collect` may return: rows, sites or scalars by their names, or histograms.
+Collected = Mapping[str, Rows] | Mapping[str, Rows | SiteRows | float] | Mapping[str, float] | tuple[Histogram, ...]
 Measure = Callable[[int, int, int, int], None]
 
 

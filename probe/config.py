@@ -14,6 +14,7 @@ record: training              # training | gradients | all: which forwards count
 accumulation_steps: 1         # backward passes that one optimizer step sums on purpose
 expected_frozen: ["embed.*"]  # sites that are not meant to learn: the diagnosis takes them for granted
 histograms: {every: 100, subjects: [activation, weight, gradient], bins: 64}
+statistics: [kurtosis]        # of tensors, beside the ten: sum | abs_max | kurtosis | checksum | quantiles
 queue: {capacity: 64, when_full: block}
 dump: {sites: ["head"], subjects: [activation, gradient], when: {windows: [[100, 110]]}, limit_gb: 10}   # whole tensors
 nan_trace: false              # name the first operation, and its line, that makes NaN or infinity
@@ -133,6 +134,7 @@ class Config(_Strict):
         types: Globs over the class names of modules; parameters are chosen by `parameters` alone.
         depth: Modules whose dotted name has more parts are left out; 0 leaves the model itself.
         expected_frozen: Globs of sites that are frozen, or left out of the optimizer, on purpose.
+        statistics: Further statistics of every tensor but those of collectives; `kernels/more.py` says what they are.
         nan_trace: Follow NaN and infinity to the operation and the line that made them first; costs a pass over every
             result.
         budget: Cost of monitoring that is allowed, as a share of the training's own time; `"3%"` is 0.03. None for
@@ -150,6 +152,7 @@ class Config(_Strict):
     accumulation_steps: int = Field(default=1, ge=1)
     expected_frozen: tuple[str, ...] = ()
     histograms: Histograms = Histograms()
+    statistics: tuple[Literal["sum", "abs_max", "kurtosis", "checksum", "quantiles"], ...] = ()
     queue: Queue = Queue()
     dump: Dump | None = None
     nan_trace: bool = False

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from ..storage.records import Block, Event, Histogram, Json, StepRecord
 from .block import CallRows, TableRows, merge_rows
-from .collector import COLLECTORS, Collect, Rows, Step, View
+from .collector import COLLECTORS, Collect, Rows, SiteRows, Step, View
 from .config import Config
 from .dump import Dumper
-from .kernels import FLOAT64
+from .kernels import FLOAT64, STATISTICS, More
 from .schedule import Schedule
 
 _log = logging.getLogger(__name__)
@@ -38,7 +38,8 @@ class Recorder:
 
     Attributes that hooks read: `stamp` changes with every micro-step; `sees_forward` and `sees_backward` say whether
     the hooks' quantities are due; `wants_histogram` and `dumps` name the hooks' subjects whose histogram, and whose
-    whole tensors, are due; `is_looking` says whether any of this is so.
+    whole tensors, are due; `is_looking` says whether any of this is so. `measure(address, size, code, out_address)`
+    fills a row of statistics.
     """
 
     def __init__(
@@ -48,7 +49,9 @@ class Recorder:
         self.step = self.micro_step = self.stamp = 0
         self.is_open = False
         self.saw_backward = False
-        self._call_rows = {name: CallRows(name, entry.columns) for name, entry in COLLECTORS.items() if entry.measure}
+        self._more = More.of(config.statistics)
+        self.measure = self._more.kernel()
+        self._call_rows = {name: CallRows(name, self._columns(name)) for name, one in COLLECTORS.items() if one.measure}
         self.activations = self._call_rows["activation"]
         self.activation_grads = self._call_rows["activation_grad"]
         self.histograms: list[Histogram] = []
@@ -97,7 +100,7 @@ class Recorder:
             for site, array in view.arrays(subject):
                 self.dump(subject, site, 0, array)
         for name, collect in self._collect.items():
-            if COLLECTORS[name].at == "after_step" and self._is_due(name):
+            if COLLECTORS[name].at == "after_step" and self.is_due(name):
                 self._guard(name, collect.prepare, step)
 
     def after_step(self, view: View, *, skipped: bool = False) -> None:
@@ -109,8 +112,7 @@ class Recorder:
         names = view.names
         wide = bool((step.weights().codes == FLOAT64).any())
         for subject, rows in self._rows.items():
-            columns = COLLECTORS[subject.partition("/")[0]].columns
-            blocks += self._tables.blocks(subject, columns, names, rows, wide=wide)
+            blocks += self._tables.blocks(subject, self._columns(subject), names, rows, wide=wide)
         self._note_an_empty_first_step(blocks)
         self._pending = self._record(tuple(blocks), skipped=skipped)
         self._records += 1
@@ -136,6 +138,23 @@ class Recorder:
     def rows_of(self, subject: str) -> CallRows:
         """The rows of a subject that hooks fill call by call."""
         return self._call_rows[subject]
+
+    def open_rows(self, subject: str, columns: tuple[str, ...]) -> CallRows:
+        """The rows of a subject of its own, kept as float64; made when they are first asked for.
+
+        Raises:
+            ValueError: The subject has other columns already.
+        """
+        rows = self._call_rows.get(subject)
+        if rows is None:
+            rows = self._call_rows[subject] = CallRows(subject, columns)
+        if rows.statistics != columns:
+            raise ValueError(
+                f"{subject} has the statistics {', '.join(rows.statistics)}, got {', '.join(columns)}; "
+                f"return the same ones every time"
+            )
+        rows.is_wide = True
+        return rows
 
     def timed(self, work: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
         """The work itself; a recorder that has to know its cost times it."""
@@ -188,6 +207,10 @@ class Recorder:
         self._emit(self._record(tuple(self._take_calls())))
         self.is_open = False
 
+    def is_due(self, name: str) -> bool:
+        """Whether the collector of this name has something to do in the step in progress."""
+        return name in self._due
+
     @property
     def has_recorded(self) -> bool:
         """Whether any step has been closed."""
@@ -222,17 +245,21 @@ class Recorder:
         self.dumps = self.dumper.subjects_due(self.step) if self.dumper is not None else frozenset()
         self.is_looking = self.sees_forward or self.sees_backward or bool(self.dumps)
 
-    def _is_due(self, name: str) -> bool:
-        return name in self._due
+    def _columns(self, subject: str) -> tuple[str, ...]:
+        """The statistics of a subject's rows, those on request behind the collector's own."""
+        entry = COLLECTORS.get(subject) or COLLECTORS[subject.partition("/")[0]]
+        has_more = entry.columns[: len(STATISTICS)] == STATISTICS and not subject.startswith("communication")
+        return (*entry.columns, *self._more.columns) if has_more else entry.columns
 
     def _step_of(self, view: View) -> Step:
         step = Step(view, self.step, self._loss, self.loss_scale, time.perf_counter() - self._ended)
+        step.more = self._more
         step.bins, step.histogram_subjects = self.config.histograms.bins, self.config.histograms.subjects
         return step
 
     def _run(self, moment: str, step: Step) -> None:
         for name, collect in self._collect.items():
-            if COLLECTORS[name].at == moment and self._is_due(name):
+            if COLLECTORS[name].at == moment and self.is_due(name):
                 found = self._guard(name, collect, step)
                 if isinstance(found, tuple):
                     self.histograms += found
@@ -240,11 +267,15 @@ class Recorder:
                     self._put(found)
 
     def _put(self, found: Mapping[str, Any]) -> None:  # Any: rows or numbers, told apart here
-        rows = {key: value for key, value in found.items() if isinstance(value, Rows)}
-        if rows:
-            self._rows = merge_rows(self._rows, rows)
-        else:
-            self._scalars = {**found, **self._scalars}
+        for key, value in found.items():
+            if isinstance(value, Rows):
+                self._rows = merge_rows(self._rows, {key: value})
+            elif isinstance(value, SiteRows):
+                rows = self.open_rows(key, value.columns)
+                for site, numbers in value.values.items():
+                    rows.row(site, 0).put(numbers)
+            else:
+                self._scalars.setdefault(key, value)
 
     def _guard(self, name: str, work: Callable[[Step], Any], step: Step) -> Any:  # Any: whatever the work returns
         try:
@@ -254,7 +285,7 @@ class Recorder:
             return None
 
     def _finish_micro_step(self) -> None:
-        if self._loss is not None and self._is_due("loss"):
+        if self._loss is not None and self.is_due("loss"):
             self._scalars.setdefault("loss", self._loss)
         self._emit(self._record(tuple(self._take_calls())))
         self.micro_step += 1

@@ -4,12 +4,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..block import Row
-from ..collector import COLLECTORS
 from ..kernels import FLOAT64
 from ..recorder import Recorder
 from .tensors import Access, Tensor, Unsupported, tensors_in
 
-_measure = COLLECTORS["input"].measure
 _NONE: Mapping[str, Any] = {}
 
 
@@ -68,7 +66,7 @@ class InputTaps:
             (address, size, code), owner = self._access.place(tensor)
         except Unsupported:
             return
-        _measure(address, size, code, row.address)  # type: ignore[misc]  # the entry has a kernel
+        self._recorder.measure(address, size, code, row.address)
         row.present[row.index] = 1
         self._recorder.rows_of(subject).is_wide |= code == FLOAT64
         del owner

@@ -4,13 +4,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..block import Row
-from ..collector import COLLECTORS
 from ..kernels import FLOAT64
 from ..recorder import Recorder
 from .tensors import Access, Tensor, Unsupported
 
 _SUBJECT = "gradient/unreduced"
-_measure = COLLECTORS[_SUBJECT].measure
 
 
 def watch_local_gradients(named: Iterable[tuple[str, Tensor]], access: Access, recorder: Recorder) -> Iterator[Any]:
@@ -39,7 +37,7 @@ class _LocalGradient:
             rows = recorder.rows_of(_SUBJECT)
             if self._row is None:
                 self._row = rows.row(self._name, 0)
-            _measure(address, size, code, self._row.address)  # type: ignore[misc]  # the entry has a kernel
+            recorder.measure(address, size, code, self._row.address)
             self._row.present[self._row.index] = 1
             rows.is_wide |= code == FLOAT64
             del owner

@@ -20,7 +20,7 @@ class Gradient:
     def __call__(self, step: Step) -> dict[str, Rows]:
         """Rows of `gradient`; a parameter without gradient has none."""
         arrays = step.view.gradients()
-        rows = arrays.statistics()
+        rows = step.statistics(arrays)
         step.gradient_norm = _norm(rows[arrays.present])
         return {"gradient": Rows(rows, arrays.present)}
 

@@ -14,5 +14,6 @@ class Optimizer:
     def __call__(self, step: Step) -> dict[str, Rows]:
         """Rows of each slot."""
         return {
-            f"optimizer/{slot}": Rows(arrays.statistics(), arrays.present) for slot, arrays in step.view.slots().items()
+            f"optimizer/{slot}": Rows(step.statistics(arrays), arrays.present)
+            for slot, arrays in step.view.slots().items()
         }

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..collector import Rows, Step, collector
-from ..kernels import STATISTICS, Arrays, measure_updates
+from ..kernels import STATISTICS, Arrays, measure_updates, readable, table_of, values_at
 
 _ITEM_BYTES = np.array([4, 8, 2, 2], np.int64)
 
@@ -46,11 +46,12 @@ class Update:
         now = step.weights()
         if not self._fits(now):
             raise RuntimeError("the parameters changed their shapes or dtypes inside the step; updates cannot be told")
+        changes = _changes(now, self._addresses) if step.more.flags else None
         weights, moved = np.full((now.sizes.size, 10), np.nan), np.full((now.sizes.size, 11), np.nan)
         measure_updates(now.addresses, now.sizes, now.codes, self._addresses, self._norms, weights, moved)
         self._step = step.number
         step.weight_rows = weights
-        return {"update": Rows(moved, now.present)}
+        return {"update": Rows(moved if changes is None else step.add_more(changes, moved), now.present)}
 
     def _fits(self, now: Arrays) -> bool:
         return (
@@ -58,3 +59,18 @@ class Update:
             and np.array_equal(now.codes, self._codes)
             and np.array_equal(now.present, self._held)
         )
+
+
+def _changes(now: Arrays, before: NDArray[np.int64]) -> Arrays:
+    """What moved since the copies at these addresses, as arrays of their own; only statistics on request need them."""
+    places: list[tuple[int, int, int]] = []
+    owners: list[object] = []
+    for address, size, code, held in zip(now.addresses.tolist(), now.sizes, now.codes, before.tolist(), strict=True):
+        if address:
+            difference = values_at(address, size, code) - values_at(held, size, code)
+            array, kind = readable(difference)
+            places.append((array.ctypes.data or 1, array.size, kind))
+            owners.append(array)
+        else:
+            places.append((0, 0, 0))
+    return table_of(places, owners)

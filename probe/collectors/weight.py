@@ -14,5 +14,4 @@ class Weight:
     def __call__(self, step: Step) -> dict[str, Rows]:
         """Rows of `weight`."""
         arrays = step.weights()
-        rows = arrays.statistics() if step.weight_rows is None else step.weight_rows
-        return {"weight": Rows(rows, arrays.present)}
+        return {"weight": Rows(step.statistics(arrays, step.weight_rows), arrays.present)}

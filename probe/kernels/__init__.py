@@ -1,9 +1,9 @@
 """Kernels: statistics of arrays in one pass over memory; one contract, several engines."""
 
-from .arrays import readable, statistics_of
+from .arrays import readable, statistics_of, values_at
 from .cpu import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, STATISTICS, measure, measure_many, measure_updates
 from .histogram import count_values, edges_between, histogram_of
-from .more import MORE, More, measure_more, measure_more_many
+from .more import MORE, NO_MORE, More, measure_more, measure_more_many
 from .table import Arrays, table_of
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "FLOAT32",
     "FLOAT64",
     "MORE",
+    "NO_MORE",
     "STATISTICS",
     "Arrays",
     "More",
@@ -26,4 +27,5 @@ __all__ = [
     "readable",
     "statistics_of",
     "table_of",
+    "values_at",
 ]

@@ -1,5 +1,7 @@
 """Statistics of a NumPy array of any dtype, shape and strides, by the same kernels."""
 
+import ctypes
+
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +14,7 @@ _CODES = {
     np.dtype(np.float16): FLOAT16,
     np.dtype(ml_dtypes.bfloat16): BFLOAT16,
 }
+_DTYPES = {code: dtype for dtype, code in _CODES.items()}
 
 
 def readable(array: NDArray[np.generic]) -> tuple[NDArray[np.generic], int]:
@@ -34,6 +37,19 @@ def _filled(array: NDArray[np.generic]) -> NDArray[np.generic]:
     """The elements without gaps, in any order: a transposed array is read as it lies."""
     flipped = array.transpose(np.argsort(array.strides)[::-1]) if array.ndim else array
     return flipped if flipped.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+def values_at(address: int, size: int, code: int, stride: int = 1) -> NDArray[np.floating]:
+    """Every `stride`-th value of an array given by its place, from the first on; float32, or float64 of float64.
+
+    Values that lie as such in memory are shown where they lie, and are the caller's to leave alone.
+    """
+    dtype = _DTYPES[code]
+    if not size:
+        return np.empty(0, dtype if code in (FLOAT32, FLOAT64) else np.float32)
+    held = (ctypes.c_char * (int(size) * dtype.itemsize)).from_address(int(address))
+    values = np.frombuffer(held, dtype)[::stride]
+    return values if code in (FLOAT32, FLOAT64) else values.astype(np.float32)
 
 
 def statistics_of(array: NDArray[np.generic]) -> NDArray[np.float64]:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from .cpu import _CHUNK, FLOAT32, FLOAT64, STATISTICS, _decode, _Floats, _Ints, _pointer, _Reals, measure
 
-__all__ = ["MORE", "QUANTILES", "More", "measure_more", "measure_more_many"]
+__all__ = ["MORE", "NO_MORE", "QUANTILES", "More", "measure_more", "measure_more_many"]
 
 #: The quantiles by their columns.
 QUANTILES: Final = {"q01": 0.01, "q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95, "q99": 0.99}
@@ -81,6 +81,10 @@ class More:
             measure_more(address, size, code, out_address, place, flags)
 
         return measure_all
+
+
+#: None of them.
+NO_MORE: Final = More()
 
 
 @njit(fastmath=_FAST, nogil=True, cache=True)

@@ -7,9 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .cpu import STATISTICS, measure_many
-from .more import More, measure_more_many
-
-_NONE = More()
+from .more import NO_MORE, More, measure_more_many
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +32,7 @@ class Arrays:
         there: NDArray[np.bool_] = self.addresses != 0
         return there
 
-    def statistics(self, more: More = _NONE) -> NDArray[np.float64]:
+    def statistics(self, more: More = NO_MORE) -> NDArray[np.float64]:
         """`(n, 10)`, and the columns of `more` behind them; rows without an array are NaN."""
         rows = np.full((self.addresses.size, len(STATISTICS) + len(more.columns)), np.nan)
         measure_many(self.addresses, self.sizes, self.codes, rows)

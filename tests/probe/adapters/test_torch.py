@@ -348,10 +348,10 @@ def test_networks_trained_against_each_other_share_a_step():
 def test_what_is_not_due_is_not_there_and_not_computed(monkeypatch):
     model = seeded()
     calls = []
-    from mindscope.probe.adapters import taps
+    from mindscope.probe.kernels import more
 
-    real = taps._activation
-    monkeypatch.setattr(taps, "_activation", lambda *place: calls.append(place) or real(*place))
+    real = more.measure
+    monkeypatch.setattr(more, "measure", lambda *place: calls.append(place) or real(*place))
     config = {"subjects": {"activation": 3, "activation_grad": False, "weight": {"every": 0, "windows": [[2, 3]]}}}
     store, run, _ = recorded(model, adam(model), 5, config=config)
     assert store.series(run, "head", "activation/std").steps.tolist() == [0, 3]
