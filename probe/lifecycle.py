@@ -8,6 +8,9 @@ from weakref import WeakSet
 
 
 class _Closable(Protocol):
+    def watches(self, model: object) -> bool:
+        """Whether this very model is watched."""
+
     def close(self, error: BaseException | None = None) -> None:
         """Ends the run."""
 
@@ -29,6 +32,11 @@ def register(monitor: _Closable) -> None:
 def unregister(monitor: _Closable) -> None:
     """Nothing; the monitor looks after itself again."""
     _open.discard(monitor)
+
+
+def is_watched(model: object) -> bool:
+    """Whether a monitor that is open watches this model."""
+    return any(monitor.watches(model) for monitor in tuple(_open))
 
 
 def _last_error() -> BaseException | None:

@@ -17,7 +17,7 @@ from .control import Control, differences, is_folder, request_file
 from .dump import Dumper
 from .errors import NotWatchable, ProbeError
 from .hand_over import HandOver
-from .lifecycle import register, unregister
+from .lifecycle import is_watched, register, unregister
 from .ranks import agree_on_run, place
 from .recorder import Recorder
 from .thrift import ThriftyRecorder
@@ -50,7 +50,8 @@ def watch(
 
     Raises:
         ConfigError, SiteNotFound: The configuration is wrong, or does not fit the model.
-        NotWatchable: The model or the optimizer is of no known framework.
+        NotWatchable: The model or the optimizer is of no known framework, they do not belong together, or the model is
+            watched already.
         StoreError: The store cannot take a new run.
     """
     settings = load_config(config)
@@ -79,6 +80,11 @@ def begin(
     source: Path | None = None,
 ) -> "Monitor":
     """A monitor over an adapter; the run begins once its hooks are on, so that a wrong configuration begins none."""
+    if is_watched(adapter.model):
+        raise NotWatchable(
+            f"{type(adapter.model).__name__} is watched already; close() its monitor first, or use that one: "
+            f"two monitors of one model would each measure the other"
+        )
     monitor = Monitor(adapter, config)
     try:
         if config.dump is not None:
@@ -193,6 +199,10 @@ class Monitor:
         self._hand_over.flush()
         state, said = ("failed", f"{type(error).__name__}: {error}") if error is not None else ("finished", "")
         self._writer.close(state, said)  # type: ignore[arg-type]
+
+    def watches(self, model: object) -> bool:
+        """Whether this very model is watched."""
+        return self._adapter.model is model
 
     def disown(self) -> None:
         """Nothing; in a forked copy of the process the hooks go off and the run stays with the parent."""

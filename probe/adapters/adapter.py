@@ -16,6 +16,10 @@ class Adapter(Protocol):
         """Its name and version, e.g. `torch 2.13.0`."""
 
     @property
+    def model(self) -> Any:
+        """What is watched."""
+
+    @property
     def view(self) -> View:
         """Its parameters and optimizers."""
 

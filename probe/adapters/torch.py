@@ -88,7 +88,7 @@ class TorchAdapter:
         for optimizer in self._given:
             if not self._is_of_this_model(optimizer):
                 raise NotWatchable(
-                    f"optimizer {type(optimizer).__name__} steps no parameter of the model {type(self.model).__name__}; "
+                    f"optimizer {type(optimizer).__name__} steps no parameter of {type(self.model).__name__}; "
                     f"pass the optimizer that was made from this model's parameters"
                 )
             self._adopt(optimizer)

@@ -25,6 +25,7 @@ class Hook:
         self._work = work
 
     def __call__(self, *arguments: Any) -> None:
+        """Nothing; the hook has done its work, if torch is not compiling."""
         if not is_compiling():
             self._work(*arguments)
 
@@ -50,6 +51,7 @@ class OpeningHook(Hook):
         self.was_compiled = False
 
     def __call__(self, *arguments: Any) -> None:
+        """Nothing; the forward has begun, or it is noted that a compiled one runs."""
         if is_compiling():
             if torch.is_grad_enabled():
                 self.was_compiled = True

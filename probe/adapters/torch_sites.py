@@ -33,7 +33,7 @@ class ModuleSites:
         return self._outermost.get(id(module), module)
 
     def entrances(self) -> Iterator[Any]:
-        """The modules whose calls are forwards of the model: itself, or the parts of one that is only a list of them."""
+        """The modules whose calls are forwards of the model: itself, or the parts of one that only lists them."""
         waiting = [self.modules[""]]
         while waiting:
             module = waiting.pop(0)
