@@ -1,5 +1,6 @@
 """A compiled function: the table of its specialisations, and the short way to the one that fits."""
 
+import logging
 import warnings
 from collections.abc import Callable
 from copy import deepcopy
@@ -9,6 +10,7 @@ from threading import RLock
 from typing import Any
 
 from ..context import CAPTURE, DEPTH, RECORDING
+from ..errors import EngineError
 from ..tensor import Tensor
 from .capture import Apart, Captured
 from .dynamic import DynamicCapture
@@ -16,7 +18,9 @@ from .signature import Signature, flatten
 from .specialisation import Options, Specialisation
 from .traced import CaptureError, TracedTensor
 
-__all__ = ["CAPTURE_MODES", "Compiled"]
+__all__ = ["CAPTURE_MODES", "FALLBACKS", "Compiled"]
+
+_log = logging.getLogger(__name__)
 
 #: Module and function of each way to capture: `(fn, signature) -> Captured`; loaded when first needed.
 CAPTURE_MODES = {
@@ -24,6 +28,9 @@ CAPTURE_MODES = {
     "bytecode": (".bytecode", "capture_bytecode"),
     "trace": (".trace", "trace"),
 }
+
+#: What is done with code that cannot be captured.
+FALLBACKS = ("error", "eager")
 
 # Our choice: a function that needs more graphs than this is called with what should be a tensor, or `dynamic=True`.
 _MANY = 32
@@ -37,6 +44,7 @@ class Compiled:
         capture_mode: One of `CAPTURE_MODES`.
         options: For the compiler.
         is_dynamic: Lengths of axes are symbols.
+        falls_back: What cannot be captured runs in plain Python, between compiled pieces.
         capture: In the place of the function of that mode.
     """
 
@@ -47,11 +55,13 @@ class Compiled:
         capture_mode: str,
         options: Options,
         is_dynamic: bool,
+        falls_back: bool = False,
         capture: Callable[..., Captured] | None = None,
     ) -> None:
         update_wrapper(self, fn, updated=())
         self._fn = fn
-        self._mode, self._options, self._is_dynamic = capture_mode, options, is_dynamic
+        self._mode, self._options = capture_mode, options
+        self._is_dynamic, self._falls_back = is_dynamic, falls_back
         self._table: dict[Signature, list[Specialisation]] = {}
         self._last: Specialisation | None = None
         self._lock = RLock()
@@ -113,7 +123,7 @@ class Compiled:
 
     def _specialise(self, signature: Signature, mode: tuple[bool, bool]) -> Specialisation:
         """A new entry of the table."""
-        captured, is_new = self._dynamic(signature, mode) if self._is_dynamic else (self._captured(signature), True)
+        captured, is_new = self._whole(signature, mode)
         made = Specialisation(signature, captured, self._options, mode)
         if is_new:
             self._reasons.append(self._last.differs(signature, mode) if self._last is not None else "the first call")
@@ -134,10 +144,22 @@ class Compiled:
                 del self._table[oldest]
         return made
 
-    def _captured(self, signature: Signature) -> Captured:
+    def _whole(self, signature: Signature, mode: tuple[bool, bool]) -> tuple[Captured, bool]:
+        """The capture for a signature, and whether Python was run for it."""
+        try:
+            return self._dynamic(signature, mode) if self._is_dynamic else (self._captured(signature), True)
+        except Exception as error:  # what the user's code raises, it raises again in plain Python
+            if not self._falls_back or isinstance(error, Apart):
+                raise
+            refusal = str(error) if isinstance(error, EngineError) else f"{type(error).__name__}: {error}"
+        self._reasons.append(f"falls back to plain Python: {refusal}")
+        _log.info("'%s' falls back to plain Python where it has to: %s", self._name, refusal)
+        return self._captured(signature, "bytecode"), True
+
+    def _captured(self, signature: Signature, mode: str = "") -> Captured:
         if self._capture is not None:
             return self._capture(self._fn, signature)
-        module, function = CAPTURE_MODES[self._mode]
+        module, function = CAPTURE_MODES[mode or self._mode]
         capture = getattr(import_module(module, __package__), function)
         captured: Captured = capture(self._fn, signature)
         return captured
@@ -147,8 +169,9 @@ class Compiled:
         return getattr(self._fn, "__qualname__", type(self._fn).__name__)
 
     def explain(self) -> tuple[str, ...]:
-        """Why the function was compiled, once for each time."""
-        return tuple(self._reasons)
+        """Why the function was compiled, once for each time; then every place where plain Python runs it."""
+        places = [place for run in self._apart.values() for place in getattr(run, "places", tuple)()]
+        return (*self._reasons, *dict.fromkeys(places))
 
     def graphs(self) -> tuple[Any, ...]:
         """The captured graphs, in the order in which they were made."""
@@ -166,7 +189,13 @@ class Compiled:
         return bound.method
 
     def _with(self, fn: Callable[..., Any]) -> "Compiled":
-        return Compiled(fn, capture_mode=self._mode, options=self._options, is_dynamic=self._is_dynamic)
+        return Compiled(
+            fn,
+            capture_mode=self._mode,
+            options=self._options,
+            is_dynamic=self._is_dynamic,
+            falls_back=self._falls_back,
+        )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Compiled":
         return self._with(deepcopy(self._fn, memo))

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from ..backends.registry import backend_named
-from .compiled import CAPTURE_MODES, Compiled
+from .compiled import CAPTURE_MODES, FALLBACKS, Compiled
 from .specialisation import Options
 
 __all__ = ["jit"]
@@ -19,6 +19,7 @@ def jit(
     jit_level: str = "O1",
     dynamic: bool = False,
     backend: str = "numpy",
+    fallback: str = "error",
 ) -> Any:  # what came in, compiled: a function, a method, a cell; or a decorator
     """The function, compiled; usable as a decorator, with or without arguments, on methods too.
 
@@ -37,6 +38,10 @@ def jit(
         jit_level: "O0" runs the graph as captured, "O1" optimises it.
         dynamic: Compile once for all lengths of the axes of the arguments; what is assumed of them is guarded.
         backend: A name known to `register_backend`.
+        fallback: What is done with code that cannot be captured, such as a call that needs the values of a tensor.
+            "error": a CaptureError names file, line, construct and remedy. "eager": the function runs as compiled
+            pieces with plain Python between them, as with "bytecode"; `explain()` lists the places, the log says them
+            once. A function that another compiled one calls becomes part of that, whose word counts.
 
     Raises:
         ValueError: An unknown word.
@@ -48,11 +53,18 @@ def jit(
     """
     _check("capture_mode", capture_mode, CAPTURE_MODES)
     _check("jit_level", jit_level, ("O0", "O1"))
+    _check("fallback", fallback, FALLBACKS)
     try:
         backend_named(backend)
     except KeyError as error:
         raise ValueError(f"jit expects the name of a backend: {error.args[0]}") from error
-    make = partial(Compiled, capture_mode=capture_mode, options=Options(jit_level, backend), is_dynamic=bool(dynamic))
+    make = partial(
+        Compiled,
+        capture_mode=capture_mode,
+        options=Options(jit_level, backend),
+        is_dynamic=bool(dynamic),
+        falls_back=fallback == "eager",
+    )
     if fn is None:
         return make
     if not callable(fn):

@@ -152,7 +152,11 @@ class NoValues(CaptureError, AttributeError):
 
 
 def user_line() -> str:
-    """File and line of the user's code that is running, "" if there is none."""
+    """File and line of the user's code that is running or interpreted, "" if there is none."""
+    capture = CAPTURE.get()
+    where = getattr(capture, "where", None)
+    if where is not None and where().file:
+        return f"{where().file}:{where().line}"
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_ENGINE):
         frame = frame.f_back

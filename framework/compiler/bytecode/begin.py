@@ -69,5 +69,10 @@ def first_frame(fn: Callable[..., Any], arguments: tuple[Any, ...], options: dic
     elif isinstance(fn, MethodType):
         arguments = (fn.__self__, *arguments)
     if not isinstance(function, FunctionType) or is_engine(function) or not can_interpret(function.__code__):
-        raise Unsplittable(f"{fn!r} cannot be interpreted")
+        code = getattr(function, "__code__", None)
+        place = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
+        raise Unsplittable(
+            f"'{getattr(function, '__qualname__', fn)}'{place} is run by plain Python as a whole: it is the "
+            f"engine's, or has a try or with block, yields, defines a class or calls super"
+        )
     return enter(function, arguments, options, cell)

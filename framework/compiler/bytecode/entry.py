@@ -45,7 +45,7 @@ def capture_bytecode(fn: Callable[..., Any], signature: Signature) -> Captured:
         except Unsplittable as reason:
             raise Apart(str(reason), lambda options: partial(_plainly, fn)) from reason
         except EngineError as reason:
-            raise Apart(str(reason), lambda options: partial(_in_pieces, fn, Split(fn, options))) from reason
+            raise Apart(str(reason), lambda options: InPieces(fn, Split(fn, options))) from reason
 
 
 def _check(run: Symbolic, output: Any) -> None:
@@ -65,9 +65,25 @@ def _plainly(fn: Callable[..., Any], arguments: tuple[Any, ...], options: dict[s
     return fn(*arguments, **options)
 
 
-def _in_pieces(fn: Callable[..., Any], split: Split, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    try:
-        frame = first_frame(fn, arguments, options)
-    except Unsplittable:
-        return fn(*arguments, **options)
-    return split(frame)
+class InPieces:
+    """Runs a function in pieces.
+
+    Args:
+        fn: The function.
+        split: Of it.
+    """
+
+    def __init__(self, fn: Callable[..., Any], split: Split) -> None:
+        self._fn, self.split = fn, split
+
+    def __call__(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """What it returns for the arguments and options of a call."""
+        try:
+            frame = first_frame(self._fn, arguments, options)
+        except Unsplittable:
+            return self._fn(*arguments, **options)
+        return self.split(frame)
+
+    def places(self) -> tuple[str, ...]:
+        """Where plain Python runs it, and why."""
+        return self.split.places()

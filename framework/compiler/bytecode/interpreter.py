@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...context import CAPTURE
+from ...errors import EngineError
 from ...nn.cell import Cell
 from ...random import Key
 from ...tensor import Parameter, Tensor
@@ -95,7 +96,8 @@ class Symbolic(Concrete):
                     self.frames.append(frame)
                 frame.stack, frame.index, frame.names = stack, index, names
                 self.capture.restore(before)
-                raise Break(f"{type(error).__name__}: {error}") from error
+                words = str(error) if isinstance(error, EngineError) else f"{type(error).__name__}: {error}"
+                raise Break(words) from error
 
     # Values from outside.
 

@@ -10,6 +10,7 @@ makes are made anew by every run of it; once they are real, pieces do not look i
 in between, to the object itself.
 """
 
+import logging
 from collections.abc import Callable, Iterator
 from threading import local
 from typing import Any, NamedTuple
@@ -29,6 +30,8 @@ from .frame import NULL, UNBOUND, Frame
 from .interpreter import Break, Handle, Steps, Symbolic
 
 __all__ = ["Split"]
+
+_log = logging.getLogger(__name__)
 
 # Our choice: a piece that needs more graphs than this depends on something new in every call, and is not compiled.
 _PATIENCE = 8
@@ -125,6 +128,7 @@ class Split:
     def __init__(self, fn: Callable[..., Any], options: Options) -> None:
         self._fn, self._options = fn, options
         self._pieces: dict[_Point, _Piece] = {}
+        self._breaks: dict[tuple[str, int], str] = {}
 
     def __call__(self, frame: Frame) -> Any:
         """What the function returns whose first frame this is."""
@@ -148,8 +152,19 @@ class Split:
         point = _Point(tuple(_Place(frame) for frame in frames))
         piece = self._pieces.get(point)
         if piece is None:
-            piece = self._pieces[point] = _Piece(point, self._options)
+            piece = self._pieces[point] = _Piece(point, self._options, self._note)
         return piece if piece.is_useful else None
+
+    def _note(self, frame: Frame, reason: Break) -> None:
+        """Nothing; a piece ended before an instruction of this frame."""
+        place = frame.code.code.co_filename, frame.code.instructions[frame.index].line
+        if place not in self._breaks:
+            self._breaks[place] = str(reason).partition(", which are not known")[0]
+            _log.info("plain Python at %s:%d, in '%s': %s", *place, frame.code.code.co_name, self._breaks[place])
+
+    def places(self) -> tuple[str, ...]:
+        """Where plain Python runs, and why, in the order in which it was found."""
+        return tuple(f"plain Python at {file}:{line}: {reason}" for (file, line), reason in self._breaks.items())
 
     def count(self) -> int:
         """How many graphs there are."""
@@ -159,8 +174,8 @@ class Split:
 class _Piece:
     """The compiled code from one point to the next break, or to the end."""
 
-    def __init__(self, point: _Point, options: Options) -> None:
-        self._point = point
+    def __init__(self, point: _Point, options: Options, note: Callable[[Frame, Break], None]) -> None:
+        self._point, self._note = point, note
         self._handles = _Handles()
         self._is_empty = False
         self.compiled = Compiled(self, capture_mode="piece", options=options, is_dynamic=False, capture=self._capture)
@@ -210,7 +225,8 @@ class _Piece:
         carried = _Carried(run)
         try:
             return None, carried(capture.interpret(run))
-        except Break:
+        except Break as reason:
+            self._note(frames[-1], reason)
             if [(frame.index, len(frame.stack)) for frame in frames] == start:
                 raise _Nothing from None
         if not all(_can_carry(frame) for frame in frames):

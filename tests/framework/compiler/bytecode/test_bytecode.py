@@ -81,7 +81,7 @@ def test_functions_with_breaks_are_compiled_in_pieces_once(name):
     compiled = by_bytecode(SPLIT[name])
     for number in (0, 1, 2, 4, 5):
         compiled(*inputs(number))
-    (split,) = (made.args[1] for made in compiled._apart.values())
+    (split,) = (made.split for made in compiled._apart.values())
     graphs = split.count()
     assert graphs > 1
     for number in (0, 1, 2, 4, 5):
