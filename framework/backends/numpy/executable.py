@@ -15,7 +15,7 @@ from ...context import quiet
 from ...errors import EngineError
 from ...ir import Where
 from ...tensor import Array
-from .lower import Lowered
+from .listing import Lowered
 from .plan import ALIGNMENT, MemoryPlan, plan_memory
 from .threads import single_threaded_blas, thread_count
 

@@ -12,7 +12,6 @@ An array that is returned is allocated anew at every call, so the caller may kee
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,35 +25,13 @@ from ...tensor import Array, Tensor
 from .into import INTO, Into
 from .kernel import kernel_of
 from .lifetimes import Lifetimes, Root
+from .listing import Listing, Lowered
 from .loops import loop_of
 from .plan import Buffer
-from .values import Value, is_whole, proxy
+from .values import Value, is_multipliable, is_whole, layout_of, owners_of, proxy
 from .views import VIEWS, view_source
 
-__all__ = ["Lowered", "lower"]
-
-
-@dataclass
-class Lowered:
-    """Generated source, and what it needs to run.
-
-    Attributes:
-        static: Lines that run once, when memory and weights are known.
-        lines: Lines of a call.
-        constants: Objects that the source names `k0`, `k1`, ...
-        buffers: All memory that it names `b0`, `b1`, ...
-        places: Where each line of a call came from: the primitive and its place in the user's code.
-        result: The expression that is returned.
-    """
-
-    arguments: list[str]
-    weights: list[str]
-    static: list[str] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
-    constants: list[Any] = field(default_factory=list)
-    buffers: list[Buffer] = field(default_factory=list)
-    places: list[tuple[str, Where]] = field(default_factory=list)
-    result: str = "None"
+__all__ = ["lower"]
 
 
 def lower(
@@ -80,10 +57,7 @@ class _Lowering:
         self._lives = Lifetimes(order, graph.result, self._is_view)
         self._values: dict[Node, Value] = {}
         self._place = 0
-        self._serial = 0
-        self._where = ("", Where())
-        self._made = Lowered([], [])
-        self._constants: dict[int, str] = {}
+        self._code = Listing()
         self._returned = self._returned_nodes()
         self._pending: list[tuple[Value, Value]] = []
         for i, (parameter, bound) in enumerate(zip(graph.parameters, is_bound, strict=True)):
@@ -97,14 +71,14 @@ class _Lowering:
             self._place = place
             function = node.inputs[0]
             name = getattr(function.value, "name", "") if isinstance(function, Constant) else ""
-            self._where = (name, node.where)
+            self._code.where = (name, node.where)
             self._values[node] = self._apply(node)
         self._place = len(self._order)
-        self._where = ("return", Where())
+        self._code.where = ("return", Where())
         result = self._result(self._value(self._graph.result), self._graph.result, top=True)
         self._flush()
-        self._made.result = result.name
-        return self._made
+        self._code.made.result = result.name
+        return self._code.made
 
     def _entry(self, node: Apply) -> Into | None:
         """How the application writes into given memory, if it can."""
@@ -146,14 +120,14 @@ class _Lowering:
             return self._given_result(value, self._given[index])
         if value.array is None or self._is_own(value):
             return value
-        name = self._new("r")
-        self._line(f"{name} = array({value.name})", value)
+        name = self._code.new("r")
+        self._code.line(f"{name} = array({value.name})", value)
         return Value(name, value.array)
 
     def _given_result(self, value: Value, target: Array) -> Value:
-        held = self._constant(target)
+        held = self._code.constant(target)
         if not (value.owners and value.owners[0].kind == "given" and is_whole(value, value.owners[0])):
-            self._line(f"copyto({held}, {value.name})", value)
+            self._code.line(f"copyto({held}, {value.name})", value)
         return Value(held, target, is_static=True)
 
     def _is_own(self, value: Value) -> bool:
@@ -166,77 +140,30 @@ class _Lowering:
         buffer.purpose = "returned"
         return True
 
-    # Names, lines, buffers.
-
-    def _new(self, letter: str = "v") -> str:
-        self._serial += 1
-        return f"{letter}{self._serial}"
-
-    def _line(self, text: str, *reads: Value) -> None:
-        for value in reads:
-            self._touch(value)
-        self._made.lines.append(text)
-        self._made.places.append(self._where)
-
-    def _touch(self, value: Value) -> None:
-        step = len(self._made.lines)
-        for buffer in value.owners:
-            buffer.last = max(buffer.last, step)
-        for part in value.parts or ():
-            self._touch(part)
-
-    def _constant(self, value: Any) -> str:  # any object the source needs
-        if id(value) not in self._constants:
-            self._constants[id(value)] = f"k{len(self._made.constants)}"
-            self._made.constants.append(value)
-        return self._constants[id(value)]
-
-    def _buffer(self, spec: Spec, root: Root | None) -> Value:
-        """New memory for a result: planned, or for the caller."""
-        step = len(self._made.lines)
-        kind, given = "planned", None
-        if root is not None and root in self._returned:
-            number = self._returned[root]
-            given = self._given.get(number) if number is not None else None
-            kind = "output"
-            if given is not None and given.size == spec.size and given.dtype == spec.dtype:
-                kind = "given"
-        name = f"b{len(self._made.buffers)}"
-        nbytes = spec.size * spec.dtype.itemsize
-        buffer = Buffer(name, spec.shape, spec.dtype, nbytes, step, step, kind, purpose=self._where[0])
-        self._made.buffers.append(buffer)
-        if kind == "output":
-            self._line(f"{name} = empty({spec.shape!r}, {self._constant(spec.dtype)})")
-        if kind == "given":
-            assert given is not None
-            self._made.static.append(f"{name} = {self._constant(given)}.reshape({spec.shape!r})")
-        return Value(name, proxy(spec.shape, spec.dtype), (buffer,), kind != "output")
-
-    def _seen_as(self, value: Value, expression: str, array: Array) -> Value:
-        """The value of an expression that looks at another: computed once where it can be."""
-        if expression == value.name:
-            return Value(value.name, array, value.owners, value.is_static)
-        name = self._new()
-        if value.is_static:
-            self._made.static.append(f"{name} = {expression}")
-        else:
-            self._line(f"{name} = {expression}", value)
-        return Value(name, array, value.owners, value.is_static)
+    def _buffer(self, spec: Spec, root: Root) -> Value:
+        """Memory for a result: planned, for the caller, or where the caller wants it."""
+        if root not in self._returned:
+            return self._code.buffer(spec)
+        number = self._returned[root]
+        given = self._given.get(number) if number is not None else None
+        if given is not None and given.size == spec.size and given.dtype == spec.dtype and given.flags.c_contiguous:
+            return self._code.buffer(spec, "given", given)
+        return self._code.buffer(spec, "output")
 
     # Inputs.
 
     def _parameter(self, i: int, parameter: Node, is_bound: bool) -> None:
         if not isinstance(parameter.type, Spec):
-            self._made.arguments.append(f"x{i}")
+            self._code.made.arguments.append(f"x{i}")
             self._values[parameter] = Value(f"x{i}")
             return
         array = proxy(parameter.type.shape, parameter.type.dtype)
         if is_bound:
-            self._made.weights.append(f"w{i}")
+            self._code.made.weights.append(f"w{i}")
             self._values[parameter] = Value(f"w{i}", array, is_static=True)
         else:
-            self._made.arguments.append(f"x{i}")
-            self._line(f"if not x{i}.flags.c_contiguous: x{i} = ascontiguousarray(x{i}).reshape(x{i}.shape)")
+            self._code.made.arguments.append(f"x{i}")
+            self._code.line(f"if not x{i}.flags.c_contiguous: x{i} = ascontiguousarray(x{i}).reshape(x{i}.shape)")
             self._values[parameter] = Value(f"x{i}", array)
 
     def _value(self, node: Node) -> Value:
@@ -251,10 +178,10 @@ class _Lowering:
         if isinstance(value, Tensor):
             value = np.ascontiguousarray(value._data).reshape(value.shape)
         if isinstance(value, np.ndarray):
-            return Value(self._constant(value), value, is_static=True)
+            return Value(self._code.constant(value), value, is_static=True)
         if type(value) in (bool, int, float) and np.isfinite(value):
             return Value(repr(value), is_static=True)
-        return Value(self._constant(value), is_static=True)
+        return Value(self._code.constant(value), is_static=True)
 
     # Applications.
 
@@ -293,31 +220,33 @@ class _Lowering:
             return None
         seen = VIEWS[name](base.array, **node.attributes)
         if isinstance(seen, tuple):
-            call = f"{self._constant(VIEWS[name])}({base.name}, **{self._constant(dict(node.attributes))})"
+            call = f"{self._code.constant(VIEWS[name])}({base.name}, **{self._code.constant(dict(node.attributes))})"
             return self._split(base, call, seen)
         if seen.size and not np.may_share_memory(seen, base.array):
             return None
         source = view_source(name, base.name, base.array, seen, node.attributes)
         assert source is not None
-        return self._seen_as(base, source, seen)
+        return self._code.seen_as(base, source, seen)
 
     def _split(self, base: Value, call: str, seen: tuple[Array, ...]) -> Value:
-        whole = self._seen_as(base, call, seen[0])
+        whole = self._code.seen_as(base, call, seen[0])
         parts = tuple(Value(f"{whole.name}[{i}]", array, base.owners, base.is_static) for i, array in enumerate(seen))
         if base.is_static:
-            parts = tuple(self._seen_as(part, f"({part.name})", array) for part, array in zip(parts, seen, strict=True))
+            parts = tuple(
+                self._code.seen_as(part, f"({part.name})", array) for part, array in zip(parts, seen, strict=True)
+            )
         return Value(whole.name, parts=parts)
 
     def _evaluate(self, node: Apply, primitive: Primitive) -> Value:
         """A call of the primitive's own evaluation, which allocates its result."""
         arguments = [self._value(x) for x in node.arguments]
-        name = self._new("e")
-        text = f"{self._constant(primitive.evaluate)}({self._call(arguments, node)})"
+        name = self._code.new("e")
+        text = f"{self._code.constant(primitive.evaluate)}({self._call(arguments, node)})"
         outputs = node.type.elements if isinstance(node.type, TupleType) else None
         if outputs is None:
             text = f"asarray({text})"
-        self._line(f"{name} = {text}", *arguments)
-        owners = _owners(arguments)  # it may be a view of them
+        self._code.line(f"{name} = {text}", *arguments)
+        owners = owners_of(arguments)  # it may be a view of them
         if outputs is None:
             assert isinstance(node.type, Spec)
             return self._fresh(name, node.type, owners)
@@ -326,13 +255,13 @@ class _Lowering:
 
     def _fresh(self, name: str, spec: Spec, owners: tuple[Buffer, ...]) -> Value:
         """An allocated result in C order, so that its strides are known."""
-        held = self._new("f")
-        self._line(f"{held} = {name}")
-        self._line(f"if not {held}.flags.c_contiguous: {held} = ascontiguousarray({held}).reshape({spec.shape!r})")
+        held = self._code.new("f")
+        self._code.line(f"{held} = {name}")
+        self._code.line(f"if not {held}.flags.c_contiguous: {held} = ascontiguousarray({held}).reshape({spec.shape!r})")
         return Value(held, proxy(spec.shape, spec.dtype), owners)
 
     def _call(self, arguments: Sequence[Value], node: Apply) -> str:
-        extra = [f"**{self._constant(dict(node.attributes))}"] if node.attributes else []
+        extra = [f"**{self._code.constant(dict(node.attributes))}"] if node.attributes else []
         return ", ".join([*(x.name for x in arguments), *extra])
 
     def _into(self, node: Apply, how: Into) -> Value:
@@ -345,18 +274,18 @@ class _Lowering:
         over = self._overwritten(node, how.over, specs[0]) if len(specs) == 1 else None
         orders = how.orders or (None,) * len(specs)
         outs = [over] if over is not None else [self._ordered(s, (node, k), orders[k]) for k, s in enumerate(specs)]
-        scratch = [self._buffer(spec, None) for spec in how.scratch]
+        scratch = [self._code.buffer(spec) for spec in how.scratch]
         handed = [
-            self._reshaped(out, shape) if shape is not None else out
+            self._code.reshaped(out, shape) if shape is not None else out
             for out, shape in zip(outs, how.outputs, strict=True)
         ]
         names = ", ".join(x.name for x in (*inputs, *handed, *scratch))
-        text = f"{self._constant(how.run)}({names})"
+        text = f"{self._code.constant(how.run)}({names})"
         if how.prepare is not None and all(x.is_static for x in (*inputs, *handed, *scratch)):
-            prepared = self._new("p")
-            self._made.static.append(f"{prepared} = {self._constant(how.prepare)}({names})")
+            prepared = self._code.new("p")
+            self._code.made.static.append(f"{prepared} = {self._code.constant(how.prepare)}({names})")
             text = f"{prepared}()"
-        self._line(text, *inputs, *outs, *scratch)
+        self._code.line(text, *inputs, *outs, *scratch)
         return outs[0] if not isinstance(node.type, TupleType) else Value("", parts=tuple(outs))
 
     def _ordered(self, spec: Spec, root: Root, order: Shape | None) -> Value:
@@ -366,7 +295,7 @@ class _Lowering:
         held = self._buffer(Spec(tuple(spec.shape[axis] for axis in order), spec.dtype), root)
         back = tuple(sorted(range(len(order)), key=order.__getitem__))
         assert held.array is not None
-        return self._seen_as(held, f"{held.name}.transpose({back!r})", held.array.transpose(back))
+        return self._code.seen_as(held, f"{held.name}.transpose({back!r})", held.array.transpose(back))
 
     def _overwritten(self, node: Apply, over: Sequence[int], spec: Spec) -> Value | None:
         """An input that dies here and whose buffer the result can take."""
@@ -398,8 +327,8 @@ class _Lowering:
         if array is None:
             return value
         is_scattered = how.is_dense and array.ndim > 0 and array.shape[-1] > 1 and array.strides[-1] != array.itemsize
-        if is_scattered or (node.applies("matmul") and not _is_multipliable(array)):
-            return self._copied(value)
+        if is_scattered or (node.applies("matmul") and not is_multipliable(array)):
+            return self._code.copied(value)
         return value
 
     def _handed(self, value: Value, shape: Shape | None, is_strided: bool) -> Value:
@@ -407,23 +336,8 @@ class _Lowering:
         if value.array is None:
             return value
         if not is_strided and not value.array.flags.c_contiguous:
-            value = self._copied(value)
-        return value if shape is None else self._reshaped(value, shape)
-
-    def _reshaped(self, value: Value, shape: Shape) -> Value:
-        assert value.array is not None
-        if value.array.shape == shape:
-            return value
-        seen = value.array.reshape(shape)
-        if seen.size and not np.may_share_memory(seen, value.array):
-            return self._reshaped(self._copied(value), shape)
-        return self._seen_as(value, f"{value.name}.reshape({shape!r})", seen)
-
-    def _copied(self, value: Value) -> Value:
-        assert value.array is not None
-        copy = self._buffer(Spec(value.array.shape, value.array.dtype), None)
-        self._line(f"copyto({copy.name}, {value.name})", value, copy)
-        return copy
+            value = self._code.copied(value)
+        return value if shape is None else self._code.reshaped(value, shape)
 
     # Fused kernels.
 
@@ -443,11 +357,11 @@ class _Lowering:
             else:
                 in_place[k] = i
                 outs.append(self._value(node.arguments[i]))
-        handed = [self._reshaped(out, op.shape) for out, op in zip(outs, loop.outputs, strict=True)]
+        handed = [self._code.reshaped(out, op.shape) for out, op in zip(outs, loop.outputs, strict=True)]
         written = [out for k, out in enumerate(handed) if k not in in_place]
-        kernel = kernel_of(loop, in_place, [_layout(x) for x in (*inputs, *written)])
+        kernel = kernel_of(loop, in_place, [layout_of(x) for x in (*inputs, *written)])
         names = ", ".join(x.name for x in (*inputs, *written))
-        self._line(f"{self._constant(kernel)}({names})", *inputs, *outs)
+        self._code.line(f"{self._code.constant(kernel)}({names})", *inputs, *outs)
         return outs[0] if not isinstance(node.type, TupleType) else Value("", parts=tuple(outs))
 
     def _taken_input(self, root: Root, spec: Spec, operands: Sequence[Any], out: Any, taken: set[int]) -> int | None:
@@ -476,9 +390,9 @@ class _Lowering:
         if control.name == "assign":
             return self._assign(arguments[0], arguments[1], node)
         self._flush()
-        name = self._new("c")
-        self._line(f"{name} = {self._constant(control.evaluate)}({self._call(arguments, node)})", *arguments)
-        return self._control_value(name, node, _owners(arguments))
+        name = self._code.new("c")
+        self._code.line(f"{name} = {self._code.constant(control.evaluate)}({self._call(arguments, node)})", *arguments)
+        return self._control_value(name, node, owners_of(arguments))
 
     def _control_value(self, name: str, node: Apply, owners: tuple[Buffer, ...]) -> Value:
         if isinstance(node.type, Spec):
@@ -512,13 +426,13 @@ class _Lowering:
         held = {}
         for name, value in newest.items():
             is_own = value.is_static and not value.owners
-            held[name] = self._copied(value) if is_own and value.name != name and len(newest) > 1 else value
+            held[name] = self._code.copied(value) if is_own and value.name != name and len(newest) > 1 else value
         for node, value in list(self._values.items()):
             if self._is_read_later(node) and self._lies_in(value, targets):
-                self._values[node] = self._copied(value)
+                self._values[node] = self._code.copied(value)
         for name, value in held.items():
             if value.name != name:
-                self._line(f"copyto({name}, {value.name}, casting='unsafe')", value)
+                self._code.line(f"copyto({name}, {value.name}, casting='unsafe')", value)
 
     def _is_read_later(self, node: Node) -> bool:
         return not self._lives.dies(node, self._place) and self._place < self._lives.end
@@ -528,27 +442,3 @@ class _Lowering:
         return value.array is not None and any(
             target.array is not None and np.may_share_memory(value.array, target.array) for target in targets.values()
         )
-
-
-def _owners(values: Sequence[Value]) -> tuple[Buffer, ...]:
-    """All memory that the values lie in."""
-    found = [owner for x in values for owner in (*x.owners, *_owners(x.parts or ()))]
-    return tuple(dict.fromkeys(found))
-
-
-def _is_multipliable(array: Array) -> bool:
-    """Whether BLAS takes the matrices of a stack as they are: rows or columns contiguous."""
-    if array.ndim < 2 or not array.size:
-        return True
-    item = array.itemsize
-    rows, columns = array.strides[-2:]
-    return bool(
-        (columns == item and rows >= item * array.shape[-1])
-        or (rows == item and columns >= item * array.shape[-2])
-        or 1 in array.shape[-2:]
-    )
-
-
-def _layout(value: Value) -> tuple[str, int]:
-    assert value.array is not None
-    return value.array.dtype.name, value.array.ndim

@@ -1,5 +1,6 @@
 """What the generated code knows of each node: how it is called there, what it looks like, and whose memory it is in."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ from ...shape import Shape
 from ...tensor import Array
 from .plan import Buffer
 
-__all__ = ["Value", "is_whole", "proxy"]
+__all__ = ["Value", "is_multipliable", "is_whole", "layout_of", "owners_of", "proxy"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -40,3 +41,28 @@ def is_whole(value: Value, buffer: Buffer) -> bool:
     """Whether the value is all of the buffer, in order."""
     array = value.array
     return array is not None and array.flags.c_contiguous and array.nbytes == buffer.nbytes
+
+
+def owners_of(values: Sequence[Value]) -> tuple[Buffer, ...]:
+    """All memory that the values lie in."""
+    found = [owner for x in values for owner in (*x.owners, *owners_of(x.parts or ()))]
+    return tuple(dict.fromkeys(found))
+
+
+def is_multipliable(array: Array) -> bool:
+    """Whether BLAS takes the matrices of a stack as they are: rows or columns contiguous."""
+    if array.ndim < 2 or not array.size:
+        return True
+    item = array.itemsize
+    rows, columns = array.strides[-2:]
+    return bool(
+        (columns == item and rows >= item * array.shape[-1])
+        or (rows == item and columns >= item * array.shape[-2])
+        or 1 in array.shape[-2:]
+    )
+
+
+def layout_of(value: Value) -> tuple[str, int]:
+    """The dtype and the number of axes of an array, as a kernel is compiled for."""
+    assert value.array is not None
+    return value.array.dtype.name, value.array.ndim

@@ -19,7 +19,7 @@ from tests.framework.compiler.captured import gradients_graph, weighted
 _UNTYPED = {"nonzero", "unique"}  # how much they return only the values tell, so they cannot stand in a graph
 _EVERY = [(name, i) for name in sorted(set(PRIMITIVES) - _UNTYPED) for i in range(len(CASES.get(name, [])))]
 if not os.environ.get("MINDSCOPE_TEST_ALL"):
-    _EVERY = sorted(random.Random(3).sample(_EVERY, 220))
+    _EVERY = sorted(random.Random(3).sample(_EVERY, 150))
 
 
 def _close(found, expected):

@@ -11,7 +11,7 @@ from mindscope.framework.compiler.trace import trace
 from mindscope.framework.compiler.vm import evaluate
 from mindscope.framework.ir.verify import verify
 
-_SEEDS = range(400 if os.environ.get("MINDSCOPE_TEST_ALL") else 30)
+_SEEDS = range(400 if os.environ.get("MINDSCOPE_TEST_ALL") else 20)
 _UNARY = [
     *(ops.negative, ops.square, ops.abs, ops.sigmoid, ops.relu, ops.gelu, ops.tanh, ops.exp),
     *(lambda x: x.T, lambda x: x.reshape(-1), lambda x: x * 1.0, lambda x: x + 0.5, lambda x: ops.stop_gradient(x)),
