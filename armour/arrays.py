@@ -1,14 +1,13 @@
-"""The few array operations that NumPy and torch spell differently; everything else they share by name.
+"""Arrays of any library behind the Python array API standard, and the few steps that the standard leaves out.
 
-A search calls `namespace(x)` and gets the module `numpy` or `torch`. Of the functions that both offer under one name,
-with `axis` and `keepdims` understood by both, searches use `abs, all, amax, any, argmax, clip, concatenate, cumsum,
-exp, isfinite, nextafter, ones_like, sign, sqrt, stack, sum, where`: this subset replaces a compatibility library.
+A search asks `namespace(x)` for the functions that take `x`: NumPy's or torch's, under the names of the standard
+(data-apis.org/array-api). Values stay in the library and on the device that they came from.
 """
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
+import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,8 +17,8 @@ Rows = NDArray[np.int64]
 
 
 def namespace(x: Array) -> Any:
-    """The module, `numpy` or `torch`, whose functions take `x`."""
-    return import_module(type(x).__module__.partition(".")[0])
+    """The functions of the array API standard for the library of `x`."""
+    return array_api_compat.array_namespace(x)
 
 
 def to_numpy(x: Array) -> NDArray[Any]:
@@ -29,17 +28,23 @@ def to_numpy(x: Array) -> NDArray[Any]:
 
 def from_numpy(values: NDArray[Any], like: Array) -> Array:
     """`values` as an array of the kind, and on the device, of `like`; the dtype stays that of `values`."""
-    return values if isinstance(like, np.ndarray) else namespace(like).as_tensor(values, device=like.device)
+    return values if isinstance(like, np.ndarray) else namespace(like).asarray(values, device=like.device)
 
 
 def as_float64(x: Array) -> Array:
     """`x` in double precision, in which all distances are measured."""
-    return x.astype(np.float64) if isinstance(x, np.ndarray) else x.double()
+    xp = namespace(x)
+    return xp.astype(x, xp.float64, copy=False)
 
 
 def cast(x: Array, like: Array) -> Array:
     """`x` in the dtype of `like`."""
-    return x.astype(like.dtype) if isinstance(x, np.ndarray) else x.to(like.dtype)
+    return namespace(x).astype(x, like.dtype, copy=False)
+
+
+def drawn(values: NDArray[Any], like: Array) -> Array:
+    """`values` as an array of the kind, device and dtype of `like`."""
+    return cast(from_numpy(values, like), like)
 
 
 def per_sample(values: Array, like: Array) -> Array:
@@ -47,13 +52,23 @@ def per_sample(values: Array, like: Array) -> Array:
     return values.reshape((-1,) + (1,) * (like.ndim - 1))
 
 
+def flat(x: Array) -> Array:
+    """`x`, `(n, ...)`, as `(n, size)`."""
+    return x.reshape(len(x), -1)
+
+
 def is_class(logits: Array, classes: Array) -> Array:
     """`(n, classes)` bool, True at each row's own class; computed where `logits` are, without a transfer."""
     xp = namespace(logits)
-    positions = xp.cumsum(xp.ones_like(logits[:1]), axis=1) - 1
+    positions = xp.cumulative_sum(xp.ones_like(logits[:1]), axis=1) - 1
     return positions == classes[:, None]
 
 
 def concatenate(parts: Sequence[Array]) -> Array:
     """The parts after each other along the batch axis."""
-    return namespace(parts[0]).concatenate(list(parts))
+    return namespace(parts[0]).concat(list(parts), axis=0)
+
+
+def copy(x: Array) -> Array:
+    """A copy of `x` to write into."""
+    return namespace(x).asarray(x, copy=True)

@@ -5,77 +5,56 @@ line in `attacks/__init__.py`. Whatever the search returns is moved into the bud
 here, so no search can report more than it reached.
 """
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..storage import Json
-from .arrays import Array, Rows, namespace, to_numpy
-from .distance import Norm, distance_named
+from .arrays import Array, Rows, copy, namespace, to_numpy
+from .distances import Norm, distance_named
 from .errors import InvalidInput, InvalidSearch
+from .halving import smallest_budgets
 from .model import Model
 from .problem import Problem
+from .result import AttackResult, Attempt, stacked
 from .samples import Samples, check_epsilons, check_samples
 
 #: Told after each batch how many of how many batches are done.
 Progress = Callable[[int, int], None]
+#: Which samples are to be attacked at a budget, asked when its turn comes.
+Standing = Callable[[float], NDArray[np.bool_]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AttackResult:
-    """What an attack reached at each of K budgets for each of N samples.
+class Sweep(NamedTuple):
+    """How a search is carried out.
 
     Args:
-        epsilons: The K budgets.
-        raw: `(K, N, ...)` what the search returned, native arrays as the model's.
-        adversarials: `(K, N, ...)` the same moved into the budget and the box; the clean input where `already`.
-        distances: `(K, N)` float64, measured on `adversarials`.
-        success: `(K, N)` bool, predicted again on `adversarials`; False where `already`.
-        already: `(N,)` bool, the clean input meets the criterion: not attacked, to be reported apart.
-        queries: `(K, N)` forward passes of the search for each sample.
-        gradient_calls: `(K, N)` backward passes of the search for each sample.
+        seed: The same seed gives the same result, whatever the batch size.
+        batch_size: Samples that are searched for together.
+        progress: Told after each batch.
     """
 
-    epsilons: tuple[float, ...]
-    raw: Array
-    adversarials: Array
-    distances: NDArray[np.float64]
-    success: NDArray[np.bool_]
-    already: NDArray[np.bool_]
-    queries: NDArray[np.int64]
-    gradient_calls: NDArray[np.int64]
-
-    @property
-    def robust_accuracy(self) -> NDArray[np.float64]:
-        """`(K,)` share of samples that neither met the criterion at first nor after the attack."""
-        return np.asarray(np.mean(~self.success & ~self.already, axis=1), np.float64)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Attempt:
-    """What an attack reached at one budget: the rows of `AttackResult` for it."""
-
-    raw: Array
-    adversarials: Array
-    distances: NDArray[np.float64]
-    success: NDArray[np.bool_]
-    queries: NDArray[np.int64]
-    gradient_calls: NDArray[np.int64]
+    seed: int = 0
+    batch_size: int = 256
+    progress: Progress | None = None
 
 
 @dataclass(frozen=True)
 class Attack(ABC):
-    """A perturbation search within a budget; options are fields.
+    """A perturbation search; options are fields.
 
     Args:
-        norm: What the budget is measured in.
+        norm: What distances and budgets are measured in.
     """
 
     name: ClassVar[str] = ""
+    #: True for searches of the nearest example, which know no budget and are carried out once for all of them.
+    finds_minimum: ClassVar[bool] = False
 
     norm: Norm = "linf"
 
@@ -96,7 +75,7 @@ class Attack(ABC):
         x: Array,
         y: ArrayLike,
         *,
-        epsilons: float | Iterable[float],
+        epsilons: float | Iterable[float] | None,
         targets: ArrayLike | None = None,
         margin: float = 0.0,
         seed: int = 0,
@@ -109,7 +88,8 @@ class Attack(ABC):
             model: Made by `wrap`.
             x: `(n, ...)` inputs within the model's bounds.
             y: `(n,)` integer labels.
-            epsilons: Budgets in the attack's norm, 0 or more.
+            epsilons: Budgets in the attack's norm, 0 or more. None asks for the nearest examples: an attack that
+                searches within budgets then halves each sample's own budget for as long as it succeeds.
             targets: `(n,)` classes to reach; None asks for any other class than the label.
             margin: By how much the winning logit must lead, for confident adversarial examples.
             seed: The same seed gives the same result, whatever the batch size asks of random starts.
@@ -118,60 +98,62 @@ class Attack(ABC):
             InvalidInput, InvalidModel: Before anything is attacked.
         """
         check_seed(seed)
-        budgets = check_epsilons(epsilons)
+        budgets = (math.inf,) if epsilons is None else check_epsilons(epsilons)
         with model.evaluating():
             samples = check_samples(model, x, y, targets=targets, margin=margin, batch_size=batch_size)
-            batches = -(-int(np.sum(~samples.solved)) // batch_size)
-            attempts = []
-            for number, epsilon in enumerate(budgets):
-                advance = None if progress is None else _shifted(progress, number * batches, len(budgets) * batches)
-                attempts.append(self.attempt(model, samples, epsilon, seed, batch_size, advance))
-        stack = namespace(samples.x).stack
-        return AttackResult(
-            epsilons=budgets,
-            raw=stack([attempt.raw for attempt in attempts]),
-            adversarials=stack([attempt.adversarials for attempt in attempts]),
-            distances=np.stack([attempt.distances for attempt in attempts]),
-            success=np.stack([attempt.success for attempt in attempts]),
-            already=samples.solved,
-            queries=np.stack([attempt.queries for attempt in attempts]),
-            gradient_calls=np.stack([attempt.gradient_calls for attempt in attempts]),
-        )
+            sweep = Sweep(seed, batch_size, progress)
+            attempts = list(self.attempts(model, samples, budgets, sweep))
+        return stacked(budgets, attempts, samples.solved)
 
-    def attempt(
+    def attempts(
         self,
         model: Model,
         samples: Samples,
-        epsilon: float,
-        seed: int,
-        batch_size: int = 256,
-        progress: Progress | None = None,
+        budgets: tuple[float, ...],
+        sweep: Sweep,
+        standing: Standing | None = None,
+    ) -> Iterator[Attempt]:
+        """What each budget yields for samples that were checked already; `__call__` and `evaluate` sweep with it.
+
+        Args:
+            standing: Which samples are to be attacked; None for all that are not solved.
+        """
+        todo = standing if standing is not None else lambda _: ~samples.solved
+        if not self.finds_minimum:
+            for number, budget in enumerate(budgets):
+                told = _shifted(sweep.progress, number, len(budgets))
+                yield self._attempt(model, samples, budget, np.flatnonzero(todo(budget)), sweep, told)
+            return
+        open_rows = np.flatnonzero(_any(samples, [todo(budget) for budget in budgets if budget > 0]))
+        whole = self._attempt(model, samples, math.inf, open_rows, sweep, sweep.progress)
+        for budget in budgets:
+            yield whole if budget == math.inf else _cut(self, model, samples, whole, budget, sweep)
+
+    def _attempt(
+        self, model: Model, samples: Samples, epsilon: float, open_rows: Rows, sweep: Sweep, told: Progress | None
     ) -> Attempt:
-        """What one budget yields for samples that were checked already; `__call__` and `evaluate` sweep with it."""
-        count, open_rows = len(samples.x), np.flatnonzero(~samples.solved)
-        raw, clipped = (namespace(samples.x).concatenate([samples.x]) for _ in range(2))
-        distances = np.zeros(count)
-        success = np.zeros(count, np.bool_)
+        count = len(samples.x)
+        raw, clipped = copy(samples.x), copy(samples.x)
+        distances, success = np.zeros(count), np.zeros(count, np.bool_)
         queries, gradient_calls = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        starts = range(0, len(open_rows), batch_size)
+        starts = range(0, len(open_rows), sweep.batch_size)
         for number, start in enumerate(starts):
-            rows = open_rows[start : start + batch_size]
+            rows = open_rows[start : start + sweep.batch_size]
             if epsilon > 0:
-                problem = self._problem(model, samples, rows, epsilon, seed)
+                problem = _problem(self, model, samples, rows, epsilon, sweep.seed)
                 raw[rows] = self._searched(problem)
                 clipped[rows], distances[rows], success[rows] = _judged(model, samples, rows, raw, problem)
                 queries[rows], gradient_calls[rows] = problem.queries, problem.gradient_calls
-            if progress is not None:
-                progress(number + 1, len(starts))
+            if told is not None:
+                told(number + 1, len(starts))
         return Attempt(raw, clipped, distances, success, queries, gradient_calls)
-
-    def _problem(self, model: Model, samples: Samples, rows: Rows, epsilon: float, seed: int) -> Problem:
-        criterion = samples.criterion.take(rows)
-        return Problem(model, samples.x[rows], criterion, distance_named(self.norm), epsilon, rows, (seed,))
 
     def _searched(self, problem: Problem) -> Array:
         with np.errstate(all="ignore"):  # a model may well overflow off the data; the judge looks at what comes back
-            found = self.search(problem)
+            if self.finds_minimum or np.isfinite(problem.epsilon).all():
+                found = self.search(problem)
+            else:
+                found = smallest_budgets(self.search, problem)
         if getattr(found, "shape", None) != problem.x.shape or found.dtype != problem.x.dtype:
             shape, dtype = getattr(found, "shape", type(found).__name__), getattr(found, "dtype", "no dtype")
             raise InvalidSearch(
@@ -191,6 +173,31 @@ def check_seed(seed: int) -> None:
         raise InvalidInput(f"seed expects an integer of 0 or more, got {seed!r}")
 
 
+def _any(samples: Samples, masks: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    return np.any(masks, axis=0) if masks else np.zeros(len(samples.x), np.bool_)
+
+
+def _problem(attack: Attack, model: Model, samples: Samples, rows: Rows, epsilon: float, seed: int) -> Problem:
+    criterion, budgets = samples.criterion.take(rows), np.full(len(rows), epsilon)
+    return Problem(model, samples.x[rows], criterion, distance_named(attack.norm), budgets, rows, (seed,))
+
+
+def _cut(attack: Attack, model: Model, samples: Samples, whole: Attempt, epsilon: float, sweep: Sweep) -> Attempt:
+    """The nearest examples within a budget: those farther away are moved into it and judged again."""
+    clipped = copy(whole.adversarials)
+    distances, success = whole.distances.copy(), whole.success & (whole.distances <= epsilon)
+    far = np.flatnonzero(~success & (whole.queries > 0))
+    for start in range(0, len(far), sweep.batch_size):
+        rows = far[start : start + sweep.batch_size]
+        if epsilon > 0:
+            problem = _problem(attack, model, samples, rows, epsilon, sweep.seed)
+            clipped[rows], distances[rows], success[rows] = _judged(model, samples, rows, whole.raw, problem)
+        else:
+            clipped[rows], distances[rows] = samples.x[rows], 0.0
+    spent = epsilon > 0
+    return Attempt(whole.raw, clipped, distances, success, whole.queries * spent, whole.gradient_calls * spent)
+
+
 def _judged(
     model: Model, samples: Samples, rows: Rows, raw: Array, problem: Problem
 ) -> tuple[Array, NDArray[np.float64], NDArray[np.bool_]]:
@@ -201,5 +208,7 @@ def _judged(
     return clipped, problem.distance.measure(problem.x, clipped), np.asarray(to_numpy(met), np.bool_)
 
 
-def _shifted(progress: Progress, done: int, total: int) -> Progress:
-    return lambda count, _: progress(done + count, total)
+def _shifted(progress: Progress | None, number: int, budgets: int) -> Progress | None:
+    if progress is None:
+        return None
+    return lambda done, batches: progress(number * batches + done, budgets * batches)

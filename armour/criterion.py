@@ -127,5 +127,5 @@ def _lead(logits: Array, classes: Array) -> Array:
     """`(n,)` by how much each row's own class leads the best of the others; negative when it does not."""
     xp = namespace(logits)
     own = is_class(logits, classes)
-    best_other = xp.amax(xp.where(own, -xp.inf, logits), axis=1)
+    best_other = xp.max(xp.where(own, -xp.inf, logits), axis=1)
     return xp.sum(xp.where(own, logits, 0.0), axis=1) - best_other

@@ -1,6 +1,6 @@
 """A cell of the engine as a network to attack; searches work on plain NumPy arrays."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -30,15 +30,27 @@ class EngineNetwork:
 
     def pullback(self, x: Array, cotangent: Callable[[Array], Array]) -> tuple[Array, Array]:
         """The logits and the gradient to `x` alone: no parameter's `grad` is touched."""
+        logits, (gradient,) = self.pullbacks(x, lambda values: [cotangent(values)])
+        return logits, gradient
+
+    def pullbacks(self, x: Array, cotangents: Callable[[Array], Sequence[Array]]) -> tuple[Array, list[Array]]:
+        """The logits, and one gradient for each cotangent."""
         leaf = Tensor(x, requires_grad=True)
         with recording():
             logits = self._checked(self._cell(leaf))
-        gradient = None
-        if logits.requires_grad:
-            (gradient,) = gradients(logits, [leaf], [Tensor(cotangent(logits.numpy()))])
-        if gradient is None:
-            raise InvalidModel("the logits do not depend on x by differentiable operations; do not detach the input")
-        return logits.numpy(), gradient.numpy()
+        weights = cotangents(logits.numpy())
+        found = []
+        for number, weight in enumerate(weights):
+            gradient = None
+            if logits.requires_grad:
+                keep = number + 1 < len(weights)
+                (gradient,) = gradients(logits, [leaf], [Tensor(weight)], retain_graph=keep)
+            if gradient is None:
+                raise InvalidModel(
+                    "the logits do not depend on x by differentiable operations; do not detach the input"
+                )
+            found.append(gradient.numpy())
+        return logits.numpy(), found
 
     def training_modules(self) -> int:
         """How many cells are in training mode."""

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from ..storage import Json, Store
 from .arrays import Array
-from .attack import Attack, Progress, check_seed
-from .distance import Norm
+from .attack import Attack, Progress, Sweep, check_seed
+from .distances import Norm
 from .errors import InvalidInput
 from .evaluation import Evaluation
 from .model import Model, wrap
@@ -109,14 +109,14 @@ def evaluate(
 
 def _sweep(plan: _Plan, tally: Tally, log: OutcomeLog, progress: EvaluationProgress | None) -> bool:
     """False when the user stopped it; what was complete by then is counted and stored."""
-    cells = [(label, budget) for label in plan.attacks for budget in plan.budgets]
     try:
-        for number, (label, budget) in enumerate(cells):
-            advance = _advance(progress, number, len(cells), f"{label} {budget:g}") if progress else None
-            attack = plan.attacks[label]
-            attempt = attack.attempt(plan.model, plan.samples, budget, plan.seed, plan.batch_size, advance)
-            tally.add(attack, label, budget, attempt)
-            log.write([tally.outcomes[-1], *tally.worst_case()])
+        for number, (label, attack) in enumerate(plan.attacks.items()):
+            advance = _advance(progress, number, len(plan.attacks), label) if progress else None
+            sweep = Sweep(plan.seed, plan.batch_size, advance)
+            attempts = attack.attempts(plan.model, plan.samples, plan.budgets, sweep)
+            for budget, attempt in zip(plan.budgets, attempts, strict=True):
+                tally.add(attack, label, budget, attempt)
+                log.write([tally.outcomes[-1], *tally.worst_case()])
     except KeyboardInterrupt:
         log.interrupted()
         return False
@@ -146,8 +146,8 @@ def _with_options(attack: Attack) -> str:
     return " ".join([attack.name, *changed])
 
 
-def _advance(progress: EvaluationProgress, number: int, cells: int, label: str) -> Progress:
-    return lambda done, batches: progress((number + done / batches) / cells, label)
+def _advance(progress: EvaluationProgress, number: int, attacks: int, label: str) -> Progress:
+    return lambda done, batches: progress((number + done / batches) / attacks, label)
 
 
 def _versions(model: Model) -> dict[str, Json]:

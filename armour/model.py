@@ -3,7 +3,7 @@
 import math
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -29,6 +29,9 @@ class Network(Protocol):
 
     def pullback(self, x: Array, cotangent: Callable[[Array], Array]) -> tuple[Array, Array]:
         """The logits of `x`, and the gradient to `x` of their product with `cotangent(logits)`."""
+
+    def pullbacks(self, x: Array, cotangents: Callable[[Array], Sequence[Array]]) -> tuple[Array, list[Array]]:
+        """The logits of `x`, and a gradient for each of several cotangents: one pass forward, one back for each."""
 
     def training_modules(self) -> int:
         """How many modules are in training mode."""
@@ -110,6 +113,15 @@ class Model:
             inner, std = self._normalized(x)
             logits, gradient = self._network.pullback(inner, lambda values: cotangent(_checked_logits(values, len(x))))
         return logits, gradient if std is None else gradient / std
+
+    def pullbacks(self, x: Array, cotangents: Callable[[Array], Sequence[Array]]) -> tuple[Array, list[Array]]:
+        """As `pullback`, for each of several cotangents, with one pass forward."""
+        with self.evaluating():
+            inner, std = self._normalized(x)
+            logits, gradients = self._network.pullbacks(
+                inner, lambda values: cotangents(_checked_logits(values, len(x)))
+            )
+        return logits, gradients if std is None else [gradient / std for gradient in gradients]
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:

@@ -1,36 +1,101 @@
-"""What a search climbs: directions in logit space, computed once for NumPy and torch alike."""
+"""What a search climbs: values and directions in logit space, in closed form, for every library alike."""
 
 from collections.abc import Callable
 
 from .arrays import Array, is_class, namespace
 from .criterion import Criterion
 
-#: Direction `(n, classes)` in which the logits should move for the criterion to be met.
-Objective = Callable[[Array, Criterion], Array]
+#: `(n,)` values to be raised, and their gradient `(n, classes)` to the logits, for a criterion.
+Objective = Callable[[Array, Criterion], tuple[Array, Array]]
 
 
-def cross_entropy(logits: Array, criterion: Criterion) -> Array:
-    """Gradient of the cross-entropy to the logits, each sample's divided by the probability of all other classes.
+def cross_entropy(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
+    """The log-odds of all other classes against the anchor, which the cross-entropy is a rising function of.
 
-    The gradient of the cross-entropy is `p - onehot(y)`, and `1 - p_y` underflows when the logits are large: sign and
-    direction are then lost, and the model only seems robust. Divided by `1 - p_y` the entries are the softmax over the
-    other classes and -1 at `y`: the same direction for every sample, exact at any scale of the logits. Attacks that use
-    the gradient's sign or direction, as all here do, are otherwise unchanged.
-
-    Args:
-        logits: `(n, classes)`.
-        criterion: Its anchor is moved away from, or towards when targeted.
-
-    Returns:
-        `(n, classes)` in the dtype of `logits`.
+    With `p` the anchor's probability the cross-entropy is `-log p`, and `1 - p` underflows when the logits are large:
+    value, sign and direction are then lost, and the model only seems robust. The log-odds `log((1 - p) / p)` order all
+    inputs as the cross-entropy does and have a gradient in the same direction, exact at any scale of the logits, so
+    searches that compare values and follow signs or directions, as all here do, are otherwise unchanged.
 
     Reference:
-        Carlini and Wagner 2017, arXiv:1608.04644, section 5 (the masking); the scaling is our choice.
+        Carlini and Wagner 2017, arXiv:1608.04644, section 5 (the masking); the log-odds are our choice.
     """
     xp = namespace(logits)
     own = is_class(logits, criterion.anchor)
     others = xp.where(own, -xp.inf, logits)
-    shares = xp.exp(others - xp.amax(others, axis=1, keepdims=True))
-    shares = shares / xp.sum(shares, axis=1, keepdims=True)
-    away = xp.where(own, -1.0, shares)
-    return -away if criterion.is_targeted else away
+    largest = xp.max(others, axis=1, keepdims=True)
+    shares = xp.exp(others - largest)
+    total = xp.sum(shares, axis=1, keepdims=True)
+    value = largest[:, 0] + xp.log(total[:, 0]) - _at(logits, own)
+    return _signed(value, xp.where(own, -1.0, shares / total), criterion)
+
+
+def margin(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
+    """The lead of the best other class over the anchor, or of the anchor over it when targeted."""
+    xp = namespace(logits)
+    own = is_class(logits, criterion.anchor)
+    others = xp.where(own, -xp.inf, logits)
+    best = is_class(logits, xp.argmax(others, axis=1))
+    return _signed(xp.max(others, axis=1) - _at(logits, own), _one(best, logits) - _one(own, logits), criterion)
+
+
+def logits_ratio(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
+    """The difference of logits ratio: the margin over the gap between the first and third largest logit.
+
+    Untargeted only; with two classes there is no third one, and it is the margin itself.
+
+    Reference:
+        Croce and Hein 2020, arXiv:2003.01690, eq. 6.
+    """
+    if logits.shape[1] < 3:
+        return margin(logits, criterion)
+    order = namespace(logits).argsort(logits, axis=1, descending=True, stable=True)
+    first, third = is_class(logits, order[:, 0]), is_class(logits, order[:, 2])
+    value, direction = margin(logits, criterion)
+    return _ratio(value, direction, logits, ((1.0, first), (-1.0, third)))
+
+
+def targeted_logits_ratio(target: Array) -> Objective:
+    """The lead of `(n,)` target classes over the anchor, over the gap between the largest and those below the second.
+
+    With fewer than four classes the denominator would vanish, and it is the lead itself.
+
+    Reference:
+        Croce and Hein 2020, arXiv:2003.01690, eq. 7.
+    """
+
+    def objective(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
+        wanted, own = is_class(logits, target), is_class(logits, criterion.anchor)
+        value = _at(logits, wanted) - _at(logits, own)
+        direction = _one(wanted, logits) - _one(own, logits)
+        if logits.shape[1] < 4:
+            return value, direction
+        order = namespace(logits).argsort(logits, axis=1, descending=True, stable=True)
+        first, third, fourth = (is_class(logits, order[:, place]) for place in (0, 2, 3))
+        return _ratio(value, direction, logits, ((1.0, first), (-0.5, third), (-0.5, fourth)))
+
+    return objective
+
+
+def _ratio(value: Array, direction: Array, logits: Array, gap: tuple[tuple[float, Array], ...]) -> tuple[Array, Array]:
+    """The value over the weighted sum of logits that `gap` names, and the quotient's gradient."""
+    xp = namespace(logits)
+    below = sum(weight * _at(logits, place) for weight, place in gap)
+    tiny = xp.finfo(logits.dtype).smallest_normal ** 0.5
+    below = xp.where(below > tiny, below, tiny)[:, None]
+    slope = sum(weight * _one(place, logits) for weight, place in gap)
+    ratio = value[:, None] / below
+    return ratio[:, 0], (direction - ratio * slope) / below
+
+
+def _at(logits: Array, place: Array) -> Array:
+    xp = namespace(logits)
+    return xp.sum(xp.where(place, logits, 0.0), axis=1)
+
+
+def _one(place: Array, like: Array) -> Array:
+    return namespace(like).astype(place, like.dtype)
+
+
+def _signed(value: Array, direction: Array, criterion: Criterion) -> tuple[Array, Array]:
+    return (-value, -direction) if criterion.is_targeted else (value, direction)

@@ -1,14 +1,28 @@
-"""What a search is given: one batch, one budget, a criterion, and counted access to the model."""
+"""What a search is given: one batch, its budgets, a criterion, and counted access to the model."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Array, Rows, cast, from_numpy, namespace, to_numpy
+from .arrays import Array, Rows, drawn, from_numpy, namespace, per_sample, to_numpy
 from .criterion import Criterion
-from .distance import Distance, Region
+from .distances import Distance, Region
 from .model import Model
 from .noise import start_noise
 from .objective import Objective
+
+
+class Ascent(NamedTuple):
+    """What the model says at `n` candidates: value of the objective, its gradient, and which are adversarial.
+
+    Non-finite elements of the gradient are replaced by 0, non-finite values by minus infinity.
+    """
+
+    value: Array
+    gradient: Array
+    met: NDArray[np.bool_]
 
 
 class Problem:
@@ -17,8 +31,9 @@ class Problem:
     Rows say which samples of the batch a call is about: ascending numbers from 0, `rows` are all of them.
 
     Args:
-        samples: `(n,)` numbers of the samples in the whole data set; random starts depend on them.
-        key: Seed of the attack; random starts of different keys differ.
+        epsilon: `(n,)` budget of each sample; infinite for the search of the nearest adversarial example.
+        samples: `(n,)` numbers of the samples in the whole data set; random draws depend on them.
+        key: Seed of the attack; random draws of different keys differ.
     """
 
     def __init__(
@@ -27,13 +42,14 @@ class Problem:
         x: Array,
         criterion: Criterion,
         distance: Distance,
-        epsilon: float,
+        epsilon: NDArray[np.float64],
         samples: Rows,
         key: tuple[int, ...],
     ) -> None:
         self.x = x
         self.distance = distance
         self.epsilon = epsilon
+        self.bounds = model.bounds
         self.rows: Rows = np.arange(len(x))
         self.queries = np.zeros(len(x), np.int64)
         self.gradient_calls = np.zeros(len(x), np.int64)
@@ -45,25 +61,55 @@ class Problem:
         # The part of the batch that the last call was about: searches ask for the same rows many times.
         self._part: tuple[Rows, Criterion, Region] = (self.rows, criterion, self._region)
 
-    def gradient(self, candidates: Array, rows: Rows, objective: Objective) -> tuple[Array, NDArray[np.bool_]]:
-        """Ascent direction of the objective at the candidates, and which of them are adversarial already.
+    def within(self, epsilon: NDArray[np.float64]) -> Self:
+        """The same problem with other budgets; queries are counted here, too."""
+        other = type(self)(self._model, self.x, self._criterion, self.distance, epsilon, self._samples, self._key)
+        other.queries, other.gradient_calls = self.queries, self.gradient_calls
+        return other
 
-        Args:
-            candidates: One candidate for each of `rows`.
+    def criterion(self, rows: Rows) -> Criterion:
+        """When a candidate for `rows` counts as adversarial."""
+        return self._select(rows)[1]
 
-        Returns:
-            The gradient, shaped as the candidates, non-finite elements replaced by 0; and `(len(rows),)` bool.
-        """
+    def budget(self, rows: Rows) -> Array:
+        """Epsilon of each of `rows`, shaped to broadcast against candidates, in their dtype."""
+        return per_sample(drawn(self.epsilon[rows], self.x), self.x)
+
+    def ascend(self, candidates: Array, rows: Rows, objective: Objective) -> Ascent:
+        """The objective at one candidate for each of `rows`, and the way up."""
         criterion = self._select(rows)[1]
-        self.queries[rows] += 1
-        self.gradient_calls[rows] += 1
-        logits, gradient = self._model.pullback(candidates, lambda values: objective(values, criterion))
-        return _finite(gradient), np.asarray(to_numpy(criterion.met(logits)), np.bool_)
+        self._count(rows, 1, 1)
+        values: list[Array] = []
+
+        def direction(logits: Array) -> Array:
+            value, slope = objective(logits, criterion)
+            values.append(value)
+            return slope
+
+        logits, gradient = self._model.pullback(candidates, direction)
+        return Ascent(_finite(values[0], -np.inf), _finite(gradient, 0.0), _judged(criterion, logits))
+
+    def slopes(
+        self, candidates: Array, rows: Rows, directions: Callable[[Array], Sequence[Array]]
+    ) -> tuple[Array, list[Array]]:
+        """Logits at one candidate for each of `rows`, and the gradient of each of `directions(logits)`."""
+        self._count(rows, 1, 0)
+        logits, found = self._model.pullbacks(candidates, directions)
+        self.gradient_calls[rows] += len(found)
+        return logits, [_finite(gradient, 0.0) for gradient in found]
+
+    def logits(self, candidates: Array, rows: Rows) -> Array:
+        """`(len(rows), classes)` logits at one candidate for each of `rows`."""
+        self._count(rows, 1, 0)
+        return self._model.logits(candidates)
+
+    def judge(self, logits: Array, rows: Rows) -> NDArray[np.bool_]:
+        """Which of these logits make the candidates for `rows` adversarial."""
+        return _judged(self._select(rows)[1], logits)
 
     def is_adversarial(self, candidates: Array, rows: Rows) -> NDArray[np.bool_]:
         """`(len(rows),)` bool, for one candidate for each of `rows`."""
-        self.queries[rows] += 1
-        return np.asarray(to_numpy(self._select(rows)[1].met(self._model.logits(candidates))), np.bool_)
+        return self.judge(self.logits(candidates, rows), rows)
 
     def project(self, candidates: Array, rows: Rows) -> Array:
         """The candidates for `rows`, moved into the budget and the box."""
@@ -77,7 +123,33 @@ class Problem:
         """Points drawn uniformly from the budget around each of `rows`, moved into the box."""
         x = self.x[rows]
         noise = start_noise(self.distance.sample, self._samples[rows], tuple(x.shape[1:]), (*self._key, restart))
-        return self.project(x + cast(from_numpy(noise * self.epsilon, x), x), rows)
+        scale = self.epsilon[rows].reshape((-1,) + (1,) * (noise.ndim - 1))
+        return self.project(x + drawn(noise * scale, x), rows)
+
+    def uniform(self, rows: Rows, shape: tuple[int, ...], *key: int) -> NDArray[np.float64]:
+        """`(len(rows), *shape)` numbers in [0, 1), the same for a sample in whatever company it comes."""
+        return start_noise(
+            lambda generator, size: generator.random(size), self._samples[rows], shape, (*self._key, 1, *key)
+        )
+
+    def normal(self, rows: Rows, shape: tuple[int, ...], *key: int) -> Array:
+        """`(len(rows), *shape)` standard normal numbers, native, the same for a sample in whatever company it comes."""
+        noise = start_noise(
+            lambda generator, size: generator.standard_normal(size), self._samples[rows], shape, (*self._key, 2, *key)
+        )
+        return drawn(noise, self.x)
+
+    def native(self, values: NDArray[np.float64]) -> Array:
+        """Numbers as an array of the library, device and dtype of `x`."""
+        return drawn(values, self.x)
+
+    def native_classes(self, classes: Rows) -> Array:
+        """Class numbers as an array of the library and device of `x`."""
+        return from_numpy(classes, self.x)
+
+    def _count(self, rows: Rows, forward: int, backward: int) -> None:
+        self.queries[rows] += forward
+        self.gradient_calls[rows] += backward
 
     def _select(self, rows: Rows) -> tuple[Rows, Criterion, Region]:
         if len(rows) != len(self._part[0]) or not np.array_equal(rows, self._part[0]):
@@ -90,7 +162,11 @@ class Problem:
         return self._part
 
 
-def _finite(gradient: Array) -> Array:
-    xp = namespace(gradient)
-    finite = xp.isfinite(gradient)
-    return gradient if finite.all() else xp.where(finite, gradient, 0.0)
+def _judged(criterion: Criterion, logits: Array) -> NDArray[np.bool_]:
+    return np.asarray(to_numpy(criterion.met(logits)), np.bool_)
+
+
+def _finite(values: Array, instead: float) -> Array:
+    xp = namespace(values)
+    finite = xp.isfinite(values)
+    return values if bool(xp.all(finite)) else xp.where(finite, values, instead)

@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 from ..storage import nearest
 from .attack import Attack
-from .distance import Norm
+from .distances import Norm
 from .errors import UnknownAttack
 
 

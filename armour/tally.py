@@ -3,8 +3,9 @@
 import numpy as np
 
 from ..storage import Json, Outcome
-from .attack import Attack, Attempt
+from .attack import Attack
 from .evaluation import WORST_CASE
+from .result import Attempt
 from .samples import Samples
 
 

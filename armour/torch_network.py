@@ -1,6 +1,6 @@
 """A torch module as a network to attack; tensors stay on its device. The only file here that imports torch."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -33,15 +33,28 @@ class TorchNetwork:
 
     def pullback(self, x: Array, cotangent: Callable[[Array], Array]) -> tuple[Array, Array]:
         """The logits and the gradient to `x` alone: no parameter's `grad` is touched."""
+        logits, (gradient,) = self.pullbacks(x, lambda values: [cotangent(values)])
+        return logits, gradient
+
+    def pullbacks(self, x: Array, cotangents: Callable[[Array], Sequence[Array]]) -> tuple[Array, list[Array]]:
+        """The logits, and one gradient for each cotangent."""
         leaf = x.detach().requires_grad_()
         with torch.enable_grad():
             logits = self._checked(self._module(leaf))
-        detached, gradient = logits.detach(), None
-        if logits.requires_grad:
-            (gradient,) = torch.autograd.grad(logits, leaf, cotangent(detached), allow_unused=True)
-        if gradient is None:
-            raise InvalidModel("the logits do not depend on x by differentiable operations; do not detach the input")
-        return detached, gradient
+        detached = logits.detach()
+        weights = cotangents(detached)
+        found = []
+        for number, weight in enumerate(weights):
+            gradient = None
+            if logits.requires_grad:
+                keep = number + 1 < len(weights)
+                (gradient,) = torch.autograd.grad(logits, leaf, weight, retain_graph=keep, allow_unused=True)
+            if gradient is None:
+                raise InvalidModel(
+                    "the logits do not depend on x by differentiable operations; do not detach the input"
+                )
+            found.append(gradient)
+        return detached, found
 
     def training_modules(self) -> int:
         """How many modules are in training mode."""

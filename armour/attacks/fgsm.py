@@ -11,7 +11,7 @@ from ..registry import attack
 
 @attack(
     "fgsm",
-    norms=("linf", "l2"),
+    norms=("linf", "l2", "l1"),
     reference="Goodfellow, Shlens and Szegedy 2015, arXiv:1412.6572",
 )
 @dataclass(frozen=True)
@@ -27,5 +27,5 @@ class FGSM(Attack):
 
     def search(self, problem: Problem) -> Array:
         """The inputs, each one step away."""
-        gradient, _ = problem.gradient(problem.x, problem.rows, cross_entropy)
-        return problem.x + problem.epsilon * problem.distance.steepest(gradient)
+        ascent = problem.ascend(problem.x, problem.rows, cross_entropy)
+        return problem.x + problem.budget(problem.rows) * problem.distance.steepest(ascent.gradient)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import Array, Rows, namespace
+from ..arrays import Array, Rows, copy
 from ..attack import Attack
 from ..errors import InvalidInput
 from ..objective import cross_entropy
@@ -15,7 +15,7 @@ from ..registry import attack
 
 @attack(
     "pgd",
-    norms=("linf", "l2"),
+    norms=("linf", "l2", "l1"),
     reference="Madry et al. 2018, arXiv:1706.06083",
 )
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class PGD(Attack):
     digits, plain and adversarially trained, 40 such steps left up to 5 points less accuracy than 40 steps of 2.5 / 40
     epsilon, in both norms and at equal cost, and never more. The first start is the input itself, which left up to 1
     point less than a random one; the other starts are random. `PGD(step_size=2.5 / 40, random_start=True)` is the
-    paper's.
+    paper's. In L1 a step follows the largest element of the gradient.
 
     Args:
         steps: Gradient steps of each start.
@@ -54,7 +54,7 @@ class PGD(Attack):
 
     def search(self, problem: Problem) -> Array:
         """The first adversarial iterate of each sample, else the last one of its last start."""
-        found = namespace(problem.x).concatenate([problem.x])
+        found = copy(problem.x)
         rows = problem.rows
         for restart in range(self.restarts):
             is_random = restart > 0 or self.random_start
@@ -68,15 +68,16 @@ class PGD(Attack):
     def _climb(self, problem: Problem, found: Array, rows: Rows, iterates: Array) -> Rows:
         """The rows that no step made adversarial; writes every row's last iterate into `found`."""
         for step in range(self.steps):
-            gradient, done = problem.gradient(iterates, rows, cross_entropy)
-            if done.any():
-                found[rows[done]] = iterates[done]
-                going = np.flatnonzero(~done)
+            ascent = problem.ascend(iterates, rows, cross_entropy)
+            gradient = ascent.gradient
+            if ascent.met.any():
+                found[rows[ascent.met]] = iterates[ascent.met]
+                going = np.flatnonzero(~ascent.met)
                 rows, iterates, gradient = rows[going], iterates[going], gradient[going]
                 if not len(rows):
                     return rows
             share = 2.0 * (1.0 - step / self.steps) if self.step_size is None else self.step_size
-            ahead = iterates + share * problem.epsilon * problem.distance.steepest(gradient)
+            ahead = iterates + share * problem.budget(rows) * problem.distance.steepest(gradient)
             iterates = problem.project(ahead, rows)
         found[rows] = iterates
         return rows[~problem.is_adversarial(iterates, rows)] if self.restarts > 1 else rows
