@@ -227,10 +227,11 @@ def _infer_split(x: Spec, *, sizes: Shape, axis: int) -> tuple[Spec, ...]:
     return tuple(Spec((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype) for size in sizes)
 
 
-def _split_gradient(needs: object, g: Sequence[Tensor | None], _: None, x: Tensor, *, sizes: Shape, axis: int) -> Any:
+def _split_gradient(needs: object, g: Any, _: None, x: Tensor, *, sizes: Shape, axis: int) -> Any:
+    given: Sequence[Tensor | None] = g if len(sizes) > 1 else (g,) if isinstance(g, Tensor) else g
     parts = [
         zeros((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype) if part is None else part
-        for part, size in zip(g, sizes, strict=True)
+        for part, size in zip(given, sizes, strict=True)
     ]
     return (_concat(*parts, axis=axis),)
 

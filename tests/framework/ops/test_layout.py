@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mindscope.framework import ShapeError, Tensor, ops
+from mindscope.framework import ShapeError, Tensor, grad, ops
 
 _X = np.random.default_rng(0).standard_normal((3, 4, 2))
 _WIDTHS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=3, max_size=3)
@@ -93,3 +93,12 @@ def test_errors_say_what_was_expected(call, words):
 def test_an_unknown_padding_mode_lists_the_known_ones():
     with pytest.raises(ValueError, match="no padding mode 'mirror'; use 'constant', 'reflect'"):
         ops.pad(Tensor(_X), ((1, 1),) * 3, "mirror")
+
+
+def test_the_second_derivative_goes_through_the_concatenation_of_one_tensor():
+    def fourth_power(x):
+        return (ops.concat([x * x]) ** 2).sum()
+
+    x = Tensor(np.array([1.0, 2.0]))
+    second = grad(lambda x: (grad(fourth_power)(x) * x).sum())(x)
+    np.testing.assert_allclose(second.numpy(), 16 * x.numpy() ** 3)
