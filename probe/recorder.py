@@ -59,6 +59,7 @@ class Recorder:
         self.dumps: frozenset[str] = frozenset()
         self.loss_scale: float | None = None
         self._records = self._residues = 0
+        self.expects_activations = True
         self._schedules: dict[str, Schedule] = {}
         self.follow(config)
         self._collect: dict[str, Collect] = {n: c.build() for n, c in COLLECTORS.items() if c.build}
@@ -323,7 +324,8 @@ class Recorder:
                 self.event("initial_weight", site, **numbers, fan_in=fan_in, shape=list(shape))
 
     def _note_an_empty_first_step(self, blocks: list[Block]) -> None:
-        if self._records or not self.sees_forward or any(block.layout.subject == "activation" for block in blocks):
+        is_expected = self.sees_forward and self.expects_activations and not self._records
+        if not is_expected or any(block.layout.subject == "activation" for block in blocks):
             return
         message = (
             "no activation was recorded in the first due step; was the model called in training mode with gradients on?"

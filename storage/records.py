@@ -71,6 +71,7 @@ class Event:
     stored), `tensors_left_out` (count, reason), `first_bad_operation` (operation, phase, file, line, code,
     inputs, output), `monitor_fault` (collector, error), `observations_lost` (count),
     `exception` (type, message), `collective` (file, line: a place that calls it, once),
+    `compiled` (modules: how many are inside of one graph, unseen),
     `configuration_changed` (the fields), `configuration_refused` (error).
     """
 

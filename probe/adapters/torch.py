@@ -74,9 +74,9 @@ class TorchAdapter:
         self._named = dict(parameters_of(self.model))
         sites, names = choose_sites(self._modules, list(self._named), recorder.config)
         self.view.add((name, self._named[name]) for name in names)
-        self._trace = CallTrace(
-            self._modules, ACCESS, lambda one, hook: _register_with_options(self._places.hooked(one), hook)
-        )
+        self._trace = CallTrace(self._modules, ACCESS, self._register_if_visible)
+        for site, hidden in self._places.compiled.items():
+            recorder.event("compiled", site, modules=hidden)
         self._taps = ForwardTaps(recorder, ACCESS, lambda: self.model.training)
         self.course = Course(recorder, self.view, self._taps, before_step=self._look, at_end=self._tell_order)
         self._steps = StepHooks(self.course, self.view, recorder)
@@ -95,7 +95,8 @@ class TorchAdapter:
         if not self._given:
             self._handles.append(register_optimizer_step_pre_hook(self._perhaps_adopt))
         if recorder.config.nan_trace:
-            modules = {site: self._places.hooked(module) for site, module in self._modules.items()}
+            visible = [(site, module) for site, module in self._modules.items() if self._places.is_visible(module)]
+            modules = {site: self._places.hooked(module) for site, module in visible}
             self._tracer = TorchTracer(self.model, modules, recorder)
             self._handles += self._tracer.handles
         self._handles += watch_local_gradients(self._named.items(), ACCESS, recorder)
@@ -129,7 +130,7 @@ class TorchAdapter:
         for site in [site for site in self._sites if site not in set(sites)]:
             self._sites.pop(site).remove()
         for site in sites:
-            if site not in self._sites:
+            if site not in self._sites and self._places.is_visible(self._modules[site]):
                 module = self._places.hooked(self._modules[site])
                 handles = [module.register_forward_hook(Hook(self._taps.hook(site)))]
                 if self._inputs.is_wanted:
@@ -152,7 +153,7 @@ class TorchAdapter:
     def backward_begins(self, roots: Any) -> None:
         """A backward pass of the process starts from these tensors."""
         if self._opening.was_compiled:  # of that forward only this is known
-            self._opening.was_compiled = False
+            self._opening.was_compiled = self._recorder.expects_activations = False
             self.course.forward_begins()
         self.course.backward_begins(lambda: self._loss_of(roots))
 
@@ -213,6 +214,14 @@ class TorchAdapter:
             self._knows_order = True
             self.structure_version += 1
 
+    def _register_if_visible(self, module: Any, hook: Any) -> Any:
+        """The handle of a forward hook that sees keyword arguments among the inputs; of nothing on a hidden module."""
+        if not self._places.is_visible(module):
+            return Several(())
+        return self._places.hooked(module).register_forward_hook(
+            Hook(lambda one, inputs, options, output: hook(one, (inputs, options), output)), with_kwargs=True
+        )
+
     def _look(self) -> None:
         """Takes in parameters that joined since, such as those of lazy layers, or of adapters put in later."""
         groups = [group["params"] for optimizer in self.view.optimizers for group in optimizer.param_groups]
@@ -228,10 +237,3 @@ class TorchAdapter:
 
     def _report(self, site: str, reason: str) -> None:
         self._recorder.event("monitor_fault", site, collector="gradient", error=reason)
-
-
-def _register_with_options(module: Any, hook: Any) -> Any:
-    """The handle of a forward hook that sees keyword arguments among the inputs."""
-    return module.register_forward_hook(
-        Hook(lambda one, inputs, options, output: hook(one, (inputs, options), output)), with_kwargs=True
-    )

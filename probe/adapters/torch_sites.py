@@ -17,6 +17,8 @@ class ModuleSites:
 
     Attributes:
         modules: The modules themselves, never a wrapper.
+        compiled: Site of every module that is compiled by itself, and how many modules its graph hides. No hook goes
+            inside: it could see nothing there, and torch would compile anew whenever one comes or goes.
     """
 
     def __init__(self, model: Any) -> None:
@@ -27,10 +29,21 @@ class ModuleSites:
             site = _without_wrappers(name)
             self._outermost[id(module)] = outermost.setdefault(site, module)
             self.modules[site] = module
+        self.compiled: dict[str, int] = {}
+        self._hidden: set[int] = set()
+        for site, module in self.modules.items():
+            inside = _inside_of_its_graph(module, outermost[site])
+            if inside and id(inside[-1]) not in self._hidden:
+                self.compiled[site] = len(inside)
+                self._hidden.update(id(one) for one in inside)
 
     def hooked(self, module: Any) -> Any:
         """Where the hooks of a module go: on the outermost of its wrappers, whose call nothing compiles away."""
         return self._outermost.get(id(module), module)
+
+    def is_visible(self, module: Any) -> bool:
+        """Whether the calls of the module are seen, not compiled away."""
+        return id(module) not in self._hidden
 
     def entrances(self) -> Iterator[Any]:
         """The modules whose calls are forwards of the model: itself, or the parts of one that only lists them."""
@@ -47,6 +60,15 @@ def parameters_of(model: Any) -> Iterator[tuple[str, Any]]:
     """Site and parameter, in model order, each parameter once."""
     for name, parameter in model.named_parameters():
         yield _without_wrappers(name), parameter
+
+
+def _inside_of_its_graph(module: Any, outermost: Any) -> list[Any]:
+    """The modules whose calls are compiled away with the call of this one, from outside to inside."""
+    if getattr(module, "_compiled_call_impl", None) is not None:  # by `module.compile()`, hooks and all
+        return list(module.modules())
+    if hasattr(outermost, "_orig_mod"):  # by `torch.compile(module)`, whose result is called before the graph
+        return list(module.modules())[1:]
+    return []
 
 
 def _without_wrappers(name: str) -> str:
