@@ -29,7 +29,11 @@ def _load_functions():
 functions = _load_functions()
 
 # Newer Pythons warn of forks beside threads, which a test process has; the pool leaves that choice to its caller.
-pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+# The second is JAX's, which warns of every fork once it has been loaded.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*os.fork.*:RuntimeWarning"),
+]
 
 
 def items(count=11):
