@@ -48,7 +48,7 @@ class InputTaps:
         recorder = self._recorder
         if recorder.sees_inputs:
             self._fill("input", recorder.rows_of("input").row(site, call), tensor)
-        if recorder.sees_input_grads and tensor.requires_grad:
+        if recorder.sees_input_grads and self._access.needs_gradient(tensor):
             stamp, row = recorder.stamp, recorder.rows_of("input_grad").row(site, call)
 
             def see_gradient(gradient: Tensor) -> None:

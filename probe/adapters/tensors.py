@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
@@ -36,6 +37,7 @@ class Access:
         is_recording: Whether differentiation is switched on here and now.
         array: The values in their own shape and order, as an array that may share their memory; raises `Unsupported`.
         is_repeated: Whether what runs is computed once more only because it was not kept; another time counts.
+        needs_gradient: Whether a gradient of the tensor will be computed.
     """
 
     kind: type
@@ -47,6 +49,7 @@ class Access:
     is_recording: Callable[[], bool]
     array: Callable[[Tensor], NDArray[Any]]
     is_repeated: Callable[[], bool] = bool  # never
+    needs_gradient: Callable[[Tensor], bool] = attrgetter("requires_grad")
 
 
 def tensors_in(value: Any, access: Access) -> Iterator[tuple[str, Tensor]]:
