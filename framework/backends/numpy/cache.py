@@ -22,14 +22,13 @@ __all__ = ["cache_folder", "kernel_from_source"]
 
 _log = logging.getLogger(__name__)
 
-_HEAD = '''"""A fused kernel, generated; it may be deleted at any time."""
+# Whatever changes the machine code must change this text: its hash names the file beside which numba keeps the code.
+_HEAD = '''"""A fused kernel in exact arithmetic, generated; it may be deleted at any time."""
 import numpy as np
 from mindscope.framework.kernels.exponential import exp
 from mindscope.framework.kernels.slopes import gelu_slope, silu_slope
 '''
 
-#: Sums may be reordered into vector lanes; no product is contracted and nothing assumed about NaN and infinities.
-_FAST = frozenset({"reassoc", "nsz", "contract", "arcp"})
 
 _KERNELS: dict[tuple[str, tuple[Any, ...]], Callable[..., None]] = {}
 
@@ -54,7 +53,8 @@ def kernel_from_source(source: str, signature: tuple[Any, ...]) -> Callable[...,
 
 def _compiled(function: Callable[..., None], signature: tuple[Any, ...], is_cached: bool) -> Callable[..., None]:
     """The entry point for this signature: it takes the arguments as they are, without looking at their types."""
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": set(_FAST)}
+    # No fast arithmetic: an operation gives the same bits in every group that it may be fused into.
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     kind = numba.void(*signature)
     if is_cached:
         try:

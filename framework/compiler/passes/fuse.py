@@ -31,12 +31,17 @@ class Fused(Graph):
     __slots__ = ()
 
 
-def fuse(graph: Graph, kind: Kind) -> Graph:
-    """In: a graph. Out: the same with groups of two operations and more applied as `Fused` graphs."""
+def fuse(graph: Graph, kind: Kind, alone: Callable[[Apply], bool] = lambda node: False) -> Graph:
+    """In: a graph. Out: the same with groups of two operations and more applied as `Fused` graphs.
+
+    Args:
+        kind: Which operations can be members of a group.
+        alone: Those that make a group even by themselves.
+    """
     graph = rebuild(graph, lambda node, inputs, home: None)  # a copy, which is changed below
     groups: dict[Node, _Group] = {}
     for inner in Scopes(graph).graphs:
-        groups.update(_Grouping(inner, kind).found())
+        groups.update(_Grouping(inner, kind).found(alone))
     return _replaced(graph, groups) if groups else graph
 
 
@@ -76,8 +81,8 @@ class _Grouping:
         shape = spec.shape if isinstance(spec, Spec) else ()
         return _Group([node], shape, 1 << i, ancestors, {node} if is_sum else set())
 
-    def found(self) -> dict[Node, _Group]:
-        """The groups of more than one member, by member."""
+    def found(self, alone: Callable[[Apply], bool]) -> dict[Node, _Group]:
+        """The groups of more than one member, and those that `alone` allows, by member."""
         for node in self._order:
             if self._kinds[node] is None:
                 continue
@@ -88,7 +93,12 @@ class _Grouping:
             fit = [user for user in users if user in self._place and self._kinds[user] is not None]
             for other in fit[1:]:
                 self._join(self._place[fit[0]], self._place[other])
-        return {node: group for node in self._order if len((group := self._group[self._place[node]]).members) > 1}
+        chosen: dict[Node, _Group] = {}
+        for node in self._order:
+            group = self._group[self._place[node]]
+            if len(group.members) > 1 or (self._kinds[node] is not None and alone(node)):
+                chosen[node] = group
+        return chosen
 
     def _join(self, i: int, j: int) -> None:
         a, b = self._group[i], self._group[j]
