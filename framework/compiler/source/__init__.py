@@ -5,7 +5,7 @@ depends on tensors becomes nodes. `if`, `while` and `for` over tensors become gr
 (`recursion`). Nothing of what was read outside is baked in silently: it is guarded or refused (`outside`).
 """
 
-from . import blocks, builtin, displays, expressions, loops, operators, reflection, statements
+from . import blocks, builtin, displays, expressions, loops, matching, operators, reflection, statements
 from .entry import capture_source
 
 __all__ = ["capture_source"]

@@ -18,7 +18,6 @@ _REFUSED: dict[type[ast.stmt], tuple[str, str]] = {
     ast.AsyncFunctionDef: ("an asynchronous function", "define a plain function"),
     ast.AsyncFor: ("an asynchronous loop", "use a plain one"),
     ast.AsyncWith: ("an asynchronous with block", "use a plain one"),
-    ast.Match: ("a match statement", "write it with if and elif"),
     ast.TryStar: ("except*", "use except"),
 }
 

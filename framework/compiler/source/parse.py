@@ -115,6 +115,8 @@ class _Names(ast.NodeVisitor):
             self.stored.add(node.id)
         elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
             self.stored.add(node.name)
+        elif isinstance(node, ast.MatchMapping) and node.rest:
+            self.stored.add(node.rest)
         elif isinstance(node, ast.Nonlocal):
             self.outer.update(node.names)
         elif isinstance(node, ast.alias):

@@ -119,10 +119,10 @@ def parameter_replaced(x):
     return x
 
 
-def match_statement(x):
-    match x.ndim:
-        case 1:
-            return x
+def match_that_binds_in_alternatives(x):
+    match (float(x.sum()), x):
+        case (1.0, y) | (2.0, y):
+            return y
     return -x
 
 
@@ -194,7 +194,7 @@ REFUSED = [
     (tensor_kept, "'HOLDER.tensor' would keep a tensor from inside a compiled function"),
     (word_kept, "'HOLDER.name' would change only once"),
     (parameter_replaced, "'HOLDER.weight' is a Parameter and cannot be replaced in a graph; use set_data"),
-    (match_statement, "a match statement cannot become part of a graph .*if and elif"),
+    (match_that_binds_in_alternatives, "a pattern with '|' that binds names and depends on .*one case for each"),
     (vector_as_condition, r"the truth of a tensor of shape \(3,\) is not defined.*ops.where.*test_refused.py:\d+"),
     (condition_in_a_comprehension, "inside a comprehension cannot .*ops.where"),
     (recursion_without_end, "calls itself on every path.*give it a path that ends"),
