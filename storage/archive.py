@@ -82,6 +82,7 @@ class Archive:
         parent: str | None = None,
         config: Mapping[str, Json] | None = None,
         tags: Mapping[str, Json] | None = None,
+        host: Mapping[str, Json] | None = None,
     ) -> RunWriter:
         """Starts a run, or joins the run `run_id` as another rank of it."""
         now = time.time()
@@ -96,6 +97,7 @@ class Archive:
             ranks=(rank,),
             parent=parent,
             config=dict(config or {}),
+            host=dict(host or {}),
             tags=dict(tags or {}),
         )
         return self._library.begin(run, rank)

@@ -21,7 +21,7 @@ def read_structure(data: bytes | None) -> Structure:
         return Structure()
     raw = json.loads(decompress(data))
     return Structure(
-        modules=tuple(ModuleInfo(**{**one, "inputs": tuple(one["inputs"])}) for one in raw["modules"]),
+        modules=tuple(_module(one) for one in raw["modules"]),
         parameters=tuple(_parameter(one) for one in raw["parameters"]),
         optimizers=tuple(OptimizerInfo(one["kind"], tuple(one["groups"])) for one in raw["optimizers"]),
         subjects=tuple(raw["subjects"]),
@@ -46,6 +46,17 @@ def read_layout(data: bytes) -> Layout:
     )
 
 
+def _module(raw: dict[str, Any]) -> ModuleInfo:  # Any: values of parsed JSON
+    return ModuleInfo(**{**raw, "inputs": tuple(raw["inputs"]), "direct": tuple(raw.get("direct", ()))})
+
+
 def _parameter(raw: dict[str, Any]) -> ParameterInfo:  # Any: values of parsed JSON
     group = raw["group"]
-    return ParameterInfo(**{**raw, "shape": tuple(raw["shape"]), "group": tuple(group) if group is not None else None})
+    return ParameterInfo(
+        **{
+            **raw,
+            "shape": tuple(raw["shape"]),
+            "group": tuple(group) if group is not None else None,
+            "more_groups": tuple(tuple(one) for one in raw.get("more_groups", ())),
+        }
+    )

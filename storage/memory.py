@@ -75,12 +75,13 @@ class MemoryStore:
         parent: str | None = None,
         config: Mapping[str, Json] | None = None,
         tags: Mapping[str, Json] | None = None,
+        host: Mapping[str, Json] | None = None,
     ) -> "MemoryWriter":
         """Starts a run, or joins the run `run_id` as another rank of it."""
         now = time.time()
         key = check_run_id(run_id) if run_id is not None else new_run_id(name, now)
-        run = Run(key, name, "running", now, now, kind, framework, (rank,), parent=parent, host=machine())
-        run = replace(run, tags=dict(tags or {}), config=dict(config or {}))
+        run = Run(key, name, "running", now, now, kind, framework, (rank,), parent=parent)
+        run = replace(run, tags=dict(tags or {}), config=dict(config or {}), host=machine() | dict(host or {}))
         with self._lock:
             ranks = self._runs.setdefault(key, {})
             if rank in ranks and ranks[rank].is_written:

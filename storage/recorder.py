@@ -274,7 +274,7 @@ def claim(connection: Connection, run: Run, rank: int, place: str) -> tuple[int,
         "writer": identity(),
         "config": to_json(run.config),
         "tags": to_json(run.tags),
-        "host": to_json(machine()),
+        "host": to_json(machine() | dict(run.host)),
     }
     key = connection.execute(insert(recording).values(**values)).inserted_primary_key
     assert key is not None

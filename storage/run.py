@@ -23,6 +23,7 @@ class Run:
         worst: Severity of its worst unmuted finding, None when it has none.
         parent: Id of the run that this one evaluates, None for a training.
         error: What ended a failed run, empty otherwise.
+        host: The machine, and what the monitor told of `script`, `git`, `packages`, `variables` and `devices`.
     """
 
     id: str
@@ -54,6 +55,7 @@ class ModuleInfo:
         order: Position among the module calls of the first forward, in order of completion; -1 if never called.
         inputs: Sites whose outputs it consumed in that forward, as far as they could be told.
         is_leaf: True when it has no child modules.
+        direct: Those of `inputs` whose output it was given as it is, with no operation between.
     """
 
     site: str
@@ -61,6 +63,7 @@ class ModuleInfo:
     order: int = -1
     inputs: tuple[str, ...] = ()
     is_leaf: bool = True
+    direct: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,8 @@ class ParameterInfo:
     Args:
         site: Dotted name, e.g. `decoder.0.attn.q_proj.weight`; its module is everything before the last dot.
         group: `optimizer/group` indices that step it, e.g. `(0, 1)`; None when no watched optimizer does.
-        storage: Equal for parameters that share memory.
+        storage: Equal for parameters that share memory; one that several modules hold stands under each of its sites.
+        more_groups: Further groups that step it too.
     """
 
     site: str
@@ -79,6 +83,7 @@ class ParameterInfo:
     requires_grad: bool = True
     group: tuple[int, int] | None = None
     storage: int = 0
+    more_groups: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,8 +76,9 @@ class Store(Protocol):
         parent: str | None = None,
         config: Mapping[str, Json] | None = None,
         tags: Mapping[str, Json] | None = None,
+        host: Mapping[str, Json] | None = None,
     ) -> RunWriter:
-        """Starts a run, or joins the run `run_id` as another rank of it."""
+        """Starts a run, or joins the run `run_id` as another rank of it; `host` stands beside what is known of it."""
 
     def runs(self, *, limit: int = 1000) -> tuple[Run, ...]:
         """The runs of the store, newest first."""
