@@ -62,6 +62,7 @@ class Step:
         bins: Of histograms.
         histogram_subjects: Those of which histograms are wanted.
         more: Statistics on request.
+        clip: Norm before the gradients were clipped by norm, and the limit; None where they were not.
     """
 
     view: View
@@ -74,6 +75,7 @@ class Step:
     bins: int = 64
     histogram_subjects: tuple[str, ...] = ()
     more: More = NO_MORE
+    clip: tuple[float, float] | None = None
     _weights: Arrays | None = None
 
     def weights(self) -> Arrays:

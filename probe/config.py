@@ -18,6 +18,7 @@ statistics: [kurtosis]        # of tensors, beside the ten: sum | abs_max | kurt
 queue: {capacity: 64, when_full: block}
 dump: {sites: ["head"], subjects: [activation, gradient], when: {windows: [[100, 110]]}, limit_gb: 10}   # whole tensors
 nan_trace: false              # name the first operation, and its line, that makes NaN or infinity
+causality: false              # check once that no output of a sequence model depends on later input
 budget: 3%                    # what all this may cost the training; the schedule is thinned to stay below
 """
 
@@ -137,6 +138,8 @@ class Config(_Strict):
         statistics: Further statistics of every tensor but those of collectives; `kernels/more.py` says what they are.
         nan_trace: Follow NaN and infinity to the operation and the line that made them first; costs a pass over every
             result.
+        causality: After the first step, call the model a few times more, its first batch changed at single positions,
+            and record whether outputs before them move.
         budget: Cost of monitoring that is allowed, as a share of the training's own time; `"3%"` is 0.03. None for
             any.
     """
@@ -156,6 +159,7 @@ class Config(_Strict):
     queue: Queue = Queue()
     dump: Dump | None = None
     nan_trace: bool = False
+    causality: bool = False
     budget: Annotated[Annotated[float, Field(gt=0.0, le=1.0)] | None, BeforeValidator(_share)] = None
 
     @model_validator(mode="after")

@@ -16,6 +16,7 @@ from .config import Config, Dump, load_config
 from .control import Control, differences, is_folder, request_file
 from .dump import Dumper
 from .errors import NotWatchable, ProbeError
+from .facts import environment
 from .hand_over import HandOver
 from .lifecycle import is_watched, register, unregister
 from .ranks import agree_on_run, place
@@ -91,7 +92,13 @@ def begin(
             blobs_of(store.url, "", config.dump.folder)  # which says it where the store cannot hold tensors
         recorded = config.model_dump(mode="json", exclude_unset=True)
         writer = store.begin_run(
-            name, framework=adapter.framework, rank=rank, run_id=run_id, config=recorded, tags=dict(tags or {})
+            name,
+            framework=adapter.framework,
+            rank=rank,
+            run_id=run_id,
+            config=recorded,
+            tags=dict(tags or {}),
+            host=environment(),
         )
         if config.dump is not None:
             monitor.dump_to(blobs_of(store.url, writer.run.id, config.dump.folder), config.dump)

@@ -58,6 +58,7 @@ class Recorder:
         self.dumper: Dumper | None = None
         self.dumps: frozenset[str] = frozenset()
         self.loss_scale: float | None = None
+        self.clip: tuple[float, float] | None = None
         self._records = self._residues = 0
         self.expects_activations = True
         self._schedules: dict[str, Schedule] = {}
@@ -120,7 +121,7 @@ class Recorder:
         self.step, self.micro_step = self.step + 1, 0
         self.stamp += 1
         self.is_open = self.saw_backward = False
-        self.loss_scale = None
+        self.loss_scale = self.clip = None
         self._decide_what_is_due()
 
     def residue(self, parameters: int, norm: float) -> None:
@@ -254,7 +255,7 @@ class Recorder:
 
     def _step_of(self, view: View) -> Step:
         step = Step(view, self.step, self._loss, self.loss_scale, time.perf_counter() - self._ended)
-        step.more = self._more
+        step.more, step.clip = self._more, self.clip
         step.bins, step.histogram_subjects = self.config.histograms.bins, self.config.histograms.subjects
         return step
 

@@ -13,11 +13,14 @@ from ...storage.records import Json
 from ...storage.run import OptimizerInfo, ParameterInfo, Structure
 from ..collector import COLLECTORS
 from ..errors import NotWatchable
+from ..quantities.noise_hooks import watch_micro_batches
 from ..recorder import Recorder
 from ..select import choose_sites
 from .course import Course
+from .engine_facts import EngineFacts, owners_of
 from .engine_trace import EngineTracer
 from .engine_view import ACCESS, EngineView
+from .groups import groups_of
 from .input_taps import InputTaps
 from .local_gradients import watch_local_gradients
 from .taps import ForwardTaps, Several
@@ -67,8 +70,12 @@ class EngineAdapter:
         self.view.add((name, named[name]) for name in names)
         self._trace = CallTrace(self._cells, ACCESS, lambda cell, hook: cell.register_forward_hook(hook))
         self._taps = ForwardTaps(recorder, ACCESS, lambda: self.model.training)
-        self.course = Course(recorder, self.view, self._taps, before_step=lambda: None, at_end=self._at_end)
-        self._handles.append(self.model.register_forward_pre_hook(self.course.forward_begins))
+        self.course = Course(recorder, self.view, self._taps, before_step=self._look, at_end=self._at_end)
+        self._facts = EngineFacts(
+            self.model, self._cells, self.view, recorder, counts=self._taps.counts, changed=self._structure_changes
+        )
+        self._handles.append(self._facts)
+        self._handles.append(self.model.register_forward_pre_hook(self._forward_begins))
         if recorder.config.nan_trace:
             self._tracer = EngineTracer(self._cells, recorder)
         self._inputs = InputTaps(recorder, ACCESS, self._taps.counts)
@@ -82,6 +89,7 @@ class EngineAdapter:
             )
         )
         self._handles += watch_local_gradients(named.items(), ACCESS, recorder)
+        self._handles += watch_micro_batches(named.items(), ACCESS, recorder)
         self._handles.append(register_backward_start_hook(self._backward_begins))
         self._handles.append(register_loss_scaled_hook(self._loss_scaled))
         for optimizer in self._given:
@@ -139,10 +147,21 @@ class EngineAdapter:
         self.view.given = None
         self.course.step_done()
 
+    def _forward_begins(self, *_: object) -> None:
+        self._facts.facts.forward_begins()
+        self.course.forward_begins()
+
+    def _look(self) -> None:
+        self._facts.facts.before_step()
+
+    def _structure_changes(self) -> None:
+        self.structure_version += 1
+
     def _backward_begins(self, root: Tensor) -> None:
         if self._tracer is not None:
             self._tracer.backward_begins(self._loss_of(root))
         self.course.backward_begins(lambda: self._loss_of(root))
+        self._facts.backward_begins(root)
 
     def _loss_scaled(self, loss: Tensor, scaled: Tensor, scale: float) -> None:
         if loss.size == 1:
@@ -166,17 +185,14 @@ class EngineAdapter:
 
     def _at_end(self) -> None:
         self.view.given = None
+        self._facts.facts.step_ends()
         if self._trace.is_complete and not self._knows_order:
             self._knows_order = True
-            self.structure_version += 1
+            self._structure_changes()
 
     def _parameters(self) -> tuple[ParameterInfo, ...]:
-        groups = {
-            id(parameter): (number, group_number)
-            for number, optimizer in enumerate(self.view.optimizers)
-            for group_number, group in enumerate(optimizer.param_groups)
-            for parameter in group["params"]
-        }
+        groups = groups_of(self.view.optimizers)
+        named = ((site, getattr(cell, name)) for site, cell, name in owners_of(self._cells))
         storages: dict[int, int] = {}
         return tuple(
             ParameterInfo(
@@ -184,10 +200,11 @@ class EngineAdapter:
                 one.shape,
                 one.dtype.name,
                 one.requires_grad,
-                groups.get(id(one)),
+                next(iter(groups.get(id(one), ())), None),
                 storages.setdefault(one.numpy().ctypes.data, len(storages)),
+                groups.get(id(one), ())[1:],
             )
-            for name, one in self.model.parameters_and_names()
+            for name, one in named
         )
 
 

@@ -19,11 +19,12 @@ from .input_taps import InputTaps
 from .local_gradients import watch_local_gradients
 from .taps import ForwardTaps, Several
 from .torch_comm import CommunicationTaps
+from .torch_facts import TorchFacts
 from .torch_hooks import Hook, OpeningHook
 from .torch_memory import ACCESS
 from .torch_patches import add_listener, remove_listener
 from .torch_recompute import in_backward, is_first_of_two
-from .torch_sites import ModuleSites, parameters_of
+from .torch_sites import ModuleSites, owners_of, parameters_of
 from .torch_steps import StepHooks
 from .torch_structure import optimizer_infos, parameter_infos
 from .torch_trace import TorchTracer
@@ -83,6 +84,10 @@ class TorchAdapter:
         self._opening = OpeningHook(self._opens)
         for entrance in self._places.entrances():
             self._handles.append(entrance.register_forward_pre_hook(self._opening))
+        self._facts = TorchFacts(
+            self.model, self._modules, self.view, recorder, counts=self._taps.counts, changed=self._structure_changes
+        )
+        self._handles.append(self._facts)
         self._inputs = InputTaps(recorder, ACCESS, self._taps.counts)
         self._watch(sites)
         for optimizer in self._given:
@@ -100,6 +105,7 @@ class TorchAdapter:
             self._tracer = TorchTracer(self.model, modules, recorder)
             self._handles += self._tracer.handles
         self._handles += watch_local_gradients(self._named.items(), ACCESS, recorder)
+        self._handles += watch_micro_batches(self._named.items(), ACCESS, recorder)
         if distributed.is_available() and distributed.is_initialized():
             self._communication = CommunicationTaps(recorder)
             self._communication.attach()
@@ -141,7 +147,9 @@ class TorchAdapter:
         """Modules in the order of their first calls, all parameters, the optimizers."""
         return Structure(
             self._trace.modules(lambda module: module.children()),
-            parameter_infos(parameters_of(self.model), self.view.optimizers),
+            parameter_infos(
+                ((site, getattr(module, name)) for site, module, name in owners_of(self._modules)), self.view.optimizers
+            ),
             optimizer_infos(self.view.optimizers),
             tuple(name for name, entry in COLLECTORS.items() if entry.columns),
         )
@@ -203,16 +211,21 @@ class TorchAdapter:
         """A forward of the model begins, unless it is computed again in a backward pass."""
         if in_backward():
             return
+        self._facts.facts.forward_begins()
         self.course.forward_begins()
         if not torch.is_grad_enabled() and self.model.training and is_first_of_two():
             self._recorder.forward_begins()
 
+    def _structure_changes(self) -> None:
+        self.structure_version += 1
+
     def _tell_order(self) -> None:
+        self._facts.facts.step_ends()
         if not self._knows_order:
             self._trace.finish()
         if self._trace.is_complete and not self._knows_order:
             self._knows_order = True
-            self.structure_version += 1
+            self._structure_changes()
 
     def _register_if_visible(self, module: Any, hook: Any) -> Any:
         """The handle of a forward hook that sees keyword arguments among the inputs; of nothing on a hidden module."""
@@ -224,6 +237,7 @@ class TorchAdapter:
 
     def _look(self) -> None:
         """Takes in parameters that joined since, such as those of lazy layers, or of adapters put in later."""
+        self._facts.facts.before_step()
         groups = [group["params"] for optimizer in self.view.optimizers for group in optimizer.param_groups]
         counts = (len(self._named), sum(len(group) for group in groups))
         if counts == self._counts:

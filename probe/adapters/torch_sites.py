@@ -4,7 +4,7 @@
 The sites stay what they were: a run of a compiled model can be compared with one of the model itself.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -60,6 +60,16 @@ def parameters_of(model: Any) -> Iterator[tuple[str, Any]]:
     """Site and parameter, in model order, each parameter once."""
     for name, parameter in model.named_parameters():
         yield _without_wrappers(name), parameter
+
+
+def owners_of(modules: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
+    """Site, module and attribute of every parameter; one that several modules hold stands under each of its sites."""
+    return [
+        (f"{site}.{name}" if site else name, module, name)
+        for site, module in modules.items()
+        for name, parameter in module._parameters.items()
+        if parameter is not None
+    ]
 
 
 def _inside_of_its_graph(module: Any, outermost: Any) -> list[Any]:

@@ -7,17 +7,13 @@ import torch
 
 from ...storage.records import Json
 from ...storage.run import OptimizerInfo, ParameterInfo
+from .groups import groups_of
 from .tensors import Tensor
 
 
 def parameter_infos(named: Iterable[tuple[str, Tensor]], optimizers: Iterable[Any]) -> tuple[ParameterInfo, ...]:
     """The parameters in model order; those that share memory have the same `storage`."""
-    groups = {
-        id(parameter): (number, group_number)
-        for number, optimizer in enumerate(optimizers)
-        for group_number, group in enumerate(optimizer.param_groups)
-        for parameter in group["params"]
-    }
+    groups = groups_of(optimizers)
     storages: dict[int, int] = {}
     return tuple(
         ParameterInfo(
@@ -25,8 +21,9 @@ def parameter_infos(named: Iterable[tuple[str, Tensor]], optimizers: Iterable[An
             () if _is_unborn(parameter) else tuple(parameter.shape),
             str(parameter.dtype).removeprefix("torch."),
             parameter.requires_grad,
-            groups.get(id(parameter)),
-            storages.setdefault(_memory(parameter), len(storages)),
+            next(iter(groups.get(id(parameter), ())), None),
+            storages.setdefault(memory_of(parameter), len(storages)),
+            groups.get(id(parameter), ())[1:],
         )
         for name, parameter in named
     )
@@ -70,5 +67,6 @@ def _is_unborn(parameter: Tensor) -> bool:
     return isinstance(parameter, torch.nn.parameter.UninitializedTensorMixin)
 
 
-def _memory(parameter: Tensor) -> int:
+def memory_of(parameter: Tensor) -> int:
+    """Where the values lie; the parameter's own number where it has none."""
     return id(parameter) if _is_unborn(parameter) else int(parameter.data_ptr()) or id(parameter)

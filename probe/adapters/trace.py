@@ -26,6 +26,9 @@ class CallTrace:
         self._modules, self._access = modules, access
         self._order: dict[str, int] = {}
         self._inputs: dict[str, tuple[str, ...]] = {}
+        self._direct: dict[str, tuple[str, ...]] = {}
+        self._leaves: dict[int, tuple[str, int]] = {}
+        self._containers = {site.rpartition(".")[0] for site in modules if site}
         self._producers: dict[int, str] = {}
         self._nodes: dict[Node, str] = {}
         self._kept: list[Tensor] = []
@@ -36,7 +39,7 @@ class CallTrace:
         for handle in self._handles:
             handle.remove()
         self._handles = []
-        self._producers, self._nodes, self._kept = {}, {}, []
+        self._producers, self._nodes, self._kept, self._leaves = {}, {}, [], {}
 
     def finish(self) -> None:
         """Takes what has been seen for the order: a model that is only a list of parts is never called as a whole."""
@@ -53,6 +56,7 @@ class CallTrace:
                 self._order.get(site, -1),
                 self._inputs.get(site, ()),
                 not any(True for _ in children(module)),
+                self._direct.get(site, ()),
             )
             for site, module in self._modules.items()
         ]
@@ -62,10 +66,13 @@ class CallTrace:
         def after_forward(_module: Any, inputs: Any, output: Any) -> None:
             if site not in self._order:
                 self._inputs[site] = tuple(dict.fromkeys(self._origins(inputs)))
+                self._direct[site] = tuple(dict.fromkeys(self._givers(inputs)))
                 self._order[site] = len(self._order)
             for _, tensor in tensors_in(output, self._access):
                 self._kept.append(tensor)
                 self._producers[id(tensor)] = site
+                if site not in self._containers:
+                    self._leaves[id(tensor)] = site, self._access.version(tensor)
                 node = self._access.node(tensor)
                 if node is not None:
                     self._nodes[node] = site
@@ -81,6 +88,13 @@ class CallTrace:
                 yield self._producers[id(tensor)]
             else:
                 yield from self._behind(self._access.node(tensor))
+
+    def _givers(self, inputs: Any) -> Iterable[str]:
+        """The innermost modules that gave these very tensors, if nothing has changed them in place since."""
+        for _, tensor in tensors_in(inputs, self._access):
+            giver, version = self._leaves.get(id(tensor), ("", -1))
+            if giver and self._access.version(tensor) == version:
+                yield giver
 
     def _behind(self, node: Node | None) -> list[str]:
         found: list[str] = []

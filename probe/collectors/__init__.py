@@ -3,6 +3,7 @@
 from . import (
     activation,
     activation_grad,
+    clip,
     communication,
     gradient,
     gradient_norm,

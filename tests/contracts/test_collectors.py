@@ -65,6 +65,7 @@ SCALARS = {
     "loss_scale": {"loss_scale": 8.0},
     "step_seconds": {"step_seconds": 0.5},
     "gradient_norm": {"gradient_norm": 2.5},
+    "clip": {"clip/norm": 4.0, "clip/coefficient": 0.25},
 }
 
 
@@ -107,7 +108,7 @@ def test_rows_of_all_parameters_equal_the_slow_ones_and_repeat(name):
 
 @pytest.mark.parametrize("name", SCALARS)
 def test_scalars_have_their_names_and_are_absent_where_unknown(name):
-    known = Step(FakeView(), 0, loss=3.0, loss_scale=8.0, elapsed_s=0.5, gradient_norm=2.5)
+    known = Step(FakeView(), 0, loss=3.0, loss_scale=8.0, elapsed_s=0.5, gradient_norm=2.5, clip=(4.0, 1.0))
     assert COLLECTORS[name].build()(known) == SCALARS[name]
     unknown = COLLECTORS[name].build()(Step(FakeView(), 0))
     assert ("loss" in unknown, "loss_scale" in unknown) == (False, False)

@@ -1,0 +1,99 @@
+"""Calls of torch's losses and of its gradient clipping, seen by replacing these functions while anybody listens.
+
+A replacement keeps the globals and the signature of its original, so that `torch.jit.script` still finds the source,
+and steps aside while torch.compile traces. The last listener that leaves puts the originals back. Names that a script
+imported before (`from torch.nn.functional import cross_entropy`) are not replaced; modules such as
+`nn.CrossEntropyLoss` look their function up at every call and are seen.
+"""
+
+from collections.abc import Callable
+from functools import update_wrapper
+from types import FunctionType
+from typing import Any, Final, Protocol
+
+import torch
+from torch.nn import functional
+from torch.nn.utils import clip_grad
+
+#: The losses that are told, in torch's own words.
+LOSSES: Final = (
+    "cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div", "mse_loss",
+    "l1_loss", "smooth_l1_loss", "huber_loss", "gaussian_nll_loss", "poisson_nll_loss", "ctc_loss",
+)  # fmt: skip
+
+
+class CallListener(Protocol):
+    """What is called in the process, whichever model it belongs to."""
+
+    def loss_called(self, name: str, input_: Any, target: Any, options: dict[str, Any]) -> None:
+        """A loss function was called with these."""
+
+    def gradients_clipped(self, parameters: Any, limit: float, norm: Any) -> None:
+        """Gradients are about to be shortened to the limit, their norm being this; None when they are cut by value."""
+
+
+_listeners: list[CallListener] = []
+_originals: list[tuple[Any, str, Any, Any]] = []
+
+
+def add_call_listener(listener: CallListener) -> None:
+    """Nothing; the listener hears of every call from now on."""
+    _listeners.append(listener)
+    if len(_listeners) > 1:
+        return
+    for name in LOSSES:
+        if hasattr(functional, name):
+            _replace(functional, name, _tell_loss(name))
+    if hasattr(clip_grad, "_clip_grads_with_norm_"):  # inside clip_grad_norm_, whoever imported that
+        _replace(clip_grad, "_clip_grads_with_norm_", _tell_norm)
+    for place in (torch.nn.utils, clip_grad):
+        _replace(place, "clip_grad_value_", _tell_value)
+
+
+def remove_call_listener(listener: CallListener) -> None:
+    """Nothing; after the last one torch is as it was, unless others have replaced the same functions meanwhile."""
+    if listener in _listeners:
+        _listeners.remove(listener)
+    if _listeners:
+        return
+    while _originals:
+        owner, name, original, ours = _originals.pop()
+        if getattr(owner, name) is ours:
+            setattr(owner, name, original)
+
+
+def _replace(owner: Any, name: str, tell: Callable[..., None]) -> None:
+    original = getattr(owner, name)
+    is_compiling = torch.compiler.is_compiling
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        if not is_compiling():
+            tell(*arguments, **options)
+        return original(*arguments, **options)
+
+    ours = FunctionType(call.__code__, original.__globals__, original.__name__, None, call.__closure__)
+    update_wrapper(ours, original)
+    _originals.append((owner, name, original, ours))
+    setattr(owner, name, ours)
+
+
+def _tell_loss(name: str) -> Callable[..., None]:
+    def tell(*arguments: Any, **options: Any) -> None:
+        values = list(arguments[:2])
+        given = values[0] if values else options.get("input")
+        target = values[1] if len(values) > 1 else options.get("target")
+        for listener in tuple(_listeners):
+            listener.loss_called(name, given, target, options)
+
+    return tell
+
+
+def _tell_norm(parameters: Any, max_norm: Any, total_norm: Any, *_: Any, **__: Any) -> None:
+    for listener in tuple(_listeners):
+        listener.gradients_clipped(parameters, float(max_norm), total_norm)
+
+
+def _tell_value(parameters: Any, clip_value: Any, *_: Any, **__: Any) -> None:
+    if isinstance(parameters, torch.Tensor | list | tuple):  # a generator can be read only once
+        for listener in tuple(_listeners):
+            listener.gradients_clipped(parameters, float(clip_value), None)

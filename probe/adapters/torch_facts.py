@@ -1,0 +1,174 @@
+"""What a torch model and its optimizers tell of themselves, and which losses and clippings belong to them."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ...storage.records import Json
+from ..facts import Facts
+from ..facts.losses import ROWS, LossCall
+from ..recorder import Recorder
+from .tensors import Tensor, Unsupported
+from .torch_calls import add_call_listener, remove_call_listener
+from .torch_memory import array_of
+from .torch_quiet import TorchFrame
+from .torch_recompute import is_recording
+from .torch_sites import owners_of
+from .torch_structure import memory_of
+from .torch_view import TorchView
+
+_COLUMNS = 65536
+
+
+class TorchSource:
+    """The facts' view of one torch model."""
+
+    def __init__(self, model: Any, modules: Mapping[str, Any], view: TorchView) -> None:
+        self._model, self._modules, self._view = model, modules, view
+        self._counted: dict[int, Any] = {}
+
+    @property
+    def optimizers(self) -> Sequence[Any]:
+        """Those watched."""
+        return self._view.optimizers
+
+    def modules(self) -> Mapping[str, Any]:
+        """By site."""
+        return self._modules
+
+    def is_recording(self) -> bool:
+        """Whether gradients are on."""
+        return is_recording()
+
+    def owners(self) -> Sequence[tuple[str, Any, str]]:
+        """Site, module and attribute of every parameter, shared ones under each site."""
+        return owners_of(self._modules)
+
+    def memory(self, parameter: Any) -> int:
+        """Where its values lie."""
+        return memory_of(parameter)
+
+    def contents(self) -> Iterator[tuple[str, bytes | memoryview]]:
+        """Site and content; of a parameter on another device torch's own hash of it, so that it stays there."""
+        for name, parameter in zip(self._view.names, self._view.parameters, strict=True):
+            try:
+                yield name, _content(parameter)
+            except (Unsupported, TypeError, NotImplementedError):
+                continue
+
+    def step_count(self, optimizer: Any) -> int | None:
+        """The steps that the state of one of its parameters counts; None where none does, or it is on a device."""
+        number = id(optimizer)
+        state = optimizer.state.get(self._counted[number]) if number in self._counted else None
+        if not state:
+            counted = next((one for one, state in optimizer.state.items() if state and "step" in state), None)
+            if counted is None:
+                return None
+            self._counted[number] = counted
+            state = optimizer.state[counted]
+        step = state.get("step")
+        if isinstance(step, torch.Tensor):
+            return int(step) if step.is_cpu else None
+        return int(step) if step is not None else None
+
+    def slots(self, optimizer: Any) -> Sequence[str]:
+        """Names of the state tensors that it holds."""
+        states = (state for state in optimizer.state.values() if isinstance(state, dict))
+        return sorted(
+            {name for state in states for name, slot in state.items() if isinstance(slot, torch.Tensor) and slot.dim()}
+        )
+
+    def frame(self) -> TorchFrame:
+        """How to call the model so that nothing is left of the call."""
+        return TorchFrame(self._model)
+
+
+class TorchFacts:
+    """The facts of one torch model; listens to the process for those that no hook tells."""
+
+    def __init__(
+        self,
+        model: Any,
+        modules: Mapping[str, Any],
+        view: TorchView,
+        recorder: Recorder,
+        *,
+        counts: Callable[[], bool],
+        changed: Callable[[], None],
+    ) -> None:
+        self._recorder, self._view = recorder, view
+        self._mine: frozenset[int] = frozenset()
+        self._limit: tuple[float, bool] | None = None
+        self.facts = Facts(recorder, TorchSource(model, modules, view), counts=counts, changed=changed)
+        self._handle = None
+        if recorder.config.causality:
+            self._handle = model.register_forward_pre_hook(self.facts.sample, with_kwargs=True)
+        add_call_listener(self)
+
+    def remove(self) -> None:
+        """Nothing; nobody listens any more."""
+        remove_call_listener(self)
+        if self._handle is not None:
+            self._handle.remove()
+
+    def loss_called(self, name: str, input_: Any, target: Any, options: dict[str, Any]) -> None:
+        """A loss function was called, by this model's training if that has begun a step and gradients flow."""
+        if not (isinstance(input_, torch.Tensor) and input_.requires_grad and self._recorder.is_open):
+            return
+        if input_.is_cpu and input_.layout is torch.strided and self.facts.loss_is_due(name):
+            shapes = tuple(tuple(one.shape) for one in (input_, target) if isinstance(one, torch.Tensor))
+            plain: dict[str, Json] = {
+                key: value
+                for key in ("reduction", "label_smoothing", "log_target")
+                if _is_plain(value := options.get(key))
+            }
+            self.facts.loss_called(LossCall(name, lambda: sample_of(name, input_), shapes, plain))
+
+    def gradients_clipped(self, parameters: Any, limit: float, norm: Any) -> None:
+        """Gradients of this model are about to be clipped."""
+        first = parameters if isinstance(parameters, torch.Tensor) else next(iter(parameters), None)
+        if first is None or not self._is_mine(first):
+            return
+        self._recorder.flush()
+        if self._limit != (limit, norm is None):
+            self._limit = (limit, norm is None)
+            self._recorder.event("clipping", by="value" if norm is None else "norm", limit=limit)
+        if type(norm) is torch.Tensor and norm.is_cpu:
+            self._recorder.clip = (float(norm), limit)
+
+    def _is_mine(self, parameter: Any) -> bool:
+        if len(self._mine) != len(self._view.parameters):
+            self._mine = frozenset(id(one) for one in self._view.parameters)
+        return id(parameter) in self._mine
+
+
+def sample_of(name: str, tensor: Tensor) -> NDArray[Any]:
+    """`(rows, columns)` of a loss's input: some rows with all their classes, or some elements in one row each."""
+    held = tensor.detach()
+    if name in ("cross_entropy", "nll_loss") and held.dim() > 1:
+        held = held.movedim(1, -1)
+    if held.dim() == 0 or held.shape[-1] > _COLUMNS:
+        return np.empty((0, 0), np.float32)
+    rows = held.reshape(-1, held.shape[-1])
+    wanted = max(ROWS, -(-64 // max(1, rows.shape[1])))  # at least 64 elements: fewer may look like anything
+    rows = rows[:: max(1, rows.shape[0] // wanted)][:wanted]
+    if rows.dtype is torch.bfloat16:
+        exact: NDArray[Any] = rows.float().numpy().astype(ml_dtypes.bfloat16)
+        return exact
+    found: NDArray[Any] = rows.numpy()
+    return found
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, bool | int | float | str)
+
+
+def _content(parameter: Tensor) -> bytes | memoryview:
+    if not parameter.is_cpu and hasattr(torch, "hash_tensor"):
+        return int(torch.hash_tensor(parameter.detach())).to_bytes(8, "little", signed=False)
+    array = np.ascontiguousarray(array_of(parameter))
+    return memoryview(array.reshape(-1).view(np.uint8)) if array.size else b""

@@ -1,0 +1,158 @@
+"""All facts of one monitor: what they are asked, and when."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, ParamSpec, Protocol
+
+from ...storage.records import Json
+from ..recorder import Recorder
+from .causality import Frame, NotASequence, causality_of
+from .losses import LossCall, LossFacts
+from .modes import ForwardModes
+from .optimizer_steps import OptimizerSteps
+from .random_state import random_state_checksums
+from .ties import Ties
+
+_Arguments = ParamSpec("_Arguments")
+_MOST_SITES = 4096
+
+
+class Source(Protocol):
+    """What a framework's adapter tells of its model and optimizers."""
+
+    @property
+    def optimizers(self) -> Sequence[Any]:
+        """Those watched; the list grows."""
+
+    def modules(self) -> Mapping[str, Any]:
+        """By site, the model itself under the empty one."""
+
+    def is_recording(self) -> bool:
+        """Whether gradients are on here and now."""
+
+    def owners(self) -> Sequence[tuple[str, Any, str]]:
+        """Site, module and attribute of every parameter, shared ones under each of their sites."""
+
+    def memory(self, parameter: Any) -> int:
+        """Where its values lie."""
+
+    def contents(self) -> Iterator[tuple[str, bytes | memoryview]]:
+        """Site and content of every parameter, shared ones once."""
+
+    def step_count(self, optimizer: Any) -> int | None:
+        """The steps that its state counts, None where it keeps no count."""
+
+    def slots(self, optimizer: Any) -> Sequence[str]:
+        """Names of the state tensors that it holds."""
+
+    def frame(self) -> Frame:
+        """How to call the model so that nothing is left of the call."""
+
+
+class Facts:
+    """Facts of one monitor. None of its methods raises; what fails is switched off and told once.
+
+    Args:
+        counts: Whether a forward that begins now is one of the training.
+        changed: Called when the structure has something new to say.
+    """
+
+    def __init__(
+        self, recorder: Recorder, source: Source, *, counts: Callable[[], bool], changed: Callable[[], None]
+    ) -> None:
+        self._recorder, self._source = recorder, source
+        self._counts, self._changed = counts, changed
+        self._modes = ForwardModes(recorder, source.modules(), source.is_recording)
+        self._losses = LossFacts(recorder)
+        self._steps = OptimizerSteps(recorder, source.optimizers, source.step_count, source.slots)
+        self._ties: Ties | None = None
+        self._sample: tuple[tuple[Any, ...], Mapping[str, Any]] | None = None
+        self._is_off = self._is_busy = False
+        self._waits_for_sample = recorder.config.causality
+        self._guard(self._tell_random_state)
+
+    def forward_begins(self) -> None:
+        """The model is called."""
+        if not (self._is_off or self._is_busy):
+            self._guard(self._modes.forward_begins)
+
+    def sample(self, _module: Any, inputs: Any, keywords: Mapping[str, Any] | None = None) -> None:
+        """A hook before the model: keeps what its first training forward is called with until the step is over."""
+        if self._waits_for_sample and not self._is_busy and self._counts():
+            self._waits_for_sample = False
+            self._sample = (inputs if isinstance(inputs, tuple) else (inputs,), dict(keywords or {}))
+
+    def loss_is_due(self, name: str) -> bool:
+        """Whether this call of a loss is to be looked at."""
+        return not (self._is_off or self._is_busy) and self._losses.is_due(name)
+
+    def loss_called(self, call: LossCall) -> None:
+        """A loss of the training was computed."""
+        self._recorder.flush()
+        self._guard(self._losses.look, call)
+
+    def before_step(self) -> None:
+        """An optimizer is about to step."""
+        if self._is_off:
+            return
+        if self._ties is None:
+            self._guard(self._tell_start)
+        self._guard(self._steps.before_step)
+
+    def step_ends(self) -> None:
+        """The step is over, and its record not yet made."""
+        if self._is_off:
+            return
+        self._guard(self._modes.step_ends)
+        self._guard(self._steps.step_ends)
+        if self._ties is not None and self._ties.step_ends():
+            self._changed()
+        if self._sample is not None:
+            sample, self._sample = self._sample, None
+            self._guard(self._check_causality, *sample)
+
+    def _guard(
+        self, work: Callable[_Arguments, None], *arguments: _Arguments.args, **options: _Arguments.kwargs
+    ) -> None:
+        try:
+            work(*arguments, **options)
+        except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+            self._is_off = True
+            self._recorder.fail("facts", error)
+
+    def _tell_random_state(self) -> None:
+        self._recorder.event("random_state", **random_state_checksums())
+
+    def _tell_start(self) -> None:
+        """Where the run starts: checksums of the weights, and which of them share memory."""
+        self._ties = Ties(self._recorder, self._source.owners(), self._source.memory)
+        for sites in self._ties.sites:
+            self._recorder.event("shared_parameter", sites[0], sites=list(sites))
+        whole = blake2b(digest_size=8)
+        each: dict[str, Json] = {}
+        for site, content in self._source.contents():
+            digest = blake2b(content, digest_size=8).digest()
+            whole.update(digest)
+            if len(each) < _MOST_SITES:
+                each[site] = digest.hex()
+        if each:
+            self._recorder.event("initial_checksum", checksum=whole.hexdigest(), parameters=each)
+
+    def _check_causality(self, inputs: tuple[Any, ...], keywords: Mapping[str, Any]) -> None:
+        self._is_busy = True
+        try:
+            found = causality_of(self._source.frame(), inputs, keywords)
+        except NotASequence as error:
+            self._recorder.event("causality", is_causal=None, reason=str(error))
+            return
+        finally:
+            self._is_busy = False
+        self._recorder.event(
+            "causality",
+            is_causal=found.is_causal,
+            changed=found.changed,
+            first_output=found.first_output,
+            difference=found.difference,
+            noise=found.noise,
+            positions=found.positions,
+        )

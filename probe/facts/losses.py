@@ -1,0 +1,80 @@
+"""Which loss the training uses and what it is given: a small sample, looked at ever more rarely."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...storage.records import Json
+from ..recorder import Recorder
+from .domain import domain_of
+
+#: Rows of the sample: enough to tell probabilities from chance, too few to cost anything.
+ROWS = 8
+#: From then on every so many calls one is looked at; before it the first three and every power of two (our choice).
+_EVERY = 256
+_FIRST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LossCall:
+    """One call of a loss.
+
+    Args:
+        name: `cross_entropy`, `nll_loss`, `binary_cross_entropy` and so on: torch's words, whichever the framework.
+        sample: Makes `(rows, columns)` of its input, classes along the columns.
+        shapes: Of input and target, where they are known.
+        options: `reduction` and whatever else is plain.
+    """
+
+    name: str
+    sample: Callable[[], NDArray[Any]]
+    shapes: tuple[tuple[int, ...], ...] = ()
+    options: Mapping[str, Json] | None = None
+
+
+class LossFacts:
+    """Tells the recorder of every loss once, and again when the domain of its input has changed.
+
+    A domain that was told too early is corrected: an event replaces the one before it.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._calls: dict[str, int] = {}
+        self._told: dict[str, tuple[object, ...]] = {}
+
+    def is_due(self, name: str) -> bool:
+        """Whether this call of the loss is to be looked at; counts it."""
+        count = self._calls.get(name, 0) + 1
+        self._calls[name] = count
+        return count <= _FIRST or count % _EVERY == 0 or (count < _EVERY and count & (count - 1) == 0)
+
+    def look(self, call: LossCall) -> None:
+        """Reads the sample and tells what is new about it."""
+        sample = call.sample()
+        domain = domain_of(sample)
+        before = self._told.get(call.name)
+        if domain in ("constant", "non_finite", "empty") and before is not None:
+            return  # says nothing about what the numbers are meant to be
+        facts = (domain, sample.shape[-1] if sample.ndim else 0)
+        if before == facts:
+            return
+        self._told[call.name] = facts
+        finite = sample[np.isfinite(sample.astype(np.float64))] if sample.size else sample
+        sums = sample.astype(np.float64).sum(-1) if sample.size else np.zeros(1)
+        self._recorder.event(
+            "loss_input",
+            loss=call.name,
+            domain=domain,
+            columns=facts[1],
+            values=int(sample.size),
+            min=float(finite.min()) if finite.size else None,
+            max=float(finite.max()) if finite.size else None,
+            row_sum_min=float(sums.min()) if np.isfinite(sums).all() else None,
+            row_sum_max=float(sums.max()) if np.isfinite(sums).all() else None,
+            shapes=[list(shape) for shape in call.shapes],
+            **(call.options or {}),
+        )

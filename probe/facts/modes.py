@@ -1,0 +1,74 @@
+"""Training flag and gradient mode of every forward of the model, and the modules whose flag is another."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...storage.records import Json
+from ..recorder import Recorder
+
+_MOST_NAMES = 32
+_Key = tuple[bool, bool, tuple[str, ...]]
+
+
+class ForwardModes:
+    """Counts the forwards of a step by their modes and tells of a step whose modes are not those of the step before.
+
+    Args:
+        modules: By site, the model itself under the empty one.
+        is_recording: Whether gradients are on here and now.
+    """
+
+    def __init__(self, recorder: Recorder, modules: Mapping[str, Any], is_recording: Callable[[], bool]) -> None:
+        self._recorder, self._is_recording = recorder, is_recording
+        self._root = modules[""]
+        self._others = [(site, module) for site, module in modules.items() if site]
+        self._sensitive = frozenset(site for site, module in modules.items() if depends_on_mode(module))
+        self._counts: dict[_Key, int] = {}
+        self._before: frozenset[_Key] = frozenset()
+
+    def forward_begins(self) -> None:
+        """Notes the modes of a forward of the model."""
+        training = self._root.training
+        key = training, self._is_recording(), tuple([s for s, m in self._others if m.training is not training])
+        self._counts[key] = self._counts.get(key, 0) + 1
+
+    def step_ends(self) -> None:
+        """Tells `forward_modes` when this step's differ from the last one's."""
+        if not self._counts:
+            return
+        counts, self._counts = self._counts, {}
+        if counts.keys() == self._before:
+            return
+        self._before = frozenset(counts)
+        forwards: list[Json] = [self._described(key, count) for key, count in counts.items()]
+        self._recorder.event("forward_modes", forwards=forwards, sensitive=_some(sorted(self._sensitive)))
+
+    def _described(self, key: _Key, count: int) -> dict[str, Json]:
+        training, gradients, others = key
+        return {
+            "training": training,
+            "gradients": gradients,
+            "count": count,
+            "others": _some(others),
+            "others_count": len(others),
+            "sensitive_others": _some([site for site in others if site in self._sensitive]),
+        }
+
+
+def depends_on_mode(module: Any) -> bool:
+    """Whether the module itself computes something else in training than in evaluation: dropout, running statistics."""
+    kind = type(module).__name__.lower()
+    if "dropout" in kind or "droppath" in kind:
+        rate = getattr(module, "p", getattr(module, "drop_prob", 1.0))
+        return not (isinstance(rate, int | float) and rate == 0.0)
+    running = getattr(module, "running_mean", None)
+    if running is None:
+        running = getattr(module, "moving_mean", None)
+    if running is not None:
+        return True
+    rate = getattr(module, "dropout", 0.0)  # attention and recurrent layers keep a rate of that name
+    return isinstance(rate, float) and rate > 0.0
+
+
+def _some(names: "list[str] | tuple[str, ...]") -> list[Json]:
+    return list(names[:_MOST_NAMES])
