@@ -61,7 +61,19 @@ def test_the_two_locks_agree() -> None:
 
 
 def test_the_extras_are_the_promised_ones() -> None:
-    promised = {"torch", "mindspore", "xla", "postgres", "cluster", "bench", "test", "demo", "onnx", "parquet"}
+    promised = {
+        "torch",
+        "mindspore",
+        "xla",
+        "postgres",
+        "cluster",
+        "bench",
+        "test",
+        "demo",
+        "onnx",
+        "parquet",
+        "privacy",
+    }
     assert set(PROJECT["project"]["optional-dependencies"]) == promised
 
 
