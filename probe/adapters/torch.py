@@ -105,7 +105,6 @@ class TorchAdapter:
             self._tracer = TorchTracer(self.model, modules, recorder)
             self._handles += self._tracer.handles
         self._handles += watch_local_gradients(self._named.items(), ACCESS, recorder)
-        self._handles += watch_micro_batches(self._named.items(), ACCESS, recorder)
         if distributed.is_available() and distributed.is_initialized():
             self._communication = CommunicationTaps(recorder)
             self._communication.attach()
