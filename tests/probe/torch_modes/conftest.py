@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from mindscope.probe import Monitor, watch
-from mindscope.storage import Event, Store, StepRecord, open_store
+from mindscope.storage import Event, StepRecord, Store, open_store
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 

@@ -93,7 +93,13 @@ def test_compiled_parts_of_a_model_keep_their_sites_and_are_seen_at_their_bounda
         return [loss.item()], model
 
     seen = alike(train)
-    assert {site: seen.calls(site) for site in ("0", "0.0", "0.2", "1", "")} == {"0": 1, "0.0": 0, "0.2": 0, "1": 1, "": 1}
+    assert {site: seen.calls(site) for site in ("0", "0.0", "0.2", "1", "")} == {
+        "0": 1,
+        "0.0": 0,
+        "0.2": 0,
+        "1": 1,
+        "": 1,
+    }
     assert len(seen.values("0.2.bias", "gradient/l2_norm")) == 1
     modules = {module.site: module for module in seen.store.structure(seen.run).modules}
     assert modules["0"].kind == "Network"

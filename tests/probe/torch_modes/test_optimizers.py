@@ -1,0 +1,233 @@
+"""Every optimizer of torch is watched with its slots by their own names, however it is called."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+nn, functional = torch.nn, torch.nn.functional
+
+OPTIMIZERS = {
+    name: one
+    for name, one in vars(torch.optim).items()
+    if inspect.isclass(one) and issubclass(one, torch.optim.Optimizer) and one is not torch.optim.Optimizer
+}
+OPTIONS = {"SGD": {"momentum": 0.9}, "RMSprop": {"momentum": 0.5, "centered": True}, "Adafactor": {"beta2_decay": -0.8}}
+#: Slots that each must show; of those that are not named here, whatever they keep.
+SLOTS = {
+    "SGD": {"momentum_buffer"},
+    "Adam": {"exp_avg", "exp_avg_sq"},
+    "AdamW": {"exp_avg", "exp_avg_sq"},
+    "Adamax": {"exp_avg", "exp_inf"},
+    "Adagrad": {"sum"},
+    "Adadelta": {"square_avg", "acc_delta"},
+    "RMSprop": {"square_avg", "grad_avg", "momentum_buffer"},
+    "Rprop": {"prev", "step_size"},
+    "LBFGS": {"d", "prev_flat_grad"},
+}
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8, bias=False), nn.Tanh(), nn.Linear(8, 2, bias=False))
+
+
+def training(build, *, steps=3, closure=False, model=network, each=lambda number, optimizer: None):
+    def train(watching):
+        net = model()
+        optimizer = build(net)
+        losses = []
+
+        def evaluate():
+            optimizer.zero_grad()
+            loss = net(x).square().mean()
+            loss.backward()
+            return loss
+
+        with watching(net, optimizer):
+            for number in range(steps):
+                x = torch.randn(5, 4)
+                if closure:
+                    losses.append(optimizer.step(evaluate).item())
+                else:
+                    losses.append(evaluate().item())
+                    optimizer.step()
+                each(number, optimizer)
+        return losses, net
+
+    return train
+
+
+@pytest.mark.parametrize("name", sorted(set(OPTIMIZERS) - {"SparseAdam"}))
+def test_slots_of_every_optimizer_have_their_own_names(alike, name):
+    build = OPTIMIZERS[name]
+    options = OPTIONS.get(name, {})
+    seen = alike(training(lambda net: build(net.parameters(), lr=1e-2, **options), closure=name == "LBFGS"))
+    metrics = seen.store.metrics(seen.run)
+    slots = {metric.split("/")[1] for metric in metrics if metric.startswith("optimizer/")}
+    assert SLOTS.get(name, slots) <= slots
+    assert slots
+    assert seen.values("", "scalar/loss").tolist() == seen.losses
+    assert len(seen.values("0.weight", "gradient/l2_norm")) == 3
+    assert seen.store.structure(seen.run).optimizers[0].kind == name
+    assert seen.faults() == []
+
+
+@pytest.mark.parametrize("options", [{"foreach": True}, {"foreach": False}, {"fused": True}, {"capturable": False}])
+def test_the_ways_adam_is_computed_are_watched_alike(alike, options):
+    seen = alike(training(lambda net: torch.optim.AdamW(net.parameters(), 1e-2, **options)))
+    assert len(seen.values("2.weight", "optimizer/exp_avg_sq/std")) == 3
+
+
+@pytest.mark.parametrize("name", ["SGD", "AdamW", "LBFGS"])
+def test_a_closure_is_looked_at_once_with_the_gradients_it_has_found(alike, name):
+    found = []
+
+    def train(watching):
+        net = network()
+        optimizer = OPTIMIZERS[name](net.parameters(), lr=0.1)
+        losses, evaluations = [], []
+        with watching(net, optimizer):
+            for _ in range(3):
+                x, first = torch.randn(5, 4), []
+
+                def evaluate(x=x, first=first):
+                    optimizer.zero_grad()
+                    loss = net(x).square().mean()
+                    loss.backward()
+                    evaluations.append(loss.item())
+                    first.append(net[0].weight.grad.norm().item())
+                    return loss
+
+                losses.append(optimizer.step(evaluate).item())
+                found.append(first[0])
+        assert len(evaluations) > 3 or name != "LBFGS"
+        return losses, net
+
+    seen = alike(train)
+    np.testing.assert_allclose(seen.values("0.weight", "gradient/l2_norm"), found[3:], rtol=1e-6)
+    assert [(record.step, record.micro_step) for record in seen.records()] == [(0, 0), (1, 0), (2, 0)]
+    assert [seen.calls("0", step) for step in range(3)] == [1, 1, 1]
+    assert [seen.calls("0", step, "activation_grad") for step in range(3)] == [1, 1, 1]
+    assert (seen.values("0.weight", "update/l2_norm") > 0).all()
+    assert seen.events("gradient_before_forward") == ()
+
+
+def test_a_closure_by_keyword_and_an_optimizer_that_turns_up_by_itself(alike):
+    def train(watching):
+        net = network()
+        optimizer = torch.optim.SGD(net.parameters(), 0.1)
+        losses = []
+        with watching(net):
+            for _ in range(2):
+
+                def evaluate():
+                    optimizer.zero_grad()
+                    loss = net(torch.ones(2, 4)).square().mean()
+                    loss.backward()
+                    return loss
+
+                losses.append(optimizer.step(closure=evaluate).item())
+        return losses, net
+
+    seen = alike(train)
+    assert len(seen.values("2.weight", "gradient/l2_norm")) == 2
+    assert seen.values("", "scalar/loss").tolist() == seen.losses
+
+
+def test_sparse_adam_is_watched_but_for_its_sparse_gradients(alike):
+    def train(watching):
+        torch.manual_seed(0)
+        net = nn.Embedding(10, 4, sparse=True)
+        optimizer = torch.optim.SparseAdam(net.parameters(), 0.1)
+        losses = []
+        with watching(net, optimizer):
+            for _ in range(3):
+                optimizer.zero_grad()
+                loss = net(torch.tensor([1, 2])).square().sum()
+                loss.backward()
+                optimizer.step()
+                losses.append(loss.item())
+        return losses, net
+
+    seen = alike(train)
+    assert len(seen.values("weight", "optimizer/exp_avg/std")) == 3
+    assert len(seen.values("weight", "update/l2_norm")) == 3
+    assert len(seen.values("weight", "gradient/l2_norm")) == 0
+    assert [fault["collector"] for fault in seen.faults()] == ["gradient"]
+
+
+def test_groups_have_their_own_rates_and_a_group_may_join_later(alike):
+    def build(net):
+        return torch.optim.SGD([{"params": net[0].parameters(), "lr": 0.1}], lr=0.5, momentum=0.9)
+
+    def join(number, optimizer):
+        if number == 0:
+            optimizer.add_param_group({"params": joining[-1][2].parameters(), "lr": 0.01})
+
+    joining = []
+    seen = alike(training(build, steps=4, model=lambda: joining.append(network()) or joining[-1], each=join))
+    assert seen.values("", "scalar/learning_rate").tolist() == [0.1] * 4
+    assert seen.values("", "scalar/learning_rate/1").tolist() == [0.01] * 3
+    assert len(seen.values("2.weight", "optimizer/momentum_buffer/std")) == 3
+    groups = {one.site: one.group for one in seen.store.structure(seen.run).parameters}
+    assert groups == {"0.weight": (0, 0), "2.weight": (0, 1)}
+
+
+def test_rates_follow_their_scheduler_and_gradients_are_recorded_after_clipping(alike):
+    def train(watching):
+        net = network()
+        optimizer = torch.optim.SGD(net.parameters(), 0.8)
+        scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+        losses = []
+        with watching(net, optimizer):
+            for _ in range(3):
+                optimizer.zero_grad()
+                loss = net(torch.full((2, 4), 9.0)).square().sum()
+                loss.backward()
+                nn.utils.clip_grad_norm_(net.parameters(), 0.25)
+                optimizer.step()
+                scheduler.step()
+                losses.append(loss.item())
+        return losses, net
+
+    seen = alike(train)
+    assert seen.values("", "scalar/learning_rate").tolist() == [0.8, 0.4, 0.2]
+    norms = np.hypot(seen.values("0.weight", "gradient/l2_norm"), seen.values("2.weight", "gradient/l2_norm"))
+    np.testing.assert_allclose(norms, 0.25, rtol=1e-4)
+
+
+def test_frozen_and_tied_parameters(alike):
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding, self.body = nn.Embedding(6, 4), nn.Linear(4, 4)
+            self.head = nn.Linear(4, 6, bias=False)
+            self.head.weight = self.embedding.weight
+            self.body.weight.requires_grad_(False)
+
+        def forward(self, x):
+            return self.head(self.body(self.embedding(x)))
+
+    def train(watching):
+        torch.manual_seed(0)
+        net = Tied()
+        optimizer = torch.optim.AdamW([one for one in net.parameters() if one.requires_grad], 1e-2)
+        losses = []
+        with watching(net, optimizer):
+            for _ in range(3):
+                optimizer.zero_grad()
+                loss = functional.cross_entropy(net(torch.tensor([1, 2, 3])), torch.tensor([2, 3, 4]))
+                loss.backward()
+                optimizer.step()
+                losses.append(loss.item())
+        return losses, net
+
+    seen = alike(train)
+    assert len(seen.values("embedding.weight", "gradient/l2_norm")) == 3
+    assert len(seen.values("head.weight", "gradient/l2_norm")) == 0  # it is the same parameter
+    assert len(seen.values("body.weight", "gradient/l2_norm")) == 0
+    assert seen.values("body.weight", "update/l2_norm").tolist() == [0.0] * 3
+    frozen = {one.site: one.requires_grad for one in seen.store.structure(seen.run).parameters}
+    assert frozen["body.weight"] is False
