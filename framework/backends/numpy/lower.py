@@ -27,8 +27,9 @@ from .kernel import kernel_of
 from .lifetimes import Lifetimes, Root
 from .listing import Listing, Lowered
 from .loops import loop_of
+from .ordering import Kernels, no_kernel, smaller_order
 from .plan import Buffer
-from .values import Value, is_multipliable, is_whole, layout_of, owners_of, proxy
+from .values import Value, have_same_owner, is_multipliable, is_whole, layout_of, lies_in_any, owners_of, proxy
 from .views import VIEWS, view_source
 
 __all__ = ["lower"]
@@ -41,20 +42,29 @@ def lower(
 
     Args:
         graph: What to compute.
-        order: Its applications as they are to be computed.
+        order: Its applications in an order that works; they are computed in it or, where that takes less memory,
+            in the one that `schedule` makes of it.
         is_bound: For each parameter whether its array is the same at every call.
         given: Arrays that outputs are to be written to, by number of the output.
     """
-    return _Lowering(graph, order, is_bound, given or {}).run()
+
+    def lowering(order: Sequence[Apply], kernels: Kernels = kernel_of) -> _Lowering:
+        return _Lowering(graph, order, is_bound, given or {}, kernels)
+
+    first = lowering(order)
+    best = smaller_order(order, graph.result, first.is_view, lambda order: lowering(order, no_kernel).run())
+    return (first if best is order else lowering(best)).run()
 
 
 class _Lowering:
     """One graph being lowered."""
 
-    def __init__(self, graph: Graph, order: Sequence[Apply], is_bound: Sequence[bool], given: dict[int, Array]) -> None:
-        self._graph, self._order, self._given = graph, order, given
+    def __init__(
+        self, graph: Graph, order: Sequence[Apply], is_bound: Sequence[bool], given: dict[int, Array], kernels: Kernels
+    ) -> None:
+        self._graph, self._order, self._given, self._kernels = graph, order, given, kernels
         self._how = {node: self._entry(node) for node in order}
-        self._lives = Lifetimes(order, graph.result, self._is_view)
+        self._lives = Lifetimes(order, graph.result, self.is_view)
         self._values: dict[Node, Value] = {}
         self._place = 0
         self._code = Listing()
@@ -88,7 +98,7 @@ class _Lowering:
             return None
         return INTO[name](*self._specs(node), node.attributes)
 
-    def _is_view(self, node: Apply) -> bool:
+    def is_view(self, node: Apply) -> bool:
         """Whether the result may lie in the memory of the arguments."""
         function = node.inputs[0]
         if not isinstance(function, Constant) or isinstance(function.value, Fused):
@@ -304,7 +314,7 @@ class _Lowering:
             value = self._value(x)
             others = [y for k, y in enumerate(node.arguments) if k != i]
             if self._can_take(x, value, spec, (node, 0)) and not any(
-                self._share(value, self._value(y)) for y in others
+                have_same_owner(value, self._value(y)) for y in others
             ):
                 return Value(value.name, value.array, value.owners, value.is_static)
         return None
@@ -316,10 +326,6 @@ class _Lowering:
             return False
         assert value.array is not None
         return bool(value.array.shape == spec.shape and value.array.dtype == spec.dtype)
-
-    @staticmethod
-    def _share(a: Value, b: Value) -> bool:
-        return any(owner in b.owners for owner in a.owners)
 
     def _fitting(self, value: Value, how: Into, node: Apply) -> Value:
         """The value, copied where its strides are none that the operation is made for."""
@@ -359,7 +365,7 @@ class _Lowering:
                 outs.append(self._value(node.arguments[i]))
         handed = [self._code.reshaped(out, op.shape) for out, op in zip(outs, loop.outputs, strict=True)]
         written = [out for k, out in enumerate(handed) if k not in in_place]
-        kernel = kernel_of(loop, in_place, [layout_of(x) for x in (*inputs, *written)])
+        kernel = self._kernels(loop, in_place, [layout_of(x) for x in (*inputs, *written)])
         names = ", ".join(x.name for x in (*inputs, *written))
         self._code.line(f"{self._code.constant(kernel)}({names})", *inputs, *outs)
         return outs[0] if not isinstance(node.type, TupleType) else Value("", parts=tuple(outs))
@@ -373,7 +379,7 @@ class _Lowering:
                 continue
             value = self._value(x)
             others = [self._value(y) for k, y in enumerate(node.arguments) if k != i]
-            if self._can_take(x, value, spec, root) and not any(self._share(value, y) for y in others):
+            if self._can_take(x, value, spec, root) and not any(have_same_owner(value, y) for y in others):
                 return i
         return None
 
@@ -428,7 +434,7 @@ class _Lowering:
             is_own = value.is_static and not value.owners
             held[name] = self._code.copied(value) if is_own and value.name != name and len(newest) > 1 else value
         for node, value in list(self._values.items()):
-            if self._is_read_later(node) and self._lies_in(value, targets):
+            if self._is_read_later(node) and lies_in_any(value, targets.values()):
                 self._values[node] = self._code.copied(value)
         for name, value in held.items():
             if value.name != name:
@@ -436,9 +442,3 @@ class _Lowering:
 
     def _is_read_later(self, node: Node) -> bool:
         return not self._lives.dies(node, self._place) and self._place < self._lives.end
-
-    @staticmethod
-    def _lies_in(value: Value, targets: dict[str, Value]) -> bool:
-        return value.array is not None and any(
-            target.array is not None and np.may_share_memory(value.array, target.array) for target in targets.values()
-        )

@@ -1,6 +1,6 @@
 """What the generated code knows of each node: how it is called there, what it looks like, and whose memory it is in."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,16 @@ from ...shape import Shape
 from ...tensor import Array
 from .plan import Buffer
 
-__all__ = ["Value", "is_multipliable", "is_whole", "layout_of", "owners_of", "proxy"]
+__all__ = [
+    "Value",
+    "have_same_owner",
+    "is_multipliable",
+    "is_whole",
+    "layout_of",
+    "lies_in_any",
+    "owners_of",
+    "proxy",
+]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -66,3 +75,15 @@ def layout_of(value: Value) -> tuple[str, int]:
     """The dtype and the number of axes of an array, as a kernel is compiled for."""
     assert value.array is not None
     return value.array.dtype.name, value.array.ndim
+
+
+def have_same_owner(a: Value, b: Value) -> bool:
+    """Whether a buffer holds parts of both."""
+    return any(owner in b.owners for owner in a.owners)
+
+
+def lies_in_any(value: Value, others: Iterable[Value]) -> bool:
+    """Whether the array of the value may share memory with one of the others."""
+    return value.array is not None and any(
+        other.array is not None and np.may_share_memory(value.array, other.array) for other in others
+    )

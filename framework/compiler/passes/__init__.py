@@ -7,5 +7,6 @@ from .expand import expand
 from .inline import inline
 from .marks import drop_marks
 from .pooling import pool_first
+from .schedule import schedule
 
-__all__ = ["drop_marks", "expand", "fold_constants", "inline", "pool_first", "share_common", "simplify"]
+__all__ = ["drop_marks", "expand", "fold_constants", "inline", "pool_first", "schedule", "share_common", "simplify"]

@@ -1,0 +1,163 @@
+"""The order in which a graph without control flow is computed, so that little memory is alive at any time.
+
+A list scheduler. Ready are the applications whose arguments have been computed; of these the one is taken that leaves
+the fewest bytes behind: what it allocates, less what it is the last to read. Of equals the one that came first
+stays first. What has an effect keeps its place among all that have one.
+
+Reference:
+    Sethi and Ullman 1970 (orders of evaluation); Chen et al. 2018, arXiv:1802.04799 (memory in graph compilers). The
+    greedy choice is ours: the best order is NP-complete (Sethi 1975).
+"""
+
+from collections.abc import Callable, Sequence
+from heapq import heapify, heappop, heappush
+
+from ...ir import Abstract, Apply, Constant, Node, TupleType
+from ...shape import Spec
+from .common_subexpression import is_pure
+
+__all__ = ["peak_bytes", "schedule"]
+
+#: Whether the result of an application lies in the memory of its arguments.
+IsView = Callable[[Apply], bool]
+
+
+def schedule(order: Sequence[Apply], result: Node, is_view: IsView) -> tuple[Apply, ...]:
+    """The same applications, each still after what it uses, effects among themselves as they were.
+
+    Args:
+        order: All that is computed, in an order that works.
+        result: What is returned: alive to the end.
+        is_view: Whether an application allocates nothing, its result keeping its arguments alive.
+    """
+    return _Scheduler(order, _Memory(order, result, is_view)).run()
+
+
+def peak_bytes(order: Sequence[Apply], result: Node, is_view: IsView) -> int:
+    """The most bytes of intermediate arrays that are alive at once in this order, before places are shared."""
+    memory = _Memory(order, result, is_view)
+    alive = peak = 0
+    for place in range(len(order)):
+        alive += memory.allocated[place]
+        peak = max(peak, alive)
+        alive -= sum(memory.size[root] for root in memory.read(place))
+    return peak
+
+
+class _Memory:
+    """Who lies in whose memory, and who still has to read it; applications go by their place in the order.
+
+    Attributes:
+        allocated: Bytes that each application allocates.
+        roots: The applications in whose memory each one's arguments and result lie.
+        size: Bytes by root; 0 for what is returned, which is never given back.
+        readers: The applications that still have to read the memory of a root.
+    """
+
+    def __init__(self, order: Sequence[Apply], result: Node, is_view: IsView) -> None:
+        self.places: dict[Node, int] = {node: place for place, node in enumerate(order)}
+        self.allocated = [0 if is_view(node) else _bytes_of(node.type) for node in order]
+        self.size = list(self.allocated)
+        self.readers: list[set[int]] = [{place} for place in range(len(order))]
+        self.roots: list[tuple[int, ...]] = []
+        lies_in: list[tuple[int, ...]] = []
+        for place, node in enumerate(order):
+            read = {root for x in node.inputs if x in self.places for root in lies_in[self.places[x]]}
+            lies_in.append(tuple(read) if is_view(node) else (place,))
+            self.roots.append(tuple({place, *read}))
+            for root in read:
+                self.readers[root].add(place)
+        kept = [result, *(x for node in order if node.applies("assign") for x in node.arguments)]
+        for root in (root for x in kept if x in self.places for root in lies_in[self.places[x]]):
+            self.size[root] = 0  # alive to the end; assigned values are written then
+
+    def freed_by(self, place: int) -> int:
+        """Bytes given back when this application is computed next."""
+        return sum(self.size[root] for root in self.roots[place] if self.readers[root] == {place})
+
+    def read(self, place: int) -> list[int]:
+        """The roots that nobody has to read any more once this application has been computed."""
+        done = []
+        for root in self.roots[place]:
+            self.readers[root].discard(place)
+            if not self.readers[root]:
+                done.append(root)
+        return done
+
+
+class _Scheduler:
+    """One order in the making. Keys of the heap go stale when an application becomes a last reader; then it is pushed
+    once more, with the smaller key."""
+
+    def __init__(self, order: Sequence[Apply], memory: _Memory) -> None:
+        self._order, self._memory = order, memory
+        self._waits = [0] * len(order)
+        self._followers: list[list[int]] = [[] for _ in order]
+        for place, before in enumerate(_dependences(order, memory.places)):
+            self._waits[place] = len(before)
+            for earlier in before:
+                self._followers[earlier].append(place)
+        self._done = [False] * len(order)
+
+    def run(self) -> tuple[Apply, ...]:
+        """The new order."""
+        heap = [self._key(place) for place, count in enumerate(self._waits) if count == 0]
+        heapify(heap)
+        found = []
+        while heap:
+            place = heappop(heap)[1]
+            if self._done[place]:
+                continue
+            self._done[place] = True
+            found.append(self._order[place])
+            for again in (*self._last_readers(place), *self._made_ready(place)):
+                heappush(heap, self._key(again))
+        return tuple(found)
+
+    def _key(self, place: int) -> tuple[int, int]:
+        return self._memory.allocated[place] - self._memory.freed_by(place), place
+
+    def _made_ready(self, place: int) -> list[int]:
+        ready = []
+        for follower in self._followers[place]:
+            self._waits[follower] -= 1
+            if self._waits[follower] == 0:
+                ready.append(follower)
+        return ready
+
+    def _last_readers(self, place: int) -> list[int]:
+        """The ready applications that are now the last to read something."""
+        self._memory.read(place)
+        left = [self._memory.readers[root] for root in self._memory.roots[place]]
+        alone = {next(iter(readers)) for readers in left if len(readers) == 1}
+        return [other for other in alone if self._waits[other] == 0 and not self._done[other]]
+
+
+def _dependences(order: Sequence[Apply], places: dict[Node, int]) -> list[set[int]]:
+    """For each application what must be computed before it: its arguments, and for an effect the effect before."""
+    found = []
+    effect: int | None = None
+    for place, node in enumerate(order):
+        before = {places[x] for x in node.inputs if x in places}
+        if has_effect(node):
+            if effect is not None:
+                before.add(effect)
+            effect = place
+        found.append(before)
+    return found
+
+
+def has_effect(node: Apply) -> bool:
+    """Whether applying it does something besides its result, or may."""
+    function = node.inputs[0]
+    if not isinstance(function, Constant):
+        return True
+    return not is_pure(function.value) and not hasattr(function.value, "parameters")
+
+
+def _bytes_of(type: Abstract) -> int:
+    if isinstance(type, TupleType):
+        return sum(_bytes_of(element) for element in type.elements)
+    if isinstance(type, Spec) and all(isinstance(length, int) for length in type.shape):
+        return type.size * type.dtype.itemsize
+    return 0
