@@ -3,8 +3,8 @@
 Between tensors: equal types stay; bool < integers < floats < complex; an integer joined with a float gives *that* float
 (never float64, as NumPy would have it); float16 with bfloat16 gives float32; a complex type joined with a float keeps
 the precision of the wider one. No integer holds both uint64 and a signed type, so those are refused. Python numbers are
-weak: they take the tensor's type, except that a float joined with an integer or bool tensor gives float32, and a complex
-number gives the complex type of the tensor's precision.
+weak: they take the tensor's type, except that a float joined with an integer or bool tensor gives float32, and a
+complex number gives the complex type of the tensor's precision.
 """
 
 from typing import Any, TypeAlias

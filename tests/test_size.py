@@ -20,6 +20,7 @@ MANY_NAMES = (
     "framework/kernels/",
     "framework/onnx/operators/",
     "framework/onnx/exporting/",
+    "framework/backends/numpy/formulas.py",
     "framework/errors.py",
     "storage/errors.py",
     "dashboard/ids.py",

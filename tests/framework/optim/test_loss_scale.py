@@ -108,5 +108,5 @@ def test_a_static_scale_stays_and_skips_what_overflows():
     parameter.grad = Tensor(np.array([np.inf, 1.0], np.float32))
     assert not scaler.step(optimizer)
     assert (optimizer.step_count, scaler.loss_scale) == (1, 8.0)
-    with pytest.raises(ValueError, match="scale_value of 1 or more, got 0.5"):
+    with pytest.raises(ValueError, match=r"scale_value of 1 or more, got 0\.5"):
         StaticLossScaler(0.5)

@@ -62,7 +62,8 @@ class Nested(torch.nn.Module):
         self.weight = torch.nn.Parameter(torch.ones(3))
 
     def forward(self, x):
-        return self.inner(Batch(x * self.weight, [x.clone(), {"deep": x + 1.0}]), scale=x.mean(), count=torch.tensor([1, 2]))
+        batch = Batch(x * self.weight, [x.clone(), {"deep": x + 1.0}])
+        return self.inner(batch, scale=x.mean(), count=torch.tensor([1, 2]))
 
 
 class Inner(torch.nn.Module):
