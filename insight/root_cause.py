@@ -26,6 +26,9 @@ _CONSEQUENCES: Final[dict[str, frozenset[str]]] = {
     "missing_optimizer_step": _STANDSTILL | {"frozen_parameter"},
     "parameter_not_in_optimizer": frozenset({"missing_optimizer_step"}),
     "frozen_parameter": frozenset({"missing_optimizer_step"}),
+    "loss_input_domain": _STANDSTILL,
+    "clipping_to_nothing": _STANDSTILL,
+    "optimizer_state_stale": _INSTABILITY | {"learning_rate_too_high"},
 }
 #: After the first value that is not finite, nothing that happens later in the run means anything.
 _ALL_LATER: Final = frozenset(

@@ -1,0 +1,70 @@
+"""Gradient clipping whose limit lies far below every gradient."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...storage import ROOT_SITE, Finding
+from ..moment import Moment
+from ..recording import Recording, chain
+from ..rule import OPTIMIZER, rule
+
+_MODEL = chain("one:Dense", "two:Dense")
+#: A limit that takes 99 % of every gradient is no safeguard against spikes. Our choice: large models that are clipped
+#: to 1 start with norms of 10 to 60 and are below 5 after their warm-up.
+_NOTHING = 0.01
+_IN_A_ROW = 10
+
+
+@dataclass(slots=True)
+class _Memory:
+    """For how many clippings in a row next to nothing was left."""
+
+    streak: int = 0
+    since: int = 0
+    is_said: bool = False
+
+
+@rule(
+    "clipping-to-nothing",
+    needs=("scalar/clip/coefficient",),
+    phase=OPTIMIZER,
+    memory=_Memory,
+    warm_up=_IN_A_ROW,
+    is_fact=True,
+    is_optional=True,
+    fires_on=(Recording({"scalar/clip/norm": 2.0, "scalar/clip/coefficient": (0.0005,) * 12}, _MODEL),),
+    silent_on=(
+        Recording({"scalar/clip/norm": 2.0, "scalar/clip/coefficient": (0.5,) * 12}, _MODEL),
+        # a start with large gradients
+        Recording({"scalar/clip/coefficient": (0.005,) * 6 + (0.1,) * 12}, _MODEL),
+        Recording({"scalar/clip/coefficient": (1.0,) * 8 + (0.001,) + (1.0,) * 8}, _MODEL),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """Ten clippings in a row have left less than a hundredth of the gradient.
+
+    Clipping is meant for rare spikes (Pascanu et al. 2013, arXiv:1211.5063, choose the limit from the norms' own
+    average). Here it scales every step: plain gradient descent stands still, and an adaptive optimizer no longer sees
+    how large its gradients are.
+    """
+    coefficient = now.scalar("clip/coefficient")
+    if coefficient is None or coefficient != coefficient:
+        return
+    memory.streak = memory.streak + 1 if coefficient < _NOTHING else 0
+    memory.since = now.step if memory.streak == 1 else memory.since
+    if memory.streak < _IN_A_ROW or memory.is_said:
+        return
+    memory.is_said = True
+    norm = now.scalar("clip/norm")
+    yield now.finding(
+        ROOT_SITE,
+        "scalar/clip/coefficient",
+        {"coefficient": coefficient, "norm": float("nan") if norm is None else norm, "in_a_row": memory.streak},
+        severity="warning",
+        first_step=memory.since,
+        place=0,
+        explanation=f"since step {memory.since} clipping has left {coefficient:.2g} of every gradient"
+        + ("" if norm is None else f", whose norm is {norm:.4g} before it"),
+        advice="choose a limit near the usual norm of the gradient, such as the median of clip/norm; if the loss is a "
+        "sum over the batch, make it a mean",
+    )

@@ -1,0 +1,56 @@
+"""Outputs that depend on input which the model must not see yet."""
+
+from collections.abc import Iterator
+
+from ...storage import ROOT_SITE, Event, Finding
+from ..moment import Moment
+from ..recording import Recording, chain
+from ..rule import FORWARD, rule
+
+_MODEL = chain("embed:Embedding", "head:Linear")
+
+
+def _checked(*, is_causal: bool | None) -> Event:
+    found = {"changed": 7, "first_output": 0, "difference": 0.8} if is_causal is False else {}
+    return Event("causality", 0, data={"is_causal": is_causal, **found, "noise": 0.0, "positions": 8})
+
+
+@rule(
+    "data-leak",
+    needs=("record",),
+    phase=FORWARD,
+    is_fact=True,
+    fires_on=(Recording(structure=_MODEL, events=(_checked(is_causal=False),)),),
+    silent_on=(
+        Recording(structure=_MODEL, events=(_checked(is_causal=True),)),
+        Recording(structure=_MODEL, events=(_checked(is_causal=None),)),
+        Recording(structure=_MODEL),
+    ),
+)
+def check(now: Moment, memory: None) -> Iterator[Finding]:
+    """An output moves when input at a later position is changed.
+
+    The check calls the model with its own batch, changed at single positions; it runs when the configuration asks for
+    it (`causality: true`), which says that the model is meant to be causal. Nothing is estimated: a causal model gives
+    the same numbers before the position that was changed, up to the noise between two equal calls.
+    """
+    del memory
+    for event in now.events("causality"):
+        if event.data.get("is_causal") is not False:
+            continue
+        names = ("changed", "first_output", "difference", "noise", "positions")
+        numbers = {name: float(value) for name in names if isinstance(value := event.data.get(name), int | float)}
+        yield now.finding(
+            ROOT_SITE,
+            "activation/mean",
+            numbers,
+            first_step=event.step,
+            place=0,
+            explanation=f"the output at position {numbers.get('first_output', 0):.0f} moves by "
+            f"{numbers.get('difference', 0):.3g} when the input at position {numbers.get('changed', 0):.0f} is "
+            f"changed: "
+            f"the model sees what it is to predict",
+            advice="look at the attention mask, at convolutions without left padding, at normalisation or pooling "
+            "along "
+            "the positions, and at targets among the inputs",
+        )

@@ -1,0 +1,140 @@
+"""A loss that is given what it does not expect: probabilities where logits belong, or the reverse."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ...storage import ROOT_SITE, Event, Finding, Json
+from ..moment import Moment
+from ..recording import Recording, chain
+from ..rule import LOSS, rule
+
+_MODEL = chain("one:Dense", "two:Dense")
+#: For so many further steps a domain that chance could give must not be corrected.
+_WAITED = 3
+_SOFTMAX_TWICE = (
+    "the softmax is applied twice: gradients shrink and the loss cannot fall below that of a probability of one, "
+    "log(1 + (columns - 1) / e)"
+)
+
+#: (loss, domain): (what is wrong, what to do, whether one sample proves it).
+_WRONG: dict[tuple[str, str], tuple[str, str, bool]] = {
+    ("cross_entropy", "probabilities"): (
+        _SOFTMAX_TWICE,
+        "give cross_entropy the logits; or take their log_softmax and use nll_loss",
+        True,
+    ),
+    ("nll_loss", "logits"): (
+        "it is unbounded below, so that it can be driven down without learning anything",
+        "give nll_loss the log_softmax of the logits, or the logits to cross_entropy",
+        True,
+    ),
+    ("nll_loss", "probabilities"): (
+        "it is minus the probability and not its logarithm",
+        "give nll_loss the log_softmax of the logits instead of their softmax",
+        True,
+    ),
+    ("kl_div", "probabilities"): (
+        "it takes the logarithms of the prediction as given, and these are the probabilities themselves",
+        "give kl_div the log_softmax of the logits instead of their softmax",
+        True,
+    ),
+    ("kl_div", "logits"): (
+        "it takes log-probabilities, and these are normalised by nothing",
+        "give kl_div the log_softmax of the logits",
+        True,
+    ),
+    ("binary_cross_entropy", "logits"): (
+        "it takes probabilities between 0 and 1",
+        "use binary_cross_entropy_with_logits, or take the sigmoid before",
+        True,
+    ),
+    ("binary_cross_entropy_with_logits", "unit_interval"): (
+        "the sigmoid is applied twice: the prediction cannot leave the range from 0.5 to 0.73",
+        "give binary_cross_entropy_with_logits the logits, without a sigmoid before it",
+        False,
+    ),
+    ("binary_cross_entropy_with_logits", "probabilities"): (
+        "probabilities that sum to one are passed through a sigmoid again",
+        "give binary_cross_entropy_with_logits the logits, without a softmax before it",
+        True,
+    ),
+}
+
+
+def _given(step: int, loss: str, domain: str, low: float = 0.0, high: float = 1.0) -> Event:
+    data: dict[str, Json] = {"loss": loss, "domain": domain, "columns": 10, "values": 80, "min": low, "max": high}
+    return Event("loss_input", step, data={**data, "row_sum_min": 1.0, "row_sum_max": 1.0, "shapes": [[8, 10], [8]]})
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What every loss was given last, and since when."""
+
+    given: dict[str, Event] = field(default_factory=dict)
+    said: set[tuple[str, str]] = field(default_factory=set)
+
+
+@rule(
+    "loss-input-domain",
+    needs=("record",),
+    phase=LOSS,
+    memory=_Memory,
+    is_fact=True,
+    fires_on=(
+        Recording(structure=_MODEL, events=(_given(0, "cross_entropy", "probabilities"),)),
+        Recording(structure=_MODEL, events=(_given(0, "nll_loss", "logits", -3.0, 4.0),)),
+        Recording(structure=_MODEL, events=(_given(0, "binary_cross_entropy_with_logits", "unit_interval"),), steps=6),
+        Recording(structure=_MODEL, events=(_given(2, "kl_div", "probabilities"),), steps=3),
+    ),
+    silent_on=(
+        Recording(structure=_MODEL, events=(_given(0, "cross_entropy", "logits", -3.0, 4.0),)),
+        Recording(structure=_MODEL, events=(_given(0, "cross_entropy", "log_probabilities", -3.0, 0.0),)),
+        Recording(structure=_MODEL, events=(_given(0, "nll_loss", "log_probabilities", -3.0, 0.0),)),
+        Recording(structure=_MODEL, events=(_given(0, "binary_cross_entropy", "unit_interval"),), steps=6),
+        # logits that happened to lie between 0 and 1 at first
+        Recording(
+            structure=_MODEL,
+            events=(
+                _given(0, "binary_cross_entropy_with_logits", "unit_interval"),
+                _given(2, "binary_cross_entropy_with_logits", "logits", -1.0, 1.0),
+            ),
+            steps=6,
+        ),
+        Recording(structure=_MODEL, events=(_given(0, "mse_loss", "probabilities"),)),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """The input of a loss is not of the domain that the loss expects.
+
+    The probe looks at a few rows of it: rows that sum to one within the rounding of their dtype are probabilities, rows
+    whose exponentials do are log-probabilities; no network gives such logits by chance. Values that merely lie between
+    0 and 1 might be, at first: they must stay there for three further steps. `cross_entropy` of log-probabilities is
+    the same as of logits, and is not reported.
+    """
+    for event in now.events("loss_input"):
+        memory.given[str(event.data.get("loss"))] = event
+    for loss, event in memory.given.items():
+        domain = str(event.data.get("domain"))
+        wrong = _WRONG.get((loss, domain))
+        if wrong is None or (loss, domain) in memory.said or (not wrong[2] and now.step < event.step + _WAITED):
+            continue
+        memory.said.add((loss, domain))
+        numbers = {name: value for name in _NUMBERS if isinstance(value := event.data.get(name), int | float)}
+        yield now.finding(
+            ROOT_SITE,
+            "scalar/loss",
+            numbers,
+            first_step=event.step,
+            place=0,
+            explanation=f"{loss} is given {_WORDS[domain]}, from {numbers.get('min', 0):.4g} to "
+            f"{numbers.get('max', 0):.4g}: {wrong[0]}",
+            advice=wrong[1],
+        )
+
+
+_NUMBERS = ("min", "max", "row_sum_min", "row_sum_max", "columns", "values")
+_WORDS = {
+    "probabilities": "probabilities: rows that sum to one",
+    "logits": "values that are no probabilities and no logarithms of any",
+    "unit_interval": "values strictly between 0 and 1 in every sample so far",
+}

@@ -1,0 +1,112 @@
+"""Linear layers that follow each other with nothing between them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from ...storage import Finding, ModuleInfo, Structure, display_site
+from ..anatomy import Anatomy
+from ..moment import Moment
+from ..recording import Recording, chain
+from ..rule import CONFIGURATION, rule
+
+_LINEAR = ("linear", "dense", "conv1d", "conv2d", "conv3d")
+#: Modules that are linear in evaluation: between two linear layers they make no difference.
+_TRANSPARENT = ("dropout", "dropout1d", "dropout2d", "dropout3d", "identity", "flatten")
+
+
+def _linked(structure: Structure) -> Structure:
+    """The same, where every module was given the output of the one before as it was."""
+    return replace(structure, modules=tuple(replace(one, direct=one.inputs) for one in structure.modules))
+
+
+def _bottleneck() -> Structure:
+    narrow = _linked(chain("one:Linear", "two:Linear"))
+    shapes = {"one.weight": (2, 8), "two.weight": (8, 2)}
+    return replace(narrow, parameters=tuple(replace(one, shape=shapes[one.site]) for one in narrow.parameters))
+
+
+@dataclass(slots=True)
+class _Memory:
+    """Which structure was checked."""
+
+    checked: Anatomy | None = None
+    said: set[str] = field(default_factory=set)
+
+
+@rule(
+    "missing-nonlinearity",
+    needs=("structure",),
+    phase=CONFIGURATION,
+    memory=_Memory,
+    is_fact=True,
+    fires_on=(
+        Recording(structure=_linked(chain("one:Linear", "two:Linear", "three:ReLU"))),
+        Recording(structure=_linked(chain("one:Dense", "drop:Dropout", "two:Dense"))),
+    ),
+    silent_on=(
+        Recording(structure=_linked(chain("one:Linear", "act:ReLU", "two:Linear"))),
+        # a function between them, which is no module
+        Recording(structure=chain("one:Linear", "two:Linear")),
+        # a factorisation: the first makes it narrower than both ends
+        Recording(structure=_bottleneck()),
+        Recording(structure=_linked(chain("one:Embedding", "two:Linear"))),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """A linear layer or a convolution is given the output of another as it is, so that both are one linear map.
+
+    The very tensor that the first returned must arrive at the second; any function between them, module or not, makes
+    another one. A first layer that is narrower than both ends is a factorisation, and a convolution by groups followed
+    by another is a separable one: both are built on purpose and not reported.
+    """
+    anatomy = now.anatomy
+    if memory.checked is anatomy:
+        return
+    memory.checked = anatomy
+    for module in anatomy.structure.modules:
+        if module.kind.lower() not in _LINEAR or module.site in memory.said:
+            continue
+        source = next((one for one in _sources(anatomy, module) if not _is_on_purpose(anatomy, one, module.site)), None)
+        if source is None:
+            continue
+        memory.said.add(module.site)
+        first, second = _shape(anatomy, source), _shape(anatomy, module.site)
+        yield now.finding(
+            module.site,
+            "",
+            {"inner": first[0], "outer": second[0], "inner_inputs": first[1]},
+            severity="warning",
+            explanation=f"{display_site(module.site)} is given the output of {display_site(source)} as it is: two "
+            f"linear "
+            f"maps in a row are one, and the second adds nothing that the first could not learn",
+            advice="put the activation between them that was meant to be there, or leave one of them out",
+        )
+
+
+def _sources(anatomy: Anatomy, module: ModuleInfo) -> Iterator[str]:
+    """Linear layers whose output reaches the module unchanged, or through what is linear itself."""
+    waiting, seen = list(module.direct), set(module.direct)
+    while waiting:
+        site = waiting.pop()
+        kind = anatomy.kind(site)
+        if kind in _LINEAR:
+            yield site
+        elif kind in _TRANSPARENT:
+            fresh = [one for one in anatomy.modules[site].direct if one not in seen]
+            seen.update(fresh)
+            waiting += fresh
+
+
+def _is_on_purpose(anatomy: Anatomy, first: str, second: str) -> bool:
+    """A factorisation, a separable convolution, or layers whose weights are not known."""
+    one, two = anatomy.parameters.get(f"{first}.weight"), anatomy.parameters.get(f"{second}.weight")
+    if one is None or two is None or len(one.shape) < 2 or len(two.shape) < 2:
+        return True
+    if "conv" in anatomy.kind(second) and (one.shape[1] == 1 or two.shape[1] < one.shape[0]):
+        return True  # one of them works by groups
+    return one.shape[0] < min(one.shape[1], two.shape[0])
+
+
+def _shape(anatomy: Anatomy, site: str) -> tuple[float, float]:
+    shape = anatomy.parameters[f"{site}.weight"].shape
+    return float(shape[0]), float(shape[1])

@@ -1,0 +1,141 @@
+"""Steps that are trained in evaluation mode, or validation that runs in training mode."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...storage import ROOT_SITE, Event, Finding, Json, display_site
+from ..moment import Moment
+from ..recording import Recording, chain
+from ..rule import FORWARD, rule
+
+_MODEL = chain("one:Dense", "drop:Dropout", "two:Dense")
+
+
+def _modes(
+    step: int, *forwards: tuple[bool, bool], others: tuple[str, ...] = (), sensitive: tuple[str, ...] = ("drop",)
+) -> Event:
+    described: list[Json] = [
+        {
+            "training": training,
+            "gradients": gradients,
+            "count": 1,
+            "others": list(others),
+            "others_count": len(others),
+            "sensitive_others": [site for site in others if site in sensitive],
+        }
+        for training, gradients in forwards
+    ]
+    return Event("forward_modes", step, data={"forwards": described, "sensitive": list(sensitive)})
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What was said already."""
+
+    said: set[str] = field(default_factory=set)
+
+
+@rule(
+    "wrong-train-eval-mode",
+    needs=("record",),
+    phase=FORWARD,
+    memory=_Memory,
+    is_fact=True,
+    fires_on=(
+        Recording(structure=_MODEL, events=(_modes(0, (False, True)),)),
+        Recording(structure=_MODEL, events=(_modes(0, (True, True)), _modes(4, (False, True))), steps=5),
+        Recording(structure=_MODEL, events=(_modes(0, (True, True), (True, False)),)),
+        Recording(structure=_MODEL, events=(_modes(0, (True, True), others=("drop",)),)),
+    ),
+    silent_on=(
+        Recording(structure=_MODEL, events=(_modes(0, (True, True)),)),
+        Recording(structure=_MODEL, events=(_modes(0, (True, True), (False, False)),)),
+        # an adversarial example, made in evaluation mode on the way to a step in training mode
+        Recording(structure=_MODEL, events=(_modes(0, (False, True), (True, True)),)),
+        # nothing in the model depends on the mode
+        Recording(structure=_MODEL, events=(_modes(0, (False, True), sensitive=()),)),
+        Recording(
+            structure=_MODEL, events=(_modes(0, (True, True), others=("drop",)),), config={"expected_frozen": ["drop"]}
+        ),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """The training flag of the model, or of one of its modules, is not what the step needs.
+
+    Only models with dropout, running statistics or the like are looked at; elsewhere the mode changes nothing. Three
+    facts count: a step whose only forwards with gradients are in evaluation mode; a forward without gradients in
+    training mode, which draws dropout masks and moves running statistics; a module that is in evaluation mode while the
+    model trains. The last may be meant, as in fine-tuning with frozen statistics: `expected_frozen` says so.
+    """
+    for event in now.events("forward_modes"):
+        forwards = [one for one in _list(event.data.get("forwards")) if isinstance(one, dict)]
+        sensitive = _list(event.data.get("sensitive"))
+        if sensitive and forwards:
+            yield from _whole(now, memory, event, forwards, len(sensitive))
+            yield from _parts(now, memory, forwards)
+
+
+def _whole(
+    now: Moment, memory: _Memory, event: Event, forwards: list[dict[str, Any]], sensitive: int
+) -> Iterator[Finding]:
+    with_gradients = [one for one in forwards if one.get("gradients")]
+    evidence = {"forwards": sum(_count(one) for one in forwards), "sensitive_modules": sensitive}
+    if with_gradients and not any(one.get("training") for one in with_gradients) and "eval" not in memory.said:
+        memory.said.add("eval")
+        yield now.finding(
+            ROOT_SITE,
+            "",
+            evidence,
+            place=0,
+            first_step=event.step,
+            explanation=f"step {event.step} is trained in evaluation mode: {sensitive} modules (dropout, running "
+            f"statistics) do what they should do only after the training",
+            advice="call model.train() before the loop, and again after every validation; if the statistics shall stay "
+            "as they are, put only those modules into evaluation mode",
+        )
+    validating = [one for one in forwards if one.get("training") and not one.get("gradients")]
+    if validating and with_gradients and "validation" not in memory.said:
+        memory.said.add("validation")
+        yield now.finding(
+            ROOT_SITE,
+            "",
+            {**evidence, "without_gradients": sum(_count(one) for one in validating)},
+            severity="warning",
+            place=0,
+            first_step=event.step,
+            explanation=f"in step {event.step} the model is called without gradients in training mode: dropout "
+            f"falsifies "
+            f"what it says, and running statistics take in data that is not trained on",
+            advice="call model.eval() before the validation or the sampling, and model.train() after it",
+        )
+
+
+def _parts(now: Moment, memory: _Memory, forwards: list[dict[str, Any]]) -> Iterator[Finding]:
+    for one in forwards:
+        if not (one.get("training") and one.get("gradients")):
+            continue
+        for site in map(str, _list(one.get("sensitive_others"))[:4]):
+            if site in memory.said or now.anatomy.is_expected_frozen(site):
+                continue
+            memory.said.add(site)
+            yield now.finding(
+                site,
+                "",
+                {"others": float(one.get("others_count") or 1)},
+                severity="warning",
+                explanation=f"{display_site(site)} is in evaluation mode while the model is trained: it keeps its "
+                f"running "
+                f"statistics, or drops nothing",
+                advice="this needs your intent: call model.train() if it shall train, or name it in the configuration, "
+                f"expected_frozen: [{site!r}], if it shall not",
+            )
+
+
+def _list(value: Json | None) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def _count(forward: Mapping[str, Any]) -> float:
+    count = forward.get("count")
+    return float(count) if isinstance(count, int | float) else 1.0
