@@ -25,7 +25,7 @@ from .torch_memory import ACCESS
 from .torch_patches import add_listener, remove_listener
 from .torch_recompute import in_backward, is_first_of_two
 from .torch_sites import ModuleSites, owners_of, parameters_of
-from .torch_steps import StepHooks
+from .torch_steps import StepHooks, without_wrapper
 from .torch_structure import optimizer_infos, parameter_infos
 from .torch_trace import TorchTracer
 from .torch_view import TorchView
@@ -50,7 +50,7 @@ class TorchAdapter:
         self.view = TorchView(self._report)
         self.framework = f"torch {torch.__version__}"
         self.structure_version = 0
-        self._given = optimizers
+        self._given = tuple(without_wrapper(optimizer) for optimizer in optimizers)
         self._places = ModuleSites(model)
         self._modules = self._places.modules
         self._named: dict[str, Any] = {}

@@ -46,20 +46,21 @@ class ModuleSites:
         return id(module) not in self._hidden
 
     def entrances(self) -> Iterator[Any]:
-        """The modules whose calls are forwards of the model: itself, or the parts of one that only lists them."""
-        waiting = [self.modules[""]]
+        """The modules whose calls are forwards of the model: itself, or the parts of one that only lists them.
+
+        What has a `training_step` is called by that, and may call its parts from there instead of itself.
+        """
+        model = self.modules[""]
+        calls_parts = hasattr(model, "training_step") or _is_a_list(model)
+        waiting = [*model.children()] if calls_parts else []
+        if not _is_a_list(model):
+            yield self.hooked(model)
         while waiting:
             module = waiting.pop(0)
-            if type(module).forward is torch.nn.Module.forward and any(True for _ in module.children()):
+            if _is_a_list(module):
                 waiting += module.children()
             else:
                 yield self.hooked(module)
-
-
-def parameters_of(model: Any) -> Iterator[tuple[str, Any]]:
-    """Site and parameter, in model order, each parameter once."""
-    for name, parameter in model.named_parameters():
-        yield _without_wrappers(name), parameter
 
 
 def owners_of(modules: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
@@ -70,6 +71,17 @@ def owners_of(modules: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
         for name, parameter in module._parameters.items()
         if parameter is not None
     ]
+
+
+def parameters_of(model: Any) -> Iterator[tuple[str, Any]]:
+    """Site and parameter, in model order, each parameter once."""
+    for name, parameter in model.named_parameters():
+        yield _without_wrappers(name), parameter
+
+
+def _is_a_list(module: Any) -> bool:
+    """Whether the module cannot be called, only its parts."""
+    return type(module).forward is torch.nn.Module.forward and any(True for _ in module.children())
 
 
 def _inside_of_its_graph(module: Any, outermost: Any) -> list[Any]:

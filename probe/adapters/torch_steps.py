@@ -4,9 +4,17 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+import torch
+
 from ..recorder import Recorder
 from .course import Course
 from .torch_view import TorchView
+
+
+def without_wrapper(optimizer: Any) -> Any:
+    """The optimizer that steps: inside of the one that Hugging Face's Accelerate, for one, puts around it."""
+    inner = getattr(optimizer, "optimizer", None)
+    return without_wrapper(inner) if isinstance(inner, torch.optim.Optimizer) else optimizer
 
 
 class StepHooks:

@@ -48,4 +48,4 @@ def train(method: str, folder: str) -> str:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     for one in sys.argv[2:]:
-        print(train(one, sys.argv[1]))
+        sys.stdout.write(train(one, sys.argv[1]) + "\n")

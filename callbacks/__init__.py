@@ -1,0 +1,14 @@
+"""Callbacks of trainers: two lines watch and diagnose what Hugging Face's or Lightning's Trainer trains."""
+
+from importlib import import_module
+
+_WHERE = {"MindscopeCallback": ".huggingface", "MindscopeLightningCallback": ".lightning"}
+
+__all__ = ["MindscopeCallback", "MindscopeLightningCallback"]
+
+
+def __getattr__(name: str) -> object:
+    """Each callback loads on first use, since each needs the library that it is for."""
+    if name not in _WHERE:
+        raise AttributeError(f"module 'mindscope.callbacks' has no attribute {name!r}; it has {', '.join(__all__)}")
+    return getattr(import_module(_WHERE[name], __name__), name)

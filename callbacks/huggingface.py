@@ -1,0 +1,21 @@
+"""A few lines for Hugging Face: `Trainer(..., callbacks=[MindscopeCallback(store="runs/")])`."""
+
+from typing import Any
+
+from ..probe.adapters.huggingface import TrainerWatch
+from ..watching import watch
+
+
+class MindscopeCallback(TrainerWatch):
+    """Records and diagnoses every training of a `transformers.Trainer`, a run each.
+
+    Args:
+        options: What `mindscope.watch` takes beside model and optimizer: `store`, `config`, `run`, `tags`, `listeners`.
+            The Trainer's own `run_name` names the run where `run` does not.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(watch, **options)
+
+
+__all__ = ["MindscopeCallback"]

@@ -1,0 +1,20 @@
+"""A few lines for Lightning: `Trainer(..., callbacks=[MindscopeLightningCallback(store="runs/")])`."""
+
+from typing import Any
+
+from ..probe.adapters.lightning import LightningWatch
+from ..watching import watch
+
+
+class MindscopeLightningCallback(LightningWatch):
+    """Records and diagnoses every `fit` of a Lightning `Trainer`, a run each.
+
+    Args:
+        options: What `mindscope.watch` takes beside model and optimizer: `store`, `config`, `run`, `tags`, `listeners`.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(watch, **options)
+
+
+__all__ = ["MindscopeLightningCallback"]
