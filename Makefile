@@ -1,6 +1,7 @@
 # The commands of the README. Everything lives in .venv; nothing outside the checkout is touched.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 TORCH ?= torch==2.13.0
+MINDSPORE ?= mindspore==2.10.0
 STORE ?= runs/
 FAULT ?= none
 ARGS ?=
@@ -8,7 +9,7 @@ ARGS ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all check bench dashboard docs lock clean
+.PHONY: demo test test-all test-mindspore check bench dashboard docs lock clean
 
 demo: .venv/.installed
 	@exec $(BIN)/mindscope demo --fault $(FAULT) --store $(STORE) $(ARGS)
@@ -17,8 +18,8 @@ dashboard: .venv/.installed
 	@exec $(BIN)/mindscope dashboard $(STORE) $(ARGS)
 
 # Two test processes on two cores: a BLAS that starts threads of its own in each only waits for itself.
-test test-all: export OPENBLAS_NUM_THREADS = 1
-test test-all: export OMP_NUM_THREADS = 1
+test test-all test-mindspore: export OPENBLAS_NUM_THREADS = 1
+test test-all test-mindspore: export OMP_NUM_THREADS = 1
 
 test: .venv/.installed-test
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
@@ -26,6 +27,10 @@ test: .venv/.installed-test
 # The complete suites: every sampled case, every seed.
 test-all: .venv/.installed-test
 	MINDSCOPE_TEST_ALL=1 $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+
+# MindSpore's wheels want NumPy 1 and 2.8 GB: an environment of its own, kept apart from the locked one.
+test-mindspore: .venv-mindspore/.installed
+	.venv-mindspore/bin/python -m pytest tests/probe/mindspore $(ARGS)
 
 check: .venv/.installed-test .check/mindscope
 	$(BIN)/ruff check .
@@ -51,7 +56,7 @@ lock:
 	  --extra test -c requirements.lock pyproject.toml .venv/build.in -o requirements-test.lock
 
 clean:
-	rm -rf .venv .check build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-mindspore .check build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mindscope needs Python 3.11 or newer, found " + sys.version)'
@@ -68,6 +73,12 @@ clean:
 .venv/.installed-test: .venv/.installed requirements-test.lock
 	$(PIP) install '$(TORCH)'
 	$(PIP) install --require-hashes -r requirements-test.lock
+	@touch $@
+
+.venv-mindspore/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv-mindspore
+	.venv-mindspore/bin/python -m pip install --quiet --disable-pip-version-check '$(MINDSPORE)' --editable '.[mindspore]' \
+	  pytest pytest-timeout
 	@touch $@
 
 # mypy finds the package under its import name through this link.

@@ -10,6 +10,7 @@ from .adapter import Adapter
 _FRAMEWORKS = (
     # a model of this class, whose module is loaded already, is watched by this adapter
     ("torch", "torch.nn", "Module", ".torch", "TorchAdapter"),
+    ("mindspore", "mindspore.nn", "Cell", ".mindspore", "MindSporeAdapter"),
     ("mindscope", "mindscope.framework.nn.cell", "Cell", ".engine", "EngineAdapter"),
 )
 
@@ -25,7 +26,8 @@ def adapter_for(model: object, optimizers: tuple[object, ...] = ()) -> Adapter:
         if loaded is not None and isinstance(model, getattr(loaded, kind)):
             return cast("Adapter", getattr(import_module(adapter, __name__), name)(model, optimizers))
     raise NotWatchable(
-        f"model must be a torch.nn.Module or a mindscope.framework.nn.Cell, got {type(model).__module__}."
+        "model must be a torch.nn.Module, a mindspore.nn.Cell or a mindscope.framework.nn.Cell, "
+        f"got {type(model).__module__}."
         f"{type(model).__qualname__}; pass the model itself, not its output or its parameters"
     )
 

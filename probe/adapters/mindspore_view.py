@@ -1,0 +1,111 @@
+"""A MindSpore model's parameters and the optimizers that step them, as the collectors see them."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ..kernels import Arrays, table_of
+from .mindspore_memory import array_of, place_of
+from .mindspore_optimizers import groups_of, rate_of, slots_of
+from .tensors import Place, Tensor, Unsupported
+
+_ABSENT: Place = (0, 0, 0)
+
+
+class MindSporeView:
+    """The parameters by their sites, in model order; one row each in every table.
+
+    Args:
+        report: Called once for a parameter of which something cannot be recorded, with its site and the reason.
+    """
+
+    def __init__(self, report: Callable[[str, str], None]) -> None:
+        self._names: list[str] = []
+        self.parameters: list[Tensor] = []
+        self.optimizers: list[Any] = []
+        self.stepping: Any = None
+        self.given: Sequence[Any] = ()
+        self._report = report
+        self._reported: set[str] = set()
+        self._slots: dict[str, list[Tensor | None]] = {}
+        self._slots_known = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sites of the parameters."""
+        return tuple(self._names)
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The shapes of the parameters."""
+        return tuple(tuple(parameter.shape) for parameter in self.parameters)
+
+    def add(self, named: Iterable[tuple[str, Tensor]]) -> bool:
+        """Whether any of these parameters was new; they join at the end."""
+        known = {id(parameter) for parameter in self.parameters}
+        fresh = [(name, one) for name, one in named if id(one) not in known]
+        self._names += [name for name, _ in fresh]
+        self.parameters += [one for _, one in fresh]
+        return bool(fresh)
+
+    def weights(self) -> Arrays:
+        """Where the weights lie now."""
+        return self._table(self.parameters)
+
+    def gradients(self) -> Arrays:
+        """Where the gradients lie that the stepping optimizer was given; MindSpore's parameters hold none."""
+        given = self._given()
+        return self._table([given.get(id(parameter)) for parameter in self.parameters])
+
+    def arrays(self, subject: str) -> Iterator[tuple[str, NDArray[Any]]]:
+        """Site and values of every weight or gradient that is there, for what wants them whole."""
+        given = self._given()
+        for name, one in zip(self._names, self.parameters, strict=True):
+            tensor = one if subject == "weight" else given.get(id(one))
+            if tensor is not None:
+                try:
+                    yield name, array_of(tensor)
+                except Unsupported as error:
+                    self._report(name, str(error))
+
+    def has_gradients(self) -> bool:
+        """Never: gradients are handed from function to function, none is left of an earlier step."""
+        return False
+
+    def slots(self) -> dict[str, Arrays]:
+        """Every slot of every optimizer, by the optimizer's own name."""
+        if self._slots_known != len(self.optimizers):  # they make all of them when they are made themselves
+            self._slots_known = len(self.optimizers)
+            held: dict[str, dict[int, Tensor]] = {}
+            for optimizer in self.optimizers:
+                for name, slots in slots_of(optimizer).items():
+                    held.setdefault(name, {}).update(slots)
+            self._slots = {name: [slots.get(id(one)) for one in self.parameters] for name, slots in held.items()}
+        return {name: self._table(slots) for name, slots in self._slots.items()}
+
+    def learning_rates(self) -> tuple[float, ...]:
+        """The rate of every group of every optimizer."""
+        return tuple(rate_of(group, optimizer) for optimizer in self.optimizers for group in groups_of(optimizer))
+
+    def _given(self) -> dict[int, Any]:
+        if self.stepping is None:
+            return {}
+        return {id(one): tensor for one, tensor in zip(self.stepping.parameters, self.given, strict=False)}
+
+    def _table(self, tensors: Sequence[Tensor | None]) -> Arrays:
+        owners: list[object] = []
+        places = [_ABSENT if one is None else self._place(number, one, owners) for number, one in enumerate(tensors)]
+        return table_of(places, owners)
+
+    def _place(self, number: int, tensor: Tensor, owners: list[object]) -> Place:
+        try:
+            place, owner = place_of(tensor)
+        except Unsupported as error:
+            name = self._names[number]
+            if name not in self._reported:
+                self._reported.add(name)
+                self._report(name, str(error))
+            return _ABSENT
+        owners.append(owner)
+        return place
