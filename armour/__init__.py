@@ -1,7 +1,7 @@
 """Attacks on trained models, and what they leave of the accuracy."""
 
 from .attack import Attack
-from .attacks import FGSM, PGD
+from .attacks import APGDCE, APGDDLR, APGDT, FABT, FGSM, PGD, DeepFool, Square
 from .criterion import Criterion, Misclassification, Targeted
 from .distances import DISTANCES, Norm
 from .errors import ArmourError, InvalidInput, InvalidModel, InvalidSearch, UnknownAttack
@@ -13,8 +13,12 @@ from .registry import ATTACKS, make_attack
 from .result import AttackResult
 
 __all__ = [
+    "APGDCE",
+    "APGDDLR",
+    "APGDT",
     "ATTACKS",
     "DISTANCES",
+    "FABT",
     "FGSM",
     "PGD",
     "WORST_CASE",
@@ -22,6 +26,7 @@ __all__ = [
     "Attack",
     "AttackResult",
     "Criterion",
+    "DeepFool",
     "Evaluation",
     "InvalidInput",
     "InvalidModel",
@@ -31,6 +36,7 @@ __all__ = [
     "Norm",
     "Normalization",
     "Problem",
+    "Square",
     "Targeted",
     "UnknownAttack",
     "evaluate",

@@ -19,6 +19,11 @@ class Criterion(ABC):
     def is_targeted(self) -> bool:
         """True when the anchor is to be reached."""
 
+    @property
+    @abstractmethod
+    def lead(self) -> float:
+        """By how much the winning logit must lead."""
+
     @abstractmethod
     def met(self, logits: Array) -> Array:
         """`(n,)` bool, True where the `(n, classes)` logits make the input adversarial."""
@@ -53,6 +58,11 @@ class Misclassification(Criterion):
         """Never."""
         return False
 
+    @property
+    def lead(self) -> float:
+        """The margin."""
+        return self.margin
+
     def met(self, logits: Array) -> Array:
         """`(n,)` bool, True where the prediction is not the label, by the margin."""
         if self.margin:
@@ -86,6 +96,11 @@ class Targeted(Criterion):
         """Always."""
         return True
 
+    @property
+    def lead(self) -> float:
+        """The margin."""
+        return self.margin
+
     def met(self, logits: Array) -> Array:
         """`(n,)` bool, True where the prediction is the target, by the margin."""
         if self.margin:
@@ -113,6 +128,11 @@ class Both(Criterion):
     def is_targeted(self) -> bool:
         """Whether the first criterion is."""
         return self.first.is_targeted
+
+    @property
+    def lead(self) -> float:
+        """The larger of both."""
+        return max(self.first.lead, self.second.lead)
 
     def met(self, logits: Array) -> Array:
         """`(n,)` bool, True where both are met."""

@@ -42,12 +42,13 @@ def margin(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
 def logits_ratio(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
     """The difference of logits ratio: the margin over the gap between the first and third largest logit.
 
-    Untargeted only; with two classes there is no third one, and it is the margin itself.
+    With two classes there is no third one, and it is the margin itself; so it is when the criterion is targeted, as the
+    ratio is constant wherever the target is the third.
 
     Reference:
         Croce and Hein 2020, arXiv:2003.01690, eq. 6.
     """
-    if logits.shape[1] < 3:
+    if logits.shape[1] < 3 or criterion.is_targeted:
         return margin(logits, criterion)
     order = namespace(logits).argsort(logits, axis=1, descending=True, stable=True)
     first, third = is_class(logits, order[:, 0]), is_class(logits, order[:, 2])

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 from ..storage import nearest
 from .attack import Attack
 from .distances import Norm
 from .errors import UnknownAttack
+
+Asks = Literal["gradients", "logits", "decisions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +20,14 @@ class Entry:
         make: Its class; takes `norm=` and the attack's own options.
         norms: The norms that it knows.
         reference: The paper.
+        asks: What it asks the model for: gradients, logits, or decisions alone.
     """
 
     name: str
     make: type[Attack]
     norms: tuple[Norm, ...]
     reference: str
+    asks: Asks = "gradients"
 
 
 ATTACKS: Final[dict[str, Entry]] = {}
@@ -31,13 +35,15 @@ ATTACKS: Final[dict[str, Entry]] = {}
 _Class = TypeVar("_Class", bound=type[Attack])
 
 
-def attack(name: str, *, norms: tuple[Norm, ...], reference: str) -> Callable[[_Class], _Class]:
+def attack(
+    name: str, *, norms: tuple[Norm, ...], reference: str, asks: Asks = "gradients"
+) -> Callable[[_Class], _Class]:
     """A decorator that enters the class into `ATTACKS`; a name taken already raises `ValueError`."""
 
     def enter(make: _Class) -> _Class:
         if name in ATTACKS:
             raise ValueError(f"attack {name!r} is registered by {ATTACKS[name].make.__qualname__} already")
-        ATTACKS[name] = Entry(name, make, norms, reference)
+        ATTACKS[name] = Entry(name, make, norms, reference, asks)
         make.name = name
         return make
 

@@ -129,7 +129,7 @@ def test_a_store_that_fails_costs_records_and_not_the_evaluation(caplog, monkeyp
         ({"attacks": "pgd"}, InvalidInput, "a sequence of names or attacks, got 'pgd'"),
         ({"attacks": [PGD(norm="l2")]}, InvalidInput, "in one norm, norm='linf', got pgd in 'l2'"),
         ({"attacks": ["pgd", PGD()]}, InvalidInput, "each attack once, got pgd, pgd"),
-        ({"norm": "l7"}, UnknownAttack, "attack 'fgsm' knows the norms linf, l2"),
+        ({"norm": "l7"}, UnknownAttack, "attack 'fgsm' knows the norms linf, l2, l1"),
         ({"parent": "nowhere"}, RunNotFound, "nowhere"),
         ({"y": Y + 9}, InvalidInput, "labels expects classes"),
     ],

@@ -1,0 +1,176 @@
+"""Square: random search with windows of pixels; it asks for logits only, never for a gradient."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Array, Rows, copy, flat, from_numpy, namespace, per_sample, to_numpy
+from ..attack import Attack
+from ..objective import margin
+from ..options import at_least, fraction
+from ..pixels import as_images, image_shape
+from ..problem import Problem
+from ..registry import attack
+from ..windows import bump, window
+
+_CHUNK = 100  # steps whose random numbers are drawn at once: our choice
+#: Steps, of 10,000, after which the share of pixels in a window has halved once more: the paper's section 5.
+_HALVED_AFTER = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
+
+
+@attack(
+    "square",
+    norms=("linf", "l2"),
+    reference="Andriushchenko et al. 2020, arXiv:1912.00049",
+    asks="logits",
+)
+@dataclass(frozen=True)
+class Square(Attack):
+    """Random search: a window of the perturbation changes, and the change stays if the margin shrinks.
+
+    The last two axes of an input are taken for a picture; a flat input is one row of pixels.
+
+    Args:
+        queries: Logits asked for at most, for each sample and start.
+        restarts: Starts; later ones see only what still resists.
+        share: Of the pixels in the first windows; it shrinks on the paper's schedule.
+    """
+
+    queries: int = 5000
+    restarts: int = 1
+    share: float = 0.8
+
+    def __post_init__(self) -> None:
+        Attack.__post_init__(self)
+        at_least(self, 1, "queries", "restarts")
+        fraction(self, "share")
+
+    def search(self, problem: Problem) -> Array:
+        """The first adversarial candidate of each sample, else the best of the last start."""
+        found, rows = copy(problem.x), problem.rows
+        for restart in range(self.restarts):
+            if len(rows):
+                rows = self._walk(problem, found, rows, restart)
+        return found
+
+    def _walk(self, problem: Problem, found: Array, rows: Rows, restart: int) -> Rows:
+        make_start, make_change = (_stripes, _flipped) if self.norm == "linf" else (_bumps, _moved)
+        best = problem.project(make_start(problem, rows, restart), rows)
+        value, met = _asked(problem, best, rows)
+        found[rows] = best
+        draws: NDArray[np.float64] = np.zeros(0)
+        numbers = 5 + image_shape(problem.x)[0]
+        whole = rows  # the rows that the numbers were drawn for
+        for step in range(self.queries - 1):
+            if met.any():
+                going = np.flatnonzero(~met)
+                rows, best, value = rows[going], best[going], value[going]
+            if not len(rows):
+                break
+            if step % _CHUNK == 0:
+                draws = problem.uniform(rows, (_CHUNK, numbers), restart, 2, step)
+                whole = rows
+            drawn = draws[np.searchsorted(whole, rows), step % _CHUNK]
+            candidates = problem.project(make_change(problem, rows, best, self._pixels(step), drawn), rows)
+            new_value, met = _asked(problem, candidates, rows)
+            taken = (new_value > value) | met
+            value = np.where(taken, new_value, value)
+            best = namespace(best).where(per_sample(from_numpy(taken, best), best), candidates, best)
+            found[rows] = best
+        return rows[~met] if len(rows) == len(met) else rows
+
+    def _pixels(self, step: int) -> float:
+        """The share of pixels in a window at this step."""
+        at = step / self.queries * 10_000
+        return self.share / 2.0 ** sum(at > after for after in _HALVED_AFTER)
+
+
+def _asked(problem: Problem, candidates: Array, rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    logits = problem.logits(candidates, rows)
+    value = np.asarray(to_numpy(margin(logits, problem.criterion(rows))[0]), np.float64)
+    return np.nan_to_num(value, nan=-np.inf), problem.judge(logits, rows)
+
+
+def _stripes(problem: Problem, rows: Rows, restart: int) -> Array:
+    """Vertical stripes of the whole budget, a sign for each column and channel."""
+    x = problem.x[rows]
+    channels, _, width = image_shape(x)
+    signs = np.where(problem.uniform(rows, (channels, 1, width), restart, 1) < 0.5, -1.0, 1.0)
+    return (as_images(x) + problem.budget(rows).reshape(-1, 1, 1, 1) * problem.native(signs)).reshape(x.shape)
+
+
+def _flipped(problem: Problem, rows: Rows, best: Array, share: float, drawn: NDArray[np.float64]) -> Array:
+    """A square window at the edge of the budget, one sign for each channel."""
+    x = problem.x[rows]
+    channels, height, width = image_shape(x)
+    tall, wide = _size(share, height, width, 1)
+    mask, _ = window(height, width, tall, wide, drawn[:, 0], drawn[:, 1])
+    signs = problem.native(np.where(drawn[:, 5 : 5 + channels] < 0.5, -1.0, 1.0))[:, :, None, None]
+    edge = as_images(x) + problem.budget(rows).reshape(-1, 1, 1, 1) * signs
+    return namespace(x).where(from_numpy(mask, x), edge, as_images(best)).reshape(x.shape)
+
+
+def _bumps(problem: Problem, rows: Rows, restart: int) -> Array:
+    """A tiling of bumps, a sign for each tile and channel, scaled to the whole budget."""
+    x = problem.x[rows]
+    channels, height, width = image_shape(x)
+    tall, wide = max(height // 5, 1), max(width // 5, 1)
+    down, across = height // tall, width // wide
+    signs = np.where(problem.uniform(rows, (channels, down, across), restart, 1) < 0.5, -1.0, 1.0)
+    tiles = np.zeros((len(rows), channels, height, width))
+    filled = np.kron(signs, np.ones((1, 1, tall, wide))) * np.tile(bump(tall, wide), (down, across))
+    top, left = (height - down * tall) // 2, (width - across * wide) // 2
+    tiles[:, :, top : top + down * tall, left : left + across * wide] = filled
+    change = problem.native(tiles).reshape(x.shape)
+    return x + problem.budget(rows) * problem.distance.steepest(change)
+
+
+def _moved(problem: Problem, rows: Rows, best: Array, share: float, drawn: NDArray[np.float64]) -> Array:
+    """The budget of one window moved into a bump in another.
+
+    Reference:
+        Andriushchenko et al. 2020, arXiv:1912.00049, algorithm 3.
+    """
+    x = problem.x[rows]
+    xp = namespace(x)
+    channels, height, width = image_shape(x)
+    tall, wide = _size(share, height, width, 3)
+    here, place = window(height, width, tall, wide, drawn[:, 0], drawn[:, 1])
+    there, _ = window(height, width, tall, wide, drawn[:, 2], drawn[:, 3])
+    into, both = (problem.native(mask.astype(np.float64)) for mask in (here, here | there))
+    change = as_images(best - x)
+    shape = bump(tall, wide)
+    turned = shape if tall != wide else shape.T
+    filled = np.where(drawn[:, 4, None, None, None] < 0.5, shape.ravel()[place], turned.ravel()[place])
+    signs = problem.native(np.where(drawn[:, 5 : 5 + channels] < 0.5, -1.0, 1.0))[:, :, None, None]
+    old = change * into
+    fresh = problem.native(filled) * into * signs + old / (_length(old) + 1e-12)
+    budget = problem.budget(rows).reshape(-1, 1, 1, 1)
+    spent = xp.sum(flat(change * change), axis=1)[:, None, None, None]
+    unused = xp.clip(budget * budget - spent, 0.0, None) / channels
+    allowed = xp.sqrt(unused + _length(change * both) ** 2)
+    moved = change * (1 - both) + fresh / (_length(fresh) + 1e-12) * allowed
+    return x + problem.budget(rows) * problem.distance.steepest(moved.reshape(x.shape))
+
+
+def _length(change: Array) -> Array:
+    """Euclidean length of each channel, `(n, channels, 1, 1)`."""
+    xp = namespace(change)
+    return xp.sqrt(xp.sum(change * change, axis=(2, 3), keepdims=True))
+
+
+def _size(share: float, height: int, width: int, smallest: int) -> tuple[int, int]:
+    """Height and width of a window with this share of the pixels."""
+    if min(height, width) == 1:
+        return (
+            (1, min(max(round(share * width), smallest), width))
+            if height == 1
+            else (
+                min(max(round(share * height), smallest), height),
+                1,
+            )
+        )
+    side = max(round(math.sqrt(share * height * width)), smallest)
+    return min(side, height), min(side, width)
