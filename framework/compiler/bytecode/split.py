@@ -36,6 +36,8 @@ _log = logging.getLogger(__name__)
 # Our choice: a piece that needs more graphs than this depends on something new in every call, and is not compiled.
 _PATIENCE = 8
 
+_ASSIGNING = ("STORE_SUBSCR", "STORE_SLICE")
+
 
 class _Slot(NamedTuple):
     """In the place of a value that is no tensor: which handle it is."""
@@ -240,8 +242,12 @@ class _Nothing(Exception):
 
 
 def _can_carry(frame: Frame) -> bool:
-    """Whether a frame can be left and entered again: no variables shared with inner functions."""
-    return not frame.code.code.co_cellvars
+    """Whether a frame can be left and entered again.
+
+    Not one that shares variables with inner functions, nor one that assigns items: of a tensor, which is seen through
+    its other names and its views, and a piece makes each of those anew.
+    """
+    return not frame.code.code.co_cellvars and not any(x.name in _ASSIGNING for x in frame.code.instructions)
 
 
 def _outside(value: Any, handles: list[Any]) -> Any:

@@ -4,6 +4,7 @@ import ast
 from typing import Any
 
 from ...tensor import Parameter, Tensor
+from ..traced import TracedTensor
 from .expressions import mangled
 from .frame import Frame
 from .unknown import TracedIterable
@@ -53,10 +54,16 @@ def _set_item(frame: Frame, owner: Value, index: Value, value: Value) -> None:
             "an assignment to elements of a Parameter", "compute the whole new value and use set_data()"
         )
     if isinstance(owner, Tensor):
-        raise frame.unsupported(
-            "an assignment to elements of a tensor",
-            "tensors in a graph do not change: make a new one with ops.where, ops.index_put or ops.scatter_elements",
-        )
+        elements = frame.interpreter.capture.elements
+        obstacle = elements.obstacle(owner)
+        if obstacle or not isinstance(owner, TracedTensor):
+            raise frame.unsupported(
+                f"an assignment to elements {obstacle}",
+                "make a new tensor with ops.where, ops.index_put or ops.scatter_elements, or assign to one made by an "
+                "operation in this function, whose views are gone",
+            )
+        elements.assign(frame.interpreter.capture.heap, owner, index, value)
+        return
     if traced(index) or isinstance(index, TracedIterable):
         raise frame.unsupported(
             f"an index of a {type(owner).__name__} that is only known when the graph runs",

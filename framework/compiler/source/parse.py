@@ -29,6 +29,7 @@ class Definition:
         outer: Names declared `nonlocal`.
         has_inner: Whether functions are defined inside, which may keep its variables.
         is_generator: Whether it yields.
+        filled: The names to whose items it assigns.
         loads: How often each name is read in it and in the functions inside.
     """
 
@@ -39,6 +40,7 @@ class Definition:
     outer: frozenset[str]
     has_inner: bool
     is_generator: bool
+    filled: frozenset[str]
     loads: dict[str, int]
 
 
@@ -74,6 +76,7 @@ def _cached(node: FunctionNode, name: str, file: str) -> Definition:
         frozenset(names.outer),
         names.has_inner,
         names.is_generator,
+        frozenset(names.filled),
         loads_in(*body),
     )
 
@@ -107,12 +110,17 @@ class _Names(ast.NodeVisitor):
     def __init__(self) -> None:
         self.stored: set[str] = set()
         self.outer: set[str] = set()
+        self.filled: set[str] = set()
         self.has_inner = False
         self.is_generator = False
 
     def visit(self, node: ast.AST) -> None:
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             self.stored.add(node.id)
+        elif (
+            isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and isinstance(node.value, ast.Name)
+        ):
+            self.filled.add(node.value.id)
         elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
             self.stored.add(node.name)
         elif isinstance(node, ast.MatchMapping) and node.rest:

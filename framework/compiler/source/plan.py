@@ -18,7 +18,6 @@ from ...ir import Abstract, Node, OpaqueType
 from ...random import Key
 from ...shape import Spec
 from ...tensor import Tensor
-from ..capture import GraphCapture
 from ..traced import TracedKey, TracedTensor
 from .frozen import Frozen, describe, same, thaw
 from .unknown import Gap
@@ -129,7 +128,7 @@ def types_of(plan: Plan) -> list[Abstract]:
     return [leaf for part in plan.parts for leaf in types_of(part)] if isinstance(plan, Many) else []
 
 
-def extract(plan: Plan, value: Any, capture: GraphCapture) -> Iterator[Node]:
+def extract(plan: Plan, value: Any, capture: Any) -> Iterator[Node]:
     """The nodes of the leaves in a frozen value of one path, in the graph that is being built."""
     if isinstance(plan, Many):
         for part, inner in zip(plan.parts, value.parts, strict=True):
@@ -137,6 +136,7 @@ def extract(plan: Plan, value: Any, capture: GraphCapture) -> Iterator[Node]:
     elif isinstance(plan, Leaf):
         if isinstance(plan.type, Spec) and kind_of(value) is not None:
             value = number_tensor(value, plan.type.dtype)
+        capture.elements.share(value)
         yield capture.node_of(value)
 
 

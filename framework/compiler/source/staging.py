@@ -18,6 +18,7 @@ from ..capture import GraphCapture
 from ..traced import CaptureError, TracedTensor
 from .barrier import behind_barrier
 from .effects import raising
+from .elements import SHARING, Elements
 from .flow import NEXT, Dead, End, Flow, Jump, Raise, Return, Split
 from .frozen import freeze
 from .heap import Changes, Heap, compose
@@ -51,6 +52,7 @@ class SourceCapture(GraphCapture):
 
     Attributes:
         heap: What has changed on the running path.
+        elements: Tensors whose elements were assigned.
         held: What weights hold on it, where that is not their parameter.
         order: The last effect: prints, checks, random keys and calls of hooks keep their order by it.
         place: File and line that were interpreted last.
@@ -68,6 +70,7 @@ class SourceCapture(GraphCapture):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.heap = Heap()
+        self.elements = Elements()
         self.held = Variables(lambda key: TracedTensor(self._weights[key]))
         self.order = Variables()
         self.order["last"] = TracedTensor(_NOTHING)
@@ -87,7 +90,16 @@ class SourceCapture(GraphCapture):
 
     def node_of(self, value: Any) -> Node:
         """The node that stands for a value; text with traced values in it has none."""
+        if isinstance(value, TracedTensor):
+            return super().node_of(self.elements.current(value))
         return super().node_of(str(value) if isinstance(value, TracedText) else value)
+
+    def apply(self, primitive: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+        """The traced result of an operation."""
+        result = super().apply(primitive, inputs, attributes)
+        if primitive.name in SHARING:
+            self.elements.note(inputs, result)
+        return result
 
     def _weight(self, weight: Tensor) -> Node:
         node = super()._weight(weight)

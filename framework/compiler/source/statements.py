@@ -53,9 +53,21 @@ def _give_back(frame: Frame, node: ast.Return) -> Flow:
 def _assign(frame: Frame, node: ast.Assign) -> Flow:
     """`target = value`."""
     value = frame.value(node.value)
+    if _begins_to_fill(frame, node):
+        assert isinstance(node.value, ast.Call)
+        value = frame.interpreter.capture.elements.local(frame.value(node.value.func), value)
     for target in node.targets:
         assign_to(frame, target, value)
     return NEXT
+
+
+def _begins_to_fill(frame: Frame, node: ast.Assign) -> bool:
+    """Whether the result of a named function goes to a variable whose elements are assigned somewhere."""
+    if not isinstance(node.value, ast.Call):
+        return False
+    is_named = all(isinstance(x, ast.Name | ast.Attribute | ast.expr_context) for x in ast.walk(node.value.func))
+    filled = frame.definition.filled
+    return is_named and any(isinstance(target, ast.Name) and target.id in filled for target in node.targets)
 
 
 @statement(ast.AnnAssign)
@@ -77,6 +89,7 @@ def _update(frame: Frame, node: ast.AugAssign) -> Flow:
         after = before
     else:
         after = frame.interpreter.operate(SIGNS[type(node.op)], before, value)
+    del before, value  # views of the target, if that is an element of a tensor
     assign_to(frame, node.target, after)
     return NEXT
 

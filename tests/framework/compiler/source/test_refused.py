@@ -87,6 +87,29 @@ def element_assigned(x):
     return x
 
 
+def element_of_a_view(x):
+    y = x * 2
+    row = y[1:]
+    y[1] = 0.0
+    return row
+
+
+def element_after_a_join(x):
+    y, z = x * 2, x * 3
+    if x.sum() > 0:
+        z = y
+    y[0] = 1.0
+    return y, z
+
+
+def element_of_a_joined(x):
+    y = x * 2
+    if x.sum() > 0:
+        y = x * 3
+    y[0] = 1.0
+    return y
+
+
 def numpy_function(x):
     return np.sin(x)
 
@@ -186,7 +209,10 @@ REFUSED = [
     (global_statement, "a global statement cannot become part of a graph .*keep it in a Parameter"),
     (import_inside, "an import cannot become part of a graph .*at the top of the file"),
     (class_inside, "a class definition cannot become part of a graph"),
-    (element_assigned, "an assignment to elements of a tensor cannot .*ops.where"),
+    (element_assigned, "an assignment to elements of a tensor that the function has not made itself.*ops.where"),
+    (element_of_a_view, "an assignment to elements of a tensor while another one shares its memory cannot"),
+    (element_after_a_join, "elements of a tensor that another variable may stand for since a branch or loop cannot"),
+    (element_of_a_joined, "elements of a tensor that the function has not made itself, or that came out of a branch"),
     (numpy_function, r"'sin', called at .*py:\d+, needs the values of a tensor.*mindscope.framework.ops"),
     (traced_slice, "a slice whose bounds are only known when the graph runs cannot"),
     (traced_index_of_a_list, "an index of a list that is only known when the graph runs .*ops.stack"),
