@@ -4,9 +4,9 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 
-_WHERE = {"watch": ".watching", "open_store": ".storage", "diagnose": ".insight"}
+_WHERE = {"watch": ".watching", "open_store": ".storage", "diagnose": ".insight", "quantity": ".probe"}
 
-__all__ = ["__version__", "diagnose", "open_store", "watch"]
+__all__ = ["__version__", "diagnose", "open_store", "quantity", "watch"]
 
 
 def __getattr__(name: str) -> object:

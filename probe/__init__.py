@@ -2,8 +2,10 @@
 
 from . import collectors
 from .collector import COLLECTORS, Collector, collector
+from .collectors.user import quantity
 from .config import Config, load_config
 from .errors import ConfigError, NotWatchable, ProbeError, ScriptNotFound, SiteNotFound
+from .facts import Causality, check_causality
 from .kernels import STATISTICS
 from .monitor import Monitor, begin, watch
 from .schedule import Schedule
@@ -12,6 +14,7 @@ from .script import run_script
 __all__ = [
     "COLLECTORS",
     "STATISTICS",
+    "Causality",
     "Collector",
     "Config",
     "ConfigError",
@@ -22,8 +25,10 @@ __all__ = [
     "ScriptNotFound",
     "SiteNotFound",
     "begin",
+    "check_causality",
     "collector",
     "load_config",
+    "quantity",
     "run_script",
     "watch",
 ]

@@ -7,7 +7,7 @@ Three kinds, told apart by the moment:
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..storage.errors import nearest
 from ..storage.records import Histogram
 from .kernels import NO_MORE, Arrays, More
+from .quantities.noise_scale import MicroBatches
 
 Moment = Literal["forward", "backward", "before_step", "after_step"]
 
@@ -62,6 +63,7 @@ class Step:
         bins: Of histograms.
         histogram_subjects: Those of which histograms are wanted.
         more: Statistics on request.
+        micro_batches: What the backward passes have added, when the gradient noise scale is due.
         clip: Norm before the gradients were clipped by norm, and the limit; None where they were not.
     """
 
@@ -75,6 +77,7 @@ class Step:
     bins: int = 64
     histogram_subjects: tuple[str, ...] = ()
     more: More = NO_MORE
+    micro_batches: MicroBatches = field(default_factory=MicroBatches)
     clip: tuple[float, float] | None = None
     _weights: Arrays | None = None
 
@@ -177,9 +180,9 @@ def collector(
 
 
 def array_collector(
-    name: str, measure: Measure, *, at: Moment, columns: tuple[str, ...], doc: str, is_optional: bool = False
+    name: str, measure: Measure | None, *, at: Moment, columns: tuple[str, ...], doc: str, is_optional: bool = False
 ) -> Collector:
-    """The entry of a quantity that one kernel computes from one array, now in the table."""
+    """The entry of a quantity that one kernel, or a hook of its own, computes from one array, now in the table."""
     return _add(Collector(name, at, columns, doc, measure=measure, is_optional=is_optional))
 
 

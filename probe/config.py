@@ -15,6 +15,7 @@ accumulation_steps: 1         # backward passes that one optimizer step sums on 
 expected_frozen: ["embed.*"]  # sites that are not meant to learn: the diagnosis takes them for granted
 histograms: {every: 100, subjects: [activation, weight, gradient], bins: 64}
 statistics: [kurtosis]        # of tensors, beside the ten: sum | abs_max | kurtosis | checksum | quantiles
+routers: [{sites: ["*.gate"], top_k: 2, holds: logits, capacity_factor: 1.25}]   # whose load `router` records
 queue: {capacity: 64, when_full: block}
 dump: {sites: ["head"], subjects: [activation, gradient], when: {windows: [[100, 110]]}, limit_gb: 10}   # whole tensors
 nan_trace: false              # name the first operation, and its line, that makes NaN or infinity
@@ -127,6 +128,27 @@ class Dump(_Strict):
     folder: str | None = None
 
 
+class Router(_Strict):
+    """Modules that send tokens to experts; those with a child `router` and a number `top_k` need no word.
+
+    Args:
+        top_k: How many experts a token goes to.
+        holds: What the tensor is: logits or probabilities of all experts, or the numbers of the chosen ones.
+        output: Which of several outputs it is: a place in a tuple, or a name in a mapping or an object.
+        attribute: The module's attribute that holds it after the forward, instead of an output.
+        experts: How many there are, where the tensor does not tell.
+        capacity_factor: Of experts that drop tokens beyond `factor * assignments / experts`; None for none.
+    """
+
+    sites: tuple[str, ...]
+    top_k: int = Field(default=1, ge=1)
+    holds: Literal["logits", "probabilities", "experts"] = "logits"
+    output: int | str = 0
+    attribute: str | None = None
+    experts: int | None = Field(default=None, ge=1)
+    capacity_factor: float | None = Field(default=None, gt=0.0)
+
+
 class Config(_Strict):
     """What to record, where and when; the module's docstring shows all of it.
 
@@ -156,6 +178,7 @@ class Config(_Strict):
     expected_frozen: tuple[str, ...] = ()
     histograms: Histograms = Histograms()
     statistics: tuple[Literal["sum", "abs_max", "kurtosis", "checksum", "quantiles"], ...] = ()
+    routers: tuple[Router, ...] = ()
     queue: Queue = Queue()
     dump: Dump | None = None
     nan_trace: bool = False
@@ -232,6 +255,7 @@ _MODELS: Mapping[str, type[BaseModel]] = {
     "queue": Queue,
     "subjects": Cadence,
     "dump": Dump,
+    "routers": Router,
 }
 
 

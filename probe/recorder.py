@@ -24,6 +24,7 @@ from .collector import COLLECTORS, Collect, Rows, SiteRows, Step, View
 from .config import Config
 from .dump import Dumper
 from .kernels import FLOAT64, STATISTICS, More
+from .quantities.noise_scale import MicroBatches
 from .schedule import Schedule
 
 _log = logging.getLogger(__name__)
@@ -59,6 +60,7 @@ class Recorder:
         self.dumps: frozenset[str] = frozenset()
         self.loss_scale: float | None = None
         self.clip: tuple[float, float] | None = None
+        self.micro_batches = MicroBatches()
         self._records = self._residues = 0
         self.expects_activations = True
         self._schedules: dict[str, Schedule] = {}
@@ -119,6 +121,7 @@ class Recorder:
         self._pending = self._record(tuple(blocks), skipped=skipped)
         self._records += 1
         self.step, self.micro_step = self.step + 1, 0
+        self.micro_batches = MicroBatches()
         self.stamp += 1
         self.is_open = self.saw_backward = False
         self.loss_scale = self.clip = None
@@ -170,6 +173,7 @@ class Recorder:
     def look_away(self) -> None:
         """Nothing; hooks have nothing to record until the step is over."""
         self.is_looking = self.sees_forward = self.sees_backward = self.sees_inputs = self.sees_input_grads = False
+        self.is_away = True
         self.dumps = frozenset()
 
     def look_again(self) -> None:
@@ -238,6 +242,7 @@ class Recorder:
         self._due = {
             name for name, schedule in self._schedules.items() if name not in self._off and schedule.is_due(self.step)
         }
+        self.is_away = False
         self.sees_forward = "activation" in self._due
         self.sees_backward = "activation_grad" in self._due
         self.sees_inputs, self.sees_input_grads = "input" in self._due, "input_grad" in self._due
@@ -256,6 +261,7 @@ class Recorder:
     def _step_of(self, view: View) -> Step:
         step = Step(view, self.step, self._loss, self.loss_scale, time.perf_counter() - self._ended)
         step.more, step.clip = self._more, self.clip
+        step.micro_batches = self.micro_batches
         step.bins, step.histogram_subjects = self.config.histograms.bins, self.config.histograms.subjects
         return step
 

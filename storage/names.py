@@ -16,6 +16,9 @@ SUBJECTS: Final = (
     "optimizer",
     "update",
     "communication",
+    "attention",
+    "router",
+    "quantity",
     "scalar",
 )
 

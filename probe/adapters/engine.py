@@ -18,6 +18,7 @@ from ..recorder import Recorder
 from ..select import choose_sites
 from .course import Course
 from .engine_facts import EngineFacts, owners_of
+from .engine_quantities import watch_quantities
 from .engine_trace import EngineTracer
 from .engine_view import ACCESS, EngineView
 from .groups import groups_of
@@ -90,6 +91,7 @@ class EngineAdapter:
         )
         self._handles += watch_local_gradients(named.items(), ACCESS, recorder)
         self._handles += watch_micro_batches(named.items(), ACCESS, recorder)
+        self._handles += watch_quantities(recorder, self._taps.counts, self._cells, sites)
         self._handles.append(register_backward_start_hook(self._backward_begins))
         self._handles.append(register_loss_scaled_hook(self._loss_scaled))
         for optimizer in self._given:

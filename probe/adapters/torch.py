@@ -12,6 +12,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from ...storage.run import Structure
 from ..collector import COLLECTORS
 from ..errors import NotWatchable
+from ..quantities.noise_hooks import watch_micro_batches
 from ..recorder import Recorder
 from ..select import choose_sites
 from .course import Course
@@ -23,6 +24,7 @@ from .torch_facts import TorchFacts
 from .torch_hooks import Hook, OpeningHook
 from .torch_memory import ACCESS
 from .torch_patches import add_listener, remove_listener
+from .torch_quantities import watch_quantities
 from .torch_recompute import in_backward, is_first_of_two
 from .torch_sites import ModuleSites, owners_of, parameters_of
 from .torch_steps import StepHooks, without_wrapper
@@ -105,6 +107,8 @@ class TorchAdapter:
             self._tracer = TorchTracer(self.model, modules, recorder)
             self._handles += self._tracer.handles
         self._handles += watch_local_gradients(self._named.items(), ACCESS, recorder)
+        self._handles += watch_micro_batches(self._named.items(), ACCESS, recorder)
+        self._handles += watch_quantities(recorder, self._taps.counts, self._modules, sites, self._places.hooked)
         if distributed.is_available() and distributed.is_initialized():
             self._communication = CommunicationTaps(recorder)
             self._communication.attach()

@@ -7,6 +7,7 @@ import pytest
 from mindscope.probe import COLLECTORS, STATISTICS, collector
 from mindscope.probe.collector import Step
 from mindscope.probe.kernels import readable, table_of
+from mindscope.probe.quantities.noise_scale import MicroBatches
 
 
 class FakeView:
@@ -26,6 +27,10 @@ class FakeView:
 
     def gradients(self):
         return self._table(self.gradient)
+
+    def arrays(self, subject):
+        held = self.weight if subject == "weight" else self.gradient
+        return ((name, array) for name, array in zip(self.names, held, strict=True) if array is not None)
 
     def slots(self):
         return {"exp_avg": self._table(self.slot)}
@@ -57,7 +62,18 @@ def _expected_rows(name, view, before):
     }[name]
 
 
-ROWS = [name for name, entry in COLLECTORS.items() if entry.columns and entry.build]
+#: Those that tell of some sites, with a slow version of their last columns; those that hooks of their own fill.
+SITES = {
+    "weight/spectrum": lambda now, _, __: (
+        np.linalg.norm(now) ** 2 / np.linalg.norm(now, 2) ** 2 if now.ndim > 1 else None
+    ),
+    "update/direction": lambda now, old, slot: (
+        np.nan if slot is None else np.mean(np.sign(now - old) == -np.sign(slot))
+    ),
+    "gradient/signal": lambda *_: None,  # nothing before its window is full; tests/probe/quantities fills one
+}
+HOOKED = {"attention", "router"}
+ROWS = [name for name, entry in COLLECTORS.items() if entry.columns and entry.build and name not in SITES]
 ARRAYS = [name for name, entry in COLLECTORS.items() if entry.measure]
 SCALARS = {
     "learning_rate": {"learning_rate": 0.1, "learning_rate/1": 0.2},
@@ -66,11 +82,12 @@ SCALARS = {
     "step_seconds": {"step_seconds": 0.5},
     "gradient_norm": {"gradient_norm": 2.5},
     "clip": {"clip/norm": 4.0, "clip/coefficient": 0.25},
+    "gradient_noise_scale": {"gradient_noise_scale": pytest.approx(2 / 3)},  # 8 of noise over a square of 12
 }
 
 
 def test_every_collector_is_of_one_kind_that_is_tested_here():
-    assert set(COLLECTORS) == {*ROWS, *ARRAYS, *SCALARS, "histogram", "memory"}
+    assert set(COLLECTORS) == {*ROWS, *ARRAYS, *SITES, *HOOKED, *SCALARS, "histogram", "memory"}
 
 
 @pytest.mark.parametrize("name", COLLECTORS)
@@ -78,7 +95,7 @@ def test_a_collector_is_documented_and_says_how_it_is_made(name):
     entry = COLLECTORS[name]
     assert entry.name == name
     assert entry.doc.strip()
-    assert (entry.measure is None) != (entry.build is None)
+    assert sum((entry.measure is not None, entry.build is not None, name in HOOKED)) == 1
 
 
 @pytest.mark.parametrize("name", ARRAYS)
@@ -106,9 +123,28 @@ def test_rows_of_all_parameters_equal_the_slow_ones_and_repeat(name):
             assert rows.values.shape[1] == len(COLLECTORS[name].columns)
 
 
+@pytest.mark.parametrize("name", SITES)
+def test_rows_of_sites_end_in_what_the_slow_version_says(name):
+    view, collect = FakeView(), COLLECTORS[name].build()
+    for number in range(12):
+        before = [one.copy() for one in view.weight]
+        collect.prepare(Step(view, number))
+        for one in view.weight:
+            one += np.float32(0.25)
+        found = collect(Step(view, number))
+    three = zip(view.names, view.weight, before, view.slot, strict=True)
+    expected = {site: SITES[name](now, old, slot) for site, now, old, slot in three}
+    rows = found[name].values if found else {}
+    assert set(rows) == {site for site, value in expected.items() if value is not None}
+    for site, row in rows.items():
+        assert len(row) == len(COLLECTORS[name].columns)
+        assert row[-1] == pytest.approx(expected[site], rel=1e-3, nan_ok=True)
+
+
 @pytest.mark.parametrize("name", SCALARS)
 def test_scalars_have_their_names_and_are_absent_where_unknown(name):
     known = Step(FakeView(), 0, loss=3.0, loss_scale=8.0, elapsed_s=0.5, gradient_norm=2.5, clip=(4.0, 1.0))
+    known.micro_batches = MicroBatches({0: 8.0, 1: 2.0}, 16.0)
     assert COLLECTORS[name].build()(known) == SCALARS[name]
     unknown = COLLECTORS[name].build()(Step(FakeView(), 0))
     assert ("loss" in unknown, "loss_scale" in unknown) == (False, False)

@@ -1,0 +1,31 @@
+"""The gradient noise scale: how many micro-batches a batch should have."""
+
+from ..collector import Collected, Step, collector
+from ..quantities.noise_scale import NoiseScale
+
+
+@collector("gradient_noise_scale", at="after_step", is_optional=True)
+class GradientNoiseScale:
+    """Noise of the gradient over its square, in micro-batches: batches much smaller are noisy, much larger wasteful.
+
+    Multiply by the samples of a micro-batch for the number of samples. Needs two backward passes a step or more, of
+    equal size, whose gradients `backward` adds up; nothing is recorded of other steps. Averaged over steps; of about
+    one million elements, evenly spread. The parameters' gradients must be zero or None when a step begins. Off unless
+    the configuration names it.
+
+    Reference:
+        McCandlish et al. 2018, arXiv:1812.06162, appendix A.1.
+    """
+
+    def __init__(self) -> None:
+        self._scale = NoiseScale()
+
+    def prepare(self, step: Step) -> None:
+        """Nothing is needed before the step."""
+
+    def __call__(self, step: Step) -> Collected:
+        """The scalar, where the step had micro-batches."""
+        squares = list(step.micro_batches.squares.values())
+        if len(squares) < 2:
+            return {}
+        return {"gradient_noise_scale": self._scale.add(squares, step.micro_batches.square_of_sum)}

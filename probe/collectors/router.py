@@ -1,0 +1,16 @@
+"""Routers of mixtures of experts: load, entropy and dropped tokens."""
+
+from ..collector import array_collector
+from ..quantities.router import ROUTER as COLUMNS
+
+ROUTER = array_collector(
+    "router",
+    None,
+    at="forward",
+    columns=COLUMNS,
+    is_optional=True,
+    doc="""How a router spreads its tokens: entropy, load, dropped tokens; at `site[e]` the share of expert `e`.
+
+    Modules with a child `router` and a number `top_k`, as the engine's mixture, are found by themselves; `routers` of
+    the configuration names others. Subjects `router` and `router/expert`. Off unless the configuration names it.""",
+)

@@ -1,0 +1,72 @@
+"""Spectra: the largest singular value and the stable rank of every weight matrix."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..collector import Collected, SiteRows, Step, collector
+
+#: Iterations at the first due step, from a random vector; afterwards one a due step follows a matrix that moves slowly.
+_FIRST = 8
+_COLUMNS = ("largest_singular_value", "stable_rank")
+
+
+@collector("weight/spectrum", at="after_step", columns=_COLUMNS, is_optional=True)
+class Spectrum:
+    """Largest singular value and stable rank (squared Frobenius norm over its square) of weights of two or more axes.
+
+    The first axis stands against all others. One power iteration a due step from the vector of the last one, so that
+    the value grows towards the true one from below and follows it; costs two products with the matrix. Off unless the
+    configuration names it.
+
+    Reference:
+        Miyato et al. 2018, arXiv:1802.05957, section 2.1; Rudelson and Vershynin 2007 (stable rank).
+    """
+
+    def __init__(self) -> None:
+        self._vectors: dict[str, NDArray[np.generic]] = {}
+
+    def prepare(self, step: Step) -> None:
+        """Nothing is needed before the step."""
+
+    def __call__(self, step: Step) -> Collected:
+        """Two numbers of every matrix."""
+        found = {
+            site: self._of(site, array.reshape(array.shape[0], -1))
+            for site, array in step.view.arrays("weight")
+            if array.ndim > 1 and array.size
+        }
+        return {"weight/spectrum": SiteRows(_COLUMNS, found)}
+
+    def _of(self, site: str, matrix: NDArray[np.generic]) -> tuple[float, float]:
+        wide = matrix if matrix.dtype in (np.float32, np.float64) else matrix.astype(np.float32)
+        vector = self._vectors.get(site)
+        times = 1
+        if vector is None or vector.shape != (wide.shape[1],) or not np.isfinite(vector).all():
+            vector = np.random.default_rng(0).standard_normal(wide.shape[1]).astype(wide.dtype)
+            times = _FIRST
+        with np.errstate(invalid="ignore", over="ignore"):
+            largest, vector = power_iteration(wide, vector, times)
+            square = float(np.square(wide, dtype=np.float64).sum())
+        self._vectors[site] = vector
+        return largest, square / largest**2 if largest > 0.0 else math.nan
+
+
+def power_iteration(
+    matrix: NDArray[np.generic], vector: NDArray[np.generic], times: int
+) -> tuple[float, NDArray[np.generic]]:
+    """An estimate of the largest singular value, never above it but for rounding, and the vector to go on from.
+
+    Args:
+        matrix: `(m, n)`.
+        vector: `(n,)`, not zero; nearer to the first right singular vector it gives a better value.
+        times: Iterations.
+    """
+    largest = 0.0
+    for _ in range(times):
+        left = matrix @ (vector / (np.linalg.norm(vector) or 1.0))
+        left = left / (np.linalg.norm(left) or 1.0)
+        vector = matrix.T @ left
+        largest = float(np.linalg.norm(vector))
+    return largest, vector

@@ -1,0 +1,1 @@
+"""Quantities that know what they look at: attention, routers, gradient noise, and those that users add."""

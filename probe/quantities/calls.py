@@ -1,0 +1,93 @@
+"""Which module an attention call belongs to, and what is recorded of it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ..recorder import Recorder
+from .attention import ATTENTION, Float, Take, Tensor, attention_statistics, logits_of, sample_of
+
+#: Softmax in a module whose class is called so is taken for attention.
+_NAMES = ("attention", "attn")
+
+
+class AttentionCalls:
+    """One monitor's view of the attention that runs inside its model's forward.
+
+    Args:
+        counts: Whether a forward that runs now is to be recorded.
+        take: Gives what an index picks of a tensor, as an array.
+    """
+
+    def __init__(self, recorder: Recorder, counts: Callable[[], bool], take: Take) -> None:
+        self._recorder, self._counts, self._take = recorder, counts, take
+        self._inside: list[tuple[str, bool]] = []
+        self._calls: dict[str, int] = {}
+        self._stamp, self._seen = -1, True
+
+    def entering(self, site: str, module: object) -> Callable[..., None]:
+        """The hook before the forward of a module."""
+        name = type(module).__name__.casefold()
+        place = (site, any(word in name for word in _NAMES))
+
+        def enter(*_: Any) -> None:
+            recorder = self._recorder
+            if recorder.stamp != self._stamp:
+                self._begin()
+            if recorder.is_due("attention") and not recorder.is_away and self._counts():
+                self._inside.append(place)
+
+        return enter
+
+    def leaving(self, site: str) -> Callable[..., None]:
+        """The hook behind it."""
+
+        def leave(*_: Any) -> None:
+            while self._inside and self._inside.pop()[0] != site:
+                pass
+
+        return leave
+
+    def attention(
+        self,
+        query: Tensor,
+        key: Tensor,
+        mask: Tensor | None,
+        *,
+        scale: float | None,
+        last_seen: int | None,
+    ) -> None:
+        """Nothing; the call is recorded, if it runs inside a watched module. Arguments as `logits_of` takes them."""
+        if self._inside:
+            options: dict[str, Any] = {"scale": scale, "last_seen": last_seen, "take": self._take}
+            self._record(lambda: logits_of(query, key, mask, turn=self._recorder.step, **options))
+
+    def softmax(self, scores: Tensor, *, scale: float = 1.0, last_seen: int | None = None) -> None:
+        """Nothing; logits `(..., queries, keys)` are recorded, if it is attention that weighs them."""
+        if self._inside and self._inside[-1][1] and len(scores.shape) > 2:
+            options: dict[str, Any] = {"scale": scale, "last_seen": last_seen, "take": self._take}
+            self._record(lambda: sample_of(scores, turn=self._recorder.step, **options))
+
+    def _begin(self) -> None:
+        """A new micro-step; of the one before it is said, once, that attention was due and none was seen."""
+        if not self._seen:
+            self._seen = True
+            self._recorder.event(
+                "monitor_fault", collector="attention", error="attention was due, and none was seen in the forward"
+            )
+        elif self._stamp == -1 and self._recorder.is_due("attention"):
+            self._seen = False
+        self._stamp = self._recorder.stamp
+        self._inside.clear()
+        self._calls.clear()
+
+    def _record(self, read: Callable[[], Float]) -> None:
+        recorder, (site, _) = self._recorder, self._inside[-1]
+        self._seen = True
+        if not recorder.is_due("attention"):
+            return
+        try:
+            numbers = attention_statistics(read())
+            call = self._calls[site] = self._calls.get(site, -1) + 1
+            recorder.open_rows("attention", ATTENTION).row(site, call).put(numbers)
+        except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+            recorder.fail("attention", error)
