@@ -27,7 +27,7 @@ def watch(
     """A monitor that records the training of the model and diagnoses it while it runs.
 
     Args:
-        model: A torch Module or an engine Cell.
+        model: A torch Module, a MindSpore Cell or an engine Cell.
         optimizer: The one that steps its parameters, or several; None takes whichever turns out to (torch).
         store: A folder, `postgresql+psycopg://...`, `memory:`, or a store that is open already.
         config: A YAML or JSON file, a mapping, or nothing: every quantity at every step.

@@ -41,7 +41,7 @@ def watch(
     """A monitor that records the training of the model into a new run of the store.
 
     Args:
-        model: A torch Module or an engine Cell.
+        model: A torch Module, a MindSpore Cell or an engine Cell.
         optimizer: The one that steps its parameters, or several; None takes whichever turns out to (torch).
         config: What to record, as `load_config` takes it.
         run: Its name; by default the model's class.
