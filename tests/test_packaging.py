@@ -63,6 +63,7 @@ def test_the_two_locks_agree() -> None:
 def test_the_extras_are_the_promised_ones() -> None:
     promised = {
         "torch",
+        "trainers",
         "mindspore",
         "xla",
         "postgres",
