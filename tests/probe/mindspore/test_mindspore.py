@@ -301,6 +301,52 @@ def test_backward_passes_before_one_step_are_micro_steps_and_their_gradients_are
     assert not store.events(run, kind="monitor_fault")
 
 
+def test_a_loss_that_is_scaled_inside_is_recorded_so_and_a_skipped_step_is_a_micro_step_of_the_next():
+    model = seeded()
+    optimizer = nn.SGD(model.trainable_params(), 0.1)
+    loss_of = nn.CrossEntropyLoss()
+    scaler = mindspore.amp.DynamicLossScaler(2.0**4, 2, 100)
+    step = mindspore.value_and_grad(lambda x, y: scaler.scale(loss_of(model(x), y)), None, optimizer.parameters)
+    store, scaled = open_store("memory:"), []
+    with watch(model, optimizer, store=store) as monitor:
+        for number, (x, y) in enumerate(batches(3)):
+            loss, gradients = step(x, y)
+            scaled.append(float(loss.asnumpy()))
+            if number != 1:  # as after an overflow
+                optimizer(scaler.unscale(gradients))
+            scaler.adjust(mindspore.Tensor(number != 1))
+    records = list(store.replay(monitor.run.id))
+    assert [(record.step, record.micro_step) for record in records] == [(0, 0), (1, 0), (1, 1)]
+    assert [record.scalars["loss"] for record in records] == scaled
+
+
+def test_a_budget_is_kept_with_these_hooks_too():
+    alone, watched = seeded(), seeded()
+    expected = by_gradient_function(alone, adam(alone), 5)
+    store, run, losses = recorded(watched, adam(watched), 5, config={"budget": "50%"})
+    assert losses == expected
+    assert weights(alone) == weights(watched)
+    assert not store.events(run, kind="monitor_fault")
+
+
+def test_a_running_training_takes_other_sites():
+    model = seeded()
+    optimizer = adam(model)
+    store = open_store("memory:")
+    config = {"modules": ["head", "(model)"], "subjects": {"input": 1, "activation": 1}}
+    with watch(model, optimizer, store=store, config=config) as monitor:
+        by_gradient_function(model, optimizer, 2)
+        changed = monitor._recorder.config.model_copy(update={"modules": ("body.0",)})
+        monitor._recorder.follow(changed)
+        monitor._adapter.reselect()
+        by_gradient_function(model, optimizer, 2)
+    run = monitor.run.id
+    assert store.series(run, "head", "activation/std").steps.tolist() == [0, 1]
+    assert store.series(run, "", "input/std").steps.tolist() == [0, 1]
+    assert store.series(run, "body.0", "input/std").steps.tolist() == [2, 3]
+    assert not store.events(run, kind="monitor_fault")
+
+
 def test_a_cell_called_twice_has_two_calls_and_what_is_changed_in_place_is_read_before():
     class Twice(nn.Cell):
         def __init__(self):
