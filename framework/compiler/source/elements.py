@@ -30,7 +30,7 @@ Value = Any  # a value of the user's program
 SHARING = frozenset(
     (
         *("broadcast_to", "ceil", "floor", "gate", "getitem", "identity", "mark", "mark_gradient", "observe"),
-        *("observe_gradient", "reshape", "round", "show", "split", "stop_gradient", "swapaxes", "transfer"),
+        *("observe_gradient", "reshape", "round", "segment", "show", "split", "stop_gradient", "swapaxes", "transfer"),
         *("transpose", "trunc", "cast", "real", "imag", "conj"),
     )
 )

@@ -12,6 +12,10 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
+from ... import ops
+from ...symbolic import Dim
 from ..traced import CaptureError
 from .assign import assign_to
 from .builtin import loop_items
@@ -24,10 +28,11 @@ from .slots import WHOLE, Slot, changed_slots, read, write
 from .statements import mark_dead
 from .unknown import Gap, TracedIterable
 from .unrolled import left, run_rounds
-from .values import kind_of
+from .values import as_number, kind_of
 
 Value = Any  # a value of the user's program
 
+_UNROLLED = 32  # our choice: rounds that end early by traced conditions stand inside each other, a graph in a graph
 _ROUNDS = 12  # of the search for the types of what is carried: each must find something new, and types are few
 
 
@@ -87,10 +92,51 @@ def _is_known(frame: Frame, node: ast.While) -> bool:
 def for_loop(frame: Frame, node: ast.For) -> Flow:
     """`for`: over a list, a range, a dict round by round; over a tensor or a traced range a loop in the graph."""
     items = loop_items(frame.value(node.iter))
-    if not isinstance(items, TracedIterable):
-        content = frame.interpreter.outside.content(items)
-        rounds = (lambda value=value: assign_to(frame, node.target, value) for value in content)
-        return run_rounds(frame, rounds, node.body, lambda: frame.block(node.orelse))
+    if isinstance(items, TracedIterable):
+        return _in_graph(frame, node, items)
+    if isinstance(items, range) and len(items) > _UNROLLED and _leaves_early(frame, node, items[0]):
+        try:
+            with frame.interpreter.capture.attempt():
+                assign_to(frame, node.target, items[0])  # there is a first round: it has a value afterwards
+                return _in_graph(frame, node, _counted(items))
+        except CaptureError:  # such as the counter as an index of a list: round by round it is known
+            pass
+    content = frame.interpreter.outside.content(items)
+    rounds = (lambda value=value: assign_to(frame, node.target, value) for value in content)
+    return run_rounds(frame, rounds, node.body, lambda: frame.block(node.orelse))
+
+
+def _counted(items: range) -> TracedIterable:
+    """A range whose numbers are not known: the graph counts."""
+    return TracedIterable(
+        len(items), lambda place: compute("+", items.start, compute("*", place, items.step)), "a range"
+    )
+
+
+def _leaves_early(frame: Frame, node: ast.For, first: Value) -> bool:
+    """Whether a round may end the loop by a condition on traced values; the nodes made to find out are not used."""
+    capture = frame.interpreter.capture
+    found: list[bool] = []
+
+    def look() -> Flow:
+        assign_to(frame, node.target, first)
+        with frame.in_loop():
+            flow = frame.block(node.body)
+        found.append(isinstance(flow, Split) and any(end.flow not in (NEXT, CONTINUE) for end in flow.ends))
+        return flow
+
+    calls = dict(capture._calls)
+    capture.explore(capture.new_graph("test", capture.graph), look)
+    capture._calls = calls
+    return any(found)
+
+
+def _in_graph(frame: Frame, node: ast.For, items: TracedIterable) -> Flow:
+    """A loop of the graph, over traced items or a number of them that is not known."""
+    length = items.length
+    if isinstance(length, Dim):
+        shape: Any = (length,)
+        length = as_number(ops.full(shape, 1, np.int64).sum())
     counter: dict[str, Value] = {"place": 0}
     capture = frame.interpreter.capture
     capture.heap.created(counter)
@@ -102,7 +148,7 @@ def for_loop(frame: Frame, node: ast.For) -> Flow:
         assign_to(frame, node.target, items.item(place))
 
     def test() -> Value:
-        return compute("<", counter["place"], items.length)
+        return compute("<", counter["place"], length)
 
     names = analyse_names(node.target, *node.body)
     loop = _Loop(frame, test, begin, node.body, node.orelse, names, counter)

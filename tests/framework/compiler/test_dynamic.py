@@ -120,3 +120,21 @@ def test_the_graph_for_all_lengths_is_verified_and_evaluates_bound():
     verify(general.graphs()[0])
     assert "n0" in str(general.graphs()[0].parameters[0].type)
     np.testing.assert_allclose(evaluate(verify(captured.graph), arrays)[0], x.numpy().mean(0), rtol=1e-12)
+
+
+def test_a_loop_over_rows_is_one_graph_for_all_lengths():
+    def positive_rows(x):
+        total, count = x[0] * 0, 0
+        for row in x:
+            if row.sum() > 0:
+                total = total + row
+                count += 1
+        return total, count
+
+    compiled = jit(positive_rows, dynamic=True)
+    for rows in (3, 5, 7, 4):
+        x = tensor(rows, 2, seed=rows)
+        (found, count), (expected, number) = compiled(x), positive_rows(x)
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-12)
+        assert int(count) == number
+    assert len(compiled.explain()) == 1

@@ -841,3 +841,28 @@ def elements_seen_by_whoever_holds_the_tensor(x):
     while y[0] > 1:
         table["y"][0] = y[0] / 2
     return y, before, items, table
+
+
+@case()
+def long_range_with_traced_break(x):
+    count = 0
+    for i in range(5, 1005, 5):
+        x = x * 1.5 + i
+        if x.sum() > 300:
+            break
+        if x[0] < -1e6:
+            return x, -1, i
+        count += 1
+    else:
+        count = -1
+    return x, count, i
+
+
+@case()
+def long_range_that_indexes_a_list(x):
+    factors = [0.5, 0.25] * 17
+    for i in range(34):
+        x = x + factors[i]
+        if x.sum() > 20:
+            break
+    return x
