@@ -45,7 +45,7 @@ class Step:
     def apply(self, values: dict[int, Any], constants: Callable[[Any], Any] | None = None) -> Tensor:
         """The (first) output when the slots at those positions have these values, constants changed by `constants`."""
         change = constants or (lambda x: x)
-        made = self.primitive(
+        made: Any = self.primitive(  # a tensor, or a tuple of them
             *(values[place] if place in values else change(x) for place, x in enumerate(self.inputs)), **self.attributes
         )
         result: Tensor = made[0] if isinstance(made, tuple) else made
@@ -102,7 +102,7 @@ class _Traced(Tensor):
         """The result, traced."""
         steps = next(x.steps for x in inputs if isinstance(x, _Traced))
         plain = [Tensor(Tensor.numpy(x)) if isinstance(x, _Traced) else x for x in inputs]
-        result = primitive(*plain, **attributes)
+        result: Any = primitive(*plain, **attributes)  # a tensor, or a tuple of them
         outputs = result if isinstance(result, tuple) else (result,)
         steps.append(Step(primitive, tuple(_kept(x) for x in inputs), dict(attributes), outputs[0].shape))
         number = len(steps)

@@ -1,0 +1,29 @@
+"""Detectors of adversarial inputs: scores, and alarms calibrated on clean inputs."""
+
+from .detector import Alarm, Detector, Features, calibrate
+from .local_intrinsic_dimension import LocalIntrinsicDimension
+from .magnet import PredictionDivergence, PrincipalComponents, ReconstructionError, fit_principal_components
+from .mahalanobis import Mahalanobis, fit_mahalanobis
+from .region_based import RegionBased
+from .similarity import QuerySimilarity
+from .squeezing import BitDepth, FeatureSqueezing, MedianSmoothing, spatial_smoothing
+
+__all__ = [
+    "Alarm",
+    "BitDepth",
+    "Detector",
+    "FeatureSqueezing",
+    "Features",
+    "LocalIntrinsicDimension",
+    "Mahalanobis",
+    "MedianSmoothing",
+    "PredictionDivergence",
+    "PrincipalComponents",
+    "QuerySimilarity",
+    "ReconstructionError",
+    "RegionBased",
+    "calibrate",
+    "fit_mahalanobis",
+    "fit_principal_components",
+    "spatial_smoothing",
+]
