@@ -7,6 +7,7 @@ from .distances import DISTANCES, Norm
 from .errors import ArmourError, InvalidInput, InvalidModel, InvalidSearch, UnknownAttack
 from .evaluate import evaluate
 from .evaluation import WORST_CASE, Evaluation
+from .masking import Symptom
 from .model import Model, Normalization, wrap
 from .problem import Problem
 from .registry import ATTACKS, make_attack
@@ -37,6 +38,7 @@ __all__ = [
     "Normalization",
     "Problem",
     "Square",
+    "Symptom",
     "Targeted",
     "UnknownAttack",
     "evaluate",

@@ -1,7 +1,7 @@
 """Attacks times budgets: how accurate a model stays, written to the store beside the training that made it."""
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,10 +13,12 @@ from .attack import Attack, Progress, Sweep, check_seed
 from .distances import Norm
 from .errors import InvalidInput
 from .evaluation import Evaluation
+from .masking import Symptom, black_box, symptoms, training_mode
 from .model import Model, wrap
 from .outcome_log import OutcomeLog
 from .registry import make_attack
 from .samples import Samples, check_epsilons, check_samples
+from .suites import Suite, suite_named
 from .tally import Tally
 
 #: Told after each batch: the share that is done, 0 to 1, and the attack and budget at work.
@@ -34,6 +36,7 @@ class _Plan:
     budgets: tuple[float, ...]
     seed: int
     batch_size: int
+    cascade: bool
 
     def details(self) -> dict[str, Json]:
         """What every measurement was made with."""
@@ -57,7 +60,8 @@ def evaluate(
     y: ArrayLike,
     epsilons: float | Iterable[float],
     *,
-    attacks: Sequence[str | Attack] = ("fgsm", "pgd"),
+    attacks: Sequence[str | Attack] | None = None,
+    suite: Suite = "quick",
     norm: Norm = "linf",
     store: Store | None = None,
     parent: str | None = None,
@@ -74,7 +78,8 @@ def evaluate(
     Args:
         model: Made by `wrap`, or a Cell or Module that takes inputs in [0, 1].
         epsilons: Budgets; 0, the clean accuracy, is always among the outcomes.
-        attacks: Names of `ATTACKS`, or attacks with options of their own; all in `norm`.
+        attacks: Names of `ATTACKS`, or attacks with options of their own, all in `norm`; None for those of the suite.
+        suite: `quick`, or `standard`: the parameter-free ensemble, each attack on what the ones before it left.
         store: Where the outcomes go, as a run of kind `evaluation`, after every attack and budget.
         parent: The training run that made the model: its id, name, or `latest`. Needs `store`.
         seed: Of the random starts; the same seed gives the same outcomes.
@@ -88,22 +93,29 @@ def evaluate(
     check_seed(seed)
     if parent is not None and store is None:
         raise InvalidInput(f"parent {parent!r} expects store=, where that run is kept")
-    chosen = _chosen(attacks, norm)
+    chosen = _chosen(suite_named(suite) if attacks is None else attacks, norm)
     budgets = tuple(sorted({0.0, *check_epsilons(epsilons)}))
     target = model if isinstance(model, Model) else wrap(model)
+    doubts = list(training_mode(target))
     with target.evaluating():
         samples = check_samples(target, x, y, targets=None, margin=0.0, batch_size=batch_size)
-        plan = _Plan(target, samples, chosen, norm, budgets, int(seed), batch_size)
+        plan = _Plan(
+            target, samples, chosen, norm, budgets, int(seed), batch_size, attacks is None and suite != "quick"
+        )
         tally = Tally(samples, norm, budgets, plan.details())
         with OutcomeLog(store, name, target.framework, parent, plan.config()) as log:
             is_complete = _sweep(plan, tally, log, progress)
+            if is_complete:
+                doubts += _doubts(plan, tally)
+                log.write(tally.worst_case(masking=[doubt.name for doubt in doubts]))
     return Evaluation(
-        outcomes=(*tally.outcomes, *tally.worst_case()),
+        outcomes=(*tally.outcomes, *tally.worst_case(masking=[doubt.name for doubt in doubts])),
         clean_accuracy=samples.clean_accuracy,
         samples=len(samples.x),
         norm=norm,
         run=log.run,
         interrupted=not is_complete,
+        masking=tuple(doubts),
     )
 
 
@@ -112,15 +124,23 @@ def _sweep(plan: _Plan, tally: Tally, log: OutcomeLog, progress: EvaluationProgr
     try:
         for number, (label, attack) in enumerate(plan.attacks.items()):
             advance = _advance(progress, number, len(plan.attacks), label) if progress else None
+            standing = tally.standing if plan.cascade else None
             sweep = Sweep(plan.seed, plan.batch_size, advance)
-            attempts = attack.attempts(plan.model, plan.samples, plan.budgets, sweep)
+            attempts = attack.attempts(plan.model, plan.samples, plan.budgets, sweep, standing)
             for budget, attempt in zip(plan.budgets, attempts, strict=True):
-                tally.add(attack, label, budget, attempt)
+                tally.add(attack, label, budget, attempt, cascade=plan.cascade)
                 log.write([tally.outcomes[-1], *tally.worst_case()])
     except KeyboardInterrupt:
         log.interrupted()
         return False
     return True
+
+
+def _doubts(plan: _Plan, tally: Tally) -> Iterator[Symptom]:
+    sweep = Sweep(plan.seed, plan.batch_size)
+    yield from symptoms(plan.model, plan.samples, plan.norm, plan.budgets[-1], sweep)
+    if len(tally.lost_by) == 2:
+        yield from black_box(tally.lost_by["gradients"], tally.lost_by["without"])
 
 
 def _chosen(attacks: Sequence[str | Attack], norm: Norm) -> dict[str, Attack]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..storage import Outcome
+from .masking import Symptom
 
 #: The attack's name under which the worst case over all attacks is stored.
 WORST_CASE: Final = "worst-case"
@@ -17,6 +18,7 @@ class Evaluation:
         outcomes: By attack in the order they were run, then epsilon; those of `WORST_CASE` last.
         samples: How many inputs were looked at, those wrong from the start among them.
         run: Id of the stored run, empty without a store.
+        masking: Signs that gradients are hidden and the accuracies too good to be true; empty when there is none.
         interrupted: True when the user stopped it; `outcomes` is then what was complete.
     """
 
@@ -26,6 +28,7 @@ class Evaluation:
     norm: str
     run: str = ""
     interrupted: bool = False
+    masking: tuple[Symptom, ...] = ()
 
     @property
     def attacks(self) -> tuple[str, ...]:
@@ -55,7 +58,8 @@ class Evaluation:
             for row in rows
         ]
         heading = f"accuracy of {self.samples} samples within epsilon ({self.norm})"
-        return "\n".join([heading + (", interrupted" if self.interrupted else ""), *lines])
+        doubts = [f"do not trust these numbers ({one.name} {one.value:.3g}): {one.explanation}" for one in self.masking]
+        return "\n".join([heading + (", interrupted" if self.interrupted else ""), *lines, *doubts])
 
     def __str__(self) -> str:
         return self.table()

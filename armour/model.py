@@ -97,6 +97,10 @@ class Model:
         """`engine` or `torch`."""
         return self._network.framework
 
+    def training_modules(self) -> int:
+        """How many modules are in training mode; 0 while an attack is going on."""
+        return self._network.training_modules()
+
     def native(self, x: Array) -> Array:
         """`x` as the array that searches work on: NumPy for the engine, a tensor on the model's device for torch."""
         return self._network.native(x)

@@ -1,10 +1,12 @@
 """Counts, attack by attack, which samples still stand at which budget, and turns the counts into outcomes."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..storage import Json, Outcome
 from .attack import Attack
 from .evaluation import WORST_CASE
+from .registry import ATTACKS
 from .result import Attempt
 from .samples import Samples
 
@@ -24,10 +26,22 @@ class Tally:
         self._details = details
         self._lost = {budget: samples.solved.copy() for budget in budgets}
         self._distances = {budget: np.full(len(samples.solved), np.inf) for budget in budgets}
+        self.lost_by: dict[str, np.ndarray] = {}  # at the largest budget: with gradients, and without
         self._attacks: dict[float, list[Json]] = {budget: [] for budget in budgets}
 
-    def add(self, attack: Attack, label: str, budget: float, attempt: Attempt) -> None:
-        """Counts what the attack reached at that budget; what falls within a budget falls within every larger one."""
+    def standing(self, budget: float) -> NDArray[np.bool_]:
+        """`(n,)` bool, True for samples that nothing has defeated within the budget so far."""
+        return ~self._lost[budget]
+
+    def add(self, attack: Attack, label: str, budget: float, attempt: Attempt, *, cascade: bool = False) -> None:
+        """Counts what the attack reached at that budget; what falls within a budget falls within every larger one.
+
+        Args:
+            cascade: The attack saw only what those before it had left, and its accuracy is what they leave together.
+        """
+        known = ATTACKS.get(attack.name)  # an attack of the user's own counts as one with gradients
+        kind = "gradients" if known is None or known.asks == "gradients" else "without"
+        self.lost_by[kind] = self.lost_by.get(kind, np.zeros(len(attempt.success), np.bool_)) | attempt.success
         reached = np.where(attempt.success, attempt.distances, np.inf)
         for larger in self._lost:
             if larger >= budget:
@@ -42,19 +56,19 @@ class Tally:
             "successes": int(attempt.success.sum()),
             "wrong_from_the_start": int(self._samples.solved.sum()),
         }
-        lost = attempt.success | self._samples.solved
+        lost = self._lost[budget].copy() if cascade else attempt.success | self._samples.solved
         self.outcomes.append(self._outcome(label, budget, lost, attempt.distances[attempt.success], details))
         self._attacks[budget].append(label)
 
-    def worst_case(self) -> list[Outcome]:
-        """One outcome for each budget that an attack has finished, ascending."""
+    def worst_case(self, **details: Json) -> list[Outcome]:
+        """One outcome for each budget that an attack has finished, ascending; with these details, too."""
         return [
             self._outcome(
                 WORST_CASE,
                 budget,
                 lost,
                 self._distances[budget][np.isfinite(self._distances[budget])],
-                {**self._details, "attacks": list(self._attacks[budget])},
+                {**self._details, **details, "attacks": list(self._attacks[budget])},
             )
             for budget, lost in self._lost.items()
             if self._attacks[budget]
