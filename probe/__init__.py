@@ -8,6 +8,7 @@ from .errors import ConfigError, NotWatchable, ProbeError, ScriptNotFound, SiteN
 from .facts import Causality, check_causality
 from .kernels import STATISTICS
 from .monitor import Monitor, begin, watch
+from .quantities.quantity import Seen
 from .schedule import Schedule
 from .script import run_script
 
@@ -23,6 +24,7 @@ __all__ = [
     "ProbeError",
     "Schedule",
     "ScriptNotFound",
+    "Seen",
     "SiteNotFound",
     "begin",
     "check_causality",

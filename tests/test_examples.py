@@ -16,6 +16,7 @@ EXPECTED = {
     "grpo": "wrong digits",
     "moe_language_model": "perplexity",
     "custom_operator": "loss 0.3",
+    "own_quantities": "stable rank of 0.weight",
     "plain_pytorch": "trained to a loss of",
     "read_a_store": "by-hand",
     "unet": "overlap",
