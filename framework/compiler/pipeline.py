@@ -17,7 +17,7 @@ from ..backends.registry import backend_named
 from ..errors import EngineError, NameTaken
 from ..ir import Graph
 from . import vm
-from .passes import drop_marks, expand, fold_constants, inline, pool_first, share_common, simplify
+from .passes import drop_marks, expand, fold_constants, inline, pool_first, recompute, share_common, simplify
 from .rewrite import Rewrite, apply_rewrites
 
 __all__ = [
@@ -45,6 +45,7 @@ PASSES: tuple[Pass, ...] = (
     simplify,
     fold_constants,
     share_common,
+    recompute,
 )
 
 Stage = Literal["before", "after"]

@@ -146,7 +146,7 @@ def without_effects(graph: Graph) -> Graph:
         del home
         applied = getattr(node.function, "value", None)
         name = getattr(applied, "name", "")
-        if name in ("depend", "observe", "mark", "show", "gate", "observe_gradient", "mark_gradient"):
+        if name in ("depend", "observe", "mark", "show", "gate", "observe_gradient", "mark_gradient", "segment"):
             return inputs[1] if len(inputs) == 2 or name == "depend" else None
         if name == "assign":
             return inputs[2]

@@ -43,7 +43,7 @@ _DTYPES = {
     "I32": "int32", "I64": "int64", "F16": "float16", "BF16": bfloat16, "F32": "float32", "F64": "float64",
 }  # fmt: skip
 #: Operations that are only there for who watches; a file is watched by nobody.
-_PASSED_BY = ("mark", "mark_gradient", "observe", "observe_gradient")
+_PASSED_BY = ("mark", "mark_gradient", "observe", "observe_gradient", "segment")
 
 
 class MindIRError(EngineError, ValueError):

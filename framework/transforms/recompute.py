@@ -16,6 +16,7 @@ from typing import Any
 
 from ..context import CAPTURE, RECOMPUTING, quiet, recording
 from ..errors import GradientError
+from ..ops.segment import in_segment
 from ..random import BETWEEN, Key
 from ..saved import saved_tensors_hooks
 from ..tensor import Tensor
@@ -83,8 +84,8 @@ def recompute(fn: Callable[..., Any]) -> Callable[..., Any]:
     """The function, its intermediate tensors not kept for the way back but computed again then.
 
     What is kept are the arguments. The second run takes the same random keys; hooks and
-    observers can ask `is_recomputing()` in order not to see it twice. In a compiled function it is the function itself:
-    there the compiler's own pass decides what is computed again.
+    observers can ask `is_recomputing()` in order not to see it twice. In a compiled function a pass of the compiler does
+    the same to the graph where both ways are in it; what depends on no argument is kept.
 
     Args:
         fn: A function or a cell; it must do the same when it is run again.
@@ -96,7 +97,7 @@ def recompute(fn: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(fn)
     def run(*arguments: Any, **options: Any) -> Any:
         if CAPTURE.get() is not None:
-            return fn(*arguments, **options)
+            return in_segment(fn, arguments, options)
         return _Segment(lambda: fn(*arguments, **options), getattr(fn, "__name__", type(fn).__name__)).forward()
 
     return run

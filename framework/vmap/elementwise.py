@@ -36,7 +36,8 @@ def equal_shapes(call: Application) -> Any:
 
 
 @batching(
-    "full_like", "gate", "identity", "mark", "mark_gradient", "observe", "observe_gradient", "show", "stop_gradient"
+    *("full_like", "gate", "identity", "mark", "mark_gradient", "observe", "observe_gradient", "segment", "show"),
+    "stop_gradient",
 )
 def as_it_is(call: Application) -> Any:
     """A function that does not look at the axes: it is shown all samples at once."""

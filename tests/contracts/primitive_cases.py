@@ -179,6 +179,9 @@ CASES: dict[str, list[Case]] = {
     "negative": unary(np.negative),
     "not_equal": binary(np.not_equal),
     "mark": [Case((real(2, 3),), lambda x, cell, call, index: x, {"cell": None, "call": 0, "index": 0})],
+    "segment": [
+        Case((real(2, 3),), lambda x, number, side: x, {"number": 0, "side": s}) for s in ("in", "out", "back")
+    ],
     "mark_gradient": [Case((real(2, 3),), lambda g, cell, call, index: g, {"cell": None, "call": 0, "index": 0})],
     "observe": [Case((real(2, 3),), lambda x, tap: x, {"tap": _Tap()})],
     "observe_gradient": [Case((real(2, 3),), lambda x, tap: x, {"tap": _Tap()})],

@@ -33,7 +33,8 @@ class Lifetimes:
             if node.applies("tuple_getitem"):
                 self._roots[node] = self._part(node)
             elif is_view(node):
-                seen = [root for x in node.arguments for root in self.roots(x)]
+                held = node.arguments[:1] if node.applies("depend") else node.arguments
+                seen = [root for x in held for root in self.roots(x)]
                 self._roots[node] = tuple(dict.fromkeys([*self.roots(node), *seen]))
         for root in self.roots(result):
             self._last[root] = self.end

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from ...compiler.passes.schedule import peak_bytes, schedule
+from ...compiler.passes.schedule import schedule
 from ...ir import Apply, Node
 from .listing import Lowered
 from .loops import Loop
@@ -30,9 +30,8 @@ def smaller_order(
         lowered: The code for an order; only its memory is looked at.
     """
     other = schedule(order, result, is_view)
-    if peak_bytes(other, result, is_view) >= peak_bytes(order, result, is_view):
+    if other == tuple(order):
         return order
-    # The estimate knows nothing of what is computed in place, nor of gaps between arrays; the plans do.
     return other if planned_bytes(lowered(other)) < planned_bytes(lowered(order)) else order
 
 

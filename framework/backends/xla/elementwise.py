@@ -51,7 +51,7 @@ def _full_like(x: Any, *, value: Any) -> Any:
     return jnp.full_like(x, value)
 
 
-@translation("identity", "mark", "mark_gradient", "transfer")
+@translation("identity", "mark", "mark_gradient", "segment", "transfer")
 def _identity(x: Any, **_: Any) -> Any:
     return x
 

@@ -7,6 +7,17 @@ from .expand import expand
 from .inline import inline
 from .marks import drop_marks
 from .pooling import pool_first
+from .recompute import recompute
 from .schedule import schedule
 
-__all__ = ["drop_marks", "expand", "fold_constants", "inline", "pool_first", "schedule", "share_common", "simplify"]
+__all__ = [
+    "drop_marks",
+    "expand",
+    "fold_constants",
+    "inline",
+    "pool_first",
+    "recompute",
+    "schedule",
+    "share_common",
+    "simplify",
+]

@@ -16,7 +16,7 @@ from ...ir import Abstract, Apply, Constant, Node, TupleType
 from ...shape import Spec
 from .common_subexpression import is_pure
 
-__all__ = ["peak_bytes", "schedule"]
+__all__ = ["has_effect", "schedule"]
 
 #: Whether the result of an application lies in the memory of its arguments.
 IsView = Callable[[Apply], bool]
@@ -33,56 +33,59 @@ def schedule(order: Sequence[Apply], result: Node, is_view: IsView) -> tuple[App
     return _Scheduler(order, _Memory(order, result, is_view)).run()
 
 
-def peak_bytes(order: Sequence[Apply], result: Node, is_view: IsView) -> int:
-    """The most bytes of intermediate arrays that are alive at once in this order, before places are shared."""
-    memory = _Memory(order, result, is_view)
-    alive = peak = 0
-    for place in range(len(order)):
-        alive += memory.allocated[place]
-        peak = max(peak, alive)
-        alive -= sum(memory.size[root] for root in memory.read(place))
-    return peak
-
-
 class _Memory:
     """Who lies in whose memory, and who still has to read it; applications go by their place in the order.
 
     Attributes:
         allocated: Bytes that each application allocates.
-        roots: The applications in whose memory each one's arguments and result lie.
-        size: Bytes by root; 0 for what is returned, which is never given back.
-        readers: The applications that still have to read the memory of a root.
+        roots: The arrays that each application reads and makes, by number.
+        size: Bytes of each array; 0 for what is returned, which is never given back.
+        readers: The applications that still have to read (or make) each array.
     """
 
     def __init__(self, order: Sequence[Apply], result: Node, is_view: IsView) -> None:
         self.places: dict[Node, int] = {node: place for place, node in enumerate(order)}
-        self.allocated = [0 if is_view(node) else _bytes_of(node.type) for node in order]
-        self.size = list(self.allocated)
-        self.readers: list[set[int]] = [{place} for place in range(len(order))]
+        self.size: list[int] = []
+        self.readers: list[set[int]] = []
+        self.allocated: list[int] = []
         self.roots: list[tuple[int, ...]] = []
-        lies_in: list[tuple[int, ...]] = []
+        self._lies_in: dict[Node, tuple[int, ...]] = {}
         for place, node in enumerate(order):
-            read = {root for x in node.inputs if x in self.places for root in lies_in[self.places[x]]}
-            lies_in.append(tuple(read) if is_view(node) else (place,))
-            self.roots.append(tuple({place, *read}))
-            for root in read:
+            read = {root for x in node.inputs for root in self._lies_in.get(x, ())}
+            made = () if is_view(node) else self._made(node)
+            self.allocated.append(sum(self.size[root] for root in made))
+            self._lies_in[node] = made or self._seen(node, read)
+            self.roots.append((*made, *read))
+            for root in self.roots[-1]:
                 self.readers[root].add(place)
         kept = [result, *(x for node in order if node.applies("assign") for x in node.arguments)]
-        for root in (root for x in kept if x in self.places for root in lies_in[self.places[x]]):
+        for root in (root for x in kept for root in self._lies_in.get(x, ())):
             self.size[root] = 0  # alive to the end; assigned values are written then
+
+    def _made(self, node: Apply) -> tuple[int, ...]:
+        """New arrays, one for each output."""
+        first = len(self.size)
+        self.size += [_bytes_of(t) for t in (node.type.elements if isinstance(node.type, TupleType) else [node.type])]
+        self.readers += [set() for _ in self.size[first:]]
+        return tuple(range(first, len(self.size)))
+
+    def _seen(self, node: Apply, read: set[int]) -> tuple[int, ...]:
+        """The arrays that a view may lie in: of `depend` those of what it passes on, of a part its own."""
+        whole = self._lies_in.get(node.inputs[1], ()) if len(node.inputs) > 1 else ()
+        if node.applies("depend"):
+            return whole
+        if node.applies("tuple_getitem") and isinstance(node.inputs[1].type, TupleType):
+            return whole[node.attributes["index"] :][:1] if len(whole) == len(node.inputs[1].type.elements) else whole
+        return tuple(read)
 
     def freed_by(self, place: int) -> int:
         """Bytes given back when this application is computed next."""
         return sum(self.size[root] for root in self.roots[place] if self.readers[root] == {place})
 
-    def read(self, place: int) -> list[int]:
-        """The roots that nobody has to read any more once this application has been computed."""
-        done = []
+    def read(self, place: int) -> None:
+        """Nothing; this application has been computed."""
         for root in self.roots[place]:
             self.readers[root].discard(place)
-            if not self.readers[root]:
-                done.append(root)
-        return done
 
 
 class _Scheduler:

@@ -32,7 +32,7 @@ for _primitive, _operator in _SAME.items():
     _register(_primitive, _operator)
 
 
-@writer("identity", "mark", "stop_gradient", "observe")
+@writer("identity", "mark", "segment", "stop_gradient", "observe")
 def identity(builder: Builder, node: Apply, x: str) -> str:
     """The value itself: what only observes is not written."""
     return x
