@@ -6,6 +6,7 @@ would change), one that came out of a branch or loop (others may hold what it wa
 another tensor shares that is still alive.
 """
 
+from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
@@ -19,7 +20,7 @@ from ...ops.operands import cast_to
 from ...primitive import PRIMITIVES, Primitive
 from ...tensor import Array, Tensor, wrap
 from ..traced import TracedTensor
-from .slots import Variables
+from .slots import Slot, Variables
 from .values import TracedNumber, as_strong, kind_of, number_tensor
 
 __all__ = ["SHARING", "Elements"]
@@ -78,6 +79,10 @@ class Elements:
         """Nothing; another object now stands for the tensor, too."""
         if isinstance(x, TracedTensor) and not isinstance(x, _Held):
             self._shared.add(self._base.get(x.node, x.node))
+
+    def concerns(self, slot: Slot, sees: Callable[[Node], bool]) -> bool:
+        """Whether a place exists there: not what a tensor stands for that only one of the paths has made."""
+        return slot.container is not self.written or sees(self._first[slot.key].node)
 
     def local(self, function: Value, result: Value) -> Value:
         """The result of a call, for a variable whose elements will be assigned: of a new tensor a traced one."""

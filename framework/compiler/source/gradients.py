@@ -170,6 +170,7 @@ class _Inner:
         )
         slots = [slot for slot in found if not (slot.container is capture.held and self._untouched(slot, own))]
         sees = capture.sees(outer)
+        slots = [slot for slot in slots if capture.elements.concerns(slot, sees)]
         values = [*(read(slot) for slot in slots), freeze(output)]
         plans = [unify([value], sees) for value in values]
         nodes = [x for plan, value in zip(plans, values, strict=True) for x in extract(plan, value, capture)]

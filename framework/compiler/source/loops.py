@@ -280,6 +280,8 @@ class _Loop:
 
     def _matters(self, slot: Slot) -> bool:
         """Whether it had a value before the loop: one that only a round gives it is gone in the next."""
+        if not self.capture.elements.concerns(slot, self.capture.sees(self.capture.graph)):
+            return False
         return slot.key is WHOLE or read(slot) is not MISSING
 
     def _check(self, slot: Slot, plan: Plan) -> None:

@@ -206,7 +206,7 @@ def _build(
             capture._calls = calls
         capture.graph = outer
         changes = capture.heap.suspend()
-    if changed_slots([changes]):
+    if any(capture.elements.concerns(slot, capture.sees(outer)) for slot in changed_slots([changes]).values()):
         raise CaptureError(
             f"the recursive function '{function.definition.name}' changes weights or variables that are not its own, "
             f"prints, raises or draws random keys; do that outside of the recursion, and return new values"

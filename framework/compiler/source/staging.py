@@ -298,7 +298,8 @@ class SourceCapture(GraphCapture):
         raises = any(isinstance(end.flow, Raise) and end.flow.error is not None for end in ends)
         if raises:  # who goes on has passed the place where others raise: that is an effect, too
             places[last.identity()] = last
-        slots = self.relevant(list(places.values()), dead)
+        sees = self.sees(graph)
+        slots = [x for x in self.relevant(list(places.values()), dead) if self.elements.concerns(x, sees)]
         values: list[list[Any]] = []
         for end in ends:
             with self.resumed(end):

@@ -866,3 +866,15 @@ def long_range_that_indexes_a_list(x):
         if x.sum() > 20:
             break
     return x
+
+
+@case()
+def elements_of_a_tensor_that_one_branch_makes(x):
+    total = 0.0
+    for row in x:
+        if row > 0:
+            part = x * 1
+            part[0] = row
+            part[1] += 1 if row > 5 else 2
+            total = total + part.sum()
+    return total

@@ -61,7 +61,7 @@ class Writer:
     def statement(self, indent, depth, loop):
         kinds = ["assign"] * 3
         if depth:
-            kinds += ["if", "if", "ifelse", "while", "for_range", "for_tensor", "for_traced", "call"]
+            kinds += ["if", "if", "ifelse", "while", "for_range", "for_tensor", "for_traced", "call", "match"]
         if depth < self.depth:
             kinds.append("return")
         if loop:
@@ -70,6 +70,12 @@ class Writer:
 
     def _assign(self, indent, depth, loop):
         self.assignment(indent)
+
+    def _match(self, indent, depth, loop):
+        self.put(indent, f"match {self.pick('n', 'k', 'n + k, k', '(n, k) if v[0] > 0 else (k, n)')}:")
+        for pattern in ("0 | (0, _)", "1", "(x, y) if x > y", "int(x) if x > 3", "_"):
+            self.put(indent + 1, f"case {pattern}:")
+            self.block(indent + 2, depth - 1, loop)
 
     def _if(self, indent, depth, loop):
         self.put(indent, f"if {self.condition()}:")
