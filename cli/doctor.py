@@ -1,4 +1,4 @@
-"""`mindscope doctor` looks at the machine: versions, BLAS, cores, the store, and what is missing."""
+"""`mindscope doctor` looks at the machine: versions, BLAS, cores, the store; or at the first steps of a script."""
 
 import os
 import platform
@@ -8,10 +8,14 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from .options import DEFAULT_STORE, JsonOption, StoreArgument
+import typer
+
+from .failures import WrongUse
+from .options import DEFAULT_STORE, JsonOption
 from .output import add_row, console, print_json, table
+from .script import existing_script
 from .stores import is_path
 
 _NEEDED = ("numpy", "numba", "sqlalchemy", "zstandard", "pydantic", "dash", "plotly", "typer")
@@ -36,8 +40,32 @@ class Check:
     advice: str = ""
 
 
-def doctor(store: StoreArgument = DEFAULT_STORE, as_document: JsonOption = False) -> int:
-    """Look at this machine: versions, BLAS, cores, the store. Exit code 3 when the store cannot be used."""
+_Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[STORE | -- SCRIPT [ARGS]...]", help="A store, or a script with its own arguments."),
+]
+
+
+def doctor(
+    words: _Words = None,
+    as_document: JsonOption = False,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="How many steps of the script are run.")] = 2,
+    causal: Annotated[
+        bool, typer.Option("--causal", help="The script's model must not see later positions: a leak is wrong.")
+    ] = False,
+) -> int:
+    """Look at this machine and the store; or run the first steps of a script and say what is wrong with them.
+
+    Exit code 3 when the store cannot be used, 1 when something is wrong with the script.
+    """
+    if words and words[0].endswith(".py"):
+        from .script_doctor import examine
+
+        script = existing_script(words[0])
+        return examine(script, words[1:], steps=steps, is_causal=causal, as_document=as_document)
+    if words and len(words) > 1:
+        raise WrongUse(f"doctor expects one store or a script that ends in .py, got {' '.join(words)!r}")
+    store = words[0] if words else os.environ.get("MINDSCOPE_STORE", DEFAULT_STORE)
     checks = (*_versions(), *_extras(), _blas(), _cores(), _sqlite(), *_store(store))
     if as_document:
         print_json({"store": store, "checks": checks})

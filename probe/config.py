@@ -161,7 +161,7 @@ class Config(_Strict):
         nan_trace: Follow NaN and infinity to the operation and the line that made them first; costs a pass over every
             result.
         causality: After the first step, call the model a few times more, its first batch changed at single positions,
-            and record whether outputs before them move.
+            and record whether outputs before them move. True says that they must not; "report" only looks.
         budget: Cost of monitoring that is allowed, as a share of the training's own time; `"3%"` is 0.03. None for
             any.
     """
@@ -182,7 +182,7 @@ class Config(_Strict):
     queue: Queue = Queue()
     dump: Dump | None = None
     nan_trace: bool = False
-    causality: bool = False
+    causality: bool | Literal["report"] = False
     budget: Annotated[Annotated[float, Field(gt=0.0, le=1.0)] | None, BeforeValidator(_share)] = None
 
     @model_validator(mode="after")

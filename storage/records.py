@@ -80,8 +80,8 @@ class Event:
     `forward_modes` (forwards: training, gradients, count, others: modules whose training flag is another,
     sensitive_others: those that compute something else then; sensitive: all such modules; told when they change),
     `loss_input` (loss, domain, columns, values, min, max, row_sum_min, row_sum_max, shapes; told when it changes),
-    `clipping` (by: norm or value; limit; told when it changes), `causality` (is_causal, changed, first_output,
-    difference, noise, positions; or is_causal None and reason).
+    `clipping` (by: norm or value; limit; told when it changes), `causality` (is_causal, is_declared: it is meant to be,
+    changed, first_output, difference, noise, positions; or is_causal None and reason).
     """
 
     kind: str

@@ -10,9 +10,11 @@ from ..rule import FORWARD, rule
 _MODEL = chain("embed:Embedding", "head:Linear")
 
 
-def _checked(*, is_causal: bool | None) -> Event:
+def _checked(*, is_causal: bool | None, is_declared: bool = True) -> Event:
     found = {"changed": 7, "first_output": 0, "difference": 0.8} if is_causal is False else {}
-    return Event("causality", 0, data={"is_causal": is_causal, **found, "noise": 0.0, "positions": 8})
+    return Event(
+        "causality", 0, data={"is_causal": is_causal, "is_declared": is_declared, **found, "noise": 0.0, "positions": 8}
+    )
 
 
 @rule(
@@ -24,6 +26,8 @@ def _checked(*, is_causal: bool | None) -> Event:
     silent_on=(
         Recording(structure=_MODEL, events=(_checked(is_causal=True),)),
         Recording(structure=_MODEL, events=(_checked(is_causal=None),)),
+        # a model that may look ahead, which was only reported
+        Recording(structure=_MODEL, events=(_checked(is_causal=False, is_declared=False),)),
         Recording(structure=_MODEL),
     ),
 )
@@ -36,7 +40,7 @@ def check(now: Moment, memory: None) -> Iterator[Finding]:
     """
     del memory
     for event in now.events("causality"):
-        if event.data.get("is_causal") is not False:
+        if event.data.get("is_causal") is not False or event.data.get("is_declared") is False:
             continue
         names = ("changed", "first_output", "difference", "noise", "positions")
         numbers = {name: float(value) for name in names if isinstance(value := event.data.get(name), int | float)}

@@ -68,9 +68,9 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
 
     By the inequality of Cauchy and Schwarz no gradients whatever can make |update| / rate larger than
     `(1 - b1) / (1 - b1^t) * sqrt((1 - b2^t) / (1 - b2) * (1 - q^t) / (1 - q))` with `q = b1^2 / b2`: 1 in the first
-    step, 7.3 in the long run for (0.9, 0.999); Kingma and Ba 2015, arXiv:1412.6980, section 2.1, give 3.2 for a gradient that
-    comes once. A larger update means that first and second moment do not belong together: one was lost, loaded from
-    elsewhere, or not updated. Decay of the weights and the rounding of their dtype are allowed for.
+    step, 7.3 in the long run for (0.9, 0.999); Kingma and Ba 2015, arXiv:1412.6980, section 2.1, give 3.2 for a
+    gradient that comes once. A larger update means that first and second moment do not belong together: one was
+    lost, loaded from elsewhere, or not updated. Decay of the weights and the rounding of their dtype are allowed for.
     """
     yield from _lost(now)
     for event in now.events("optimizer_step_count"):

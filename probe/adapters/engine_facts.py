@@ -108,7 +108,7 @@ class EngineFacts:
 
     def backward_begins(self, root: Tensor) -> None:
         """A backward pass of this training starts here: its tape tells which loss made the root."""
-        if not self._recorder.is_open or not self.facts.loss_is_due(""):
+        if not self.facts.has_forward or not self.facts.loss_is_due(""):
             return
         found = loss_of(root)
         if found is not None:

@@ -161,6 +161,11 @@ class TorchAdapter:
         """Closes the step of a loop without an optimizer."""
         self.course.step_done()
 
+    def forward_begins(self) -> None:
+        """The model is called."""
+        self._facts.facts.forward_begins()
+        self.course.forward_begins()
+
     def backward_begins(self, roots: Any) -> None:
         """A backward pass of the process starts from these tensors."""
         if self._opening.was_compiled:  # of that forward only this is known
@@ -214,8 +219,7 @@ class TorchAdapter:
         """A forward of the model begins, unless it is computed again in a backward pass."""
         if in_backward():
             return
-        self._facts.facts.forward_begins()
-        self.course.forward_begins()
+        self.forward_begins()
         if not torch.is_grad_enabled() and self.model.training and is_first_of_two():
             self._recorder.forward_begins()
 

@@ -116,8 +116,8 @@ class TorchFacts:
             self._handle.remove()
 
     def loss_called(self, name: str, input_: Any, target: Any, options: dict[str, Any]) -> None:
-        """A loss function was called, by this model's training if that has begun a step and gradients flow."""
-        if not (isinstance(input_, torch.Tensor) and input_.requires_grad and self._recorder.is_open):
+        """A loss function was called, by this model's training if it was called in this step and gradients flow."""
+        if not (isinstance(input_, torch.Tensor) and input_.requires_grad and self.facts.has_forward):
             return
         if input_.is_cpu and input_.layout is torch.strided and self.facts.loss_is_due(name):
             shapes = tuple(tuple(one.shape) for one in (input_, target) if isinstance(one, torch.Tensor))

@@ -68,13 +68,18 @@ class Facts:
         self._ties: Ties | None = None
         self._sample: tuple[tuple[Any, ...], Mapping[str, Any]] | None = None
         self._is_off = self._is_busy = False
-        self._waits_for_sample = recorder.config.causality
+        self._waits_for_sample = bool(recorder.config.causality)
         self._guard(self._tell_random_state)
 
     def forward_begins(self) -> None:
         """The model is called."""
         if not (self._is_off or self._is_busy):
             self._guard(self._modes.forward_begins)
+
+    @property
+    def has_forward(self) -> bool:
+        """Whether the model was called in the step in progress."""
+        return self._modes.has_forward
 
     def sample(self, _module: Any, inputs: Any, keywords: Mapping[str, Any] | None = None) -> None:
         """A hook before the model: keeps what its first training forward is called with until the step is over."""
@@ -150,6 +155,7 @@ class Facts:
         self._recorder.event(
             "causality",
             is_causal=found.is_causal,
+            is_declared=self._recorder.config.causality is True,
             changed=found.changed,
             first_output=found.first_output,
             difference=found.difference,

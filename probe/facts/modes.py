@@ -32,6 +32,11 @@ class ForwardModes:
         key = training, self._is_recording(), tuple([s for s, m in self._others if m.training is not training])
         self._counts[key] = self._counts.get(key, 0) + 1
 
+    @property
+    def has_forward(self) -> bool:
+        """Whether the model was called in the step in progress."""
+        return bool(self._counts)
+
     def step_ends(self) -> None:
         """Tells `forward_modes` when this step's differ from the last one's."""
         if not self._counts:

@@ -42,3 +42,43 @@ def test_a_store_in_which_every_run_is_damaged_is_code_3(command: Callable, tmp_
 def test_doctor_of_a_place_that_cannot_be_written_is_code_3(command: Callable, tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     assert command("doctor", tmp_path / "runs").code == 3
+
+
+SCRIPT = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3), nn.Softmax(-1))
+optimizer = torch.optim.Adam(model[0].parameters(), 1e-3)
+for step in range(10):
+    print("step", step)
+    loss = nn.functional.cross_entropy(model(torch.randn(16, 4)), torch.randint(0, 3, (16,)))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_doctor_of_a_script_runs_two_steps_and_says_what_is_wrong(command: Callable, tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    told = command("doctor", "--json", script)
+    assert told.code == 1
+    document = json.loads(told.out)
+    assert document["steps"] == 2
+    causes = {finding["cause"] for finding in document["diagnosis"]["findings"]}
+    assert {"loss_input_domain", "parameter_not_in_optimizer"} <= causes
+    assert "step 3" not in told.err
+    assert {"loss_input", "forward_modes", "initial_checksum"} <= {fact["kind"] for fact in document["facts"]}
+
+
+def test_doctor_finds_a_model_that_is_trained_in_evaluation_mode(command: Callable, tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    script = tmp_path / "train.py"
+    script.write_text(
+        SCRIPT.replace("nn.ReLU()", "nn.ReLU(), nn.Dropout(0.5)").replace("for step", "model.eval()\nfor step")
+    )
+    told = command("doctor", script)
+    assert told.code == 1
+    assert "wrong_train_eval_mode" in told.out
