@@ -39,6 +39,7 @@ class ForwardTaps:
             "all": lambda: not is_repeated(),
         }[recorder.config.record]
         self._calls: dict[str, _Calls] = {}
+        self._told: set[str] = set()
         self.forget()
 
     def forget(self) -> None:
@@ -64,11 +65,18 @@ class ForwardTaps:
                 else:
                     for path, tensor in tensors_in(output, access):
                         see(calls.rows(call, path), tensor)
+            except Unsupported as error:
+                self._tell_once(site, error)
             except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
                 recorder.fail("activation", error)
                 recorder.fail("activation_grad", error)
 
         return recorder.timed(after_forward)
+
+    def _tell_once(self, site: str, error: Unsupported) -> None:
+        if site not in self._told:
+            self._told.add(site)
+            self.recorder.event("monitor_fault", site, collector="activation", error=str(error))
 
     def gradient_tap(self, site: str, call: int, path: str) -> "CompiledTap":
         """What a compiled function shows the gradient of one output to; it fills the row that the forward hook has."""

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch.compiler import is_compiling
 
+_is_traced = torch._C._get_tracing_state  # by `torch.jit.trace`, whose tensors have no sizes to read
+
 
 class Hook:
     """A hook that works on its own module only.
@@ -26,7 +28,7 @@ class Hook:
 
     def __call__(self, *arguments: Any) -> None:
         """Nothing; the hook has done its work, if torch is not compiling."""
-        if not is_compiling():
+        if not is_compiling() and _is_traced() is None:
             self._work(*arguments)
 
     def __deepcopy__(self, _memo: object) -> Callable[..., None]:

@@ -26,14 +26,17 @@ def place_of(tensor: Tensor) -> tuple[Place, Tensor]:
     devices, a copy is made. Dtypes that the kernels do not read become float32 (8-bit floats) or float64.
 
     Raises:
-        Unsupported: The tensor is sparse, quantized or complex.
+        Unsupported: The tensor is sparse, quantized or complex, or only stands for one, as under `torch.func`.
     """
     code = CODES.get(tensor.dtype)
     if tensor.layout is not torch.strided:
         raise Unsupported(f"{str(tensor.layout).removeprefix('torch.')} tensors are not supported, only dense ones are")
-    if code is not None and tensor.is_cpu and tensor.is_contiguous():
-        return (tensor.data_ptr() or 1, tensor.numel(), code), tensor
-    return _prepared(tensor)
+    try:
+        if code is not None and tensor.is_cpu and tensor.is_contiguous():
+            return (tensor.data_ptr() or 1, tensor.numel(), code), tensor
+        return _prepared(tensor)
+    except (RuntimeError, NotImplementedError) as error:
+        raise Unsupported(f"a tensor that has no memory of its own cannot be read: {error}") from None
 
 
 def _prepared(tensor: Tensor) -> tuple[Place, Tensor]:

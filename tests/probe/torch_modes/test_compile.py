@@ -6,6 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 nn = torch.nn
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own, inside of its compiler
 BACKENDS = ["eager", "aot_eager", *(["inductor"] if os.environ.get("MINDSCOPE_TEST_ALL") else [])]
 
 

@@ -201,3 +201,24 @@ def test_a_disk_that_fills_costs_observations_one_warning_and_a_finding(tmp_path
     said = [record.message for record in caplog.records if "cannot be written" in record.message]
     assert len(said) == 1
     assert "No space left on device" in said[0]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_exports_and_transforms_of_a_watched_model_leave_its_collectors_on(alike):
+    def train(watching):
+        model, optimizer = fragile()
+        with watching(model, optimizer):
+            losses = [step(model, optimizer)]
+            torch.export.export(model, (torch.ones(2, 4),))
+            torch.jit.trace(model, torch.ones(2, 4), check_trace=False)
+            torch.func.vmap(model)(torch.ones(3, 4))
+            torch.func.functional_call(model, dict(model.named_parameters()), (torch.ones(2, 4),))
+            losses += [step(model, optimizer) for _ in range(2)]
+        return losses, model
+
+    seen = alike(train)
+    steps = [seen.store.series(seen.run, "last", "activation_grad/std", call=call).steps.tolist() for call in (0, 2)]
+    assert steps == [[0, 2], [1]]  # in step 1 two forwards came before that of the training
+    assert {fault["error"].partition(":")[0] for fault in seen.faults()} == {
+        "a tensor that has no memory of its own cannot be read"
+    }
