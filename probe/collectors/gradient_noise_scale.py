@@ -9,9 +9,9 @@ class GradientNoiseScale:
     """Noise of the gradient over its square, in micro-batches: batches much smaller are noisy, much larger wasteful.
 
     Multiply by the samples of a micro-batch for the number of samples. Needs two backward passes a step or more, of
-    equal size, whose gradients `backward` adds up; nothing is recorded of other steps. Averaged over steps; of about
-    one million elements, evenly spread. The parameters' gradients must be zero or None when a step begins. Off unless
-    the configuration names it.
+    equal size, whose gradients `backward` adds up; nothing is recorded of other steps. Averaged over steps; of about a
+    quarter of a million elements, evenly spread. Gradients must be zero or None when a step begins. Off unless the
+    configuration names it.
 
     Reference:
         McCandlish et al. 2018, arXiv:1812.06162, appendix A.1.

@@ -1,6 +1,7 @@
 """Spectra: the largest singular value and the stable rank of every weight matrix."""
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,7 @@ from ..collector import Collected, SiteRows, Step, collector
 
 #: Iterations at the first due step, from a random vector; afterwards one a due step follows a matrix that moves slowly.
 _FIRST = 8
+_Matrix = NDArray[Any]  # float32 or float64
 _COLUMNS = ("largest_singular_value", "stable_rank")
 
 
@@ -25,7 +27,7 @@ class Spectrum:
     """
 
     def __init__(self) -> None:
-        self._vectors: dict[str, NDArray[np.generic]] = {}
+        self._vectors: dict[str, _Matrix] = {}
 
     def prepare(self, step: Step) -> None:
         """Nothing is needed before the step."""
@@ -39,7 +41,7 @@ class Spectrum:
         }
         return {"weight/spectrum": SiteRows(_COLUMNS, found)}
 
-    def _of(self, site: str, matrix: NDArray[np.generic]) -> tuple[float, float]:
+    def _of(self, site: str, matrix: _Matrix) -> tuple[float, float]:
         wide = matrix if matrix.dtype in (np.float32, np.float64) else matrix.astype(np.float32)
         vector = self._vectors.get(site)
         times = 1
@@ -53,9 +55,7 @@ class Spectrum:
         return largest, square / largest**2 if largest > 0.0 else math.nan
 
 
-def power_iteration(
-    matrix: NDArray[np.generic], vector: NDArray[np.generic], times: int
-) -> tuple[float, NDArray[np.generic]]:
+def power_iteration(matrix: _Matrix, vector: _Matrix, times: int) -> tuple[float, _Matrix]:
     """An estimate of the largest singular value, never above it but for rounding, and the vector to go on from.
 
     Args:

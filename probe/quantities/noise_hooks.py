@@ -8,7 +8,7 @@ from ..kernels import values_at
 from ..recorder import Recorder
 
 #: Elements of all parameters together that are looked at, evenly spread.
-_MOST = 1 << 20
+_MOST = 1 << 18
 NAME = "gradient_noise_scale"
 
 

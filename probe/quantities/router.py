@@ -78,10 +78,12 @@ def _of_all(
 def _entropy(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where(rows == 0.0, 0.0, rows * np.log(rows))
-    return -terms.sum(-1)
+    entropies: NDArray[np.float64] = -terms.sum(-1)
+    return entropies
 
 
 def _softmax(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     with np.errstate(invalid="ignore", over="ignore"):
         away = np.exp(rows - rows.max(-1, keepdims=True)) if rows.size else rows
-        return away / away.sum(-1, keepdims=True)
+        shares: NDArray[np.float64] = away / away.sum(-1, keepdims=True)
+    return shares
