@@ -46,7 +46,7 @@ class Spectrum:
         vector = self._vectors.get(site)
         times = 1
         if vector is None or vector.shape != (wide.shape[1],) or not np.isfinite(vector).all():
-            vector = np.random.default_rng(0).standard_normal(wide.shape[1]).astype(wide.dtype)
+            vector = np.asarray(np.random.default_rng(0).standard_normal(wide.shape[1]), wide.dtype)
             times = _FIRST
         with np.errstate(invalid="ignore", over="ignore"):
             largest, vector = power_iteration(wide, vector, times)
