@@ -1,7 +1,7 @@
 """Attacks on trained models, and what they leave of the accuracy."""
 
 from .attack import Attack
-from .attacks import APGDCE, APGDDLR, APGDT, FABT, FGSM, PGD, DeepFool, Square
+from .attacks import APGDCE, APGDDLR, APGDT, BIM, DDN, FABT, FGSM, MIFGSM, PGD, DeepFool, Square
 from .criterion import Criterion, Misclassification, Targeted
 from .distances import DISTANCES, Norm
 from .errors import ArmourError, InvalidInput, InvalidModel, InvalidSearch, UnknownAttack
@@ -18,9 +18,12 @@ __all__ = [
     "APGDDLR",
     "APGDT",
     "ATTACKS",
+    "BIM",
+    "DDN",
     "DISTANCES",
     "FABT",
     "FGSM",
+    "MIFGSM",
     "PGD",
     "WORST_CASE",
     "ArmourError",

@@ -47,23 +47,6 @@ def drawn(values: NDArray[Any], like: Array) -> Array:
     return cast(from_numpy(values, like), like)
 
 
-def per_sample(values: Array, like: Array) -> Array:
-    """`(n,)` values shaped to broadcast against `like`, `(n, ...)`."""
-    return values.reshape((-1,) + (1,) * (like.ndim - 1))
-
-
-def flat(x: Array) -> Array:
-    """`x`, `(n, ...)`, as `(n, size)`."""
-    return x.reshape(len(x), -1)
-
-
-def is_class(logits: Array, classes: Array) -> Array:
-    """`(n, classes)` bool, True at each row's own class; computed where `logits` are, without a transfer."""
-    xp = namespace(logits)
-    positions = xp.cumulative_sum(xp.ones_like(logits[:1]), axis=1) - 1
-    return positions == classes[:, None]
-
-
 def concatenate(parts: Sequence[Array]) -> Array:
     """The parts after each other along the batch axis."""
     return namespace(parts[0]).concat(list(parts), axis=0)

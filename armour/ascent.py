@@ -11,9 +11,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Array, Rows, from_numpy, namespace, per_sample, to_numpy
+from .arrays import Array, Rows, from_numpy, namespace, to_numpy
 from .objective import Objective
 from .problem import Problem
+from .rows import per_sample
 
 _MOMENTUM = 0.75  # the paper's alpha
 _OSCILLATION = 0.75  # the paper's rho: the share of steps that must raise the loss

@@ -3,8 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Array, Rows, copy, per_sample
+from .arrays import Array, Rows, copy
 from .problem import Problem
+from .rows import per_sample
 
 
 class Closest:

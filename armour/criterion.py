@@ -3,7 +3,8 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from .arrays import Array, Rows, is_class, namespace
+from .arrays import Array, Rows, namespace
+from .rows import is_class
 
 
 class Criterion(ABC):

@@ -8,8 +8,9 @@ Reference:
     Hein and Andriushchenko 2017, arXiv:1705.08475, section 4; Croce and Hein 2020, arXiv:1907.02044, section 2.2.
 """
 
-from .arrays import Array, as_float64, cast, flat, namespace
+from .arrays import Array, as_float64, cast, namespace
 from .distances import Norm
+from .rows import flat
 
 
 def step_to_hyperplane(norm: Norm, x: Array, normal: Array, gap: Array, bounds: tuple[float, float]) -> Array:

@@ -11,13 +11,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Array, flat, namespace, to_numpy
+from .arrays import Array, namespace, to_numpy
 from .attack import Sweep
 from .attacks import PGD
 from .distances import Norm, distance_named
 from .model import Model
 from .objective import cross_entropy, margin
 from .problem import Problem
+from .rows import flat
 from .samples import Samples
 
 # All thresholds are our choice; the tests hold masked models above them and a clean one below.
@@ -119,7 +120,7 @@ def black_box(by_gradients: NDArray[np.bool_], without: NDArray[np.bool_]) -> It
 
 def _diameter(model: Model, norm: Norm, x: Array) -> float:
     size, (low, high) = int(np.prod(x.shape[1:])), model.bounds
-    return (high - low) * {"linf": 1.0, "l2": size**0.5, "l1": size, "l0": size / (high - low)}[norm]
+    return float((high - low) * {"linf": 1.0, "l2": size**0.5, "l1": size, "l0": size / (high - low)}[norm])
 
 
 def _numbers(values: Array) -> NDArray[np.float64]:

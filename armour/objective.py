@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
-from .arrays import Array, is_class, namespace
+from .arrays import Array, namespace
 from .criterion import Criterion
+from .rows import is_class
 
 #: `(n,)` values to be raised, and their gradient `(n, classes)` to the logits, for a criterion.
 Objective = Callable[[Array, Criterion], tuple[Array, Array]]

@@ -6,12 +6,13 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Array, Rows, drawn, from_numpy, namespace, per_sample, to_numpy
+from .arrays import Array, Rows, drawn, from_numpy, namespace, to_numpy
 from .criterion import Criterion
 from .distances import Distance, Region
 from .model import Model
 from .noise import start_noise
 from .objective import Objective
+from .rows import per_sample
 
 
 class Ascent(NamedTuple):

@@ -1,8 +1,9 @@
 """The classes that an input is most easily taken for: what attacks on several targets try, one after the other."""
 
-from .arrays import Array, Rows, is_class, namespace
+from .arrays import Array, Rows, namespace
 from .objective import Objective, margin, targeted_logits_ratio
 from .problem import Problem
+from .rows import is_class
 
 
 def rivals(problem: Problem, rows: Rows, count: int) -> list[Array]:

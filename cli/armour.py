@@ -10,11 +10,12 @@ from .output import add_row, console, print_json, remark, table
 
 if TYPE_CHECKING:
     from ..armour import Norm
+    from ..armour.suites import Suite
 
 application = typer.Typer(name="armour", help="Attack a model and measure what it withstands.", no_args_is_help=True)
 
 _USUAL_EPSILONS = [0.01, 0.03, 0.1, 0.3]
-_USUAL_ATTACKS = ["fgsm", "pgd"]
+_NO_ATTACKS: list[str] = []  # those of the suite
 
 _Model = Annotated[
     str,
@@ -27,7 +28,9 @@ _Data = Annotated[
     typer.Option("--data", metavar="FILE.npz", help="Arrays x and y: inputs within the bounds, and their classes."),
 ]
 _Epsilons = Annotated[list[float], typer.Option("--epsilon", help="A budget; may be given several times.")]
-_Attacks = Annotated[list[str], typer.Option("--attack", metavar="NAME", help="May be given several times.")]
+_Attacks = Annotated[
+    list[str], typer.Option("--attack", metavar="NAME", help="Instead of a suite; may be given several times.")
+]
 _Bounds = Annotated[tuple[float, float], typer.Option("--bounds", help="Smallest and largest value of an input.")]
 
 
@@ -55,8 +58,11 @@ def evaluate(
     model: _Model,
     data: _Data,
     epsilon: _Epsilons = _USUAL_EPSILONS,
-    attack: _Attacks = _USUAL_ATTACKS,
-    norm: Annotated[str, typer.Option("--norm", help="linf or l2.")] = "linf",
+    attack: _Attacks = _NO_ATTACKS,
+    suite: Annotated[
+        str, typer.Option("--suite", metavar="NAME", help="quick, or standard: the parameter-free ensemble.")
+    ] = "quick",
+    norm: Annotated[str, typer.Option("--norm", help="linf, l2, l1 or l0.")] = "linf",
     bounds: _Bounds = (0.0, 1.0),
     store: StoreOption = DEFAULT_STORE,
     parent: Annotated[str, typer.Option("--parent", metavar="RUN", help="The training that made the model.")] = "",
@@ -78,7 +84,8 @@ def evaluate(
             x,
             y,
             epsilon,
-            attacks=attack,
+            attacks=attack or None,
+            suite=cast("Suite", suite),
             norm=cast("Norm", norm),
             store=opened,
             parent=parent or None,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import Array, Rows, cast, copy, is_class, namespace, per_sample
+from ..arrays import Array, Rows, cast, copy, namespace
 from ..attack import Attack
 from ..closest import Closest
 from ..hyperplane import dual_length, step_to_hyperplane
@@ -12,6 +12,7 @@ from ..options import at_least, positive
 from ..problem import Problem
 from ..registry import attack
 from ..rivals import rivals
+from ..rows import is_class, per_sample
 
 
 @attack(
@@ -39,7 +40,7 @@ class DeepFool(Attack):
     steps: int = 50
     classes: int = 10
     overshoot: float = 0.02
-    halvings: int = 10
+    halvings: int = 12
 
     def __post_init__(self) -> None:
         Attack.__post_init__(self)

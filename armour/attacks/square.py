@@ -6,13 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Array, Rows, copy, flat, from_numpy, namespace, per_sample, to_numpy
+from ..arrays import Array, Rows, copy, from_numpy, namespace, to_numpy
 from ..attack import Attack
 from ..objective import margin
 from ..options import at_least, fraction
 from ..pixels import as_images, image_shape
 from ..problem import Problem
 from ..registry import attack
+from ..rows import flat, per_sample
 from ..windows import bump, window
 
 _CHUNK = 100  # steps whose random numbers are drawn at once: our choice

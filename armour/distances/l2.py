@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Array, as_float64, flat, namespace, per_sample, to_numpy
+from ..arrays import Array, as_float64, namespace, to_numpy
+from ..rows import flat, per_sample
 from .ball import Ball
 from .contract import Norm
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Array, Rows, as_float64, cast, flat, from_numpy, namespace, per_sample, to_numpy
+from ..arrays import Array, Rows, as_float64, cast, from_numpy, namespace, to_numpy
+from ..rows import flat, per_sample
 from .contract import Norm
 
 

@@ -53,6 +53,7 @@ def test_a_model_is_attacked_and_the_outcomes_are_stored(
     [
         ("--attack", "fgms", "did you mean 'fgsm'"),
         ("--norm", "l3", "linf"),
+        ("--suite", "standart", "did you mean 'standard'"),
         ("--epsilon", "-1", "epsilon"),
         ("--parent", "nobody", "nobody"),
     ],
