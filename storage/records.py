@@ -73,13 +73,14 @@ class Event:
     `exception` (type, message), `collective` (file, line: a place that calls it, once),
     `compiled` (modules: how many are inside of one graph, unseen),
     `configuration_changed` (the fields), `configuration_refused` (error),
-    `initial_checksum` (checksum; parameters: checksum by site), `random_state` (checksum by generator),
+    `initial_checksum` (checksum; parameters: checksum by site), `random_state` (generators: checksum by name),
     `shared_parameter` (sites that lie in one memory, at the start), `tie_broken` (the sites, once they do not),
     `optimizer_step_count` (optimizer: its number; optimizer_kind, count: steps before the first that was watched),
     `resumed` (the same and slots, where count is not 0), `optimizer_state_lost` (optimizer, count, count_before),
     `forward_modes` (forwards: training, gradients, count, others: modules whose training flag is another,
     sensitive_others: those that compute something else then; sensitive: all such modules; told when they change),
-    `loss_input` (loss, domain, columns, values, min, max, row_sum_min, row_sum_max, shapes; told when it changes),
+    `loss_input` (loss, domain, columns, values, min, max, row_sum_min, row_sum_max, shapes, options;
+    told when it changes),
     `clipping` (by: norm or value; limit; told when it changes), `causality` (is_causal, is_declared: it is meant to be,
     changed, first_output, difference, noise, positions; or is_causal None and reason).
     """

@@ -53,7 +53,7 @@ class EngineSource:
         """Site and content of every parameter."""
         for name, parameter in zip(self._view.names, self._view.parameters, strict=True):
             array = np.ascontiguousarray(parameter.numpy())
-            yield name, memoryview(array.reshape(-1).view(np.uint8)) if array.size else b""
+            yield name, array.reshape(-1).view(np.uint8).data if array.size else b""
 
     def step_count(self, optimizer: Any) -> int | None:
         """The steps that it has made."""

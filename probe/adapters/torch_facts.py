@@ -171,4 +171,4 @@ def _content(parameter: Tensor) -> bytes | memoryview:
     if not parameter.is_cpu and hasattr(torch, "hash_tensor"):
         return int(torch.hash_tensor(parameter.detach())).to_bytes(8, "little", signed=False)
     array = np.ascontiguousarray(array_of(parameter))
-    return memoryview(array.reshape(-1).view(np.uint8)) if array.size else b""
+    return array.reshape(-1).view(np.uint8).data if array.size else b""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,6 @@ from ..adapters.tensors import Access, Tensor, tensors_in
 from ..errors import ProbeError
 
 _Array = NDArray[Any]  # the element type varies at run time
-_Kept = TypeVar("_Kept")
 #: Against the output's own size: kernels may round differently from call to call, a leak moves far more (our choice).
 _ROUNDING: Final = 1e-5
 _TIMES_THE_NOISE: Final = 10.0
@@ -173,12 +172,12 @@ def _tensors(kind: type, value: Any) -> Iterator[Tensor]:
             yield from _tensors(kind, inner)
 
 
-def _replaced(value: _Kept, old: Tensor, new: Tensor) -> _Kept:
+def _replaced(value: Any, old: Tensor, new: Tensor) -> Any:
     """The same nested value with one tensor in place of another."""
     if value is old:
-        return new  # type: ignore[no-any-return]
+        return new
     if isinstance(value, dict):
-        return type(value)({key: _replaced(inner, old, new) for key, inner in value.items()})  # type: ignore[return-value]
+        return type(value)({key: _replaced(inner, old, new) for key, inner in value.items()})
     if type(value) in (list, tuple):
-        return type(value)(_replaced(inner, old, new) for inner in value)  # type: ignore[call-arg, return-value]
+        return type(value)(_replaced(inner, old, new) for inner in value)
     return value

@@ -126,7 +126,7 @@ class Facts:
             self._recorder.fail("facts", error)
 
     def _tell_random_state(self) -> None:
-        self._recorder.event("random_state", **random_state_checksums())
+        self._recorder.event("random_state", generators=random_state_checksums())
 
     def _tell_start(self) -> None:
         """Where the run starts: checksums of the weights, and which of them share memory."""

@@ -76,5 +76,5 @@ class LossFacts:
             row_sum_min=float(sums.min()) if np.isfinite(sums).all() else None,
             row_sum_max=float(sums.max()) if np.isfinite(sums).all() else None,
             shapes=[list(shape) for shape in call.shapes],
-            **(call.options or {}),
+            options=dict(call.options or {}),
         )
