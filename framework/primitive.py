@@ -267,7 +267,10 @@ class Primitive:
             result = np.asarray(result)
         if not is_inexact(result.dtype):
             return wrap(result)
-        return _output(result, Node(self, inputs, attributes, result if self.saves_output else None, 1), 0)
+        made = wrap(result)
+        made._node = Node(self, inputs, attributes, result if self.saves_output else None, 1)
+        made.requires_grad = True
+        return made
 
     def pull_back(self, node: Node, inputs: tuple[Any, ...], needs: Sequence[bool], g: Any) -> Sequence[Tensor | None]:
         """The gradients of the arguments that need one, from the gradients `g` of the outputs."""

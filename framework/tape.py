@@ -118,10 +118,7 @@ def _is_fresh(gradient: Tensor, given: Sequence[Tensor | None], inputs: Sequence
     array = gradient._data
     if array.base is not None or not array.flags.writeable:
         return False
-    for g in given:
-        if g is not None and g._data is array:
-            return False
-    return all(not isinstance(x, Tensor) or x._data is not array for x in inputs)
+    return id(array) not in [id(x._data) for x in (*given, *inputs) if isinstance(x, Tensor)]
 
 
 class _WayBack:
@@ -140,9 +137,9 @@ class _WayBack:
 
     def deliver(self, x: Tensor, gradient: Tensor, is_fresh: bool = False) -> None:
         """Nothing; the gradient is collected, and the node that made `x` waits for its turn."""
-        key = _key(x)
-        self.sums.add(key, gradient, is_fresh)
         node = x._node
+        key: _Key = id(x) if node is None else (node.order, x._index)
+        self.sums.add(key, gradient, is_fresh)
         if node is None or (self._targets is not None and key in self._targets):
             self.leaves[key] = x
         elif node.order not in self._pending:
@@ -169,24 +166,29 @@ class _WayBack:
 
     def _visit(self, node: Node) -> None:
         totals = self.sums.totals
-        order = node.order
-        collected = [totals.pop((order, index), None) for index in range(node.size)]
+        size = node.size
+        if size == 1:
+            collected = [totals.pop((node.order, 0), None)]
+        else:
+            collected = [totals.pop((node.order, index), None) for index in range(size)]
         if node.hooks:
             for index, hooks in node.hooks.items():
                 gradient = collected[index]
                 if gradient is not None:
                     collected[index] = _apply(hooks, gradient)
         inputs = node.saved_inputs()
-        needs = [self.wants(x) for x in inputs]
-        g = collected[0] if node.size == 1 else collected
+        if self._targets is None:
+            needs = [isinstance(x, Tensor) and x.requires_grad for x in inputs]
+        else:
+            needs = [self.wants(x) for x in inputs]
+        g = collected[0] if size == 1 else collected
         pulled = node.primitive.pull_back(node, inputs, needs, g)
-        seen: list[object] = [node.outputs]
+        seen = {id(node.outputs)}
         for x, need, gradient in zip(inputs, needs, pulled, strict=True):
             if need and gradient is not None:
                 array: object = gradient._data if gradient.__fallback__ is None else gradient
-                repeated = any(array is other for other in seen)
-                self.deliver(x, gradient, not repeated and _is_fresh(gradient, collected, inputs))
-                seen.append(array)
+                self.deliver(x, gradient, id(array) not in seen and _is_fresh(gradient, collected, inputs))
+                seen.add(id(array))
 
     def complete(self, key: _Key) -> Tensor | None:
         """The finished gradient of a leaf or target, after its hooks."""

@@ -44,12 +44,12 @@ def broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
 
 def _sum_to_shape(x: Array, *, shape: Shape) -> Array:
     extra = x.ndim - len(shape)
-    axes = tuple(range(extra)) + tuple(
-        axis for axis, length in enumerate(shape, extra) if length == 1 and x.shape[axis] != 1
-    )
-    if axes == tuple(range(len(axes))) and x.flags.c_contiguous and x.size and x.dtype not in _NARROW:
+    axes = tuple(range(extra))
+    if 1 in shape:
+        axes += tuple([axis for axis, length in enumerate(shape, extra) if length == 1 and x.shape[axis] != 1])
+    if (not axes or axes[-1] == len(axes) - 1) and x.flags.c_contiguous and x.size and x.dtype not in _NARROW:
         # Leading axes only: a vector of ones times the matrix, which BLAS sums at memory speed.
-        columns = x.reshape(int(np.prod(x.shape[: len(axes)])), -1)
+        columns = x.reshape(prod(x.shape[: len(axes)]), -1)
         total: Array = np.dot(np.ones(len(columns), x.dtype), columns)
         return total.reshape(shape)
     return np.asarray(_total(x, axes, keepdims=False)).reshape(shape)
@@ -112,7 +112,7 @@ def sum(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
 def _mean_of(x: Array, *, axes: Shape, keepdims: bool) -> Any:
     if x.dtype in _NARROW:
         return np.mean(x, axis=axes, keepdims=keepdims, dtype=np.float32).astype(x.dtype)
-    count = int(np.prod([x.shape[axis] for axis in axes]))
+    count = prod([x.shape[axis] for axis in axes])
     return x.sum(axes, keepdims=keepdims) / x.dtype.type(count)
 
 
