@@ -58,7 +58,7 @@ def activation_clustering(
         y: `(n,)` labels as trained with.
         components: Principal components in which the classes are clustered.
         smaller_share: The smaller cluster must be at most this share of its class.
-        silhouette: And the mean silhouette at least this. Our choice: one normal cloud of ten dimensions reaches 0.18 and
+        silhouette: And the mean silhouette at least this. Our choice: one normal cloud of ten dimensions reaches 0.18,
             two that are six deviations apart 0.51.
 
     Returns:

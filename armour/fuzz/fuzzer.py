@@ -1,0 +1,119 @@
+"""Coverage-guided fuzzing: inputs that show new behaviour are kept and mutated further; the corpus outlives a kill."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..corruptions import CORRUPTIONS, corrupt
+from ..errors import InvalidInput
+from .activations import Watched
+from .coverage import Coverage, NeuronCoverage
+
+_LABELS_HOLD: Final = 2  # severity up to which a mutation is taken to keep the label: our choice
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Corpus:
+    """Inputs found so far.
+
+    Args:
+        inputs: `(n, ...)` seeds first.
+        labels: `(n,)` of the seeds they come from.
+        failed: `(n,)` whether the model gives another class.
+        rounds: How many rounds of fuzzing made it.
+    """
+
+    inputs: NDArray[Any]
+    labels: NDArray[np.int64]
+    failed: NDArray[np.bool_]
+    rounds: int
+
+    def save(self, path: Path) -> None:
+        """Nothing; the file is there whole or not at all."""
+        beside = path.with_suffix(".part.npz")
+        np.savez_compressed(
+            beside, inputs=self.inputs, labels=self.labels, failed=self.failed, rounds=np.int64(self.rounds)
+        )
+        os.replace(beside, path)
+
+    @classmethod
+    def load(cls, path: Path) -> "Corpus":
+        """The corpus that was saved."""
+        with np.load(path) as file:
+            return cls(file["inputs"], file["labels"], file["failed"], int(file["rounds"]))
+
+
+def fuzz(
+    watched: Watched,
+    coverage: NeuronCoverage,
+    x: NDArray[Any],
+    y: ArrayLike,
+    *,
+    rounds: int = 20,
+    mutants: int = 32,
+    path: Path | None = None,
+    seed: int = 0,
+) -> tuple[Corpus, Coverage]:
+    """A corpus of inputs that cover more than the seeds, and what it covers.
+
+    Args:
+        watched: The model.
+        coverage: Its criteria; what they have seen already does not count as new.
+        x: `(n, ..., height, width)` seed images in [0, 1].
+        y: `(n,)` classes.
+        rounds: In all, those of a resumed corpus included.
+        mutants: A round.
+        path: Where the corpus is saved after each round; one that is there is resumed, with the result that the same
+            call would have had without the interruption.
+        seed: Round k draws from a stream of its own.
+    """
+    labels = np.asarray(y)
+    if labels.shape != x.shape[:1] or not len(x) or rounds < 0 or mutants < 1:
+        raise InvalidInput(
+            f"expected seeds with one class each, rounds >= 0, mutants >= 1, got {x.shape}, {labels.shape}"
+        )
+    if path is not None and path.exists():
+        corpus = Corpus.load(path)
+    else:
+        corpus = Corpus(x, labels.astype(np.int64), _fails(watched, x, labels), 0)
+    for row in range(len(corpus.inputs)):
+        coverage.add(corpus.inputs[row : row + 1])
+    for number in range(corpus.rounds, rounds):
+        corpus = _round(watched, coverage, corpus, mutants, np.random.default_rng((seed, number)))
+        if path is not None:
+            corpus.save(path)
+    return corpus, coverage.report()
+
+
+def _round(
+    watched: Watched, coverage: NeuronCoverage, corpus: Corpus, mutants: int, generator: np.random.Generator
+) -> Corpus:
+    names = sorted(CORRUPTIONS)
+    parents = generator.integers(len(corpus.inputs), size=mutants)
+    found = np.concatenate(
+        [
+            corrupt(
+                corpus.inputs[parent : parent + 1],
+                names[generator.integers(len(names))],
+                int(generator.integers(1, _LABELS_HOLD + 1)),
+                seed=int(generator.integers(2**31)),
+            )
+            for parent in parents
+        ]
+    )
+    failed = _fails(watched, found, corpus.labels[parents])
+    new = np.array([coverage.add(found[row : row + 1]) > 0 for row in range(mutants)])
+    return Corpus(
+        np.concatenate([corpus.inputs, found[new]]),
+        np.concatenate([corpus.labels, corpus.labels[parents[new]]]),
+        np.concatenate([corpus.failed, failed[new]]),
+        corpus.rounds + 1,
+    )
+
+
+def _fails(watched: Watched, x: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[np.bool_]:
+    return np.asarray(watched.neurons(x)[0].argmax(axis=1) != labels, np.bool_)
