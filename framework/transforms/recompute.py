@@ -83,9 +83,9 @@ class _Segment:
 def recompute(fn: Callable[..., Any]) -> Callable[..., Any]:
     """The function, its intermediate tensors not kept for the way back but computed again then.
 
-    What is kept are the arguments. The second run takes the same random keys; hooks and
-    observers can ask `is_recomputing()` in order not to see it twice. In a compiled function a pass of the compiler does
-    the same to the graph where both ways are in it; what depends on no argument is kept.
+    What is kept are the arguments. The second run takes the same random keys; hooks and observers can ask
+    `is_recomputing()` in order not to see it twice. In a compiled function a pass of the compiler does the same to the
+    graph where both ways are in it; what depends on no argument is kept.
 
     Args:
         fn: A function or a cell; it must do the same when it is run again.

@@ -1,7 +1,7 @@
 """Calls of every primitive, with the NumPy formula that says what comes out; the contract suite walks them."""
 
 import numpy as np
-from mindscope.framework import Tensor, ops
+from mindscope.framework import Tensor, nn, ops  # noqa: F401  cells bring primitives of their own
 from mindscope.framework.ops.indexing import ARRAY, Slice
 from mindscope.framework.random import from_bits
 
