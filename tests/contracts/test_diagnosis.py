@@ -200,7 +200,10 @@ def test_a_layer_behind_detach_gets_no_gradient():
         def forward(self, x):
             return x.detach()
 
-    model = made(lambda: nn.Sequential(nn.Linear(64, 32), Cut(), nn.ReLU(), nn.Linear(32, 32), nn.Linear(32, 10)))
+    def build():
+        return nn.Sequential(nn.Linear(64, 32), Cut(), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 10))
+
+    model = made(build)
     found = diagnosis_of_training(model, ADAM(model.parameters(), lr=1e-3), images(0), 40)
     assert causes(found) == [("frozen_parameter", "0")]
     assert "detach" in found.root_causes[0].advice
