@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..block import Row
-from ..kernels import FLOAT64
 from ..recorder import Recorder
+from .taps import fill
 from .tensors import Access, Tensor, Unsupported, tensors_in
 
 _NONE: Mapping[str, Any] = {}
@@ -63,10 +63,8 @@ class InputTaps:
 
     def _fill(self, subject: str, row: Row, tensor: Tensor) -> None:
         try:
-            (address, size, code), owner = self._access.place(tensor)
+            place, owner = self._access.place(tensor)
         except Unsupported:
             return
-        self._recorder.measure(address, size, code, row.address)
-        row.present[row.index] = 1
-        self._recorder.rows_of(subject).is_wide |= code == FLOAT64
+        fill(self._recorder, self._recorder.rows_of(subject), subject, row, place)
         del owner

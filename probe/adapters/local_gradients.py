@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..block import Row
-from ..kernels import FLOAT64
 from ..recorder import Recorder
+from .taps import fill
 from .tensors import Access, Tensor, Unsupported
 
 _SUBJECT = "gradient/unreduced"
@@ -33,13 +33,11 @@ class _LocalGradient:
         if not (recorder.sees_unreduced and recorder.is_open):
             return
         try:
-            (address, size, code), owner = self._access.place(gradient)
+            place, owner = self._access.place(gradient)
             rows = recorder.rows_of(_SUBJECT)
             if self._row is None:
                 self._row = rows.row(self._name, 0)
-            recorder.measure(address, size, code, self._row.address)
-            self._row.present[self._row.index] = 1
-            rows.is_wide |= code == FLOAT64
+            fill(recorder, rows, _SUBJECT, self._row, place)
             del owner
         except Unsupported:
             return

@@ -96,7 +96,7 @@ class ForwardTaps:
                 row.copy_from(self._row)
             else:
                 place, owner = self.access.place(tensor)
-                _fill(recorder, recorder.activations, "activation", row, place)
+                fill(recorder, recorder.activations, "activation", row, place)
                 del owner
                 self._row = row
         if recorder.dumps:
@@ -171,7 +171,7 @@ class _GradientTap:
         try:
             first = self.rows[0]
             place, owner = self._access.place(gradient)
-            _fill(recorder, recorder.activation_grads, "activation_grad", first, place)
+            fill(recorder, recorder.activation_grads, "activation_grad", first, place)
             del owner
             for row in self.rows[1:]:
                 row.copy_from(first)
@@ -199,7 +199,7 @@ class CompiledTap:
             return
         try:
             place, owner = self._access.place(self._access.kind(array))
-            _fill(recorder, recorder.activation_grads, "activation_grad", self._row, place)
+            fill(recorder, recorder.activation_grads, "activation_grad", self._row, place)
             del owner
         except Unsupported:
             return
@@ -207,7 +207,7 @@ class CompiledTap:
             recorder.fail("activation_grad", error)
 
 
-def _fill(recorder: Recorder, rows: CallRows, subject: str, row: Row, place: Place) -> None:
+def fill(recorder: Recorder, rows: CallRows, subject: str, row: Row, place: Place) -> None:
     """Nothing; the row has the statistics of the array at the place, and its histogram is added if it is due."""
     address, size, code = place
     recorder.measure(address, size, code, row.address)
