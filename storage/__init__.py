@@ -9,7 +9,7 @@ from .records import Block, Event, Finding, Histogram, Json, Layout, Outcome, St
 from .retention import Retention
 from .run import ModuleInfo, OptimizerInfo, ParameterInfo, Run, RunKind, RunState, Structure
 from .series import Matrix, Series
-from .store import Listener, RunWriter, Store
+from .store import Keeper, Listener, RunWriter, Store
 from .url import migrate, open_store
 from .writer import QueueWriter
 
@@ -25,6 +25,7 @@ __all__ = [
     "Histogram",
     "InvalidName",
     "Json",
+    "Keeper",
     "Layout",
     "Listener",
     "Matrix",

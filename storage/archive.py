@@ -11,6 +11,7 @@ from sqlalchemy import select
 from .descriptions import read_structure
 from .errors import RunNotFound, StoreDamaged, StoreUnavailable, in_one_line
 from .identify import check_run_id, find_run, new_run_id
+from .mailbox import Mailbox
 from .names import Severity
 from .pictures import list_metrics
 from .rare import read_events, read_findings, read_histograms, read_outcomes
@@ -21,7 +22,7 @@ from .replay import replay
 from .run import Run, RunKind, Structure
 from .series import Matrix, Series
 from .store import RunWriter
-from .streams import SCALAR, STEP, read_streams
+from .streams import SCALAR, STEP, read_streams, shown_layout
 from .tables import recording
 from .timeline import FIRST, LAST
 
@@ -56,6 +57,9 @@ class Library(Protocol):
 
     def add_findings(self, target: Recording, findings: Sequence[Finding]) -> None:
         """Adds findings to a recording."""
+
+    def mailbox(self, run: str) -> Mailbox:
+        """Documents that belong to a run."""
 
     def delete(self, run: str) -> None:
         """Removes all of a run."""
@@ -151,7 +155,8 @@ class Archive:
 
     def layouts(self, run: str, *, rank: int = 0) -> tuple[Layout, ...]:
         """The streams that the rank has recorded."""
-        return tuple(one for one in self._all_layouts(run, rank) if one.subject not in (SCALAR, STEP))
+        shown = (shown_layout(one) for one in self._all_layouts(run, rank) if one.subject not in (SCALAR, STEP))
+        return tuple(dict.fromkeys(shown))
 
     def metrics(self, run: str, *, rank: int = 0) -> tuple[str, ...]:
         """All metrics of the rank, `scalar/...` among them, sorted."""
@@ -226,7 +231,7 @@ class Archive:
             with one.read() as connection:
                 found += read_findings(connection, one.id, minimum, limit + 1000 * bool(muted))
         shown = [one for one in found if (one.rule, one.site) not in muted]
-        return tuple(sorted(shown, key=lambda one: (one.first_step, one.order))[:limit])
+        return tuple(sorted(shown, key=lambda one: (one.first_step, one.order, one.rank, one.rule, one.site))[:limit])
 
     def outcomes(self, run: str, *, limit: int = 1000) -> tuple[Outcome, ...]:
         """What attacks did, by (attack, norm, epsilon)."""
@@ -256,6 +261,15 @@ class Archive:
         """Hides the findings of a rule at a site from `findings`, or shows them again."""
         self._recordings(run)
         self._library.mute(run, rule, site, muted)
+
+    def muted(self, run: str) -> tuple[tuple[str, str], ...]:
+        """The (rule, site) pairs that are muted, sorted."""
+        self._recordings(run)
+        return tuple(sorted(self._library.note(run).muted))
+
+    def mailbox(self, run: str) -> Mailbox:
+        """Where a running training and those who look at it leave each other documents."""
+        return self._library.mailbox(run)
 
     def delete_run(self, run: str) -> None:
         """Removes a run and everything of it; one that is running is refused."""

@@ -16,6 +16,7 @@ from .catalogue import Catalogue, Signature, file_signature
 from .changes import touch
 from .connect import file_reader, file_writer, in_our_words
 from .errors import StoreDamaged, StoreError, StoreUnavailable, StoreUnfinished, in_one_line
+from .mailbox import FolderMailbox
 from .migrations import check_version, upgrade
 from .rare import write_findings
 from .recorder import Recorder, claim
@@ -124,6 +125,10 @@ class Folder:
         finally:
             engine.dispose()
 
+    def mailbox(self, run: str) -> FolderMailbox:
+        """Documents as files beside the run's own."""
+        return FolderMailbox(self._folder, run)
+
     def delete(self, run: str) -> None:
         """Removes the files of a run."""
         for _, path in self._ranks(run):
@@ -137,6 +142,7 @@ class Folder:
             except OSError as error:
                 raise StoreUnavailable(f"{path} cannot be deleted: {error.strerror}") from error
         shutil.rmtree(blobs_of(str(self._folder), run).folder, ignore_errors=True)
+        self.mailbox(run).clear()
         self._catalogue.forget(run)
 
     def close(self) -> None:
@@ -147,19 +153,19 @@ class Folder:
             self._engines.clear()
         self._catalogue.close()
 
-    def _files(self) -> list[tuple[str, int, Path]]:
-        """(run, rank, path) of every run file."""
+    def _files(self, run: str = "") -> list[tuple[str, int, Path]]:
+        """(run, rank, path) of every run file, or of those of one run."""
         try:
             names = [self._only.name] if self._only is not None else os.listdir(self._folder)
         except FileNotFoundError:
             return []
         except OSError as error:
             raise StoreUnavailable(f"{self._folder} cannot be read: {error.strerror}") from error
-        matches = (match for match in map(_FILE.fullmatch, names) if match)
+        matches = (match for name in names if name.startswith(run) and (match := _FILE.fullmatch(name)))
         return sorted((match["run"], int(match["rank"]), self._folder / match[0]) for match in matches)
 
     def _ranks(self, run: str) -> list[tuple[int, Path]]:
-        return sorted((rank, path) for name, rank, path in self._files() if name == run)
+        return [(rank, path) for name, rank, path in self._files(run) if name == run]
 
     def _open(self, path: Path) -> Recording:
         """The recording in a file; its engine is kept, the oldest of many is let go."""

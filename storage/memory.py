@@ -11,10 +11,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from .beside import check_earlier, joined
 from .downsample import spaced
 from .errors import RunNotFound, StoreError, StoreUnavailable
 from .identify import check_run_id, find_run, new_run_id
 from .layout import is_empty, quantize
+from .mailbox import MemoryMailbox
 from .names import ROOT_SITE, SEVERITIES, Severity, split_metric
 from .order import check_order
 from .pictures import Columns, every_record, first_calls, join_matrix, join_series, list_metrics, row_of
@@ -33,6 +35,7 @@ class _Rank:
     run: Run
     structure: Structure = field(default_factory=Structure)
     records: list[StepRecord] = field(default_factory=list)
+    joined_last: tuple[int, int] = (-1, 0)
     events: list[tuple[int, int, Event]] = field(default_factory=list)
     findings: dict[tuple[str, str, int, int], Finding] = field(default_factory=dict)
     outcomes: dict[tuple[str, str, float], Outcome] = field(default_factory=dict)
@@ -62,6 +65,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._runs: dict[str, dict[int, _Rank]] = {}
         self._notes: dict[str, _Notes] = {}
+        self._mail: dict[str, MemoryMailbox] = {}
         self._lock = threading.RLock()
 
     def begin_run(
@@ -210,7 +214,7 @@ class MemoryStore:
             muted = self._note(run).muted
         severe = SEVERITIES[SEVERITIES.index(minimum) :]
         shown = [one for one in found if one.severity in severe and (one.rule, one.site) not in muted]
-        return tuple(sorted(shown, key=lambda one: (one.first_step, one.order))[:limit])
+        return tuple(sorted(shown, key=lambda one: (one.first_step, one.order, one.rank, one.rule, one.site))[:limit])
 
     def outcomes(self, run: str, *, limit: int = 1000) -> tuple[Outcome, ...]:
         """What attacks did, by (attack, norm, epsilon)."""
@@ -246,6 +250,17 @@ class MemoryStore:
             (note.muted.add if muted else note.muted.discard)((rule, site))
             note.revision += 1
 
+    def muted(self, run: str) -> tuple[tuple[str, str], ...]:
+        """The (rule, site) pairs that are muted, sorted."""
+        with self._lock:
+            self._ranks(run)
+            return tuple(sorted(self._note(run).muted))
+
+    def mailbox(self, run: str) -> MemoryMailbox:
+        """Where a running training and those who look at it leave each other documents."""
+        with self._lock:
+            return self._mail.setdefault(run, MemoryMailbox())
+
     def delete_run(self, run: str) -> None:
         """Removes a run and everything of it; one that is running is refused."""
         with self._lock:
@@ -253,6 +268,7 @@ class MemoryStore:
                 raise StoreUnavailable(f"run {run!r} is being written; close it before you delete it")
             del self._runs[run]
             self._notes.pop(run, None)
+            self._mail.pop(run, None)
 
     def close(self) -> None:
         """Nothing: there is nothing to let go of."""
@@ -328,7 +344,9 @@ class MemoryWriter:
             self._rank.structure = structure
             self._touch()
 
-    def write(self, records: Sequence[StepRecord], findings: Sequence[Finding] = ()) -> None:
+    def write(
+        self, records: Sequence[StepRecord], findings: Sequence[Finding] = (), earlier: Sequence[StepRecord] = ()
+    ) -> None:
         """Adds records and findings, all or none.
 
         Raises:
@@ -338,12 +356,21 @@ class MemoryWriter:
         with self._lock:
             known = self._rank.records
             check_order(self._run.id, (known[-1].step, known[-1].micro_step) if known else (-1, 0), records)
-            rounded = [_rounded(record) for record in records]
+            rounded, later = [_rounded(record) for record in records], [_rounded(record) for record in earlier]
+            newest = (rounded or known)[-1:]
+            last = (newest[0].step, newest[0].micro_step) if newest else (-1, 0)
+            self._rank.joined_last = check_earlier(self._run.id, self._rank.joined_last, last, later)
             known.extend(rounded)
-            self._rank.layouts.update(dict.fromkeys(block.layout for record in rounded for block in record.blocks))
+            self._join(later)
+            self._rank.layouts.update(dict.fromkeys(b.layout for one in (*rounded, *later) for b in one.blocks))
             self._rank.events.extend((r.step, r.micro_step, one) for r in rounded for one in r.events)
             self._rank.add_findings(findings)
             self._touch()
+
+    def _join(self, later: Sequence[StepRecord]) -> None:
+        wanted = {(one.step, one.micro_step): one for one in later}
+        for at, one in enumerate(self._rank.records if wanted else ()):
+            self._rank.records[at] = joined(one, wanted.get((one.step, one.micro_step)))
 
     def write_events(self, events: Sequence[Event]) -> None:
         """Adds events that belong to no record."""
@@ -362,6 +389,9 @@ class MemoryWriter:
     def maintain(self) -> bool:
         """False: memory needs no housekeeping."""
         return False
+
+    def make_room(self) -> None:
+        """Nothing: no room is kept."""
 
     def close(self, state: RunState = "finished", error: str = "") -> None:
         """Records how the run ended; a second call does nothing."""
@@ -392,7 +422,10 @@ def _rounded(record: StepRecord) -> StepRecord:
     """The record as every other backend would give it back."""
     scalars = {name: float(value) for name, value in record.scalars.items()}
     return replace(
-        record, blocks=tuple(quantize(block) for block in record.blocks if not is_empty(block)), scalars=scalars
+        record,
+        blocks=tuple(quantize(block) for block in record.blocks if not is_empty(block)),
+        scalars=scalars,
+        beside=None,
     )
 
 

@@ -7,6 +7,7 @@ from .errors import InvalidName
 #: What can be looked at. `optimizer` is followed by the slot's own name: `optimizer/exp_avg`; any other may be
 #: followed by which of several is meant: `gradient/unreduced`.
 SUBJECTS: Final = (
+    "batch",
     "input",
     "input_grad",
     "activation",

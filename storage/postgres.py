@@ -10,6 +10,7 @@ from .catalogue import forget_notes, read_note, write_mute, write_note
 from .changes import touch
 from .connect import guard_forks, in_our_words
 from .errors import InvalidName, StoreUnavailable
+from .mailbox import DatabaseMailbox
 from .migrations import check_version, schema_version, upgrade
 from .rare import write_findings
 from .recorder import Recorder, claim
@@ -98,11 +99,16 @@ class Database:
             write_findings(connection, target.id, findings)
             touch(connection, target.id, updated_at=recording.c.updated_at)
 
+    def mailbox(self, run: str) -> DatabaseMailbox:
+        """Documents as rows."""
+        return DatabaseMailbox(self._engine, run, self.url)
+
     def delete(self, run: str) -> None:
         """Removes all of a run."""
         with in_our_words(self.url), self._engine.begin() as connection:
             connection.execute(recording.delete().where(recording.c.run == run))
             forget_notes(connection, run)
+        self.mailbox(run).clear()
 
     def close(self) -> None:
         """Lets go of every connection."""

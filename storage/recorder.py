@@ -2,19 +2,21 @@
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 from sqlalchemy import Connection, insert, select
 
+from .beside import check_earlier
 from .changes import insert_rows, replace_rows, touch
 from .compact import compact_once
 from .connect import in_our_words
 from .descriptions import layout_bytes, structure_bytes
 from .errors import StoreError, StoreUnavailable
-from .layout import PACK_VERSION, is_empty, pack
+from .layout import PACK_VERSION, is_empty, pack_alike
 from .order import check_order
 from .process import describe, identity, is_alive, machine
 from .rare import event_row, write_findings
@@ -23,7 +25,7 @@ from .records import Block, Event, Finding, Layout, Outcome, StepRecord
 from .retention import Retention, thin_once
 from .rows import histogram_bytes, outcome_text
 from .run import Run, RunState, Structure
-from .streams import SCALAR, STEP, STEP_LAYOUT, read_streams
+from .streams import EARLIER, SCALAR, STEP, STEP_LAYOUT, earlier_layout, read_streams
 from .tables import event, histogram, hot, outcome, recording, stream
 from .text import to_json
 
@@ -68,9 +70,11 @@ class Recorder:
                 .limit(1)
             ).one_or_none()
         self._streams = {one.layout: one.id for one in known}
-        self._scalars = {name: one.layout for one in known if one.layout.subject == SCALAR for name in one.layout.sites}
+        scalars = [one.layout for one in known if one.layout.subject == SCALAR]
+        self._scalars = {name: one for one in scalars if one.part < EARLIER for name in one.sites}
+        self._earlier_scalars = {name: one for one in scalars if one.part >= EARLIER for name in one.sites}
         self._by_identity: dict[int, tuple[Layout, int]] = {}
-        self._last = (run.last_step, last[1] if last else 0)
+        self._last = self._joined_last = (run.last_step, last[1] if last else 0)
         self._busy = True
 
     @property
@@ -83,19 +87,23 @@ class Recorder:
         with self._transaction() as connection:
             self._touch(connection, structure=structure_bytes(structure))
 
-    def write(self, records: Sequence[StepRecord], findings: Sequence[Finding] = ()) -> None:
-        """Adds records and findings in one transaction.
+    def write(
+        self, records: Sequence[StepRecord], findings: Sequence[Finding] = (), earlier: Sequence[StepRecord] = ()
+    ) -> None:
+        """Adds records and findings, and what joins earlier records, in one transaction.
 
         Raises:
             StoreError: A record does not come after the last one; nothing was written.
         """
         last = check_order(self._run.id, self._last, records)
-        with self._transaction(growing=bool(records)) as connection:
-            self._write_hot(connection, records)
+        joined_last = check_earlier(self._run.id, self._joined_last, last, earlier)
+        with self._transaction(growing=bool(records or earlier)) as connection:
+            self._write_hot(connection, ((one, (_step_block(one), *one.blocks)) for one in records))
+            self._write_hot(connection, ((one, _earlier_blocks(one)) for one in earlier), EARLIER)
             self._write_rare(connection, records)
             write_findings(connection, self._target.id, findings)
             self._touch(connection, last_step=last[0])
-        self._last = last
+        self._last, self._joined_last = last, joined_last
         self._busy = True
 
     def write_events(self, events: Sequence[Event]) -> None:
@@ -132,11 +140,15 @@ class Recorder:
         with in_our_words(self._target.place):
             return self._place.tidy()
 
+    def make_room(self) -> None:
+        """Frees what was kept for the end of a run on a full disk."""
+        self._place.make_room()
+
     def close(self, state: RunState = "finished", error: str = "") -> None:
         """Compacts, records how the run ended and lets go of the store; a second call does nothing."""
         if self._closed or os.getpid() != self._pid:
             return
-        self._place.make_room()
+        self.make_room()
         try:
             with self._transaction() as connection:
                 self._touch(connection, state=state, error=error, writer="")
@@ -163,19 +175,27 @@ class Recorder:
             self._by_identity.clear()
             raise
 
-    def _write_hot(self, connection: Connection, records: Sequence[StepRecord]) -> None:
+    def _write_hot(
+        self, connection: Connection, records: Iterable[tuple[StepRecord, Iterable[Block]]], first: int = 0
+    ) -> None:
+        """Adds blocks and scalars of records; streams of scalars that are new are numbered from `first` on."""
+        scalars = self._earlier_scalars if first else self._scalars
+        alike: dict[int, list[tuple[StepRecord, Block]]] = {}
+        for record, blocks in records:
+            for block in (*blocks, *_scalar_blocks(record, scalars, first)):
+                if not is_empty(block):
+                    alike.setdefault(self._stream(connection, block.layout), []).append((record, block))
         rows = [
             {
-                "stream": self._stream(connection, block.layout),
+                "stream": number,
                 "step": int(record.step),
                 "micro_step": int(record.micro_step),
                 "time": float(record.time),
                 "codec": PACK_VERSION,
-                "data": pack(block),
+                "data": data,
             }
-            for record in records
-            for block in (_step_block(record), *record.blocks, *self._scalar_blocks(record))
-            if not is_empty(block)
+            for number, pairs in alike.items()
+            for (record, _), data in zip(pairs, pack_alike([block for _, block in pairs]), strict=True)
         ]
         insert_rows(connection, hot, rows)
 
@@ -197,18 +217,6 @@ class Recorder:
         events = [event_row(number, one, record.step, record.micro_step) for record in records for one in record.events]
         insert_rows(connection, histogram, shapes)
         insert_rows(connection, event, events)
-
-    def _scalar_blocks(self, record: StepRecord) -> list[Block]:
-        """The record's scalars, by the streams that hold them; names never seen before get a stream of their own."""
-        if not record.scalars:
-            return []
-        values = {name: float(value) for name, value in record.scalars.items()}
-        if fresh := tuple(name for name in values if name not in self._scalars):
-            part = len({layout.part for layout in self._scalars.values()})
-            layout = Layout(SCALAR, fresh, ("value",), ("float64",), part=part)
-            self._scalars.update(dict.fromkeys(fresh, layout))
-        layouts = dict.fromkeys(self._scalars[name] for name in values)
-        return [_scalar_block(layout, values) for layout in layouts]
 
     def _stream(self, connection: Connection, layout: Layout) -> int:
         by_identity = self._by_identity.get(id(layout))
@@ -234,6 +242,22 @@ class Recorder:
 
 def _step_block(record: StepRecord) -> Block:
     return Block(STEP_LAYOUT, np.array([[float(record.skipped)]]))
+
+
+def _earlier_blocks(record: StepRecord) -> list[Block]:
+    return [replace(block, layout=earlier_layout(block.layout)) for block in record.blocks]
+
+
+def _scalar_blocks(record: StepRecord, known: dict[str, Layout], first: int) -> list[Block]:
+    """The record's scalars, by the streams that hold them; names that are not known get a stream, and are from now."""
+    if not record.scalars:
+        return []
+    values = {name: float(value) for name, value in record.scalars.items()}
+    if fresh := tuple(name for name in values if name not in known):
+        part = max((layout.part for layout in known.values()), default=first - 1) + 1
+        known.update(dict.fromkeys(fresh, Layout(SCALAR, fresh, ("value",), ("float64",), part=part)))
+    layouts = dict.fromkeys(known[name] for name in values)
+    return [_scalar_block(layout, values) for layout in layouts]
 
 
 def _scalar_block(layout: Layout, values: Mapping[str, float]) -> Block:

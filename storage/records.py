@@ -67,10 +67,11 @@ class Event:
     """Something exact that happened: a fact, not a measurement.
 
     Kinds in use: `step_skipped` (loss_scale), `gradient_before_forward` (parameters, l2_norm), `learning_rate_changed`,
-    `schedule_thinned` (factor, share, budget), `tensor` (subject, call, digest, shape, dtype: a whole tensor that was
-    stored), `tensors_left_out` (count, reason), `first_bad_operation` (operation, phase, file, line, code,
-    inputs, output), `monitor_fault` (collector, error), `observations_lost` (count),
+    `schedule_thinned` (factor, share, budget, subjects), `tensor` (subject, call, digest, shape, dtype: a whole
+    tensor that was stored), `tensors_left_out` (count, reason), `first_bad_operation` (operation, phase, file, line,
+    code, inputs, output), `monitor_fault` (collector, error), `observations_lost` (count),
     `exception` (type, message), `collective` (file, line: a place that calls it, once),
+    `flight_recorder` (first, records, tensors: what was stored of the steps from `first` on, because of a finding),
     `compiled` (modules: how many are inside of one graph, unseen),
     `configuration_changed` (the fields), `configuration_refused` (error),
     `initial_checksum` (checksum; parameters: checksum by site), `random_state` (generators: checksum by name),
@@ -81,6 +82,13 @@ class Event:
     sensitive_others: those that compute something else then; sensitive: all such modules; told when they change),
     `loss_input` (loss, domain, columns, values, min, max, row_sum_min, row_sum_max, shapes, options;
     told when it changes),
+    `accumulation` (micro_batches, factor: value of the backward pass over that of the loss, reduction, declared; told
+    when it changes),
+    `operators` (a step from inside, see `OperatorLog.data` of the probe),
+    `rank_checksums` (quantity, at, by_rank, is_equal, odd, sites), `rank_reduction` (at, ranks, weights, residual,
+    sites, weights_elsewhere, local_sizes, clip), `rank_times` (at, seconds by phase and rank), all by rank 0,
+    `resume_point` (reason, checksum, parameters, learning_rates, counts, generators), `resume_seam` (what a resumed run
+    has kept; docs/scalars.md lists the fields of these five),
     `clipping` (by: norm or value; limit; told when it changes), `causality` (is_causal, is_declared: it is meant to be,
     changed, first_output, difference, noise, positions; or is_causal None and reason).
     """
@@ -101,6 +109,8 @@ class StepRecord:
         time: Unix seconds at the end of the step.
         skipped: True when the optimizer did not apply the step (overflow under loss scaling).
         scalars: Loss, learning rate, loss scale, throughput, whatever the user logs.
+        beside: What was observed of the step beyond what its schedule asked for: blocks and scalars of a record that
+            listeners see, and that is stored, only as far as a `Keeper` says so.
     """
 
     step: int
@@ -111,6 +121,7 @@ class StepRecord:
     scalars: Mapping[str, float] = field(default_factory=dict)
     histograms: tuple[Histogram, ...] = ()
     events: tuple[Event, ...] = ()
+    beside: "StepRecord | None" = None
 
 
 @dataclass(frozen=True, slots=True)

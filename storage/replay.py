@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select
 
 from .records import Block, Event, Histogram, StepRecord
 from .rows import read_event, read_histogram
-from .streams import SCALAR, STEP, Stream, read_streams
+from .streams import SCALAR, STEP, Stream, read_streams, shown_layout
 from .tables import event, histogram
 from .timeline import read_timeline
 from .values import read_values
@@ -94,14 +94,14 @@ def _add_blocks(
     values: NDArray[np.float64],
     present: NDArray[np.bool_],
 ) -> None:
-    whole = [bool(row.all()) for row in present]
+    whole, layout = [bool(row.all()) for row in present], shown_layout(one.layout)
     for at, key in enumerate(keys):
         block = np.ascontiguousarray(values[:, at].T)
         if whole[at]:
-            blocks.setdefault(key, []).append(Block(one.layout, block))
+            blocks.setdefault(key, []).append(Block(layout, block))
         elif present[at].any() or not present.shape[1]:
             block[~present[at]] = np.nan
-            blocks.setdefault(key, []).append(Block(one.layout, block, present[at]))
+            blocks.setdefault(key, []).append(Block(layout, block, present[at]))
 
 
 def _events(connection: Connection, number: int, first: int, last: int) -> dict[_Key, list[Event]]:

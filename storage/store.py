@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
+from .mailbox import Mailbox
 from .names import Severity
 from .records import Event, Finding, Histogram, Json, Layout, Outcome, StepRecord
 from .run import Run, RunKind, RunState, Structure
@@ -33,6 +34,23 @@ class Listener(Protocol):
         """The findings that only the end of the run reveals."""
 
 
+class Keeper(Protocol):
+    """Holds what was observed beside the schedule, and says when it is stored after all."""
+
+    def show(self, record: StepRecord) -> StepRecord:
+        """The record as listeners see it: with what is beside it, with some of that, or without."""
+
+    def sort(self, record: StepRecord, findings: Sequence[Finding]) -> tuple[StepRecord, Sequence[StepRecord]]:
+        """What of the record is stored now, and what of earlier ones is stored after all; asked in their order.
+
+        Args:
+            findings: What this record gave rise to.
+        """
+
+    def rest(self, findings: Sequence[Finding], *, failed: bool) -> Sequence[StepRecord]:
+        """What of earlier records is stored after all, now that the run has ended with these findings."""
+
+
 class RunWriter(Protocol):
     """Writes one rank of one run; not for several threads."""
 
@@ -43,9 +61,15 @@ class RunWriter(Protocol):
     def write_structure(self, structure: Structure) -> None:
         """Replaces the recorded structure."""
 
-    def write(self, records: Sequence[StepRecord], findings: Sequence[Finding] = ()) -> None:
+    def write(
+        self, records: Sequence[StepRecord], findings: Sequence[Finding] = (), earlier: Sequence[StepRecord] = ()
+    ) -> None:
         """Adds records and findings in one transaction. A finding with the rule, site, rank and first step of an
-        earlier one replaces it."""
+        earlier one replaces it.
+
+        `earlier` are blocks and scalars that join records which are there already, or come with this call; these, too,
+        come in the order of their steps, from call to call.
+        """
 
     def write_events(self, events: Sequence[Event]) -> None:
         """Adds events that belong to no record, in one transaction."""
@@ -55,6 +79,9 @@ class RunWriter(Protocol):
 
     def maintain(self) -> bool:
         """Does one bounded piece of housekeeping (compaction, checkpoint, retention); True when more is waiting."""
+
+    def make_room(self) -> None:
+        """Frees what was kept for the end of a run on a full disk; nothing but the last words is written after it."""
 
     def close(self, state: RunState = "finished", error: str = "") -> None:
         """Compacts, records how the run ended and lets go of the store; a second call does nothing."""
@@ -166,6 +193,12 @@ class Store(Protocol):
 
     def mute(self, run: str, rule: str, site: str, *, muted: bool = True) -> None:
         """Hides the findings of a rule at a site from `findings` and the run's counts, or shows them again."""
+
+    def muted(self, run: str) -> tuple[tuple[str, str], ...]:
+        """The (rule, site) pairs that are muted, sorted."""
+
+    def mailbox(self, run: str) -> Mailbox:
+        """Where a running training and those who look at it leave each other documents."""
 
     def delete_run(self, run: str) -> None:
         """Removes a run and everything of it; one that is running is refused."""

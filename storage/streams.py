@@ -1,6 +1,6 @@
 """The streams of a recording: each a layout and a number."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, select
 
@@ -13,6 +13,9 @@ STEP = "step"
 STEP_LAYOUT = Layout(STEP, ("",), ("skipped",), ("uint64",))
 #: The streams of scalars: their names stand where sites stand elsewhere. Never shown as layouts.
 SCALAR = "scalar"
+#: What joins records that were there already stands in streams of its own, so that each grows at its end alone; their
+#: layouts are numbered from here on, and shown without it.
+EARLIER = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,16 @@ class Stream:
 
     id: int
     layout: Layout
+
+
+def earlier_layout(layout: Layout) -> Layout:
+    """The layout of the stream that holds what joins records of this layout's later."""
+    return replace(layout, part=layout.part + EARLIER)
+
+
+def shown_layout(layout: Layout) -> Layout:
+    """The layout as its writer gave it."""
+    return layout if layout.part < EARLIER else replace(layout, part=layout.part - EARLIER)
 
 
 def read_streams(connection: Connection, number: int, subject: str | None = None) -> list[Stream]:

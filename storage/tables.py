@@ -25,6 +25,8 @@ recorded = MetaData()
 people = MetaData()
 #: Tables that only the catalogue of a folder has.
 folder = MetaData()
+#: Tables that only a PostgreSQL schema has, made when they are first needed.
+server = MetaData()
 
 meta = Table("meta", recorded, Column("key", Text, primary_key=True), Column("value", Text, nullable=False))
 
@@ -193,6 +195,16 @@ listed = Table(
     Column("file", Text, primary_key=True),
     Column("signature", Text, nullable=False),
     Column("summary", Text, nullable=False),
+)
+
+#: What stands in the mailboxes of runs.
+letter = Table(
+    "letter",
+    server,
+    Column("run", Text, primary_key=True),
+    Column("topic", Text, primary_key=True),
+    Column("number", BigInteger, nullable=False),
+    Column("content", Text, nullable=False),
 )
 
 #: PostgreSQL would compress packed data again; EXTERNAL tells it not to.

@@ -7,8 +7,10 @@ transaction and keeps the house in order. Whatever fails here costs observations
 import logging
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Literal
 
@@ -16,18 +18,20 @@ from .errors import StoreError
 from .layout import quantize
 from .names import display_site
 from .order import check_order
-from .records import Event, Finding, Json, StepRecord
+from .records import Block, Event, Finding, Json, StepRecord
 from .run import Run, RunState, Structure
-from .store import Listener, RunWriter
+from .store import Keeper, Listener, RunWriter
 
 _log = logging.getLogger(__name__)
 
 #: How often the thread looks whether records wait; what it then finds goes into one transaction.
-_LOOK_S = 0.02
+_LOOK_S = 0.05
 #: How long a training waits at a full queue for a writer that makes no progress; then it loses observations instead.
 _PATIENCE_S = 5.0
 #: Looks at an empty queue from one housekeeping to the next, which also gives the sign of life.
-_IDLE_LOOKS = 50
+_IDLE_LOOKS = 20
+#: Findings that are kept for a store that cannot be written.
+_OWED = 1000
 
 
 class QueueWriter:
@@ -37,6 +41,7 @@ class QueueWriter:
         writer: Used by the thread alone from now on.
         listeners: See every record before it is written; one that fails is switched off and reported.
         capacity: Records that may wait.
+        keeper: Decides what of observations beside the schedule is stored; without one none is.
         when_full: `block` makes the training wait as long as the writer makes progress; `drop`, and `block` before a
             store that cannot be written, lose the oldest record and count it.
     """
@@ -47,11 +52,13 @@ class QueueWriter:
         listeners: Sequence[Listener] = (),
         capacity: int = 64,
         when_full: Literal["block", "drop"] = "block",
+        keeper: Keeper | None = None,
     ) -> None:
         if capacity < 1:
             raise StoreError(f"the queue expects a capacity of 1 or more, got {capacity}")
         self._writer = writer
         self._listeners = list(listeners)
+        self._keeper = keeper
         self._capacity = capacity
         self._blocks = when_full == "block"
         self._pid = os.getpid()
@@ -61,9 +68,11 @@ class QueueWriter:
         self._rescued: list[Structure] = []
         self._changed = threading.Condition(threading.Lock())
         self._accepted = 0  # put so far
+        self._heard = 0  # of these shown to the listeners or lost
         self._done = 0  # of these written or lost
         self._lost = 0
         self._untold = 0  # lost, and not yet recorded as an event
+        self._telling = 0  # of these, in events of the records that are being written
         self._stalled = False  # the training has waited in vain since the writer last finished something
         self._closing: tuple[RunState, str] | None = None
         self._begun = False
@@ -72,6 +81,7 @@ class QueueWriter:
         self._last = (-(2**62), 0)
         self._last_step = 0
         self._notices: list[Event] = []
+        self._owed: list[Finding] = []  # which the store could not take
         self._structure = Structure()
         self._thread = threading.Thread(target=self._work, name="mindscope-writer", daemon=True)
         self._thread.start()
@@ -106,12 +116,11 @@ class QueueWriter:
 
     def flush(self, timeout: float = 60.0) -> bool:
         """True when all that was put before this call is written or lost; False when the time was not enough."""
-        if os.getpid() != self._pid:
-            return True
-        self._wake.set()
-        with self._changed:
-            target = self._accepted
-            return self._changed.wait_for(lambda: self._done >= target or not self._thread.is_alive(), timeout)
+        return self._wait_for(lambda target: self._done >= target, timeout)
+
+    def settle(self, timeout: float = 60.0) -> bool:
+        """True when the listeners have seen all that was put before this call, written or not; as `flush` otherwise."""
+        return self._wait_for(lambda target: self._heard >= target, timeout)
 
     def close(self, state: RunState = "finished", error: str = "", timeout: float = 30.0) -> bool:
         """True when everything is written and the run is ended; gives up after `timeout` seconds, then False.
@@ -128,6 +137,14 @@ class QueueWriter:
             _log.error("run %s: the store did not take everything within %.0f s", self.run.id, timeout)
             return False
         return True
+
+    def _wait_for(self, is_reached: Callable[[int], bool], timeout: float) -> bool:
+        if os.getpid() != self._pid:
+            return True
+        self._wake.set()
+        with self._changed:
+            target = self._accepted
+            return self._changed.wait_for(lambda: is_reached(target) or not self._thread.is_alive(), timeout)
 
     def _put(self, item: StepRecord | Structure) -> None:
         if os.getpid() != self._pid or self._closing is not None:
@@ -147,6 +164,7 @@ class QueueWriter:
             return
         with self._changed:
             self._done += 1
+            self._heard += 1
             if isinstance(oldest, Structure):
                 self._rescued.append(oldest)
             else:
@@ -203,12 +221,15 @@ class QueueWriter:
         """Writes what was taken: records up to the next structure in one transaction."""
         with self._changed:
             rescued, self._rescued = self._rescued, []
+        for structure in rescued:
+            self._set_structure(structure)
         records: list[StepRecord] = []
-        for item in (*rescued, *items):
+        for item in items:
             if isinstance(item, Structure):
                 self._write(records)
                 records = []
                 self._set_structure(item)
+                self._have_heard(1)
             else:
                 records.append(item)
         self._write(records)
@@ -230,19 +251,71 @@ class QueueWriter:
             self._ask(records[0].step, lambda one: one.begin(self._writer.run, self._structure))
         findings: list[Finding] = []
         ready: list[StepRecord] = []
-        untold = self._untold
+        earlier: list[StepRecord] = []
+        self._telling = 0
         for record in records:
             rounded = self._prepare(record)
             if rounded is not None:
-                ready.append(rounded)
-                self._ask(record.step, lambda one, seen=rounded: findings.extend(one.observe(seen)))  # type: ignore[misc]
+                found = self._findings_of(self._shown(rounded))
+                now, after_all = self._sort(rounded, found)
+                ready.append(now)
+                earlier += after_all
+                findings += found
+        self._tell(findings)
+        self._have_heard(len(records))
         if not ready:
             return
-        self._tell(findings)
-        if not self._attempt(lambda: self._writer.write(ready, findings)):
+        if not self._store(ready, findings, earlier):
             with self._changed:
-                self._untold += untold
+                self._untold += self._telling
                 self._lose(len(ready))
+
+    def _have_heard(self, count: int) -> None:
+        with self._changed:
+            self._heard += count
+            self._changed.notify_all()
+
+    def _findings_of(self, record: StepRecord) -> list[Finding]:
+        found: list[Finding] = []
+        self._ask(record.step, lambda one: found.extend(one.observe(record)))
+        return found
+
+    def _shown(self, record: StepRecord) -> StepRecord:
+        """The record as listeners see it, rounded as it would be stored."""
+        if self._keeper is None or record.beside is None:
+            return record
+        try:
+            shown = self._keeper.show(record)
+            blocks, scalars = _rounded(shown)
+        except Exception as error:  # noqa: BLE001  whatever a keeper does, the training goes on
+            self._switch_off(self._keeper, record.step, error)
+            self._keeper = None
+            return record
+        return replace(shown, blocks=blocks, scalars=scalars)
+
+    def _sort(self, record: StepRecord, found: list[Finding]) -> tuple[StepRecord, Sequence[StepRecord]]:
+        """What of the record is written now, and what of earlier ones after all."""
+        bare = replace(record, beside=None)
+        if self._keeper is None:
+            return bare, ()
+        try:
+            return self._keeper.sort(record, found)
+        except Exception as error:  # noqa: BLE001  as above
+            self._switch_off(self._keeper, record.step, error)
+            self._keeper = None
+            return bare, ()
+
+    def _store(self, ready: Sequence[StepRecord], findings: list[Finding], earlier: Sequence[StepRecord] = ()) -> bool:
+        """True when the store has it; findings that it cannot take now are tried again with the next."""
+        owed = [*self._owed, *findings]
+        more = (earlier,) if earlier else ()
+        done = self._attempt(lambda: self._writer.write(ready, owed, *more))
+        if not done and findings:  # the little room that observations must leave to others is enough for them
+            with suppress(Exception):
+                self._writer.write((), owed)
+                owed = []
+        self._owed = [] if done else owed[-_OWED:]
+        return done
 
     def _tell(self, findings: list[Finding]) -> None:
         """Remembers findings, and logs each serious one once: who only watches the terminal should know as well."""
@@ -263,18 +336,15 @@ class QueueWriter:
         """The record rounded as it will be stored, with what happened to the monitor meanwhile; None if it is lost."""
         try:
             check_order(self.run.id, self._last, (record,))
-            blocks = tuple(quantize(block) for block in record.blocks)
-            scalars = {name: float(value) for name, value in record.scalars.items()}
+            blocks, scalars = _rounded(record)
         except (StoreError, TypeError, ValueError) as error:
             self._fail(f"the record of step {record.step} is lost", error, lasting=False)
             with self._changed:
                 self._lose(1)
             return None
         self._last, self._last_step = (int(record.step), int(record.micro_step)), int(record.step)
-        with self._changed:
-            untold, self._untold = self._untold, 0
-        if untold:
-            self._notices.append(Event("observations_lost", record.step, data={"count": untold}))
+        if self._fault is None:  # a store that cannot be written would lose this word as well
+            self._tell_losses()
         events, self._notices = (*record.events, *self._notices), []
         return replace(record, blocks=blocks, scalars=scalars, events=events)
 
@@ -284,10 +354,13 @@ class QueueWriter:
             try:
                 question(one)
             except Exception as error:  # noqa: BLE001  whatever a listener does, the training goes on
-                _log.exception("listener %s failed at step %d and is switched off", type(one).__name__, step)
+                self._switch_off(one, step, error)
                 self._listeners.remove(one)
-                data: dict[str, Json] = {"collector": type(one).__name__, "error": f"{type(error).__name__}: {error}"}
-                self._notices.append(Event("monitor_fault", step, data=data))
+
+    def _switch_off(self, one: Listener | Keeper, step: int, error: Exception) -> None:
+        _log.error("%s failed at step %d and is switched off", type(one).__name__, step, exc_info=error)
+        data: dict[str, Json] = {"collector": type(one).__name__, "error": f"{type(error).__name__}: {error}"}
+        self._notices.append(Event("monitor_fault", step, data=data))
 
     def _attempt(self, action: Callable[[], object]) -> bool:
         """True when the store did it; False, with the reason in `fault`, when it could not."""
@@ -312,17 +385,36 @@ class QueueWriter:
 
     def _end(self, state: RunState, error: str) -> None:
         last: list[Finding] = []
+        self._attempt(self._writer.make_room)
+        self._tell_losses()
+        if self._notices:  # no record will carry them any more
+            last += self._findings_of(StepRecord(self._last_step, time.time(), events=tuple(self._notices)))
         self._ask(self._last_step, lambda one: last.extend(one.end()))
-        if last:
-            self._tell(last)
-            self._attempt(lambda: self._writer.write((), last))
-        with self._changed:
-            untold, self._untold = self._untold, 0
-        if untold:
-            self._notices.append(Event("observations_lost", self._last_step, data={"count": untold}))
+        rest = self._rest(last, failed=state == "failed")
+        self._tell(last)
+        if last or rest or self._owed:
+            self._store((), last, rest)
         if self._notices:
             self._attempt(lambda: self._writer.write_events(self._notices))
         self._attempt(lambda: self._writer.close(state, error))
+
+    def _tell_losses(self) -> None:
+        """Nothing; the next record, or the end of the run, tells how many were lost since the last time."""
+        with self._changed:
+            untold, self._untold = self._untold, 0
+        if untold:
+            self._telling += untold
+            self._notices.append(Event("observations_lost", self._last_step, data={"count": untold}))
+
+    def _rest(self, last: list[Finding], *, failed: bool) -> Sequence[StepRecord]:
+        """What the keeper wants stored after all."""
+        if self._keeper is None:
+            return ()
+        try:
+            return self._keeper.rest(last, failed=failed)
+        except Exception as error:  # noqa: BLE001  as above
+            self._switch_off(self._keeper, self._last_step, error)
+            return ()
 
     def _fail(self, what: str, error: BaseException, *, lasting: bool = True) -> None:
         """Remembers and logs a failure; the same one only once."""
@@ -331,6 +423,12 @@ class QueueWriter:
             if type(known) is type(error):
                 return
         _log.error("run %s: %s: %s", self.run.id, what, error)
+
+
+def _rounded(record: StepRecord) -> tuple[tuple[Block, ...], dict[str, float]]:
+    """Blocks and scalars as they will be stored."""
+    blocks = tuple(quantize(block) for block in record.blocks)
+    return blocks, {name: float(value) for name, value in record.scalars.items()}
 
 
 def _same(one: Finding, other: Finding) -> bool:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from mindscope.storage import Block, Layout, StoreDamaged, StoreError, quantize
 from mindscope.storage.codec import decode, encode
-from mindscope.storage.layout import pack, unpack
+from mindscope.storage.layout import pack, pack_alike, unpack
 from mindscope.storage.sequences import decode_steps, encode_steps
 
 DTYPES = ("float32", "float64", "uint64")
@@ -71,6 +71,18 @@ def test_arrays_come_back_bit_for_bit(values: np.ndarray) -> None:
 @given(st.lists(st.integers(-(2**62), 2**62)))
 def test_steps_come_back(steps: list[int]) -> None:
     assert decode_steps(encode_steps(np.array(steps, dtype=np.int64))).tolist() == steps
+
+
+def test_blocks_packed_together_have_the_bytes_of_each_packed_alone() -> None:
+    random = np.random.default_rng(3)
+    one = Layout("weight", ("x", "y", "z"), ("norm", "zeros"), ("float32", "uint64"))
+    blocks = [Block(one, np.column_stack([random.normal(size=3), random.integers(0, 300, 3)])) for _ in range(9)]
+    blocks[2] = Block(one, blocks[2].values * np.array([1e60, 1.0]))
+    blocks[4] = Block(one, blocks[4].values, np.array([True, False, True]))
+    blocks[7] = Block(one, blocks[7].values * 0.0)
+    assert pack_alike(blocks) == [pack(block) for block in blocks]
+    for block, data in zip(blocks, pack_alike(blocks), strict=True):
+        np.testing.assert_array_equal(unpack(one, data).values, quantize(block).values)
 
 
 def test_a_column_that_float32_cannot_hold_is_widened_alone() -> None:

@@ -7,8 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from mindscope.storage import (
     open_store,
 )
 
+from tests.storage.disks import small_disk
 from tests.storage.samples import layout, walk
 
 _WRITE = """
@@ -72,19 +72,6 @@ def test_kill_9_loses_at_most_the_queue(tmp_path: Path, seed: int) -> None:
         writer.close()
         assert store.find_run("crash").last_step == len(steps) + 299
         assert store.series("crash", "layer.9", "activation/min", limit=10**6).total > 250
-
-
-@contextmanager
-def small_disk(folder: Path) -> Iterator[Path]:
-    """A file system of 12 MB."""
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("only root can mount a small file system")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 def test_a_full_disk_costs_observations_and_is_over_when_there_is_room(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import math
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from mindscope.storage import (
     StoreUnavailable,
     Structure,
 )
+from mindscope.storage.beside import joined
 
 from tests.storage.samples import finding, layout, walk
 
@@ -225,3 +227,51 @@ def test_what_comes_after_the_end_is_ignored() -> None:
 def test_a_queue_needs_room_for_one() -> None:
     with pytest.raises(StoreError, match="capacity of 1 or more, got 0"):
         QueueWriter(MemoryStore().begin_run("none"), capacity=0)
+
+
+class KeepsTen:
+    """Stores what was beside the schedule of the step that a finding is about and of the two before it."""
+
+    def __init__(self) -> None:
+        self.kept: list[StepRecord] = []
+
+    def show(self, record):
+        return joined(record, record.beside)
+
+    def sort(self, record, findings):
+        bare, kept = replace(record, beside=None), self.kept
+        if not findings:
+            self.kept = [*kept, record.beside][-2:]
+            return bare, ()
+        self.kept = []
+        return joined(record, record.beside), kept
+
+    def rest(self, findings, *, failed):
+        return self.kept if failed else ()
+
+
+@pytest.mark.parametrize(("state", "end"), [("finished", []), ("failed", [11, 12])])
+def test_what_is_beside_the_schedule_is_seen_and_stored_only_if_the_keeper_says_so(state, end) -> None:
+    store, listening = MemoryStore(), Listening()
+    queue = QueueWriter(store.begin_run("kept"), [listening], keeper=KeepsTen())
+    for record in walk(13, layout(3)):
+        beside = replace(record, scalars={"rate": 1.0}, blocks=(), events=())
+        queue.put(replace(record, beside=beside))
+    assert queue.close(state)
+    assert all(record.scalars["rate"] == 1.0 for record in listening.seen)
+    steps = store.series(queue.run.id, "", "scalar/rate").steps.tolist()
+    assert steps == [0, 8, 9, 10, *end]
+
+
+def test_settling_waits_for_the_listeners_and_not_for_the_store() -> None:
+    gate, listening = Gate(MemoryStore()), Listening()
+    queue = QueueWriter(gate, [listening])
+    queue.put_structure(Structure())
+    for record in walk(3, layout(2)):
+        queue.put(record)
+    assert queue.settle(30)
+    assert len(listening.seen) == 3
+    assert not queue.flush(0.05)
+    gate.open.set()
+    assert queue.close()
+    assert queue.settle(0.0)
