@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     from .tensor import Tensor
 
-__all__ = ["Handle", "Hooks", "register_backward_start_hook", "register_loss_scaled_hook"]
+__all__ = ["SKIP_STEP", "Handle", "Hooks", "register_backward_start_hook", "register_loss_scaled_hook"]
 
 _numbers = count()
 
@@ -61,9 +61,15 @@ def register_loss_scaled_hook(hook: "Callable[[Tensor, Tensor, float], object]")
     return Handle(LOSS_SCALED, hook)
 
 
-def call_hooks(hooks: Hooks, *arguments: object) -> None:
-    """Nothing; every hook is called in order of registration, also when hooks come and go meanwhile."""
+#: What a hook before an optimizer's update returns to keep it from being made.
+SKIP_STEP: Final = object()
+
+
+def call_hooks(hooks: Hooks, *arguments: object) -> bool:
+    """Whether any returned `SKIP_STEP`; all are called, in order of registration, also when hooks come and go."""
+    skips = False
     for number in tuple(hooks):
         hook = hooks.get(number)
-        if hook is not None:
-            hook(*arguments)
+        if hook is not None and hook(*arguments) is SKIP_STEP:
+            skips = True
+    return skips

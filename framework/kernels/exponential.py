@@ -23,7 +23,8 @@ _LARGEST = np.float32(88.72283)
 _SMALLEST = np.float32(-87.33654)
 
 
-@njit(inline="always", error_model="numpy", fastmath={"contract"})
+# Left to LLVM to inline: where numba itself inlines it twice, it warns of the names that it has made.
+@njit(error_model="numpy", fastmath={"contract"})
 def _exp32(x: np.float32) -> np.float32:
     one = np.float32(1.0)
     bounded = x if x < _LARGEST else _LARGEST

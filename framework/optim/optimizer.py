@@ -162,7 +162,11 @@ class Optimizer(ABC):
         return {name: self._memory.slots(name) for name in self._memory.names}
 
     def register_step_pre_hook(self, hook: "Callable[[Optimizer, Gradients], object]") -> Handle:
-        """A handle on `hook(optimizer, gradients)`, called before each update."""
+        """A handle on `hook(optimizer, gradients)`, called before each update.
+
+        Where one returns `SKIP_STEP`, the weights, the state and the count of steps stay as they are; the hooks behind
+        the update are called all the same.
+        """
         return Handle(self._before, hook)
 
     def register_step_post_hook(self, hook: "Callable[[Optimizer, Gradients], object]") -> Handle:
@@ -197,13 +201,12 @@ class Optimizer(ABC):
         for group, schedule in zip(self.param_groups, self._schedules, strict=True):
             if schedule is not None or not 0.0 <= group["lr"] < inf:
                 group["lr"] = rate_at(schedule or group["lr"], self.step_count)
-        if self._before:
-            call_hooks(self._before, self, gradients)
-        if not in_arena:
-            arena = self._gathered(gradients)
-        if arena is None or not self._apply_blocks(arena, self._ages.common):
-            self._apply(gradients)
-        self.step_count += 1
+        if not (self._before and call_hooks(self._before, self, gradients)):
+            if not in_arena:
+                arena = self._gathered(gradients)
+            if arena is None or not self._apply_blocks(arena, self._ages.common):
+                self._apply(gradients)
+            self.step_count += 1
         if self._after:
             call_hooks(self._after, self, gradients)
 

@@ -18,12 +18,17 @@ from typing import Any
 
 import numba
 
+from ...kernels import exponential, slopes
+
 __all__ = ["cache_folder", "kernel_from_source"]
 
 _log = logging.getLogger(__name__)
 
 # Whatever changes the machine code must change this text: its hash names the file beside which numba keeps the code.
-_HEAD = '''"""A fused kernel in exact arithmetic, generated; it may be deleted at any time."""
+_SOURCES = b"".join(Path(str(one.__file__)).read_bytes() for one in (exponential, slopes))
+_INLINED = hashlib.sha256(_SOURCES).hexdigest()[:16]
+_HEAD = f'''"""A fused kernel in exact arithmetic, generated; it may be deleted at any time.
+Inlined: {_INLINED}."""
 import numpy as np
 from mindscope.framework.kernels.exponential import exp
 from mindscope.framework.kernels.slopes import gelu_slope, silu_slope

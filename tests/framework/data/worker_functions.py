@@ -20,11 +20,23 @@ def failing(x, y):
     return x, y
 
 
+class Unreadable:
+    """Can be written to a pickle and not read back."""
+
+    def __reduce__(self):
+        return _refuse, ()
+
+
+def _refuse():
+    raise TypeError("this is never read back")
+
+
 class Stubborn(Exception):
-    """Cannot be read back from its pickle."""
+    """Carries what its pickle cannot bring back, also where a library (tblib, of dask) taught exceptions to travel."""
 
     def __init__(self, one, two):
         super().__init__(f"{one} and {two}")
+        self.carried = Unreadable()
 
 
 def stubborn(x, y):
