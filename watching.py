@@ -1,15 +1,18 @@
 """Where probe, storage and insight meet: a monitor whose records are diagnosed on their way into a store."""
 
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from .insight import LiveDiagnosis
-from .probe import Config, Monitor, begin, load_config
+from .insight import RULES, LiveDiagnosis
+from .insight.webhook import Webhook
+from .probe import Config, ConfigError, Monitor, begin, load_config
 from .probe import run_script as _run_script
 from .probe import watch as _watch
 from .probe.ranks import place as rank_here
-from .storage import Json, Listener, Store, open_store
+from .probe.script import Program
+from .storage import Json, Listener, Store, nearest, open_store
 
 
 def watch(
@@ -23,6 +26,7 @@ def watch(
     listeners: Sequence[Listener] = (),
     rank: int | None = None,
     run_id: str | None = None,
+    resume: str | None = None,
 ) -> Monitor:
     """A monitor that records the training of the model and diagnoses it while it runs.
 
@@ -36,28 +40,35 @@ def watch(
         listeners: See every record besides the diagnosis.
         rank: Of this process, where several train one model; found out by itself, as is the run that all ranks record.
         run_id: The run to join, for processes that cannot agree on one.
+        resume: The run of the store that this one goes on from; the diagnosis says what it has not kept.
 
     Raises:
         ConfigError, SiteNotFound, NotWatchable: What is wrong with the arguments, and what would be right.
         StoreError: The store cannot take a new run.
     """
-    place = open_store(store) if isinstance(store, str | Path) else store
+    settings = load_config(config)
+    if not listeners:  # which may find things of their own
+        check_causes(settings)
     own = rank_here().rank if rank is None else rank
+    diagnosis = _diagnosis(settings, own)
+    place = open_store(store) if isinstance(store, str | Path) else store
     return _watch(
         model,
         optimizer,
         store=place,
-        config=config,
+        config=settings,
+        source=Path(config) if isinstance(config, str | Path) else None,
         run=run,
         tags=tags,
-        listeners=(LiveDiagnosis(rank=own), *listeners),
+        listeners=(diagnosis, *listeners),
         rank=rank,
         run_id=run_id,
+        resume=resume,
     )
 
 
 def run_script(
-    script: Path,
+    script: Path | Program,
     arguments: Sequence[str],
     *,
     config: str | Path | None = None,
@@ -71,9 +82,33 @@ def run_script(
         SiteNotFound, StoreError: At the model's first call, where the script is stopped.
     """
     settings = load_config(config)
+    check_causes(settings)
+    diagnosis = _diagnosis(settings, 0)
     place = open_store(store)
     place.runs(limit=1)
-    title = name or script.stem
+    title = name or (script.stem if isinstance(script, Path) else script.path.stem)
     return _run_script(
-        script, arguments, lambda adapter: begin(adapter, place, settings, name=title, listeners=(LiveDiagnosis(),))
+        script, arguments, lambda adapter: begin(adapter, place, settings, name=title, listeners=(diagnosis,))
     )
+
+
+def check_causes(config: Config) -> None:
+    """Nothing; what `on_finding` asks for is about something that the diagnosis can find.
+
+    Raises:
+        ConfigError: It names causes that no rule has.
+    """
+    known = sorted({word for one in RULES.values() for word in (one.name, one.cause)})
+    for reaction in config.on_finding:
+        for glob in reaction.causes:
+            if not glob.startswith("watchpoint") and not any(fnmatchcase(word, glob) for word in known):
+                raise ConfigError(
+                    f"on_finding: no rule finds a cause {glob!r}{nearest(glob, known)}; docs/catalogue/rules.md has all"
+                )
+
+
+def _diagnosis(config: Config, rank: int) -> Listener:
+    """The rules, and what passes on what they find."""
+    live = LiveDiagnosis(rank=rank)
+    hook = config.webhook
+    return live if hook is None else Webhook(live, hook.url, severity=hook.severity, timeout_s=hook.timeout_s)

@@ -1,10 +1,11 @@
 """Hooks into a training: what happens at every module, parameter and optimizer slot, step by step."""
 
 from . import collectors
+from .aside import aside
 from .collector import COLLECTORS, Collector, collector
 from .collectors.user import quantity
 from .config import Config, load_config
-from .errors import ConfigError, NotWatchable, ProbeError, ScriptNotFound, SiteNotFound
+from .errors import ConfigError, NotWatchable, ProbeError, ScriptNotFound, SiteNotFound, TrainingStopped
 from .facts import Causality, check_causality
 from .kernels import STATISTICS
 from .monitor import Monitor, begin, watch
@@ -26,6 +27,8 @@ __all__ = [
     "ScriptNotFound",
     "Seen",
     "SiteNotFound",
+    "TrainingStopped",
+    "aside",
     "begin",
     "check_causality",
     "collector",

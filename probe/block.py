@@ -1,26 +1,36 @@
 """The rows that hooks fill during a step: preallocated, at addresses that never move, copied once at hand-over."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..storage.records import Block, Layout
 from .collector import Rows
+from .promises import Owed, Promise
 
 _ROWS = 1024
+_NONE = bytes(_ROWS)
 _COUNTS = frozenset({"zeros", "nans", "pos_infs", "neg_infs", "size", "bytes", "checksum"})
 
 
 class Row:
     """One row: where its numbers go, and how to say that they are there."""
 
-    __slots__ = ("address", "call", "index", "present", "site", "values")
+    __slots__ = ("_promised", "address", "call", "index", "present", "site", "values")
 
     def __init__(self, part: "_Part", index: int, site: str, call: int) -> None:
         self.values, self.present, self.index = part.values, part.present, index
         self.address = part.address + index * part.values.strides[0]
         self.site, self.call = site, call
+        self._promised = part.promised
+
+    def owe(self, promise: Promise) -> None:
+        """Takes the first ten numbers from the promise when it is kept."""
+        self.values[self.index] = np.nan
+        self._promised[self.index] = (self, promise)
+        self.present[self.index] = 1
 
     def put(self, numbers: Sequence[float]) -> None:
         """Takes these numbers."""
@@ -31,6 +41,13 @@ class Row:
         """Takes the other's numbers: the same tensor was seen there."""
         self.values[self.index] = other.values[other.index]
         self.present[self.index] = 1
+        if other._promised:
+            self._copy_promise_of(other)
+
+    def _copy_promise_of(self, other: "Row") -> None:
+        promised = other._promised.get(other.index)
+        if promised is not None:
+            self._promised[self.index] = promised
 
 
 class _Part:
@@ -40,16 +57,23 @@ class _Part:
         self.values = np.full((_ROWS, columns), np.nan)
         self.address: int = self.values.ctypes.data
         self.present = bytearray(_ROWS)
+        self.promised: dict[int, tuple[Row, Promise]] = {}
         self.sites: list[str] = []
         self.calls: list[int] = []
         self.layout: Layout | None = None
 
 
 class CallRows:
-    """All rows of one subject that is seen call by call; a row that turns up late opens a further part."""
+    """All rows of one subject that is seen call by call; a row that turns up late opens a further part.
+
+    Attributes:
+        is_used: Whether there is any row.
+        is_wide: Whether float64 was captured.
+    """
 
     def __init__(self, subject: str, statistics: tuple[str, ...]) -> None:
         self._subject, self.statistics = subject, statistics
+        self.is_used = False
         self._parts: list[_Part] = []
         self._known: dict[tuple[str, int], Row] = {}
         self.is_wide = False
@@ -64,27 +88,35 @@ class CallRows:
     def _new_row(self, site: str, call: int) -> Row:
         if not self._parts or self._parts[-1].layout is not None or len(self._parts[-1].sites) == _ROWS:
             self._parts.append(_Part(len(self.statistics)))
+            self.is_used = True
         part = self._parts[-1]
         part.sites.append(site)
         part.calls.append(call)
         return Row(part, len(part.sites) - 1, site, call)
 
-    def take(self) -> tuple[Block, ...]:
-        """Copies of the rows filled since the last time, a block a part; what was not filled is absent."""
-        return tuple(block for number, part in enumerate(self._parts) if (block := self._block(number, part)))
+    def take(self, owe: Callable[[Owed], None]) -> tuple[Block, ...]:
+        """Copies of the rows filled since the last time, a block a part; what was not filled is absent.
 
-    def _block(self, number: int, part: _Part) -> Block | None:
+        Args:
+            owe: Told of each block that promises have yet to fill.
+        """
+        found = [self._block(number, part, owe) for number, part in enumerate(self._parts) if 1 in part.present]
+        return tuple(found)
+
+    def _block(self, number: int, part: _Part, owe: Callable[[Owed], None]) -> Block:
         count = len(part.sites)
         present = np.frombuffer(bytes(part.present[:count]), np.bool_)
-        if not present.any():
-            return None
-        part.present[:] = bytes(_ROWS)
+        part.present[:] = _NONE
         if part.layout is None:
             calls = tuple(part.calls) if any(part.calls) else ()
             dtypes = column_dtypes(self.statistics, wide=self.is_wide)
             part.layout = Layout(self._subject, tuple(part.sites), self.statistics, dtypes, calls, number)
         values = part.values[:count].copy()
-        if present.all():
+        if part.promised:
+            present = present.copy()
+            owe(Owed(values, present, dict(part.promised)))
+            part.promised.clear()
+        elif present.all():
             return Block(part.layout, values)
         values[~present] = np.nan
         return Block(part.layout, values, present)
@@ -97,15 +129,27 @@ class TableRows:
         self._layouts: dict[str, list[tuple[int, Layout]]] = {}
 
     def blocks(
-        self, subject: str, statistics: tuple[str, ...], names: tuple[str, ...], rows: Rows, *, wide: bool
+        self,
+        subject: str,
+        statistics: tuple[str, ...],
+        names: tuple[str, ...],
+        rows: Rows,
+        *,
+        is_wide: Callable[[], bool],
     ) -> tuple[Block, ...]:
-        """The rows cut into blocks of at most 1024, without copying them."""
+        """The rows cut into blocks of at most 1024, without copying them.
+
+        Args:
+            is_wide: Whether float64 was captured; asked when names are new.
+        """
         layouts = self._layouts.setdefault(subject, [])
         covered = sum(len(layout.sites) for _, layout in layouts)
         for start in range(covered, len(names), _ROWS):
-            dtypes = column_dtypes(statistics, wide=wide)
+            dtypes = column_dtypes(statistics, wide=is_wide())
             sites = names[start : start + _ROWS]
             layouts.append((start, Layout(subject, sites, statistics, dtypes, (), len(layouts))))
+        if len(layouts) == 1:
+            return (_table_block(layouts[0][1], rows.values, rows.present),) if rows.present.any() else ()
         cut = ((layout, slice(start, start + len(layout.sites))) for start, layout in layouts)
         return tuple(
             _table_block(layout, rows.values[at], rows.present[at]) for layout, at in cut if rows.present[at].any()
@@ -123,14 +167,27 @@ def column_dtypes(statistics: tuple[str, ...], *, wide: bool) -> tuple[str, ...]
     )
 
 
-def merge_rows(before: Mapping[str, Rows], now: Mapping[str, Rows]) -> dict[str, Rows]:
-    """Both, where several optimizers fill different rows of one subject in a step."""
+def merge_rows(
+    before: Mapping[str, Rows], now: Mapping[str, Rows], when_there: Callable[[Callable[[], object]], None]
+) -> dict[str, Rows]:
+    """Both, where several optimizers fill different rows of one subject in a step.
+
+    Args:
+        when_there: Does a work again when promised numbers have arrived.
+    """
     merged = dict(before)
     for subject, rows in now.items():
         held = merged.get(subject)
         if held is None or held.present.size != rows.present.size:
             merged[subject] = rows
         else:
-            chosen = np.where(rows.present[:, None], rows.values, held.values)
-            merged[subject] = Rows(chosen, held.present | rows.present)
+            choose = partial(_choose, rows, held, np.empty_like(held.values))
+            when_there(choose)
+            merged[subject] = Rows(choose(), held.present | rows.present)
     return merged
+
+
+def _choose(rows: Rows, others: Rows, out: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`out`, which has the rows that are present and the others of those that are not."""
+    np.copyto(out, np.where(rows.present[:, None], rows.values, others.values))
+    return out

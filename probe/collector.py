@@ -7,7 +7,7 @@ Three kinds, told apart by the moment:
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -15,8 +15,11 @@ from numpy.typing import NDArray
 
 from ..storage.errors import nearest
 from ..storage.records import Histogram
-from .kernels import NO_MORE, Arrays, More
+from .kernels import NO_MORE, USUAL_BINS, Arrays, Bins, More
+from .outbox import Outbox
+from .promises import LateScalar
 from .quantities.noise_scale import MicroBatches
+from .quantities.step_time import StepTime
 
 Moment = Literal["forward", "backward", "before_step", "after_step"]
 
@@ -55,30 +58,34 @@ class Step:
     Args:
         view: The framework's parameters.
         number: Of the step.
-        loss: The loss as found, None when it was not.
-        loss_scale: Of mixed precision, None without.
+        loss: The loss as found, None when it was not; late where a device has it.
+        loss_scale: Of mixed precision, None without; late as the loss.
         elapsed_s: Since the end of the previous step.
-        gradient_norm: Over all parameters, when `gradient` has just read them.
+        gradient_norm: Over all parameters, when `gradient` has just read them; late where a device has them.
         weight_rows: Statistics of the weights when `update` has just read them, so that they are read once.
         bins: Of histograms.
         histogram_subjects: Those of which histograms are wanted.
         more: Statistics on request.
         micro_batches: What the backward passes have added, when the gradient noise scale is due.
         clip: Norm before the gradients were clipped by norm, and the limit; None where they were not.
+        time: What the steps' wall time is spent on.
+        outbox: Where numbers of tensors on a device are asked for; None where they must be known at once.
     """
 
     view: View
     number: int
-    loss: float | None = None
-    loss_scale: float | None = None
+    loss: float | LateScalar | None = None
+    loss_scale: float | LateScalar | None = None
     elapsed_s: float = 0.0
-    gradient_norm: float | None = None
+    gradient_norm: float | LateScalar | None = None
     weight_rows: NDArray[np.float64] | None = None
-    bins: int = 64
+    bins: Bins = USUAL_BINS
     histogram_subjects: tuple[str, ...] = ()
     more: More = NO_MORE
     micro_batches: MicroBatches = field(default_factory=MicroBatches)
     clip: tuple[float, float] | None = None
+    time: StepTime = field(default_factory=StepTime)
+    outbox: Outbox | None = None
     _weights: Arrays | None = None
 
     def weights(self) -> Arrays:
@@ -90,8 +97,19 @@ class Step:
     def statistics(self, arrays: Arrays, known: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """`(n, 10 and those on request)`, one row an array; the ten are taken as known where they are given."""
         if known is None:
-            return arrays.statistics(self.more)
+            return self._late_statistics(arrays) if self.may_be_late(arrays) else arrays.statistics(self.more)
         return self.add_more(arrays, known) if self.more.flags else known
+
+    def may_be_late(self, arrays: Arrays) -> bool:
+        """Whether rows of these arrays are filled after the step: statistics on request of a device are waited for."""
+        is_asked = self.outbox is not None and self.outbox.takes_promises
+        return bool(arrays.remote) and is_asked and not self.more.flags
+
+    def _late_statistics(self, arrays: Arrays) -> NDArray[np.float64]:
+        rows = replace(arrays, remote={}).statistics()
+        if self.outbox is not None:
+            self.outbox.owe_rows(arrays.remote, rows)
+        return rows
 
     def add_more(self, arrays: Arrays, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """The rows, and behind their columns the statistics on request of the arrays that they tell of."""
@@ -122,7 +140,13 @@ class Rows:
 
 
 #: What `collect` may return: rows, sites or scalars by their names, or histograms.
-Collected = Mapping[str, Rows] | Mapping[str, Rows | SiteRows | float] | Mapping[str, float] | tuple[Histogram, ...]
+Collected = (
+    Mapping[str, Rows]
+    | Mapping[str, Rows | SiteRows | float]
+    | Mapping[str, float]
+    | Mapping[str, float | LateScalar]
+    | tuple[Histogram, ...]
+)
 Measure = Callable[[int, int, int, int], None]
 
 
@@ -147,6 +171,7 @@ class Collector:
         measure: For forward and backward: the kernel of one array.
         build: For the steps: makes the monitor's own instance.
         is_optional: Off unless the configuration names it.
+        rarity: How many times less often than `every` says it is due, unless the configuration names it.
     """
 
     name: str
@@ -156,6 +181,7 @@ class Collector:
     measure: Measure | None = None
     build: Callable[[], Collect] | None = None
     is_optional: bool = False
+    rarity: int = 1
 
 
 COLLECTORS: Final[dict[str, Collector]] = {}
@@ -180,10 +206,17 @@ def collector(
 
 
 def array_collector(
-    name: str, measure: Measure | None, *, at: Moment, columns: tuple[str, ...], doc: str, is_optional: bool = False
+    name: str,
+    measure: Measure | None,
+    *,
+    at: Moment,
+    columns: tuple[str, ...],
+    doc: str,
+    is_optional: bool = False,
+    rarity: int = 1,
 ) -> Collector:
     """The entry of a quantity that one kernel, or a hook of its own, computes from one array, now in the table."""
-    return _add(Collector(name, at, columns, doc, measure=measure, is_optional=is_optional))
+    return _add(Collector(name, at, columns, doc, measure=measure, is_optional=is_optional, rarity=rarity))
 
 
 def _add(entry: Collector) -> Collector:

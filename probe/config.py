@@ -13,40 +13,55 @@ exclude: ["*.dropout"]
 record: training              # training | gradients | all: which forwards count, see `Config.record`
 accumulation_steps: 1         # backward passes that one optimizer step sums on purpose
 expected_frozen: ["embed.*"]  # sites that are not meant to learn: the diagnosis takes them for granted
-histograms: {every: 100, subjects: [activation, weight, gradient], bins: 64}
+histograms: {every: 100, subjects: [activation, weight, gradient], bins: 64, scale: linear}   # log: an octave a bin
 statistics: [kurtosis]        # of tensors, beside the ten: sum | abs_max | kurtosis | checksum | quantiles
 routers: [{sites: ["*.gate"], top_k: 2, holds: logits, capacity_factor: 1.25}]   # whose load `router` records
 queue: {capacity: 64, when_full: block}
+flight_recorder: {steps: 20, tensors: ["head"], memory: 512MB, severity: warning}   # kept, and stored if it must be
+around: {after: 50, severity: warning}   # everything at each of so many steps behind a finding; a subject may differ
 dump: {sites: ["head"], subjects: [activation, gradient], when: {windows: [[100, 110]]}, limit_gb: 10}   # whole tensors
 nan_trace: false              # name the first operation, and its line, that makes NaN or infinity
 causality: false              # check once that no output of a sequence model depends on later input
+watchpoints:                  # conditions of your own; `storage/conditions.py` has the grammar
+  - gradient/l2_norm @ decoder.* > 10 for 3 steps
+  - {when: "nan @ *", name: any NaN, severity: error, pause: true}
+on_finding: stop              # or checkpoint, skip_step, callback, pause; `actions/settings.py` shows how
+webhook: {url: "https://example.org/hook", severity: error, timeout_s: 5}   # is told of findings in small JSON bodies
 budget: 3%                    # what all this may cost the training; the schedule is thinned to stay below
 """
 
 import json
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
+from ..storage.conditions import parse_condition
 from ..storage.errors import nearest
+from .actions.settings import Address, Reaction, Watch, as_reactions, as_watch
 from .collector import COLLECTORS
 from .errors import ConfigError
+from .flight.settings import Around, FlightRecorder
+from .kernels import Bins
 from .msprobe_config import is_msprobe, translate
 from .schedule import NEVER, Schedule
+from .strict import Strict
 
 _log = logging.getLogger(__name__)
+#: Bins of both signs; more octaves than these float64 does not have above its smallest numbers.
+_OCTAVES = 1024
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class Cadence(Strict):
+    """When one subject is due; the fields are those of `Schedule`. Without any it is due at every step.
 
-
-class Cadence(_Strict):
-    """When one subject is due; the fields are those of `Schedule`. Without any it is due at every step."""
+    Args:
+        around: Steps behind an anomaly; None is what the configuration says of all subjects.
+    """
 
     every: int | None = Field(default=None, ge=0)
     first: int = Field(default=0, ge=0)
@@ -54,6 +69,7 @@ class Cadence(_Strict):
     per_decade: int = Field(default=0, ge=0, le=1000)
     start: int = Field(default=0, ge=0)
     stop: int | None = Field(default=None, ge=1)
+    around: int | None = Field(default=None, ge=0)
 
     @model_validator(mode="after")
     def _runs_forward(self) -> Self:
@@ -66,9 +82,9 @@ class Cadence(_Strict):
 
     def schedule(self) -> Schedule:
         """The same as a `Schedule`."""
-        other = self.first or self.windows or self.per_decade
+        other = self.first or self.windows or self.per_decade or self.around
         every = self.every if self.every is not None else int(not other)
-        return Schedule(every, self.first, self.windows, self.per_decade, self.start, self.stop)
+        return Schedule(every, self.first, self.windows, self.per_decade, self.start, self.stop, self.around or 0)
 
 
 def _cadence(value: Any) -> Any:  # Any: whatever the text held; pydantic checks what comes out
@@ -92,8 +108,13 @@ def _subjects(value: Any) -> Any:  # Any: as above
     return value
 
 
-class Histograms(_Strict):
-    """Which subjects get histograms, how often and how fine."""
+class Histograms(Strict):
+    """Which subjects get histograms, how often and how fine.
+
+    Args:
+        scale: `linear`: equal bins from minimum to maximum. `log`: bins that halve towards zero, half of them for each
+            sign; so small values are told apart, and edges are the same from step to step but for whole octaves.
+    """
 
     every: int = Field(default=100, ge=0)
     subjects: tuple[Literal["activation", "activation_grad", "weight", "gradient"], ...] = (
@@ -102,16 +123,29 @@ class Histograms(_Strict):
         "gradient",
     )
     bins: int = Field(default=64, ge=2, le=4096)
+    scale: Literal["linear", "log"] = "linear"
+
+    @model_validator(mode="after")
+    def _has_bins_for_both_signs(self) -> Self:
+        if self.scale == "log" and (self.bins % 2 or self.bins > _OCTAVES):
+            raise ValueError(
+                f"bins {self.bins} must be even and at most {_OCTAVES} with `scale: log`, half for each sign"
+            )
+        return self
+
+    def of(self) -> Bins:
+        """The same for the kernels."""
+        return Bins(self.bins, self.scale == "log")
 
 
-class Queue(_Strict):
+class Queue(Strict):
     """The queue between the training and the writer."""
 
     capacity: int = Field(default=64, ge=1)
     when_full: Literal["block", "drop"] = "block"
 
 
-class Dump(_Strict):
+class Dump(Strict):
     """Which whole tensors are stored beside the run, and when.
 
     Args:
@@ -121,14 +155,17 @@ class Dump(_Strict):
     """
 
     sites: tuple[str, ...] = ("*",)
-    subjects: tuple[Literal["activation", "activation_grad", "weight", "gradient"], ...] = ("activation", "gradient")
+    subjects: tuple[Literal["input", "activation", "activation_grad", "weight", "gradient"], ...] = (
+        "activation",
+        "gradient",
+    )
     when: Annotated[Cadence, BeforeValidator(_cadence)] = Cadence(every=0, first=1)
     limit_gb: float = Field(default=10.0, gt=0.0)
     memory_gb: float = Field(default=0.25, gt=0.0)
     folder: str | None = None
 
 
-class Router(_Strict):
+class Router(Strict):
     """Modules that send tokens to experts; those with a child `router` and a number `top_k` need no word.
 
     Args:
@@ -149,7 +186,7 @@ class Router(_Strict):
     capacity_factor: float | None = Field(default=None, gt=0.0)
 
 
-class Config(_Strict):
+class Config(Strict):
     """What to record, where and when; the module's docstring shows all of it.
 
     Args:
@@ -158,16 +195,23 @@ class Config(_Strict):
         depth: Modules whose dotted name has more parts are left out; 0 leaves the model itself.
         expected_frozen: Globs of sites that are frozen, or left out of the optimizer, on purpose.
         statistics: Further statistics of every tensor but those of collectives; `kernels/more.py` says what they are.
+        flight_recorder: The last steps in full, in memory; costs what recording them would, but for the writing.
         nan_trace: Follow NaN and infinity to the operation and the line that made them first; costs a pass over every
             result.
         causality: After the first step, call the model a few times more, its first batch changed at single positions,
             and record whether outputs before them move. True says that they must not; "report" only looks.
+        watchpoints: Conditions that are checked at every record and reported like findings.
+        on_finding: What the training does about findings; whatever it is, they are judged in step with the training,
+            which then waits for the rules.
+        webhook: Who is told of findings; the address itself is not recorded.
         budget: Cost of monitoring that is allowed, as a share of the training's own time; `"3%"` is 0.03. None for
             any.
     """
 
     every: int = Field(default=1, ge=0)
-    subjects: Annotated[dict[str, Annotated[Cadence, BeforeValidator(_cadence)]], BeforeValidator(_subjects)] = {}
+    subjects: Annotated[dict[str, Annotated[Cadence, BeforeValidator(_cadence)]], BeforeValidator(_subjects)] = Field(
+        default_factory=dict
+    )
     modules: tuple[str, ...] = ("*",)
     parameters: tuple[str, ...] = ("*",)
     exclude: tuple[str, ...] = ()
@@ -180,9 +224,14 @@ class Config(_Strict):
     statistics: tuple[Literal["sum", "abs_max", "kurtosis", "checksum", "quantiles"], ...] = ()
     routers: tuple[Router, ...] = ()
     queue: Queue = Queue()
+    flight_recorder: FlightRecorder | None = None
+    around: Around = Around()
     dump: Dump | None = None
     nan_trace: bool = False
     causality: bool | Literal["report"] = False
+    watchpoints: tuple[Annotated[Watch, BeforeValidator(as_watch)], ...] = ()
+    on_finding: Annotated[tuple[Reaction, ...], BeforeValidator(as_reactions)] = ()
+    webhook: Address | None = None
     budget: Annotated[Annotated[float, Field(gt=0.0, le=1.0)] | None, BeforeValidator(_share)] = None
 
     @model_validator(mode="after")
@@ -190,9 +239,16 @@ class Config(_Strict):
         for name in self.subjects:
             if name not in COLLECTORS:
                 raise ValueError(f"no subject {name!r}{nearest(name, COLLECTORS)}; there are {', '.join(COLLECTORS)}")
-        if not any(self.schedule(name).is_ever_due for name in COLLECTORS):
+        for watch in self.watchpoints:
+            parse_condition(watch.when)
+        if any(one.do == "skip_step" for one in self.on_finding) and not self._measures_every_gradient():
+            raise ValueError("on_finding: skip_step needs `gradient` at every step, and no budget that may thin it")
+        if not any(self.schedule(name).is_ever_due or self.is_in_flight(name) for name in COLLECTORS):
             raise ValueError("nothing is ever due; set `every` to 1 or more, or name a subject with a cadence")
         return self
+
+    def _measures_every_gradient(self) -> bool:
+        return self.schedule("gradient") == Schedule(1, around=self.around.after) and self.budget is None
 
     def schedule(self, subject: str) -> Schedule:
         """When the subject is due; `histogram` is one of them."""
@@ -200,8 +256,23 @@ class Config(_Strict):
             return Schedule(self.histograms.every) if self.histograms.subjects else NEVER
         cadence = self.subjects.get(subject)
         if cadence is None:
-            return NEVER if COLLECTORS[subject].is_optional else Schedule(self.every)
-        return cadence.schedule()
+            entry = COLLECTORS[subject]
+            return NEVER if entry.is_optional else Schedule(self.every * entry.rarity, around=self.around.after)
+        schedule = cadence.schedule()
+        if cadence.around is None and schedule.is_ever_due and not COLLECTORS[subject].is_optional:
+            return replace(schedule, around=self.around.after)
+        return schedule
+
+    def is_in_flight(self, subject: str) -> bool:
+        """Whether the flight recorder takes the subject at every step: not what is off, and not what must be named.
+
+        Quantities that must be asked for by name, or are rare by themselves, are too dear for every step, and
+        histograms are; they keep their schedules.
+        """
+        entry = COLLECTORS[subject]
+        if self.flight_recorder is None or subject == "histogram" or entry.is_optional or entry.rarity > 1:
+            return False
+        return subject not in self.subjects or self.subjects[subject].schedule().is_ever_due
 
 
 def load_config(source: Config | Mapping[str, Any] | str | Path | None = None, **fields: Any) -> Config:
@@ -254,8 +325,13 @@ _MODELS: Mapping[str, type[BaseModel]] = {
     "histograms": Histograms,
     "queue": Queue,
     "subjects": Cadence,
+    "flight_recorder": FlightRecorder,
+    "around": Around,
     "dump": Dump,
     "routers": Router,
+    "watchpoints": Watch,
+    "on_finding": Reaction,
+    "webhook": Address,
 }
 
 

@@ -22,7 +22,9 @@ from .config import Dump
 _log = logging.getLogger(__name__)
 
 
-class _Copy(NamedTuple):
+class TensorCopy(NamedTuple):
+    """A tensor as it was at one moment, and whose it is."""
+
     subject: str
     site: str
     call: int
@@ -42,11 +44,11 @@ class Dumper:
         self._schedule = config.when.schedule()
         self._limit = int(config.limit_gb * 1e9)
         self._memory = int(config.memory_gb * 1e9)
-        self._waiting: deque[_Copy | None] = deque()
+        self._waiting: deque[TensorCopy | None] = deque()
         self._changed = threading.Condition()
         self._waiting_bytes = self._written_bytes = 0
         self._left_out = 0
-        self._fault = ""
+        self._fault = self._reason = ""
         self._events: list[Event] = []
         self._chosen: dict[str, bool] = {}
         self._thread = threading.Thread(target=self._work, name="mindscope-dump", daemon=True)
@@ -59,8 +61,7 @@ class Dumper:
     def wants(self, site: str) -> bool:
         """Whether tensors of this site are wanted."""
         if site not in self._chosen:
-            name = display_site(site)
-            self._chosen[site] = any(fnmatchcase(name, pattern) for pattern in self._config.sites)
+            self._chosen[site] = is_one_of(site, self._config.sites)
         return self._chosen[site]
 
     def take(self, subject: str, site: str, call: int, moment: tuple[int, int], array: NDArray[Any]) -> None:
@@ -69,10 +70,21 @@ class Dumper:
         if is_too_much or self._waiting_bytes + array.nbytes > self._memory or self._fault:
             self._left_out += 1
             return
-        copy = _Copy(subject, site, call, *moment, np.array(array, order="C"))
+        copy = TensorCopy(subject, site, call, *moment, np.array(array, order="C"))
         with self._changed:
             self._waiting.append(copy)
             self._waiting_bytes += array.nbytes
+            self._changed.notify()
+
+    def store(self, copies: Sequence[TensorCopy]) -> None:
+        """Nothing; these copies will be stored, as far as the disk's limit allows: their memory is another's matter."""
+        with self._changed:
+            for copy in copies:
+                if self._written_bytes + self._waiting_bytes + copy.array.nbytes > self._limit or self._fault:
+                    self._left_out += 1
+                    continue
+                self._waiting.append(copy)
+                self._waiting_bytes += copy.array.nbytes
             self._changed.notify()
 
     def take_events(self) -> Sequence[Event]:
@@ -89,7 +101,7 @@ class Dumper:
         self._thread.join()
         events = list(self.take_events())
         if self._left_out:
-            why = self._fault or "the limits of memory or disk were reached"
+            why = self._reason or "the limits of memory or disk were reached"
             _log.warning("%d tensors were not dumped: %s", self._left_out, why)
             events.append(Event("tensors_left_out", step, data={"count": self._left_out, "reason": why}))
         return events
@@ -104,11 +116,13 @@ class Dumper:
                 return
             self._store(copy)
 
-    def _store(self, copy: _Copy) -> None:
+    def _store(self, copy: TensorCopy) -> None:
         try:
             blob = self._blobs.put(copy.array)
         except (OSError, TypeError) as error:
-            self._fault = f"{type(error).__name__}: {error}"
+            self._reason = f"{type(error).__name__}: {error}"
+            if isinstance(error, OSError):  # and not just a dtype that files of tensors do not know
+                self._fault = self._reason
             self._left_out += 1
             return
         finally:
@@ -124,3 +138,9 @@ class Dumper:
         with self._changed:
             self._written_bytes += blob.size_bytes if blob.is_new else 0
             self._events.append(Event("tensor", copy.step, copy.site, copy.micro_step, data))
+
+
+def is_one_of(site: str, patterns: Sequence[str]) -> bool:
+    """Whether one of the globs matches the site, or that of the module whose several tensors it tells apart."""
+    names = {display_site(site), display_site(site.partition("[")[0])}
+    return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)

@@ -4,8 +4,12 @@ ProbeError(RuntimeError)
 ├── ConfigError(ValueError)     the configuration has an unknown key, a wrong value or a contradiction
 ├── SiteNotFound(LookupError)   a pattern matches no site of the model
 ├── NotWatchable(TypeError)     what was handed over is no model or optimizer of a framework that is there
-└── ScriptNotFound(OSError)     the script to run does not exist
+├── ScriptNotFound(OSError)     the script to run does not exist
+├── NotReplayable(LookupError)  what a module was given, or gave, is not in the run, or the module is another
+└── TrainingStopped             the configuration, or a person, asked for the training to end here
 """
+
+from ..storage import Finding
 
 
 class ProbeError(RuntimeError):
@@ -26,3 +30,19 @@ class NotWatchable(ProbeError, TypeError):
 
 class ScriptNotFound(ProbeError, OSError):
     """The script to run does not exist."""
+
+
+class NotReplayable(ProbeError, LookupError):
+    """What a module was given, or gave, is not in the run, or the module is not the one that was recorded."""
+
+
+class TrainingStopped(ProbeError):
+    """The one error that a monitor raises into a training, because it was asked to.
+
+    Args:
+        finding: Why; None where a person wanted it.
+    """
+
+    def __init__(self, message: str, finding: Finding | None = None) -> None:
+        super().__init__(message)
+        self.finding = finding

@@ -11,16 +11,23 @@ from typing import Any, Self
 from ..storage import Finding, Json, Listener, QueueWriter, Run, RunWriter, StepRecord, Store
 from ..storage.blobs import Blobs, blobs_of
 from . import collectors  # noqa: F401  fills the table of collectors
+from .actions.attachment import DATABASE_LOOK_S, LOOK_S, Attachment, pause_for
+from .actions.checkpoints import Checkpoints, checkpoint_folder
+from .actions.reactions import Reactions
+from .actions.settings import Reaction, pauses_of, saving
 from .adapters import Adapter, adapter_for
-from .config import Config, Dump, load_config
-from .control import Control, differences, is_folder, request_file
+from .config import Cadence, Config, Dump, load_config
+from .control import Control, differences
 from .dump import Dumper
-from .errors import NotWatchable, ProbeError
+from .errors import NotWatchable
 from .facts import environment
+from .flight.keeper import FlightKeeper
+from .flight.tensors import HeldTensors
 from .hand_over import HandOver
 from .lifecycle import is_watched, register, unregister
 from .ranks import agree_on_run, place
 from .recorder import Recorder
+from .resume import ResumePoint, resume_points
 from .thrift import ThriftyRecorder
 
 _log = logging.getLogger(__name__)
@@ -37,6 +44,8 @@ def watch(
     listeners: Sequence[Listener] = (),
     rank: int | None = None,
     run_id: str | None = None,
+    source: Path | None = None,
+    resume: str | None = None,
 ) -> "Monitor":
     """A monitor that records the training of the model into a new run of the store.
 
@@ -48,8 +57,12 @@ def watch(
         listeners: See every record on its way into the store.
         rank: Of this process, where several train one model; found out by itself, as is the run that all ranks record.
         run_id: The run to join, for processes that cannot agree on one.
+        source: The file that a finished configuration was loaded from; changes of it are followed.
+        resume: The run of the store that this one goes on from: an id, a unique prefix, a name or `latest`. What it
+            should have kept is compared at the first step.
 
     Raises:
+        RunNotFound: There is no such run to resume.
         ConfigError, SiteNotFound: The configuration is wrong, or does not fit the model.
         NotWatchable: The model or the optimizer is of no known framework, they do not belong together, or the model is
             watched already.
@@ -58,13 +71,22 @@ def watch(
     settings = load_config(config)
     adapter = adapter_for(model, _several(optimizer))
     name = run or type(model).__name__
-    source = Path(config) if isinstance(config, str | Path) else None
+    source = Path(config) if isinstance(config, str | Path) else source
     if rank is None:
         here = place()
         rank = here.rank
         run_id = agree_on_run(here, name, time.time()) if run_id is None else run_id
     return begin(
-        adapter, store, settings, name=name, tags=tags, listeners=listeners, rank=rank, run_id=run_id, source=source
+        adapter,
+        store,
+        settings,
+        name=name,
+        tags=tags,
+        listeners=listeners,
+        rank=rank,
+        run_id=run_id,
+        source=source,
+        resume=resume,
     )
 
 
@@ -79,6 +101,7 @@ def begin(
     rank: int = 0,
     run_id: str | None = None,
     source: Path | None = None,
+    resume: str | None = None,
 ) -> "Monitor":
     """A monitor over an adapter; the run begins once its hooks are on, so that a wrong configuration begins none."""
     if is_watched(adapter.model):
@@ -88,9 +111,13 @@ def begin(
         )
     monitor = Monitor(adapter, config)
     try:
-        if config.dump is not None:
-            blobs_of(store.url, "", config.dump.folder)  # which says it where the store cannot hold tensors
-        recorded = config.model_dump(mode="json", exclude_unset=True)
+        dump = _dump_of(config)
+        if dump is not None:
+            blobs_of(store.url, "", dump.folder)  # which says it where the store cannot hold tensors
+        for one in saving(config.on_finding):
+            checkpoint_folder(store.url, "", one.folder)  # which says it where there is no place for checkpoints
+        recorded = config.model_dump(mode="json", exclude_unset=True, exclude={"webhook": {"url"}})  # often a secret
+        monitor.resume(resume_points(store, name, resume, rank=rank))
         writer = store.begin_run(
             name,
             framework=adapter.framework,
@@ -100,10 +127,11 @@ def begin(
             tags=dict(tags or {}),
             host=environment(),
         )
-        if config.dump is not None:
-            monitor.dump_to(blobs_of(store.url, writer.run.id, config.dump.folder), config.dump)
-        requests = request_file(store.url, writer.run.id) if is_folder(store.url) else None
-        monitor.control(Control(config, source, requests))
+        if dump is not None:
+            monitor.dump_to(blobs_of(store.url, writer.run.id, dump.folder), dump)
+        monitor.act(store, writer.run.id, rank)
+        look_s = DATABASE_LOOK_S if "://" in store.url else LOOK_S
+        monitor.control(Control(config, source, store.mailbox(writer.run.id), look_s=look_s))
         monitor.write_to(writer, listeners)
     except BaseException:
         adapter.detach()
@@ -115,14 +143,19 @@ class Monitor:
     """Watches until it is closed: by `close()`, as a context manager, or at exit; an error that ends it is recorded."""
 
     def __init__(self, adapter: Adapter, config: Config) -> None:
-        self._adapter = adapter
+        self._adapter, self._config = adapter, config
         self._when_full = config.queue.when_full
         self._recorder = (Recorder if config.budget is None else ThriftyRecorder)(config, self._emit)
+        self._flight, self._keeper = config.flight_recorder, FlightKeeper(config.flight_recorder, config.around)
+        self._recorder.keep(self._keeper)
         self._queue: QueueWriter | None = None
         self._hand_over = HandOver(lambda record: self._writer.put(record), config.queue.capacity)
         self._control: Control | None = None
         self._told = -1
-        self._is_closed = False
+        self._is_closed = self._is_copy = False
+        self._reactions = Reactions(_reactions(config), save=self._save, pause=self._pause)
+        self._attachment: Attachment | None = None
+        self._checkpoints: Checkpoints | None = None
         try:
             adapter.attach(self._recorder)
         except BaseException:
@@ -131,12 +164,28 @@ class Monitor:
 
     def write_to(self, writer: RunWriter, listeners: Sequence[Listener]) -> None:
         """Nothing; records go to this run and are seen by the listeners, and the monitor is closed at exit."""
-        self._queue = QueueWriter(writer, listeners, self._hand_over.behind, self._when_full)
+        behind = self._hand_over.behind
+        self._queue = QueueWriter(writer, listeners, behind, self._when_full, keeper=self._keeper)
         register(self)
+
+    def act(self, store: Store, run: str, rank: int) -> None:
+        """Nothing; from now on the training can be saved, halted and let go where findings or persons ask for it.
+
+        Of several ranks only the first one listens to persons: the others wait for it in their next collective.
+        """
+        for one in saving(self._config.on_finding):
+            folder = checkpoint_folder(store.url, run, one.folder)
+            self._checkpoints = Checkpoints(folder, self._adapter.save_state, self._adapter.checkpoint_suffix, rank)
+        if rank == 0:
+            look_s = DATABASE_LOOK_S if "://" in store.url else LOOK_S
+            self._attachment = Attachment(store.mailbox(run), self._adapter.view, look_s=look_s)
 
     def dump_to(self, blobs: Blobs, config: Dump) -> None:
         """Nothing; the whole tensors that the configuration names go there."""
-        self._recorder.dump_to(Dumper(config, blobs))
+        dumper = Dumper(config, blobs)
+        if self._flight is not None and self._flight.tensors:
+            self._keeper.tensors = HeldTensors(self._flight, dumper)
+        self._recorder.dump_to(dumper)
 
     @property
     def run(self) -> Run:
@@ -175,15 +224,36 @@ class Monitor:
                 )
         if not self._is_closed:
             self._recorder.log(values)
+        self._say_if_copied()
+
+    def note_checkpoint(self) -> None:
+        """Nothing; where the training stands now is recorded, for comparison with a run that goes on from here."""
+        if not self._is_closed:
+            self._recorder.note_resume_point("checkpoint")
+
+    def resume(self, points: tuple[ResumePoint, ...]) -> None:
+        """Nothing; the first step is compared with these points of earlier runs."""
+        self._recorder.resume_points = points
 
     def step_done(self) -> None:
         """Nothing; ends the step in a loop that has no optimizer, or one that is not watched."""
         if not self._is_closed:
             self._adapter.step_done()
+        self._say_if_copied()
+
+    def _say_if_copied(self) -> None:
+        """One warning to who goes on training in a forked copy of the process."""
+        if self._is_copy:
+            self._is_copy = False
+            _log.warning(
+                "run %s is recorded by the process that began it; this one is a forked copy, and what it trains is not "
+                "recorded: begin a run of its own with watch()",
+                self.run.id,
+            )
 
     def flush(self) -> None:
         """Nothing; what was recorded of finished steps is in the store, the last one included."""
-        self._recorder.flush()
+        self._recorder.flush(wait=True)
         self._hand_over.flush()
         self._writer.flush()
 
@@ -196,14 +266,22 @@ class Monitor:
             return
         self._is_closed = True
         unregister(self)
+        if self._recorder.has_recorded:
+            self._recorder.note_resume_point("close")
         self._adapter.detach()
         recorder = self._recorder
+        if self._keeper.tensors is not None:  # findings of the last records may ask for tensors
+            self.flush()
         if error is not None:
+            self._keeper.release_tensors()
             recorder.event("exception", type=type(error).__name__, message=str(error))
         elif not recorder.has_recorded:
             _log.warning("run %s: nothing was recorded, no optimizer step of this model was seen", self.run.id)
         recorder.finish()
         self._hand_over.flush()
+        if self._reactions.wants_findings:
+            self._writer.settle()
+            self._reactions.conclude(self._writer.findings)
         state, said = ("failed", f"{type(error).__name__}: {error}") if error is not None else ("finished", "")
         self._writer.close(state, said)  # type: ignore[arg-type]
 
@@ -213,7 +291,7 @@ class Monitor:
 
     def disown(self) -> None:
         """Nothing; in a forked copy of the process the hooks go off and the run stays with the parent."""
-        self._is_closed = True
+        self._is_closed = self._is_copy = True
         self._adapter.detach()
 
     def __enter__(self) -> Self:
@@ -244,7 +322,8 @@ class Monitor:
                 return
             recorder.follow(changed)
             self._adapter.reselect()
-        except ProbeError as error:
+            self._reactions.follow(_reactions(changed))
+        except Exception as error:  # noqa: BLE001  nothing that others leave for a run may stop it
             recorder.follow(before)
             _log.warning("run %s: the change is refused: %s", self.run.id, error)
             recorder.event("configuration_refused", error=str(error))
@@ -260,6 +339,37 @@ class Monitor:
             self._hand_over.flush()
             self._writer.put_structure(self._adapter.structure())
         self._hand_over.add(record)
+        is_over = record.step < self._recorder.step  # and not only one of its micro-steps
+        if not self._is_closed:
+            self._act(record.step if is_over else None)
+
+    def _act(self, ended: int | None) -> None:
+        """Does what findings and persons ask for; with a reaction in wait, the training waits here for the rules."""
+        if self._reactions.wants_findings:
+            self._hand_over.flush()
+            self._writer.settle()
+            self._reactions.react(self._writer.findings)
+        if self._attachment is not None and ended is not None:
+            self._attachment.step_ended(ended)
+
+    def _save(self, keep: int) -> None:
+        if self._checkpoints is not None:
+            self._checkpoints.save(self._recorder.step, keep)
+
+    def _pause(self, finding: Finding) -> None:
+        if self._attachment is not None:
+            pause_for(self._attachment, self._recorder.step - 1, finding)
+
+
+def _dump_of(config: Config) -> Dump | None:
+    """What is dumped; at no step, where only the flight recorder may have tensors to store."""
+    if config.dump is None and config.flight_recorder is not None and config.flight_recorder.tensors:
+        return Dump(subjects=(), when=Cadence(every=0))
+    return config.dump
+
+
+def _reactions(config: Config) -> tuple[Reaction, ...]:
+    return (*config.on_finding, *pauses_of(config.watchpoints))
 
 
 def _several(optimizer: object | Sequence[object] | None) -> tuple[object, ...]:

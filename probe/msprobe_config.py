@@ -23,7 +23,7 @@ _SWITCHES: Final = {
 _ALWAYS: Final = ("loss", "loss_scale", "learning_rate", "step_seconds")
 
 _NOTES: Final = {
-    "ops": "every statistic of a tensor comes from one pass, so all are recorded",
+    "ops": "every statistic of a tensor comes from one pass, so all are recorded; `statistics` has further ones",
     "ndigits": "numbers are kept as they are, never rounded",
     "eps": "zeros are counted exactly, near-zeros are in the histogram",
     "format": "runs go to the store; `mindscope export` writes other formats",
@@ -37,15 +37,25 @@ _NOTES: Final = {
     "append_output": "a resumed training is a new run",
     "squash_name": "sites keep their whole names",
     "all_xy": "without targets all modules are recorded",
-    "mg_direction": "this quantity is not recorded",
-    "cc_distribution": "this quantity is not recorded",
+    "mg_direction": "`subjects: {update/direction: 1}` records how far updates agree with the momentum",
     "recording_l2_features": "this quantity is not recorded",
     "l2_targets": "this quantity is not recorded",
     "sa_order": "this quantity is not recorded",
 }
-_USED: Final = ("targets", "start_step", "collect_times", "step_interval", "forward_only", "backward_only", *_SWITCHES)
+_USED: Final = (
+    "targets", "start_step", "collect_times", "step_interval", "forward_only", "backward_only", *_SWITCHES,
+    "cc_distribution",
+)  # fmt: skip
+#: Keys of the collectives' own settings, and what there is to say about those that mean nothing here.
+_COLLECTIVES: Final = {
+    "enable": "",
+    "cc_pre_hook": "",
+    "cc_codeline": "collectives are recorded wherever they are called; an event `collective` names the line",
+    "cc_log_only": "an event `collective` names every line that calls one, beside the numbers",
+    "module_ranks": "every process that calls `watch` records as its own rank",
+}
 #: Keys that no configuration of ours has; `format` and `alert` alone would not tell.
-_TELLING: Final = frozenset(_USED) | {"cc_distribution", "ndigits", "ops", "print_struct"}
+_TELLING: Final = frozenset(_USED) | {"ndigits", "ops", "print_struct"}
 
 
 def is_msprobe(data: Mapping[str, Any]) -> bool:
@@ -63,7 +73,10 @@ def translate(data: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]
         if key not in _USED and key not in _NOTES:
             known = [*_USED, *_NOTES]
             raise ConfigError(f"msprobe configuration: unknown key {key!r}{nearest(key, known)}")
-    notes = tuple(f"{key}: {_NOTES[key]}" for key in data if key in _NOTES and data[key] not in (False, None, [], {}))
+    collectives = _collectives(data)
+    said = {**_NOTES, **{f"cc_distribution.{key}": note for key, note in _COLLECTIVES.items() if note}}
+    asked = {**data, **{f"cc_distribution.{key}": value for key, value in collectives.items()}}
+    notes = tuple(f"{key}: {said[key]}" for key in asked if key in said and asked[key] not in (False, None, [], {}))
     cadence = _cadence(data)
     subjects: dict[str, Any] = dict.fromkeys(_recorded(data), cadence)
     fields: dict[str, Any] = {"every": 0, "subjects": {**subjects, **dict.fromkeys(_ALWAYS, 1)}}
@@ -85,14 +98,30 @@ def _cadence(data: Mapping[str, Any]) -> dict[str, int]:
     return {"every": every, "start": start, "stop": start + every * (times - 1) + 1}
 
 
+def _collectives(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings of `cc_distribution`, which may be a mere switch."""
+    asked = data.get("cc_distribution") or {}
+    if isinstance(asked, bool):
+        return {"enable": asked}
+    if not isinstance(asked, Mapping):
+        raise ConfigError(f"msprobe configuration: cc_distribution must hold keys, got {type(asked).__name__}")
+    for key in asked:
+        if key not in _COLLECTIVES:
+            raise ConfigError(f"msprobe configuration: unknown key 'cc_distribution.{key}'{nearest(key, _COLLECTIVES)}")
+    return asked
+
+
 def _recorded(data: Mapping[str, Any]) -> tuple[str, ...]:
     on = [subject for switch, subjects in _SWITCHES.items() if data.get(switch) for subject in subjects]
     if data.get("forward_only"):
         on = [subject for subject in on if subject != "activation_grad"]
     if data.get("backward_only"):
         on = [subject for subject in on if subject != "activation"]
+    if (collectives := _collectives(data)).get("enable"):
+        on += ["communication", *(["communication/before"] if collectives.get("cc_pre_hook") else [])]
     if not on:
-        raise ConfigError(f"msprobe configuration: nothing is switched on; set one of {', '.join(_SWITCHES)} to true")
+        words = ", ".join((*_SWITCHES, "cc_distribution"))
+        raise ConfigError(f"msprobe configuration: nothing is switched on; set one of {words} to true")
     return tuple(on)
 
 

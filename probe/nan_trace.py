@@ -14,8 +14,9 @@ import numpy as np
 
 from ..storage.records import Json
 from .adapters.tensors import Place, Unsupported
+from .initial_weights import finite_or_none
 from .kernels import STATISTICS, measure
-from .recorder import Recorder, finite_or_none
+from .recorder import Recorder
 from .user_line import user_line
 
 __all__ = ["NanTrace"]

@@ -16,6 +16,7 @@ class Schedule:
             `start`. 0 means never by this rule.
         start: Nothing is due before this step.
         stop: Nothing is due from this step on; None for no end.
+        around: Due at each of so many steps behind an anomaly, whatever `start` and `stop` say.
     """
 
     every: int = 1
@@ -24,15 +25,18 @@ class Schedule:
     per_decade: int = 0
     start: int = 0
     stop: int | None = None
+    around: int = 0
 
-    def is_due(self, step: int) -> bool:
-        """Whether the quantity is recorded at this step."""
+    def is_due(self, step: int, anomaly: int | None = None) -> bool:
+        """Whether the quantity is recorded at this step; `anomaly` is the step of the newest one that is known."""
+        if anomaly is not None and 0 < step - anomaly <= self.around:
+            return True
         since = step - self.start
         if since < 0 or (self.stop is not None and step >= self.stop):
             return False
         if self.every and since % self.every == 0:
             return True
-        if since < self.first or any(first <= step <= last for first, last in self.windows):
+        if since < self.first or (self.windows and any(first <= step <= last for first, last in self.windows)):
             return True
         return bool(self.per_decade) and self._is_on_the_logarithmic_grid(since)
 
@@ -47,7 +51,8 @@ class Schedule:
     def is_ever_due(self) -> bool:
         """Whether there is any step at which it is due."""
         is_open = self.stop is None or self.stop > self.start
-        return is_open and bool(self.every or self.first or self.windows or self.per_decade)
+        rules = self.every or self.first or self.windows or self.per_decade
+        return bool(self.around or (is_open and rules))
 
 
 #: Never due.

@@ -4,6 +4,7 @@ import logging
 import runpy
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +16,34 @@ from .adapters import Adapter
 from .errors import ProbeError, ScriptNotFound
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What is run: a file as `python FILE` does, or a module as `python -m NAME` does.
+
+    Args:
+        path: The file, also of the module.
+        module: Its name; empty for a file.
+    """
+
+    path: Path
+    module: str = ""
+
+    def run(self) -> None:
+        """Nothing; runs it in this process, as `__main__`."""
+        if self.module:
+            runpy.run_module(self.module, run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(str(self.path), run_name="__main__")
+
+    @property
+    def folder(self) -> str:
+        """Where its imports are looked for first."""
+        return str(Path.cwd() if self.module else self.path.parent.resolve())
+
+    def __str__(self) -> str:
+        return self.module or str(self.path)
 
 
 class _Finder(Protocol):
@@ -36,11 +65,27 @@ class Stopped(SystemExit):
     """
 
 
-def run_script(script: Path, arguments: Sequence[str], begin: Callable[[Adapter], Closable]) -> int:
+def run_script(script: Path | Program, arguments: Sequence[str], begin: Callable[[Adapter], Closable]) -> int:
     """The script's exit code, its training recorded; what it raises is recorded and shown as Python shows it.
 
+    A script that trains nothing gets a warning.
+
+    Raises:
+        ScriptNotFound, ProbeError, StoreError: As `run_to_end` says.
+    """
+    code, reason = run_to_end(script, arguments, begin)
+    if reason:
+        _log.warning("%s; nothing was recorded", reason)
+    return code
+
+
+def run_to_end(
+    script: Path | Program, arguments: Sequence[str], begin: Callable[[Adapter], Closable]
+) -> tuple[int, str]:
+    """The script's exit code, and why nothing was watched; empty where something was.
+
     Args:
-        script: A Python file.
+        script: A Python file, or a module.
         arguments: What the script finds behind its own name in `sys.argv`.
         begin: Begins the watch once the model is found.
 
@@ -48,7 +93,8 @@ def run_script(script: Path, arguments: Sequence[str], begin: Callable[[Adapter]
         ScriptNotFound: There is no such file.
         ProbeError, StoreError: The model was found, but `begin` could not watch it; the script was stopped there.
     """
-    if not script.is_file():
+    program = Program(script) if isinstance(script, Path) else script
+    if not program.path.is_file():
         raise ScriptNotFound(f"no script at {script}; give the path of a Python file")
     monitors: list[Closable] = []
     refusals: list[Exception] = []
@@ -63,7 +109,7 @@ def run_script(script: Path, arguments: Sequence[str], begin: Callable[[Adapter]
     finders = _finders(found)
     error: BaseException | None = None
     try:
-        code, error = _run(script, arguments)
+        code, error = _run(program, arguments)
     finally:
         for finder in finders:
             finder.stop()
@@ -71,9 +117,16 @@ def run_script(script: Path, arguments: Sequence[str], begin: Callable[[Adapter]
             monitor.close(error)
     if refusals:
         raise refusals[0]
-    if not monitors:
-        _log.warning("%s trained no model that could be watched; nothing was recorded", script)
-    return code
+    return code, "" if monitors else _reason(program, code, error)
+
+
+def _reason(program: Program, code: int, error: BaseException | None) -> str:
+    """Why no model was found."""
+    if code == 0:
+        return f"{program} trained no model that could be watched; it must call one with gradients on"
+    end = f"exit code {code}" if error is None or isinstance(error, SystemExit) else type(error).__name__
+    remedy = "; a part of a package runs as `-- -m PACKAGE.MODULE`" if "relative import" in str(error) else ""
+    return f"{program} ended with {end} before it trained a model{remedy}"
 
 
 def _finders(found: Callable[[Adapter], None]) -> list[_Finder]:
@@ -84,20 +137,20 @@ def _finders(found: Callable[[Adapter], None]) -> list[_Finder]:
     return [getattr(import_module(module, __package__), name)(found) for module, name in places]
 
 
-def _run(script: Path, arguments: Sequence[str]) -> tuple[int, BaseException | None]:
+def _run(program: Program, arguments: Sequence[str]) -> tuple[int, BaseException | None]:
     """Exit code, and what ended the script, None if it ended by itself or by an exit code of 0."""
     before = sys.argv, sys.path[:]
-    sys.argv = [str(script), *arguments]
-    sys.path[0:0] = [str(script.parent.resolve())]
+    sys.argv = [str(program.path), *arguments]
+    sys.path[0:0] = [program.folder]
     try:
-        runpy.run_path(str(script), run_name="__main__")
+        program.run()
     except SystemExit as end:
         code = _exit_code(end.code)
         return code, end if code else None
     except KeyboardInterrupt as error:
         return 130, error
     except BaseException as error:  # noqa: BLE001  it is the script's own, and shown as such
-        own = _inside(error.__traceback__, script)
+        own = _inside(error.__traceback__, program.path)
         sys.excepthook(type(error), error.with_traceback(own), own)
         return 1, error
     finally:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,9 @@ from typing import Any
 from .adapters import Adapter
 from .config import Config
 from .monitor import Monitor
-from .script import Closable, Stopped, run_script
+from .script import Closable, Program, Stopped, run_to_end
 
-__all__ = ["SeenSite", "sites_of_script"]
+__all__ = ["Seen", "SeenSite", "sites_of_script"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,24 @@ class SeenSite:
     parameters: int
 
 
-def sites_of_script(script: Path, arguments: Sequence[str]) -> tuple[SeenSite, ...]:
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a script was found to train.
+
+    Args:
+        sites: The modules of its first model; none where there is no model.
+        reason: Why there is none; empty where there is.
+        is_whole: Whether the first forward came to its end.
+        others: Classes of the models that are there beside it.
+    """
+
+    sites: tuple[SeenSite, ...]
+    reason: str
+    is_whole: bool
+    others: tuple[str, ...]
+
+
+def sites_of_script(script: Path | Program, arguments: Sequence[str]) -> Seen:
     """The modules of the first model that the script trains; the script is stopped after its first forward.
 
     Raises:
@@ -42,16 +60,27 @@ def sites_of_script(script: Path, arguments: Sequence[str]) -> tuple[SeenSite, .
     seen: list[tuple[str, Any]] = []
     outputs: dict[str, tuple[str, ...]] = {}
     model: list[Adapter] = []
+    others: list[str] = []
 
     def begin(adapter: Adapter) -> Closable:
         model.append(adapter)
         monitor = Monitor(adapter, Config())  # without a run: it stands in for one until the forward is over
         for site, module in adapter.modules().items():
             module.register_forward_hook(_noting(site, seen, outputs))
+        others.extend(_beside(adapter))
         return _Detaching(monitor)
 
-    run_script(script, arguments, begin)
-    return _collected(model[0], seen, outputs) if model else ()
+    _, reason = run_to_end(script, arguments, begin)
+    sites = _collected(model[0], seen, outputs) if model else ()
+    return Seen(sites, reason, any(not site for site, _ in seen), tuple(others))
+
+
+def _beside(adapter: Adapter) -> list[str]:
+    """Classes of the other models of the process; of frameworks other than torch none is known."""
+    if not adapter.framework.startswith("torch"):
+        return []
+    found: list[str] = import_module(".adapters.torch_sites", __package__).models_beside(adapter.model)
+    return found
 
 
 class _Detaching:

@@ -3,9 +3,10 @@
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import ParamSpec
 
-from ..storage.records import StepRecord
+from ..storage.records import Json, StepRecord
 from .budget import Budget
 from .collector import COLLECTORS, View
 from .config import Config
@@ -18,7 +19,8 @@ _Arguments = ParamSpec("_Arguments")
 class ThriftyRecorder(Recorder):
     """Records like `Recorder`, within the budget of its configuration; scalars are recorded at every due step.
 
-    Every decision is an event `schedule_thinned` (factor, share, budget) of the run.
+    Every decision is an event `schedule_thinned` (factor, share, budget, subjects: what is recorded less often) of the
+    run.
     """
 
     def __init__(
@@ -50,9 +52,9 @@ class ThriftyRecorder(Recorder):
 
         return run
 
-    def flush(self) -> None:
-        """Hands the waiting record over."""
-        self.timed(super().flush)()
+    def flush(self, *, wait: bool = False) -> None:
+        """Hands the waiting record over; a device may be waited for."""
+        self.timed(super().flush)(wait=wait)
 
     def before_step(self, view: View) -> None:
         """The optimizer is about to move the weights."""
@@ -67,10 +69,14 @@ class ThriftyRecorder(Recorder):
         self._spent, self._step_began = 0.0, now
         if thinning is not None:
             _log.info("every %d. due step is recorded: one costs %.1f %%", thinning.factor, 100.0 * thinning.share)
-            self.event("schedule_thinned", factor=thinning.factor, share=thinning.share, budget=thinning.budget)
+            thinned: list[Json] = [name for name in COLLECTORS if _is_thinned(name) and self._is_wanted(name)]
+            self.event("schedule_thinned", **asdict(thinning), subjects=thinned)
+
+    def _is_wanted(self, name: str) -> bool:
+        return self.config.schedule(name).is_ever_due and name not in self._off
 
     def _sees_tensors(self) -> bool:
-        return any(COLLECTORS[name].columns or name == "histogram" for name in self._due)
+        return any(_is_thinned(name) for name in self._due)
 
     def _decide_what_is_due(self) -> None:
         super()._decide_what_is_due()
@@ -79,8 +85,9 @@ class ThriftyRecorder(Recorder):
         if self._decided != self.step:
             self._decided, self._due_steps = self.step, self._due_steps + 1
         if self._budget.skips(self._due_steps):
-            self._due = {name for name in self._due if not COLLECTORS[name].columns and name != "histogram"}
-            self.sees_forward = self.sees_backward = self.sees_communication = self.sees_unreduced = False
-            self.sees_inputs = self.sees_input_grads = False
-            self.wants_histogram = frozenset()
-            self.is_looking = bool(self.dumps)
+            self._expect(frozenset(name for name in self._due if not _is_thinned(name)))
+
+
+def _is_thinned(name: str) -> bool:
+    """Whether the quantity is of tensors, which cost; scalars are recorded at every due step."""
+    return bool(COLLECTORS[name].columns) or name == "histogram"

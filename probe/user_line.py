@@ -9,7 +9,7 @@ from typing import Final
 __all__ = ["user_line"]
 
 #: Our own code; examples and tests beside it are somebody's.
-_ROOT: Final = Path(__file__).resolve().parents[1]
+_ROOT: Final = Path(__file__).parents[1]  # as it was found, which frames name too
 _OURS: Final = tuple(
     f"{_ROOT / folder}{os.sep}" for folder in ("framework", "probe", "storage", "insight", "armour", "cli")
 )

@@ -1,6 +1,7 @@
 """The contract of a framework's adapter: it puts hooks on, tells the recorder what happens, and leaves no trace."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 from ...storage.run import Structure
@@ -37,6 +38,13 @@ class Adapter(Protocol):
 
     def step_done(self) -> None:
         """Closes the step of a loop without an optimizer."""
+
+    @property
+    def checkpoint_suffix(self) -> str:
+        """Of the files that `save_state` writes; empty where the framework's adapter writes none."""
+
+    def save_state(self, path: Path) -> None:
+        """Nothing; the file holds the model and its optimizers as they are."""
 
     def structure(self) -> Structure:
         """What is trained, as far as known; complete after the first forward."""

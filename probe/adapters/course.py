@@ -8,7 +8,10 @@ its own, since nothing tells whether the next forward belongs to this step or to
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from ..aside import is_aside
 from ..collector import View
+from ..errors import TrainingStopped
+from ..promises import LateScalar
 from ..recorder import Recorder
 from .taps import ForwardTaps
 
@@ -51,21 +54,27 @@ class Course:
         """The model is called; a forward that counts opens the step.
 
         Between the optimizers of one step, and inside an optimizer that evaluates the model again, it is no micro-step.
+        What is asked aside, as by a search for adversarial inputs, takes the time of an evaluation.
         """
-        if self._taps.counts() and not (self._stepped or self._began):
-            self._recorder.forward_begins()
-
-    def backward_begins(self, loss: Callable[[], float | None]) -> None:
-        """A backward pass starts; `loss` reads where from. It is of this model if a forward of it came before."""
-        recorder = self._recorder
-        if not recorder.is_open or self._began:
+        if self._stepped or self._began:
             return
+        if self._taps.counts():
+            self._recorder.forward_begins()
+        else:
+            self._recorder.time.enter_evaluation()
+
+    def backward_begins(self, loss: Callable[[], float | LateScalar | None]) -> bool:
+        """Whether the backward pass that starts is of this model: a forward came before; `loss` reads its root."""
+        recorder = self._recorder
+        if not recorder.is_open or self._began or is_aside():
+            return False
         try:
             if self._expects_none:
                 self._check_residue()
             recorder.backward_begins(loss())
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
             recorder.fail("loss", error)
+        return True
 
     def step_begins(self, optimizer: Any) -> None:
         """The optimizer is called, and may evaluate the model before it steps."""
@@ -73,8 +82,27 @@ class Course:
             self._take_turns = False
             self.end()
 
-    def before_step(self, optimizer: Any) -> None:
-        """The optimizer is about to step."""
+    def before_step(self, optimizer: Any) -> bool:
+        """The optimizer is about to step; True when the configuration wants the update left out.
+
+        Raises:
+            TrainingStopped: It wants the training to end before the update.
+        """
+        self.update_begins(optimizer)
+        if not self._recorder.refusal or not self._recorder.has_bad_gradient:
+            return False
+        self._is_skipped = True
+        self._recorder.event("update_refused")
+        if self._recorder.refusal == "stop":
+            self.end()
+            self._recorder.flush(wait=True)  # which shows the record to the rules, and raises with what they find
+            raise TrainingStopped(
+                f"the gradient of step {self._recorder.step - 1} is not finite; the weights are as before"
+            )
+        return True
+
+    def update_begins(self, optimizer: Any) -> None:
+        """The optimizer is about to step, and nothing will keep it from that."""
         if id(optimizer) in self._began:
             return
         self.step_begins(optimizer)
@@ -93,7 +121,7 @@ class Course:
     def step_skipped(self, optimizer: Any, loss_scale: float) -> None:
         """Overflow has kept the optimizer from stepping."""
         self._recorder.loss_scale = loss_scale
-        self.before_step(optimizer)
+        self.update_begins(optimizer)
         self.note_skipped(loss_scale)
         self.after_step(optimizer)
 

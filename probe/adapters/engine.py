@@ -1,18 +1,22 @@
 """The adapter of our own engine: a cell and its optimizers, watched through the engine's hooks."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from weakref import ref
 
 from ...framework.compiler.observers import observe_cells
-from ...framework.hooks import register_backward_start_hook, register_loss_scaled_hook
+from ...framework.hooks import SKIP_STEP, register_backward_start_hook, register_loss_scaled_hook
 from ...framework.nn.cell import Cell
 from ...framework.optim import Optimizer
+from ...framework.serialization import save_checkpoint
 from ...framework.tensor import Tensor
+from ...framework.train.state import save_training_state
 from ...storage.records import Json
 from ...storage.run import OptimizerInfo, ParameterInfo, Structure
 from ..collector import COLLECTORS
 from ..errors import NotWatchable
+from ..quantities.batch_hooks import BatchTaps
 from ..quantities.noise_hooks import watch_micro_batches
 from ..recorder import Recorder
 from ..select import choose_sites
@@ -21,7 +25,7 @@ from .engine_facts import EngineFacts, owners_of
 from .engine_quantities import watch_quantities
 from .engine_trace import EngineTracer
 from .engine_view import ACCESS, EngineView
-from .groups import groups_of
+from .groups import check_belongs, groups_of
 from .input_taps import InputTaps
 from .local_gradients import watch_local_gradients
 from .taps import ForwardTaps, Several
@@ -37,6 +41,7 @@ class EngineAdapter:
     """
 
     framework = "mindscope"
+    checkpoint_suffix = ".safetensors"
 
     def __init__(self, model: Any, optimizers: tuple[Any, ...] = ()) -> None:
         if not isinstance(model, Cell):
@@ -77,6 +82,9 @@ class EngineAdapter:
         )
         self._handles.append(self._facts)
         self._handles.append(self.model.register_forward_pre_hook(self._forward_begins))
+        batches = BatchTaps(recorder, ACCESS, self._taps.counts)
+        if batches.is_wanted:
+            self._handles.append(self.model.register_forward_pre_hook(batches.hook()))
         if recorder.config.nan_trace:
             self._tracer = EngineTracer(self._cells, recorder)
         self._inputs = InputTaps(recorder, ACCESS, self._taps.counts)
@@ -95,6 +103,7 @@ class EngineAdapter:
         self._handles.append(register_backward_start_hook(self._backward_begins))
         self._handles.append(register_loss_scaled_hook(self._loss_scaled))
         for optimizer in self._given:
+            check_belongs(optimizer, named.values(), self.model)
             self.view.optimizers.append(optimizer)
             self._handles.append(optimizer.register_step_pre_hook(self._before_step))
             self._handles.append(optimizer.register_step_post_hook(lambda one, _: self.course.after_step(one)))
@@ -144,6 +153,13 @@ class EngineAdapter:
             tuple(name for name, entry in COLLECTORS.items() if entry.columns),
         )
 
+    def save_state(self, path: Path) -> None:
+        """Nothing; the file holds what `load_training_state` takes; the parameters where there is not one optimizer."""
+        if len(self.view.optimizers) == 1:
+            save_training_state(path, self.model, self.view.optimizers[0])
+        else:
+            save_checkpoint(self.model, path)
+
     def step_done(self) -> None:
         """Closes the step of a loop without a watched optimizer."""
         self.view.given = None
@@ -162,8 +178,8 @@ class EngineAdapter:
     def _backward_begins(self, root: Tensor) -> None:
         if self._tracer is not None:
             self._tracer.backward_begins(self._loss_of(root))
-        self.course.backward_begins(lambda: self._loss_of(root))
-        self._facts.backward_begins(root)
+        if self.course.backward_begins(lambda: self._loss_of(root)):
+            self._facts.backward_begins(root)
 
     def _loss_scaled(self, loss: Tensor, scaled: Tensor, scale: float) -> None:
         if loss.size == 1:
@@ -177,9 +193,9 @@ class EngineAdapter:
             return self._unscaled[1]
         return float(root.numpy().item())
 
-    def _before_step(self, optimizer: Any, gradients: Any) -> None:
+    def _before_step(self, optimizer: Any, gradients: Any) -> object:
         self.view.given = gradients
-        self.course.before_step(optimizer)
+        return SKIP_STEP if self.course.before_step(optimizer) else None
 
     def _step_skipped(self, optimizer: Any, loss_scale: float) -> None:
         self.view.given = optimizer.gradients()

@@ -59,6 +59,10 @@ class EngineSource:
         """The steps that it has made."""
         return int(optimizer.step_count)
 
+    def learning_rates(self) -> Sequence[float]:
+        """The rate of every group."""
+        return self._view.learning_rates()
+
     def slots(self, optimizer: Any) -> Sequence[str]:
         """Names of its slots."""
         return tuple(optimizer.slots())
@@ -108,13 +112,18 @@ class EngineFacts:
 
     def backward_begins(self, root: Tensor) -> None:
         """A backward pass of this training starts here: its tape tells which loss made the root."""
-        if not self.facts.has_forward or not self.facts.loss_is_due(""):
+        if not self.facts.has_forward:
+            return
+        if not self.facts.loss_is_due(""):
+            self.facts.backward_begins(None)
             return
         found = loss_of(root)
         if found is not None:
             name, given, inputs = found
             shapes = tuple(one.shape for one in inputs if isinstance(one, Tensor))
-            self.facts.loss_called(LossCall(name, lambda: sample_of(given), shapes))
+            labels = inputs[1].numpy if len(inputs) > 1 and isinstance(inputs[1], Tensor) else None
+            self.facts.loss_called(LossCall(name, lambda: sample_of(given), shapes, None, labels))
+        self.facts.backward_begins(None, factor_of(root))
 
     def clipped(self, gradients: Sequence[NDArray[Any]], norm: float, limit: float) -> None:
         """Gradients, perhaps of this model, are about to be shortened."""
@@ -155,6 +164,21 @@ def loss_of(root: Tensor) -> tuple[str, Tensor, tuple[Any, ...]] | None:
                 return name, tensor, node.inputs
         waiting += [one._node for one in node.inputs if isinstance(one, Tensor)]
     return None
+
+
+def factor_of(root: Tensor) -> float | None:
+    """What the loss was multiplied and divided by, as one number; None where something was added to it."""
+    factor, tensor = 1.0, root
+    while (node := tensor._node) is not None and node.inputs is not None and not node.is_packed:
+        name, tensors = node.primitive.name, [one for one in node.inputs if isinstance(one, Tensor)]
+        numbers = [float(one) for one in node.inputs if isinstance(one, int | float)]
+        if name == "add":
+            return None
+        if name not in ("multiply", "divide") or len(tensors) != 1 or len(numbers) != 1 or tensors[0].size != 1:
+            return factor
+        factor = factor * numbers[0] if name == "multiply" else factor / numbers[0]
+        tensor = tensors[0]
+    return factor
 
 
 def _of_gather(node: Any) -> tuple[str, Any]:

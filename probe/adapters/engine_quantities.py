@@ -1,6 +1,6 @@
 """Quantities inside the engine's forwards: hooks of the user's and of routers, and attention by its primitives."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,9 @@ import numpy as np
 from ...framework.primitive import PRIMITIVES
 from ..quantities.calls import AttentionCalls
 from ..quantities.hooks import QuantityHooks
+from ..quantities.unit_hooks import watch_units
 from ..recorder import Recorder
+from .engine_operators import EngineOperators
 from .engine_view import ACCESS
 
 _listeners: list[AttentionCalls] = []
@@ -16,21 +18,31 @@ _originals: list[tuple[str, Any, Any]] = []
 
 
 def watch_quantities(
-    recorder: Recorder, counts: Callable[[], bool], cells: Mapping[str, Any], sites: Iterable[str]
+    recorder: Recorder, counts: Callable[[], bool], cells: Mapping[str, Any], sites: Sequence[str]
 ) -> Iterator[Any]:
     """The handles of all that is put on.
 
     Args:
         cells: By site, all of them; `sites`: those that the configuration picks.
     """
-    hooks = QuantityHooks(recorder, ACCESS, counts, lambda cell, hook: cell.register_forward_hook(hook))
-    yield from hooks.attach(cells)
+
+    if recorder.config.schedule("operator").is_ever_due:
+        yield EngineOperators(recorder, cells, counts)  # first, so that it is first to put back what it has replaced
+
+    def register(cell: Any, hook: Callable[[Any, Any, Any], None]) -> Any:
+        return cell.register_forward_hook(hook)
+
+    yield from QuantityHooks(recorder, ACCESS, counts, register).attach(cells)
+    picked = {site: cells[site] for site in sites}
+    yield from watch_units(recorder, ACCESS, counts, picked, register)
     if recorder.config.schedule("attention").is_ever_due:
         calls = AttentionCalls(recorder, counts, lambda array, index: array[index])
-        for site in sites:
+        attending = calls.attending(picked)
+        for site in attending:
             yield cells[site].register_forward_pre_hook(recorder.timed(calls.entering(site, cells[site])))
             yield cells[site].register_forward_hook(calls.leaving(site))
-        yield _Listening(calls)
+        if attending:
+            yield _Listening(calls)
 
 
 class _Listening:

@@ -6,7 +6,7 @@ from typing import Any
 from ..block import Row
 from ..recorder import Recorder
 from .taps import fill
-from .tensors import Access, Tensor, Unsupported, tensors_in
+from .tensors import Access, Tensor, Unsupported, every_tensor_in, tensors_in
 
 _NONE: Mapping[str, Any] = {}
 
@@ -21,7 +21,9 @@ class InputTaps:
     def __init__(self, recorder: Recorder, access: Access, counts: Callable[[], bool]) -> None:
         self._recorder, self._access, self._counts = recorder, access, counts
         config = recorder.config
-        self.is_wanted = any(config.schedule(subject).is_ever_due for subject in ("input", "input_grad"))
+        self.is_wanted = any(config.schedule(subject).is_ever_due for subject in ("input", "input_grad")) or any(
+            one is not None and "input" in one.subjects for one in (config.dump, config.flight_recorder)
+        )
 
     def hook(self, site: str) -> Callable[..., None]:
         """The hook of the module at this site: `hook(module, inputs[, keywords])`."""
@@ -30,7 +32,8 @@ class InputTaps:
 
         def before_forward(_module: Any, inputs: Any, keywords: Mapping[str, Any] = _NONE) -> None:
             nonlocal stamp, call
-            if not (recorder.sees_inputs or recorder.sees_input_grads) or not self._counts():
+            sees_any = recorder.sees_inputs or recorder.sees_input_grads or "input" in recorder.dumps
+            if not sees_any or not self._counts():
                 return
             call = call + 1 if stamp == recorder.stamp else 0
             stamp = recorder.stamp
@@ -38,6 +41,9 @@ class InputTaps:
                 named = dict(enumerate(inputs)) | dict(keywords)
                 for path, tensor in tensors_in(named, self._access):
                     self._see(site + path, call, tensor)
+                if "input" in recorder.dumps:  # every one, by its own place, so that the call can be repeated
+                    for path, tensor in every_tensor_in(named, self._access.kind):
+                        self._dump(site + path, call, tensor)
             except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
                 recorder.fail("input", error)
                 recorder.fail("input_grad", error)
@@ -61,10 +67,15 @@ class InputTaps:
 
             tensor.register_hook(recorder.timed(see_gradient))
 
-    def _fill(self, subject: str, row: Row, tensor: Tensor) -> None:
+    def _dump(self, site: str, call: int, tensor: Tensor) -> None:
         try:
-            place, owner = self._access.place(tensor)
+            array = self._access.array(tensor)
         except Unsupported:
             return
-        fill(self._recorder, self._recorder.rows_of(subject), subject, row, place)
-        del owner
+        self._recorder.dump("input", site, call, array)
+
+    def _fill(self, subject: str, row: Row, tensor: Tensor) -> None:
+        try:
+            fill(self._recorder, self._access, self._recorder.rows_of(subject), subject, row, tensor)
+        except Unsupported:
+            return

@@ -33,12 +33,10 @@ class _LocalGradient:
         if not (recorder.sees_unreduced and recorder.is_open):
             return
         try:
-            place, owner = self._access.place(gradient)
             rows = recorder.rows_of(_SUBJECT)
             if self._row is None:
                 self._row = rows.row(self._name, 0)
-            fill(recorder, rows, _SUBJECT, self._row, place)
-            del owner
+            fill(recorder, self._access, rows, _SUBJECT, self._row, gradient)
         except Unsupported:
             return
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import mindspore
@@ -9,6 +10,7 @@ import mindspore
 from ...storage.run import ParameterInfo, Structure
 from ..collector import COLLECTORS
 from ..errors import ConfigError, NotWatchable
+from ..quantities.batch_hooks import BatchTaps
 from ..recorder import Recorder
 from ..select import choose_sites
 from .course import Course
@@ -77,6 +79,8 @@ class MindSporeAdapter:
             raise ConfigError(
                 "nan_trace follows operations of PyTorch and of the engine, not of MindSpore; leave it out"
             )
+        if recorder.refusal == "skip":
+            raise ConfigError("on_finding: skip_step cannot keep an optimizer of MindSpore from stepping; use stop")
         self._recorder = recorder
         named = dict(self.model.parameters_and_names())
         sites, names = choose_sites(self._cells, list(named), recorder.config)
@@ -86,6 +90,8 @@ class MindSporeAdapter:
         self.course = Course(recorder, self.view, self._taps, before_step=_nothing, at_end=self._at_end)
         self._inputs = InputTaps(recorder, ACCESS, self._taps.counts)
         self._inputs_of_model = self._inputs.hook("") if self._inputs.is_wanted else None
+        batches = BatchTaps(recorder, ACCESS, self._taps.counts)
+        self._see_batch = batches.hook() if batches.is_wanted else None
         self._handles.append(self.model.register_forward_pre_hook(_Hook(self._forward_begins), with_kwargs=True))
         self._watch(sites)
         self._handles += watch_local_gradients(named.items(), ACCESS, recorder)
@@ -124,6 +130,14 @@ class MindSporeAdapter:
             tuple(name for name, entry in COLLECTORS.items() if entry.columns),
         )
 
+    checkpoint_suffix = ".ckpt"
+
+    def save_state(self, path: Path) -> None:
+        """Nothing; the file holds the parameters of the model and of its optimizers."""
+        cells = [self.model, *self.view.optimizers]
+        parameters = {one.name: one for cell in cells for one in cell.get_parameters()}
+        mindspore.save_checkpoint([{"name": name, "data": one} for name, one in parameters.items()], str(path))
+
     def step_done(self) -> None:
         """Closes the step of a loop without a watched optimizer."""
         self.view.given = ()
@@ -149,11 +163,13 @@ class MindSporeAdapter:
         self.course.forward_begins()  # may put hooks on and off, but none before the model's own call, which runs now
         if self._inputs_of_model is not None and "" in self._sites:
             self._inputs_of_model(model, inputs, options)
+        if self._see_batch is not None:
+            self._see_batch(model, inputs, options)
 
     def _before_step(self, optimizer: Any, arguments: Sequence[Any]) -> None:
         try:
             self.view.given = tuple(arguments[0])
-            self.course.before_step(optimizer)
+            self.course.update_begins(optimizer)
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
             self._recorder.fail("gradient", error)
 

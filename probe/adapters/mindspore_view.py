@@ -5,12 +5,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ..kernels import Arrays, table_of
+from ..kernels import Arrays
 from .mindspore_memory import array_of, place_of
 from .mindspore_optimizers import groups_of, rate_of, slots_of
-from .tensors import Place, Tensor, Unsupported
-
-_ABSENT: Place = (0, 0, 0)
+from .placing import Placing
+from .tensors import Tensor, Unsupported
 
 
 class MindSporeView:
@@ -27,7 +26,7 @@ class MindSporeView:
         self.stepping: Any = None
         self.given: Sequence[Any] = ()
         self._report = report
-        self._reported: set[str] = set()
+        self._placing = Placing(place_of, self._names, report)
         self._slots: dict[str, list[Tensor | None]] = {}
         self._slots_known = 0
 
@@ -51,12 +50,12 @@ class MindSporeView:
 
     def weights(self) -> Arrays:
         """Where the weights lie now."""
-        return self._table(self.parameters)
+        return self._placing.table(self.parameters)
 
     def gradients(self) -> Arrays:
         """Where the gradients lie that the stepping optimizer was given; MindSpore's parameters hold none."""
         given = self._given()
-        return self._table([given.get(id(parameter)) for parameter in self.parameters])
+        return self._placing.table([given.get(id(parameter)) for parameter in self.parameters])
 
     def arrays(self, subject: str) -> Iterator[tuple[str, NDArray[Any]]]:
         """Site and values of every weight or gradient that is there, for what wants them whole."""
@@ -82,7 +81,7 @@ class MindSporeView:
                 for name, slots in slots_of(optimizer).items():
                     held.setdefault(name, {}).update(slots)
             self._slots = {name: [slots.get(id(one)) for one in self.parameters] for name, slots in held.items()}
-        return {name: self._table(slots) for name, slots in self._slots.items()}
+        return {name: self._placing.table(slots) for name, slots in self._slots.items()}
 
     def learning_rates(self) -> tuple[float, ...]:
         """The rate of every group of every optimizer."""
@@ -92,20 +91,3 @@ class MindSporeView:
         if self.stepping is None:
             return {}
         return {id(one): tensor for one, tensor in zip(self.stepping.parameters, self.given, strict=False)}
-
-    def _table(self, tensors: Sequence[Tensor | None]) -> Arrays:
-        owners: list[object] = []
-        places = [_ABSENT if one is None else self._place(number, one, owners) for number, one in enumerate(tensors)]
-        return table_of(places, owners)
-
-    def _place(self, number: int, tensor: Tensor, owners: list[object]) -> Place:
-        try:
-            place, owner = place_of(tensor)
-        except Unsupported as error:
-            name = self._names[number]
-            if name not in self._reported:
-                self._reported.add(name)
-                self._report(name, str(error))
-            return _ABSENT
-        owners.append(owner)
-        return place

@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import ref
 
+from ..aside import is_aside
 from ..block import CallRows, Row
 from ..collectors.histogram import histogram_at
 from ..kernels import FLOAT64
 from ..recorder import Recorder
-from .tensors import Access, Place, Tensor, Unsupported, tensors_in
+from .tensors import Access, Tensor, Unsupported, tensors_in
 
 
 class Several:
@@ -34,9 +35,9 @@ class ForwardTaps:
         self.recorder, self.access = recorder, access
         is_recording, is_repeated = access.is_recording, access.is_repeated
         self.counts: Callable[[], bool] = {
-            "training": lambda: is_recording() and is_training(),
-            "gradients": is_recording,
-            "all": lambda: not is_repeated(),
+            "training": lambda: is_recording() and is_training() and not is_aside(),
+            "gradients": lambda: is_recording() and not is_aside(),
+            "all": lambda: not (is_repeated() or is_aside()),
         }[recorder.config.record]
         self._calls: dict[str, _Calls] = {}
         self._told: set[str] = set()
@@ -95,9 +96,7 @@ class ForwardTaps:
             if self._row is not None:
                 row.copy_from(self._row)
             else:
-                place, owner = self.access.place(tensor)
-                fill(recorder, recorder.activations, "activation", row, place)
-                del owner
+                fill(recorder, self.access, recorder.activations, "activation", row, tensor)
                 self._row = row
         if recorder.dumps:
             self._dump(row, tensor)
@@ -170,9 +169,7 @@ class _GradientTap:
             return
         try:
             first = self.rows[0]
-            place, owner = self._access.place(gradient)
-            fill(recorder, recorder.activation_grads, "activation_grad", first, place)
-            del owner
+            fill(recorder, self._access, recorder.activation_grads, "activation_grad", first, gradient)
             for row in self.rows[1:]:
                 row.copy_from(first)
         except Unsupported:
@@ -198,18 +195,27 @@ class CompiledTap:
         if not (recorder.sees_backward and recorder.is_open):
             return
         try:
-            place, owner = self._access.place(self._access.kind(array))
-            fill(recorder, recorder.activation_grads, "activation_grad", self._row, place)
-            del owner
+            held = self._access.kind(array)
+            fill(recorder, self._access, recorder.activation_grads, "activation_grad", self._row, held)
         except Unsupported:
             return
         except Exception as error:  # noqa: BLE001  as above
             recorder.fail("activation_grad", error)
 
 
-def fill(recorder: Recorder, rows: CallRows, subject: str, row: Row, place: Place) -> None:
-    """Nothing; the row has the statistics of the array at the place, and its histogram is added if it is due."""
-    address, size, code = place
+def fill(recorder: Recorder, access: Access, rows: CallRows, subject: str, row: Row, tensor: Tensor) -> None:
+    """Nothing; the row has the statistics of the tensor, and its histogram is added if it is due.
+
+    A tensor on a device is only asked for its numbers; they are there some time after the step.
+
+    Raises:
+        Unsupported: The tensor's values are not plain real numbers.
+    """
+    away = access.remote(tensor)
+    if away is not None and recorder.takes_promises:
+        _fill_later(recorder, rows, subject, row, away)
+        return
+    (address, size, code), owner = access.place(tensor)
     recorder.measure(address, size, code, row.address)
     row.present[row.index] = 1
     if code == FLOAT64:
@@ -217,8 +223,17 @@ def fill(recorder: Recorder, rows: CallRows, subject: str, row: Row, place: Plac
     if recorder.wants_histogram and subject in recorder.wants_histogram:
         values = row.values[row.index]
         ends = (float(values[3]), float(values[4]))
-        bins = recorder.config.histograms.bins
-        recorder.histograms.append(histogram_at(row.site, subject, place, ends, bins, row.call))
+        place = address, size, code
+        recorder.histograms.append(histogram_at(row.site, subject, place, ends, recorder.bins, row.call))
+    del owner
+
+
+def _fill_later(recorder: Recorder, rows: CallRows, subject: str, row: Row, tensor: Tensor) -> None:
+    recorder.outbox.owe_row(tensor, row)
+    if tensor.element_size() == 8:  # as float64, or whole numbers that become it
+        rows.is_wide = True
+    if recorder.wants_histogram and subject in recorder.wants_histogram:
+        recorder.outbox.owe_histogram(tensor, row.site, subject, recorder.bins, row.call)
 
 
 def _nothing() -> None:

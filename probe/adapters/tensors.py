@@ -23,6 +23,11 @@ class Unsupported(TypeError):
     """A tensor whose values do not lie in memory as plain real numbers, such as a sparse one."""
 
 
+def nowhere(_tensor: Tensor) -> Tensor | None:
+    """None: the tensor lies on the host."""
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """How one framework's tensors are read.
@@ -38,6 +43,7 @@ class Access:
         array: The values in their own shape and order, as an array that may share their memory; raises `Unsupported`.
         is_repeated: Whether what runs is computed once more only because it was not kept; another time counts.
         needs_gradient: Whether a gradient of the tensor will be computed.
+        remote: What of a tensor lies on a device that measures by itself; None of any other. Raises `Unsupported`.
     """
 
     kind: type
@@ -50,6 +56,7 @@ class Access:
     array: Callable[[Tensor], NDArray[Any]]
     is_repeated: Callable[[], bool] = bool  # never
     needs_gradient: Callable[[Tensor], bool] = attrgetter("requires_grad")
+    remote: Callable[[Tensor], Tensor | None] = nowhere
 
 
 def tensors_in(value: Any, access: Access) -> Iterator[tuple[str, Tensor]]:
@@ -64,6 +71,11 @@ def tensors_in(value: Any, access: Access) -> Iterator[tuple[str, Tensor]]:
             found += 1
             if found == _MOST_TENSORS:
                 return
+
+
+def every_tensor_in(value: Any, kind: type) -> Iterator[tuple[str, Tensor]]:
+    """(path, tensor) of all tensors in a nested value, whatever their dtype, depth first."""
+    return _walk("", value, kind, 0)
 
 
 def _walk(path: str, value: Any, kind: type, depth: int) -> Iterator[tuple[str, Tensor]]:

@@ -1,7 +1,8 @@
 """The adapter of PyTorch: a module and its optimizers, watched through torch's own hooks."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 from weakref import ref
 
@@ -11,20 +12,27 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from ...storage.run import Structure
 from ..collector import COLLECTORS
-from ..errors import NotWatchable
+from ..errors import ConfigError, NotWatchable
+from ..kernels.device import DeviceQueue
+from ..promises import LateScalar
+from ..quantities.batch_hooks import BatchTaps
 from ..quantities.noise_hooks import watch_micro_batches
 from ..recorder import Recorder
 from ..select import choose_sites
 from .course import Course
+from .groups import check_belongs
 from .input_taps import InputTaps
 from .local_gradients import watch_local_gradients
+from .site_hooks import SiteHooks
 from .taps import ForwardTaps, Several
+from .torch_checkpoint import SUFFIX, save_state
 from .torch_comm import CommunicationTaps
 from .torch_facts import TorchFacts
 from .torch_hooks import Hook, OpeningHook
-from .torch_memory import ACCESS
+from .torch_memory import ACCESS, is_remote, remote
 from .torch_patches import add_listener, remove_listener
 from .torch_quantities import watch_quantities
+from .torch_ranks import TorchRanks, watch_ranks
 from .torch_recompute import in_backward, is_first_of_two
 from .torch_sites import ModuleSites, owners_of, parameters_of
 from .torch_steps import StepHooks, without_wrapper
@@ -42,6 +50,8 @@ class TorchAdapter:
         optimizers: Those that step its parameters; none at all means whichever turns out to do so.
     """
 
+    checkpoint_suffix = SUFFIX
+
     def __init__(self, model: Any, optimizers: tuple[Any, ...] = ()) -> None:
         if not isinstance(model, torch.nn.Module):
             raise NotWatchable(f"model must be a torch.nn.Module, got {type(model).__name__}; pass the module itself")
@@ -57,11 +67,11 @@ class TorchAdapter:
         self._modules = self._places.modules
         self._named: dict[str, Any] = {}
         self._handles: list[Any] = []
-        self._sites: dict[str, Any] = {}
-        self._unscaled: tuple[Any, float, float] | None = None
+        self._unscaled: tuple[Any, float | LateScalar, float | LateScalar] | None = None
         self._knows_order = False
         self._counts = (-1, -1)
         self._tracer: TorchTracer | None = None
+        self._ranks: tuple[TorchRanks, ...] = ()
 
     def modules(self) -> Mapping[str, Any]:
         """The modules by site."""
@@ -74,6 +84,12 @@ class TorchAdapter:
             SiteNotFound: A pattern of the configuration matches nothing.
         """
         self._recorder = recorder
+        recorder.outbox.device = DeviceQueue()
+        if recorder.refusal == "skip" and any(hasattr(one, "placements") for one in self.model.parameters()):
+            raise ConfigError(
+                "on_finding: skip_step needs whole gradients on every rank, and this model's are sharded: each rank "
+                "would decide for itself; use a GradScaler, or stop"
+            )
         self._named = dict(parameters_of(self.model))
         sites, names = choose_sites(self._modules, list(self._named), recorder.config)
         self.view.add((name, self._named[name]) for name in names)
@@ -84,20 +100,23 @@ class TorchAdapter:
         self.course = Course(recorder, self.view, self._taps, before_step=self._look, at_end=self._tell_order)
         self._steps = StepHooks(self.course, self.view, recorder)
         self._opening = OpeningHook(self._opens)
+        batches = BatchTaps(recorder, ACCESS, self._taps.counts)
         for entrance in self._places.entrances():
             self._handles.append(entrance.register_forward_pre_hook(self._opening))
+            if batches.is_wanted:
+                self._handles.append(entrance.register_forward_pre_hook(Hook(batches.hook()), with_kwargs=True))
         self._facts = TorchFacts(
             self.model, self._modules, self.view, recorder, counts=self._taps.counts, changed=self._structure_changes
         )
         self._handles.append(self._facts)
         self._inputs = InputTaps(recorder, ACCESS, self._taps.counts)
+        self._hooks: dict[str, tuple[Hook, Hook]] = {}
+        self._site_hooks = SiteHooks(recorder, self._hook_site, self._is_ours_alone)
+        self._handles.append(self._site_hooks)
         self._watch(sites)
+        recorder.tell(self._site_hooks.follow)
         for optimizer in self._given:
-            if not self._is_of_this_model(optimizer):
-                raise NotWatchable(
-                    f"optimizer {type(optimizer).__name__} steps no parameter of {type(self.model).__name__}; "
-                    f"pass the optimizer that was made from this model's parameters"
-                )
+            check_belongs(optimizer, self.model.parameters(), self.model)
             self._adopt(optimizer)
         if not self._given:
             self._handles.append(register_optimizer_step_pre_hook(self._perhaps_adopt))
@@ -108,20 +127,22 @@ class TorchAdapter:
             self._handles += self._tracer.handles
         self._handles += watch_local_gradients(self._named.items(), ACCESS, recorder)
         self._handles += watch_micro_batches(self._named.items(), ACCESS, recorder)
-        self._handles += watch_quantities(recorder, self._taps.counts, self._modules, sites, self._places.hooked)
+        seen = [site for site in sites if self._places.is_visible(self._modules[site])]
+        self._handles += watch_quantities(recorder, self._taps.counts, self._modules, seen, self._places.hooked)
         if distributed.is_available() and distributed.is_initialized():
             self._communication = CommunicationTaps(recorder)
             self._communication.attach()
             self._handles.append(self._communication)
+        self._ranks = watch_ranks(recorder, self.view)
+        self._handles += self._ranks
         add_listener(self)
 
     def detach(self) -> None:
         """Takes every hook off."""
         remove_listener(self)
-        for handle in (*self._handles, *self._sites.values()):
+        for handle in self._handles:
             handle.remove()
         self._handles = []
-        self._sites = {}
         self._unscaled = None
         if hasattr(self, "_trace"):
             self._trace.stop()
@@ -136,15 +157,25 @@ class TorchAdapter:
         self._watch(choose_sites(self._modules, named, self._recorder.config)[0])
 
     def _watch(self, sites: Sequence[str]) -> None:
-        for site in [site for site in self._sites if site not in set(sites)]:
-            self._sites.pop(site).remove()
-        for site in sites:
-            if site not in self._sites and self._places.is_visible(self._modules[site]):
-                module = self._places.hooked(self._modules[site])
-                handles = [module.register_forward_hook(Hook(self._taps.hook(site)))]
-                if self._inputs.is_wanted:
-                    handles.append(module.register_forward_pre_hook(Hook(self._inputs.hook(site)), with_kwargs=True))
-                self._sites[site] = Several(handles)
+        self._site_hooks.watch(site for site in sites if self._places.is_visible(self._modules[site]))
+
+    def _hook_site(self, site: str, is_again: bool) -> Several:
+        """The hooks of a site, put on; again they come before those that others have put there meanwhile."""
+        module = self._places.hooked(self._modules[site])
+        if site not in self._hooks:
+            self._hooks[site] = Hook(self._taps.hook(site)), Hook(self._inputs.hook(site))
+        after, before = self._hooks[site]
+        handles = [module.register_forward_hook(after, prepend=is_again)]
+        if self._inputs.is_wanted:
+            handles.append(module.register_forward_pre_hook(before, with_kwargs=True, prepend=is_again))
+        return Several(handles)
+
+    def _is_ours_alone(self, site: str) -> bool:
+        """Whether taking the hooks of a site off and on again changes no order, and makes nothing compile anew."""
+        if self._places.compiled or self._inputs.is_wanted:
+            return False
+        hooks = self._places.hooked(self._modules[site])._forward_hooks.values()
+        return all(isinstance(hook, Hook) for hook in hooks)
 
     def structure(self) -> Structure:
         """Modules in the order of their first calls, all parameters, the optimizers."""
@@ -157,6 +188,10 @@ class TorchAdapter:
             tuple(name for name, entry in COLLECTORS.items() if entry.columns),
         )
 
+    def save_state(self, path: Path) -> None:
+        """Nothing; the file holds what `torch.load` gives back."""
+        save_state(path, self.model, self.view.optimizers)
+
     def step_done(self) -> None:
         """Closes the step of a loop without an optimizer."""
         self.course.step_done()
@@ -165,39 +200,54 @@ class TorchAdapter:
         """The model is called."""
         self._facts.facts.forward_begins()
         self.course.forward_begins()
+        for ranks in self._ranks:
+            ranks.forward_begins()
 
     def backward_begins(self, roots: Any) -> None:
         """A backward pass of the process starts from these tensors."""
         if self._opening.was_compiled:  # of that forward only this is known
             self._opening.was_compiled = self._recorder.expects_activations = False
             self.course.forward_begins()
-        self.course.backward_begins(lambda: self._loss_of(roots))
+        if self.course.backward_begins(lambda: self._loss_of(roots)):
+            self._facts.facts.backward_begins(self._recorder.root)
 
-    def around_backward(self, roots: Any) -> AbstractContextManager[Any]:
-        """What the backward pass runs inside of."""
+    def backward_ends(self) -> None:
+        """The backward pass is over."""
+        self._recorder.backward_ends()
+
+    def around_backward(self, roots: Any) -> Sequence[AbstractContextManager[Any]]:
+        """What the backward pass runs inside of, if anything."""
         if self._tracer is None or not self._recorder.is_open:
-            return nullcontext()
-        context: AbstractContextManager[Any] = self._tracer.backward(roots, self._loss_of(roots))
-        return context
+            return ()
+        loss = self._loss_of(roots)
+        known = float(_scalar_in(roots).detach()) if callable(loss) else loss  # the trace looks at every value anyway
+        return (self._tracer.backward(roots, known),)
 
     def loss_scaled(self, loss: Any, scaled: Any, scaler: Any) -> None:
         """Remembers what the loss was before it was scaled."""
         if isinstance(loss, torch.Tensor) and loss.numel() == 1 and scaler.is_enabled():
-            self._unscaled = (ref(scaled), float(loss.detach()), float(scaler.get_scale()))
+            scale = scaler._get_scale_async()
+            self._unscaled = (ref(scaled), self._value_of(loss), 1.0 if scale is None else self._value_of(scale))
 
-    def scaler_stepped(self, optimizer: Any, scale: float) -> None:
+    def scaler_stepped(self, optimizer: Any, scale: Callable[[], float]) -> None:
         """Closes the step as skipped when the scaler has kept the optimizer from stepping."""
         if any(optimizer is one for one in self.view.optimizers) and not self.course.has_stepped(optimizer):
-            self.course.step_skipped(optimizer, scale)
+            self.course.step_skipped(optimizer, float(scale()))
 
-    def _loss_of(self, roots: Any) -> float | None:
-        root = roots if isinstance(roots, torch.Tensor) else roots[0] if len(roots) == 1 else None
-        if root is None or root.numel() != 1:
+    def _value_of(self, scalar: Any) -> float | LateScalar:
+        """The value of a tensor of one element; late where it lies on a device."""
+        away = remote(scalar)
+        outbox = self._recorder.outbox
+        return outbox.owe_value(away) if away is not None and outbox.takes_promises else float(scalar.detach())
+
+    def _loss_of(self, roots: Any) -> float | LateScalar | None:
+        root = _scalar_in(roots)
+        if root is None or (is_remote(root) and not self._recorder.is_due("loss")):
             return None
         if self._unscaled is not None and self._unscaled[0]() is root:
             self._recorder.loss_scale = self._unscaled[2]
             return self._unscaled[1]
-        return float(root.detach())
+        return self._value_of(root)
 
     def _perhaps_adopt(self, optimizer: Any, _arguments: Any, _options: Any) -> None:
         if any(optimizer is one for one in self.view.optimizers):
@@ -228,6 +278,8 @@ class TorchAdapter:
 
     def _tell_order(self) -> None:
         self._facts.facts.step_ends()
+        for ranks in self._ranks:
+            ranks.step_ends()
         if not self._knows_order:
             self._trace.finish()
         if self._trace.is_complete and not self._knows_order:
@@ -245,6 +297,8 @@ class TorchAdapter:
     def _look(self) -> None:
         """Takes in parameters that joined since, such as those of lazy layers, or of adapters put in later."""
         self._facts.facts.before_step()
+        for ranks in self._ranks:
+            ranks.before_step()
         groups = [group["params"] for optimizer in self.view.optimizers for group in optimizer.param_groups]
         counts = (len(self._named), sum(len(group) for group in groups))
         if counts == self._counts:
@@ -258,3 +312,9 @@ class TorchAdapter:
 
     def _report(self, site: str, reason: str) -> None:
         self._recorder.event("monitor_fault", site, collector="gradient", error=reason)
+
+
+def _scalar_in(roots: Any) -> Any:
+    """The only tensor that a backward pass starts from, if it has one element; else None."""
+    root = roots if isinstance(roots, torch.Tensor) else roots[0] if len(roots) == 1 else None
+    return None if root is None or root.numel() != 1 else root

@@ -26,7 +26,10 @@ class CallListener(Protocol):
     """What is called in the process, whichever model it belongs to."""
 
     def loss_called(self, name: str, input_: Any, target: Any, options: dict[str, Any]) -> None:
-        """A loss function was called with these."""
+        """A loss function is called with these."""
+
+    def loss_returned(self, result: Any, options: dict[str, Any]) -> None:
+        """It has returned."""
 
     def gradients_clipped(self, parameters: Any, limit: float, norm: Any) -> None:
         """Gradients are about to be shortened to the limit, their norm being this; None when they are cut by value."""
@@ -43,7 +46,7 @@ def add_call_listener(listener: CallListener) -> None:
         return
     for name in LOSSES:
         if hasattr(functional, name):
-            _replace(functional, name, _tell_loss(name))
+            _replace(functional, name, _tell_loss(name), _tell_result)
     if hasattr(clip_grad, "_clip_grads_with_norm_"):  # inside clip_grad_norm_, whoever imported that
         _replace(clip_grad, "_clip_grads_with_norm_", _tell_norm)
     for place in (torch.nn.utils, clip_grad):
@@ -62,14 +65,18 @@ def remove_call_listener(listener: CallListener) -> None:
             setattr(owner, name, original)
 
 
-def _replace(owner: Any, name: str, tell: Callable[..., None]) -> None:
+def _replace(owner: Any, name: str, tell: Callable[..., None], tell_result: Callable[..., None] | None = None) -> None:
     original = getattr(owner, name)
     is_compiling = torch.compiler.is_compiling
 
     def call(*arguments: Any, **options: Any) -> Any:
-        if not is_compiling():
-            tell(*arguments, **options)
-        return original(*arguments, **options)
+        if is_compiling():
+            return original(*arguments, **options)
+        tell(*arguments, **options)
+        result = original(*arguments, **options)
+        if tell_result is not None:
+            tell_result(result, options)
+        return result
 
     ours = FunctionType(call.__code__, original.__globals__, original.__name__, None, call.__closure__)
     update_wrapper(ours, original)
@@ -86,6 +93,11 @@ def _tell_loss(name: str) -> Callable[..., None]:
             listener.loss_called(name, given, target, options)
 
     return tell
+
+
+def _tell_result(result: Any, options: dict[str, Any]) -> None:
+    for listener in tuple(_listeners):
+        listener.loss_returned(result, options)
 
 
 def _tell_norm(parameters: Any, max_norm: Any, total_norm: Any, *_: Any, **__: Any) -> None:

@@ -1,13 +1,16 @@
 """Collectives of torch.distributed, seen by replacing its functions while anybody listens.
 
 A call is recorded before it, for what this process gives, and after it, for what it gets. An asynchronous call gives a
-`Work`; the one that the caller gets here hands everything on and records when it is waited for.
+`Work`; the one that the caller gets here hands everything on and records when it is waited for. What a collective calls
+inside belongs to it; what is traced by torch.compile, or only collected to be sent as one, is left alone.
 """
 
 import inspect
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from functools import wraps
+from contextlib import suppress
+from functools import update_wrapper
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +25,7 @@ from ..ranks import group_name
 from ..recorder import Recorder
 from ..user_line import user_line
 from .tensors import Unsupported
-from .torch_memory import place_of
+from .torch_memory import place_of, remote
 
 __all__ = ["CommunicationTaps"]
 
@@ -31,8 +34,10 @@ _OPERATIONS: Final = {
     "all_reduce": (("tensor",), ("tensor",)),
     "all_gather": (("tensor",), ("tensor_list",)),
     "all_gather_into_tensor": (("input_tensor",), ("output_tensor",)),
+    "all_gather_single": (("input_tensor",), ("output_tensor",)),
     "reduce_scatter": (("input_list",), ("output",)),
     "reduce_scatter_tensor": (("input",), ("output",)),
+    "reduce_scatter_single": (("input",), ("output",)),
     "broadcast": (("tensor",), ("tensor",)),
     "all_to_all": (("input_tensor_list",), ("output_tensor_list",)),
     "all_to_all_single": (("input",), ("output",)),
@@ -43,6 +48,7 @@ _OPERATIONS: Final = {
     "recv": ((), ("tensor",)),
     "isend": (("tensor",), ()),
     "irecv": ((), ("tensor",)),
+    "batch_isend_irecv": (("isend",), ("irecv",)),  # of a list of these
     "barrier": ((), ()),
 }
 _MODULES: Final = (distributed, distributed.distributed_c10d)
@@ -51,6 +57,7 @@ _COLUMNS: Final = len(STATISTICS)
 
 _listeners: "list[CommunicationTaps]" = []
 _originals: list[tuple[Any, str, Any, Any]] = []
+_inside = threading.local()
 
 
 class CommunicationTaps:
@@ -66,10 +73,9 @@ class CommunicationTaps:
         """Nothing; calls are seen from now on."""
         _listeners.append(self)
         if len(_listeners) == 1:
-            for name, (given, got) in _OPERATIONS.items():
-                for module in _MODULES:
-                    if hasattr(module, name):
-                        _replace(module, name, given, got)
+            for name in _OPERATIONS:
+                if hasattr(distributed, name):
+                    _replace(name)
 
     def remove(self) -> None:
         """Nothing; after the last one torch.distributed is as it was."""
@@ -102,6 +108,7 @@ class CommunicationTaps:
     def ends(self, call: "_Call", bound: Mapping[str, Any], got: tuple[str, ...], waited_s: float) -> None:
         """Nothing; what came out of the call is recorded, with what it cost."""
         recorder = self._recorder
+        recorder.time.communication += waited_s
         try:
             outputs = list(_numbered(bound, got)) or [("", None)]
             size = call.size_bytes or sum(x.numel() * x.element_size() for _, x in outputs if x is not None)
@@ -119,14 +126,19 @@ class CommunicationTaps:
             row = self._rows[subject, site, number] = rows.row(site, number)
         row.values[row.index, :_COLUMNS] = np.nan
         if tensor is not None:
-            try:
-                (address, size, code), owner = place_of(tensor)
-                measure(address, size, code, row.address)
-                del owner
-            except Unsupported:
-                pass
+            with suppress(Unsupported):
+                self._measure(row, tensor)
         row.present[row.index] = 1
         return row
+
+    def _measure(self, row: Row, tensor: Any) -> None:
+        away = remote(tensor)
+        if away is not None and self._recorder.takes_promises:
+            self._recorder.outbox.owe_row(away, row, at_once=True)  # the call may write over it
+            return
+        (address, size, code), owner = place_of(tensor)
+        measure(address, size, code, row.address)
+        del owner
 
     def _tell_place(self, site: str) -> None:
         """An event for each line that calls the operation, once."""
@@ -169,32 +181,87 @@ class _WatchedWork(distributed.Work):  # type: ignore[misc]  # torch's types are
         return getattr(object.__getattribute__(self, "_work"), name)
 
 
-def _replace(module: Any, name: str, given: tuple[str, ...], got: tuple[str, ...]) -> None:
-    original = getattr(module, name)
-    signature = inspect.signature(original)
+class _Watched:
+    """A function of torch.distributed that tells of its calls; equal to the original, for torch compares `isend`."""
 
-    @wraps(original)
-    def watched(*arguments: Any, **options: Any) -> Any:
+    def __init__(self, name: str, original: Callable[..., Any]) -> None:
+        self._name, self._original = name, original
+        self._given, self._got = _OPERATIONS[name]
+        self._signature = inspect.signature(original)
+        update_wrapper(self, original)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or other is self._original
+
+    def __hash__(self) -> int:
+        return hash(self._original)
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        if torch.compiler.is_compiling() or getattr(_inside, "is_busy", False):
+            return self._original(*arguments, **self._as_meant(options))
         try:
-            bound = signature.bind(*arguments, **options).arguments
+            bound = self._signature.bind(*arguments, **options).arguments
         except TypeError:
-            return original(*arguments, **options)  # which says what is wrong
-        open_calls = [(taps, call) for taps in _listeners if (call := taps.begins(name, bound, given)) is not None]
-        result = original(*arguments, **options)
-        if not open_calls:
+            return self._original(*arguments, **options)  # which says what is wrong
+        if _is_collecting(bound.get("group")):
+            return self._original(*arguments, **options)
+        _inside.is_busy = True
+        try:
+            return self._watched(bound, arguments, options)
+        finally:
+            _inside.is_busy = False
+
+    def _as_meant(self, options: dict[str, Any]) -> dict[str, Any]:
+        """The options; a batch that does not know this function for `isend` names the peer as that of `irecv`."""
+        if self._name == "isend" and "group_src" in options:
+            return {("group_dst" if name == "group_src" else name): value for name, value in options.items()}
+        return options
+
+    def _watched(self, bound: Mapping[str, Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        if self._name == "batch_isend_irecv":
+            bound = _by_direction(bound)
+        calls = [(taps, one) for taps in _listeners if (one := taps.begins(self._name, bound, self._given)) is not None]
+        result = self._original(*arguments, **options)
+        if not calls:
             return result
 
         def done(waited_s: float | None = None) -> None:
-            for taps, call in open_calls:
-                taps.ends(call, bound, got, time.perf_counter() - call.began if waited_s is None else waited_s)
+            for taps, call in calls:
+                taps.ends(call, bound, self._got, time.perf_counter() - call.began if waited_s is None else waited_s)
 
         if isinstance(result, distributed.Work):
             return _WatchedWork(result, done)
+        if isinstance(result, list) and result:
+            *others, last = result
+            return [*others, _WatchedWork(last, done)]  # of several, who waits for the last one has waited for all
         done()
         return result
 
-    _originals.append((module, name, original, watched))
-    setattr(module, name, watched)
+
+def _replace(name: str) -> None:
+    """Puts one function into both modules. Batches compare their members with the inner module's, which stay."""
+    original = getattr(distributed, name)
+    ours = _Watched(name, original)
+    for module in _MODULES[:1] if name in ("isend", "irecv") else _MODULES:
+        if getattr(module, name, None) is original:
+            _originals.append((module, name, original, ours))
+            setattr(module, name, ours)
+
+
+def _is_collecting(group: Any) -> bool:
+    """Whether calls of the group are only put together now, and made when that is over."""
+    world = distributed.distributed_c10d
+    return (group or world._get_default_group()) in world._world.pg_coalesce_state
+
+
+def _by_direction(bound: Mapping[str, Any]) -> dict[str, Any]:
+    """What is sent and what is received by a list of both, by the names of their operations."""
+    found: dict[str, Any] = {"isend": [], "irecv": [], "group": None}
+    for one in bound.get("p2p_op_list", ()):
+        name = getattr(one.op, "__name__", "")
+        found.setdefault(name, []).append(one.tensor)
+        found["group"] = one.group
+    return found
 
 
 def _tensors(bound: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[Any]:

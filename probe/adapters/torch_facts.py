@@ -75,6 +75,10 @@ class TorchSource:
             return int(step) if step.is_cpu else None
         return int(step) if step is not None else None
 
+    def learning_rates(self) -> Sequence[float]:
+        """The rate of every group."""
+        return self._view.learning_rates()
+
     def slots(self, optimizer: Any) -> Sequence[str]:
         """Names of the state tensors that it holds."""
         states = (state for state in optimizer.state.values() if isinstance(state, dict))
@@ -103,6 +107,7 @@ class TorchFacts:
         self._recorder, self._view = recorder, view
         self._mine: frozenset[int] = frozenset()
         self._limit: tuple[float, bool] | None = None
+        self._is_loss = self._is_looked = False
         self.facts = Facts(recorder, TorchSource(model, modules, view), counts=counts, changed=changed)
         self._handle = None
         if recorder.config.causality:
@@ -119,14 +124,25 @@ class TorchFacts:
         """A loss function was called, by this model's training if it was called in this step and gradients flow."""
         if not (isinstance(input_, torch.Tensor) and input_.requires_grad and self.facts.has_forward):
             return
+        self._is_loss, self._is_looked = True, False
         if input_.is_cpu and input_.layout is torch.strided and self.facts.loss_is_due(name):
+            self._is_looked = True
             shapes = tuple(tuple(one.shape) for one in (input_, target) if isinstance(one, torch.Tensor))
             plain: dict[str, Json] = {
                 key: value
                 for key in ("reduction", "label_smoothing", "log_target")
                 if _is_plain(value := options.get(key))
             }
-            self.facts.loss_called(LossCall(name, lambda: sample_of(name, input_), shapes, plain))
+            labels = (lambda: array_of(target)) if isinstance(target, torch.Tensor) and target.is_cpu else None
+            self.facts.loss_called(LossCall(name, lambda: sample_of(name, input_), shapes, plain, labels))
+
+    def loss_returned(self, result: Any, options: dict[str, Any]) -> None:
+        """That loss has returned; its value is read where its input was."""
+        if self._is_loss:
+            is_number = self._is_looked and isinstance(result, torch.Tensor) and result.numel() == 1
+            reduction = options.get("reduction", "mean")
+            self.facts.loss_returned(float(result.detach()) if is_number else None, str(reduction))
+            self._is_loss = False
 
     def gradients_clipped(self, parameters: Any, limit: float, norm: Any) -> None:
         """Gradients of this model are about to be clipped."""

@@ -1,13 +1,15 @@
 """Where a torch tensor lies, and the rest of what the hooks need to know of torch's tensors."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import ml_dtypes
 import torch
 from numpy.typing import NDArray
+from torch._subclasses import FakeTensor
 
 from ..kernels import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
+from ..kernels.device.measuring import fills_its_memory
 from .tensors import Access, Node, Place, Tensor, Unsupported
 from .torch_recompute import is_recording, is_repeated
 
@@ -17,13 +19,20 @@ CODES = {
     torch.float16: FLOAT16,
     torch.bfloat16: BFLOAT16,
 }
+#: Classes whose tensors have memory of their own; others may only wrap one.
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+#: Whether tensors of the processor take the way of tensors on a device, for tests of that way.
+_is_forced = False
 
 
 def place_of(tensor: Tensor) -> tuple[Place, Tensor]:
     """(address, size, code) of the tensor's values, and the tensor that keeps them there.
 
     Values stay where they are if they fill their memory without gaps, in whatever order; otherwise, and on other
-    devices, a copy is made. Dtypes that the kernels do not read become float32 (8-bit floats) or float64.
+    devices, a copy is made. Dtypes that the kernels do not read become float32 (8-bit floats) or float64. Of a tensor
+    that several ranks share the part of this rank is meant.
 
     Raises:
         Unsupported: The tensor is sparse, quantized or complex, or only stands for one, as under `torch.func`.
@@ -32,11 +41,72 @@ def place_of(tensor: Tensor) -> tuple[Place, Tensor]:
     if tensor.layout is not torch.strided:
         raise Unsupported(f"{str(tensor.layout).removeprefix('torch.')} tensors are not supported, only dense ones are")
     try:
-        if code is not None and tensor.is_cpu and tensor.is_contiguous():
+        if code is not None and type(tensor) in _PLAIN and tensor.is_cpu and tensor.is_contiguous():
             return (tensor.data_ptr() or 1, tensor.numel(), code), tensor
-        return _prepared(tensor)
+        return _prepared(own_part(tensor))
     except (RuntimeError, NotImplementedError) as error:
         raise Unsupported(f"a tensor that has no memory of its own cannot be read: {error}") from None
+
+
+def own_part(tensor: Tensor) -> Tensor:
+    """The tensor itself; of a DTensor the part that this rank holds, of one that is still on its way the tensor come.
+
+    Raises:
+        Unsupported: It only stands for a tensor, as a fake one does, and has no memory to read.
+    """
+    if type(tensor) in _PLAIN or tensor.numel() == 0 or _has_memory(tensor):
+        return tensor
+    held = local_part(tensor)
+    if hasattr(held, "trigger_wait"):
+        held = held.trigger_wait()
+    if held.numel() and not _has_memory(held):
+        raise Unsupported(f"a {type(tensor).__name__} that has no memory of its own cannot be read")
+    return held
+
+
+def local_part(tensor: Tensor) -> Tensor:
+    """What a DTensor holds on this rank; any other tensor itself."""
+    return tensor._local_tensor if hasattr(tensor, "_local_tensor") else tensor
+
+
+def _has_memory(tensor: Tensor) -> bool:
+    try:
+        return not isinstance(tensor, FakeTensor) and bool(tensor.untyped_storage().data_ptr())
+    except RuntimeError:  # as storages of wrappers say it
+        return False
+
+
+def is_remote(tensor: Tensor) -> bool:
+    """Whether the tensor lies on a device that measures by itself."""
+    return bool(tensor.is_cuda) or _is_forced
+
+
+def is_any_remote(tensors: Sequence[Tensor | None]) -> bool:
+    """Whether one of them does."""
+    return _is_forced or any([one is not None and one.is_cuda for one in tensors])
+
+
+def remote(tensor: Tensor) -> Tensor | None:
+    """The part of this rank of a tensor on a CUDA device; None of any other tensor.
+
+    Raises:
+        Unsupported: It is sparse, quantized or complex, or lies in the memory of a CUDA graph that is being recorded.
+    """
+    if not (tensor.is_cuda or _is_forced):  # as `is_remote` says, without a call
+        return None
+    if tensor.layout is not torch.strided:
+        raise Unsupported(f"{str(tensor.layout).removeprefix('torch.')} tensors are not supported, only dense ones are")
+    if tensor.is_complex() or tensor.is_quantized:
+        raise Unsupported(f"{str(tensor.dtype).removeprefix('torch.')} tensors are not supported, only real ones are")
+    if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
+        raise Unsupported("what a CUDA graph computes is not seen; its first pass, before it is recorded, is")
+    return own_part(tensor)
+
+
+def code_on_host(tensor: Tensor) -> int:
+    """The code of the dtype that the values of a tensor have once they are on the host."""
+    is_small_float = tensor.is_floating_point() and tensor.element_size() == 1
+    return FLOAT32 if is_small_float else CODES.get(tensor.dtype, FLOAT64)
 
 
 def _prepared(tensor: Tensor) -> tuple[Place, Tensor]:
@@ -47,20 +117,9 @@ def _prepared(tensor: Tensor) -> tuple[Place, Tensor]:
         held = held.to(torch.float32 if held.is_floating_point() and held.element_size() == 1 else torch.float64)
     if not held.is_cpu:
         held = held.cpu()
-    if not held.is_contiguous() and not _fills_its_memory(held):
+    if not held.is_contiguous() and not fills_its_memory(held):
         held = held.contiguous()
     return (held.data_ptr() or 1, held.numel(), CODES[held.dtype]), held
-
-
-def _fills_its_memory(tensor: Tensor) -> bool:
-    expected = 1
-    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
-        if size == 1:
-            continue
-        if stride != expected:
-            return False
-        expected *= size
-    return True
 
 
 def _nodes_before(node: Node) -> Iterable[Node]:
@@ -68,7 +127,8 @@ def _nodes_before(node: Node) -> Iterable[Node]:
 
 
 def _is_floating(tensor: Tensor) -> bool:
-    return tensor.dtype in CODES or bool(tensor.is_floating_point())
+    """Complex tensors are among them: they cannot be read, which is then said, as of others that cannot be."""
+    return tensor.dtype in CODES or bool(tensor.is_floating_point() or tensor.is_complex())
 
 
 def _version(tensor: Tensor) -> int:
@@ -83,20 +143,29 @@ def array_of(tensor: Tensor) -> NDArray[Any]:
     """The values in their own shape and order, sharing memory where they can.
 
     Raises:
-        Unsupported: The tensor is sparse, quantized, or of a dtype that NumPy does not know.
+        Unsupported: The tensor is sparse, quantized, of a dtype that NumPy does not know, or only stands for one.
     """
     if tensor.layout is not torch.strided or tensor.is_quantized:
         raise Unsupported(f"only dense tensors can be stored whole, got {tensor.layout}")
-    held = tensor.detach().cpu().contiguous()
-    if held.dtype is torch.bfloat16:
-        array: NDArray[Any] = held.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
-        return array
     try:
+        held = own_part(tensor).detach().cpu().contiguous()
+        if held.dtype is torch.bfloat16:
+            array: NDArray[Any] = held.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+            return array
         return held.numpy()  # type: ignore[no-any-return]
-    except TypeError as error:
-        raise Unsupported(str(error)) from None
+    except (TypeError, RuntimeError) as error:
+        raise Unsupported(f"a tensor that has no memory of its own cannot be read: {error}") from None
 
 
 ACCESS = Access(
-    torch.Tensor, place_of, _is_floating, _version, _node, _nodes_before, is_recording, array_of, is_repeated
+    torch.Tensor,
+    place_of,
+    _is_floating,
+    _version,
+    _node,
+    _nodes_before,
+    is_recording,
+    array_of,
+    is_repeated,
+    remote=remote,
 )

@@ -3,7 +3,7 @@
 Both are seen by replacing functions of torch while anybody listens; the last listener that leaves puts them back.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import wraps
 from typing import Any, Protocol
@@ -19,14 +19,17 @@ class TrainingListener(Protocol):
     def backward_begins(self, roots: Any) -> None:
         """`torch.autograd.backward` is about to start from these tensors."""
 
-    def around_backward(self, roots: Any) -> AbstractContextManager[Any]:
-        """What that backward pass runs inside of."""
+    def backward_ends(self) -> None:
+        """That backward pass is over."""
+
+    def around_backward(self, roots: Any) -> Sequence[AbstractContextManager[Any]]:
+        """What that backward pass runs inside of, if anything."""
 
     def loss_scaled(self, loss: Any, scaled: Any, scaler: Any) -> None:
         """A loss scaler has multiplied a loss."""
 
-    def scaler_stepped(self, optimizer: Any, scale: float) -> None:
-        """A loss scaler of this scale has stepped the optimizer, or has found that it must not."""
+    def scaler_stepped(self, optimizer: Any, scale: Callable[[], float]) -> None:
+        """A loss scaler has stepped the optimizer, or has found that it must not; reading its scale may wait."""
 
 
 _listeners: list[TrainingListener] = []
@@ -65,11 +68,20 @@ def _watched_backward(original: Any) -> Any:
     def backward(tensors: Any, *arguments: Any, **options: Any) -> Any:
         if in_backward():  # a checkpointed function goes back through what it has computed again
             return original(tensors, *arguments, **options)
-        with ExitStack() as stack:
-            for listener in tuple(_listeners):
-                listener.backward_begins(tensors)
-                stack.enter_context(listener.around_backward(tensors))
-            return original(tensors, *arguments, **options)
+        around: list[AbstractContextManager[Any]] = []
+        for listener in tuple(_listeners):
+            listener.backward_begins(tensors)
+            around += listener.around_backward(tensors)
+        if around:
+            with ExitStack() as stack:
+                for context in around:
+                    stack.enter_context(context)
+                result = original(tensors, *arguments, **options)
+        else:
+            result = original(tensors, *arguments, **options)
+        for listener in tuple(_listeners):
+            listener.backward_ends()
+        return result
 
     return backward
 
@@ -86,10 +98,9 @@ def _watched_scale(original: Any) -> Any:
 
 def _watched_step(original: Any) -> Any:
     def step(self: Any, optimizer: Any, *arguments: Any, **options: Any) -> Any:
-        scale = float(self.get_scale())
         result = original(self, optimizer, *arguments, **options)
         for listener in tuple(_listeners):
-            listener.scaler_stepped(optimizer, scale)
+            listener.scaler_stepped(optimizer, self.get_scale)
         return result
 
     return step

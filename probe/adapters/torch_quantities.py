@@ -4,7 +4,7 @@
 while torch compiles. Names that a script imported before are not replaced; torch's own modules look them up.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
@@ -13,10 +13,12 @@ from torch.nn import functional
 
 from ..quantities.calls import AttentionCalls
 from ..quantities.hooks import QuantityHooks
+from ..quantities.unit_hooks import watch_units
 from ..recorder import Recorder
 from .tensors import Tensor
 from .torch_hooks import Hook
-from .torch_memory import ACCESS, array_of
+from .torch_memory import ACCESS, array_of, is_remote
+from .torch_operators import TorchOperators
 
 _listeners: list[AttentionCalls] = []
 _originals: list[tuple[str, Any, Any]] = []
@@ -28,7 +30,7 @@ def watch_quantities(
     recorder: Recorder,
     counts: Callable[[], bool],
     modules: Mapping[str, Any],
-    sites: Iterable[str],
+    sites: Sequence[str],
     hooked: Callable[[Any], Any],
 ) -> Iterator[Any]:
     """The handles of all that is put on.
@@ -37,15 +39,25 @@ def watch_quantities(
         modules: By site, all of them; `sites`: those that the configuration picks.
         hooked: Where the hooks of a module go.
     """
-    hooks = QuantityHooks(recorder, ACCESS, counts, lambda one, hook: hooked(one).register_forward_hook(Hook(hook)))
-    yield from hooks.attach(modules)
+
+    if recorder.config.schedule("operator").is_ever_due:
+        yield TorchOperators(recorder, modules, counts, hooked)
+
+    def register(module: Any, hook: Callable[[Any, Any, Any], None]) -> Any:
+        return hooked(module).register_forward_hook(Hook(hook))
+
+    yield from QuantityHooks(recorder, ACCESS, counts, register).attach(modules)
+    picked = {site: modules[site] for site in sites}
+    yield from watch_units(recorder, ACCESS, counts, picked, register)
     if recorder.config.schedule("attention").is_ever_due:
         calls = AttentionCalls(recorder, counts, _take)
-        for site in sites:
+        attending = calls.attending(picked)
+        for site in attending:
             module = hooked(modules[site])
             yield module.register_forward_pre_hook(Hook(recorder.timed(calls.entering(site, modules[site]))))
             yield module.register_forward_hook(Hook(calls.leaving(site)), always_call=True)
-        yield _Listening(calls)
+        if attending:
+            yield _Listening(calls)
 
 
 class _Listening:
@@ -84,7 +96,7 @@ def _replace(name: str, tell: Callable[..., None]) -> None:
 def _tell_attention(*arguments: Any, **options: Any) -> None:
     given = {**dict(zip(_ARGUMENTS, arguments, strict=False)), **options}
     query, key = given.get("query"), given.get("key")
-    if isinstance(query, torch.Tensor) and isinstance(key, torch.Tensor):
+    if isinstance(query, torch.Tensor) and isinstance(key, torch.Tensor) and not is_remote(query):
         last_seen = 0 if given.get("is_causal") else None
         for calls in tuple(_listeners):
             calls.attention(query, key, given.get("attn_mask"), scale=given.get("scale"), last_seen=last_seen)
@@ -93,7 +105,7 @@ def _tell_attention(*arguments: Any, **options: Any) -> None:
 def _tell_softmax(*arguments: Any, **options: Any) -> None:
     given = {**dict(zip(("input", "dim"), arguments, strict=False)), **options}
     scores = given.get("input")
-    if isinstance(scores, torch.Tensor) and given.get("dim") in (-1, scores.dim() - 1):
+    if isinstance(scores, torch.Tensor) and not is_remote(scores) and given.get("dim") in (-1, scores.dim() - 1):
         for calls in tuple(_listeners):
             calls.softmax(scores)
 

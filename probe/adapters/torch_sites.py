@@ -4,6 +4,7 @@
 The sites stay what they were: a run of a compiled model can be compared with one of the model itself.
 """
 
+import gc
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -61,6 +62,16 @@ class ModuleSites:
                 waiting += module.children()
             else:
                 yield self.hooked(module)
+
+
+def models_beside(model: Any) -> list[str]:
+    """Classes of the other models of the process: outermost modules with something to train, no part of this one."""
+    inside = {id(one) for one in model.modules()}
+    objects = (one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module) and id(one) not in inside)
+    trained = [one for one in objects if any(each.requires_grad for each in one.parameters())]
+    parts = {id(part) for one in trained for part in one.modules() if part is not one}
+    around = [one for one in trained if id(one) not in parts and all(id(part) not in inside for part in one.modules())]
+    return [type(one).__name__ for one in around]
 
 
 def owners_of(modules: Mapping[str, Any]) -> list[tuple[str, Any, str]]:

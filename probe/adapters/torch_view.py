@@ -1,16 +1,15 @@
 """A torch model's parameters and the optimizers that step them, as the collectors see them."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 from numpy.typing import NDArray
 
-from ..kernels import Arrays, table_of
-from .tensors import Place, Tensor, Unsupported
-from .torch_memory import array_of, place_of
-
-_ABSENT: Place = (0, 0, 0)
+from ..kernels import Arrays
+from .placing import Away, Placing
+from .tensors import Tensor, Unsupported
+from .torch_memory import array_of, code_on_host, is_any_remote, is_remote, local_part, place_of, remote
 
 
 class TorchView:
@@ -30,7 +29,7 @@ class TorchView:
         self.stepping: Any = None
         self.gradient_scale: Any = None
         self._report = report
-        self._reported: set[str] = set()
+        self._placing = Placing(place_of, self._names, report, Away(is_any_remote, remote, code_on_host))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -39,8 +38,8 @@ class TorchView:
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """The shapes of the parameters."""
-        return tuple(tuple(parameter.shape) for parameter in self.parameters)
+        """The shapes of the parameters, or of the parts of them that this rank holds."""
+        return tuple(tuple(local_part(one).shape) for one in self.parameters)
 
     def add(self, named: Iterable[tuple[str, Tensor]]) -> bool:
         """Whether any of these parameters was new; they join at the end."""
@@ -52,14 +51,16 @@ class TorchView:
 
     def weights(self) -> Arrays:
         """Where the weights lie now."""
-        return self._table(self.parameters)
+        return self._placing.table(self.parameters)
 
     def gradients(self) -> Arrays:
         """Where the gradients lie now; of the optimizer that is stepping, when one is."""
         if self.stepping is None or len(self.optimizers) < 2:
-            return self._table([self._gradient(one) for one in self.parameters])
+            if self.gradient_scale is None:
+                return self._placing.table([one.grad for one in self.parameters])
+            return self._placing.table([self._gradient(one) for one in self.parameters])
         mine = {id(one) for group in self.stepping.param_groups for one in group["params"]}
-        return self._table([self._gradient(one) if id(one) in mine else None for one in self.parameters])
+        return self._placing.table([self._gradient(one) if id(one) in mine else None for one in self.parameters])
 
     def _gradient(self, parameter: Tensor) -> Tensor | None:
         held = parameter.grad
@@ -76,15 +77,23 @@ class TorchView:
                     self._report(name, str(error))
 
     def has_gradients(self) -> bool:
-        """Whether the first few thousand values of any gradient hold one that is not zero."""
-        held = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
+        """Whether the first few thousand values of any gradient hold one that is not zero.
+
+        Gradients on an accelerator are not looked at, since the training would have to wait for it.
+        """
+        held = [one.grad for one in self.parameters if one.grad is not None and not is_remote(one.grad)]
         return any(_is_any_nonzero(gradient) for gradient in held)
 
     def slots(self) -> dict[str, Arrays]:
         """Every slot that holds a tensor of at least one dimension for some parameter."""
-        states = [self._state(parameter) for parameter in self.parameters]
-        names = dict.fromkeys(name for state in states for name, slot in state.items() if _is_slot(slot))
-        return {name: self._table([_slot(state, name) for state in states]) for name in names}
+        slots: dict[str, list[Tensor | None]] = {}
+        for number, parameter in enumerate(self.parameters):
+            for name, slot in self._state(parameter).items():
+                if isinstance(slot, torch.Tensor) and slot.dim() > 0 and slot.is_floating_point():
+                    if name not in slots:
+                        slots[name] = [None] * len(self.parameters)
+                    slots[name][number] = slot
+        return {name: self._placing.table(held) for name, held in slots.items()}
 
     def learning_rates(self) -> tuple[float, ...]:
         """The rate of every group of every optimizer."""
@@ -97,39 +106,13 @@ class TorchView:
                 return state
         return {}
 
-    def _table(self, tensors: Sequence[Tensor | None]) -> Arrays:
-        owners: list[Tensor] = []
-        places = [_ABSENT if one is None else self._place(number, one, owners) for number, one in enumerate(tensors)]
-        return table_of(places, owners)
-
-    def _place(self, number: int, tensor: Tensor, owners: list[Tensor]) -> Place:
-        try:
-            place, owner = place_of(tensor)
-        except Unsupported as error:
-            name = self._names[number]
-            if name not in self._reported:
-                self._reported.add(name)
-                self._report(name, str(error))
-            return _ABSENT
-        owners.append(owner)
-        return place
-
 
 def _is_unborn(parameter: Tensor) -> bool:
     """Whether a lazy layer has yet to give the parameter its shape."""
     return isinstance(parameter, torch.nn.parameter.UninitializedTensorMixin)
 
 
-def _is_slot(slot: Any) -> bool:
-    return isinstance(slot, torch.Tensor) and slot.dim() > 0 and slot.is_floating_point()
-
-
-def _slot(state: dict[str, Any], name: str) -> Tensor | None:
-    slot = state.get(name)
-    return slot if _is_slot(slot) else None
-
-
 def _is_any_nonzero(gradient: Tensor) -> bool:
     if gradient.layout is not torch.strided:
         return True
-    return bool(gradient.detach().flatten()[:4096].count_nonzero())
+    return bool(local_part(gradient).detach().flatten()[:4096].count_nonzero())

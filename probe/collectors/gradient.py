@@ -21,7 +21,11 @@ class Gradient:
         """Rows of `gradient`; a parameter without gradient has none."""
         arrays = step.view.gradients()
         rows = step.statistics(arrays)
-        step.gradient_norm = _norm(rows[arrays.present])
+        present = arrays.present
+        if step.may_be_late(arrays):
+            step.gradient_norm = lambda: _norm(rows[present])
+        else:
+            step.gradient_norm = _norm(rows[present])
         return {"gradient": Rows(rows, arrays.present)}
 
 

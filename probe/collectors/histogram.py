@@ -1,15 +1,15 @@
 """Histograms of chosen subjects, on a slower schedule."""
 
-import numpy as np
+from dataclasses import replace
 
 from ...storage.records import Histogram
 from ..collector import Step, collector
-from ..kernels import Arrays, count_values, edges_between
+from ..kernels import Arrays, Bins
 
 
 @collector("histogram", at="before_step")
 class Histograms:
-    """Counts of the values of weights and gradients before the step, in equal bins from minimum to maximum.
+    """Counts of the values of weights and gradients before the step, in equal bins or in octaves (`scale: log`).
 
     Those of activations and their gradients are made by the hooks, from the same counts.
     """
@@ -24,26 +24,29 @@ class Histograms:
             one
             for subject in step.histogram_subjects
             if subject in tables
-            for one in _of_table(subject, step.view.names, tables[subject](), step.bins)
+            for one in _of_table(subject, step, tables[subject]())
         )
 
 
 def histogram_at(
-    site: str, subject: str, place: tuple[int, int, int], ends: tuple[float, float], bins: int, call: int
+    site: str, subject: str, place: tuple[int, int, int], ends: tuple[float, float], bins: Bins, call: int
 ) -> Histogram:
     """The histogram of the array at (address, size, code), whose finite values lie between the ends."""
-    low, high = ends if np.isfinite(ends).all() else (0.0, 0.0)
-    edges = edges_between(low, high, bins)
-    counts = np.zeros(bins, np.int64)
-    count_values(*place, edges[0], edges[-1], counts)
-    return Histogram(site, subject, edges, counts, call)
+    return Histogram(site, subject, *bins.count(place, *ends), call)
 
 
-def _of_table(subject: str, names: tuple[str, ...], arrays: Arrays, bins: int) -> list[Histogram]:
+def _of_table(subject: str, step: Step, arrays: Arrays) -> list[Histogram]:
+    """Those of what lies on the host; what lies on a device is promised where it may come later."""
+    if step.outbox is None or not step.outbox.takes_promises:
+        arrays = arrays.local()
+    else:
+        for number, tensor in arrays.remote.items():
+            step.outbox.owe_histogram(tensor, step.view.names[number], subject, step.bins)
+        arrays = replace(arrays, remote={})
     rows = arrays.statistics()
     places = zip(arrays.addresses.tolist(), arrays.sizes.tolist(), arrays.codes.tolist(), strict=True)
     return [
-        histogram_at(name, subject, place, (row[3], row[4]), bins, 0)
-        for name, place, row in zip(names, places, rows, strict=True)
+        histogram_at(name, subject, place, (row[3], row[4]), step.bins, 0)
+        for name, place, row in zip(step.view.names, places, rows, strict=True)
         if place[0]
     ]

@@ -1,6 +1,9 @@
 """The loss, found by itself."""
 
+from collections.abc import Mapping
+
 from ..collector import Step, collector
+from ..promises import LateScalar
 
 
 @collector("loss", at="after_step")
@@ -10,6 +13,6 @@ class Loss:
     def prepare(self, step: Step) -> None:
         """Nothing is needed before the step."""
 
-    def __call__(self, step: Step) -> dict[str, float]:
+    def __call__(self, step: Step) -> Mapping[str, float | LateScalar]:
         """`loss`, where one was found."""
         return {} if step.loss is None else {"loss": step.loss}

@@ -1,6 +1,9 @@
 """The loss scale of mixed precision."""
 
+from collections.abc import Mapping
+
 from ..collector import Step, collector
+from ..promises import LateScalar
 
 
 @collector("loss_scale", at="after_step")
@@ -10,6 +13,6 @@ class LossScale:
     def prepare(self, step: Step) -> None:
         """Nothing is needed before the step."""
 
-    def __call__(self, step: Step) -> dict[str, float]:
+    def __call__(self, step: Step) -> Mapping[str, float | LateScalar]:
         """`loss_scale`, where there is one."""
         return {} if step.loss_scale is None else {"loss_scale": step.loss_scale}

@@ -1,12 +1,14 @@
 """Updates: how far the step moved each parameter, absolutely and against its size."""
 
 import ctypes
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..collector import Rows, Step, collector
 from ..kernels import STATISTICS, Arrays, measure_updates, readable, table_of, values_at
+from ..quantities.device_updates import DeviceUpdates
 
 _ITEM_BYTES = np.array([4, 8, 2, 2], np.int64)
 
@@ -25,12 +27,15 @@ class Update:
         self._held = np.empty(0, np.bool_)
         self._norms = np.empty(0)
         self._step = -1
+        self._on_device = DeviceUpdates()
 
     def prepare(self, step: Step) -> None:
         """Copies the weights where the copy is not the end of the previous step."""
-        now = step.weights()
+        now = _weights(step)
         if self._step == step.number - 1 and self._fits(now):
             return
+        if step.outbox is not None:
+            self._on_device.take(now.remote, step.outbox)
         if not (np.array_equal(now.sizes, self._sizes) and np.array_equal(now.codes, self._codes)):
             self._copies = [np.empty(n, np.uint8) for n in now.sizes * _ITEM_BYTES[now.codes]]
             self._addresses = np.array([copy.ctypes.data for copy in self._copies], np.int64)
@@ -39,16 +44,18 @@ class Update:
             if address:
                 ctypes.memmove(place, address, copy.nbytes)
         self._held = now.present
-        self._norms = now.statistics()[:, 0].copy()
+        self._norms = replace(now, remote={}).statistics()[:, 0].copy()
 
     def __call__(self, step: Step) -> dict[str, Rows]:
         """Rows of `update`; those of `weight` are left with the step."""
-        now = step.weights()
+        now = _weights(step)
         if not self._fits(now):
             raise RuntimeError("the parameters changed their shapes or dtypes inside the step; updates cannot be told")
         changes = _changes(now, self._addresses) if step.more.flags else None
         weights, moved = np.full((now.sizes.size, 10), np.nan), np.full((now.sizes.size, 11), np.nan)
         measure_updates(now.addresses, now.sizes, now.codes, self._addresses, self._norms, weights, moved)
+        if step.outbox is not None:
+            self._on_device.fill(now.remote, step.outbox, weights, moved)
         self._step = step.number
         step.weight_rows = weights
         return {"update": Rows(moved if changes is None else step.add_more(changes, moved), now.present)}
@@ -58,7 +65,14 @@ class Update:
             np.array_equal(now.sizes, self._sizes)
             and np.array_equal(now.codes, self._codes)
             and np.array_equal(now.present, self._held)
+            and self._on_device.fit(now.remote)
         )
+
+
+def _weights(step: Step) -> Arrays:
+    """Where the weights lie; on the host where they must be known within the step."""
+    now = step.weights()
+    return now if step.may_be_late(now) else now.local()
 
 
 def _changes(now: Arrays, before: NDArray[np.int64]) -> Arrays:

@@ -5,12 +5,15 @@ from hashlib import blake2b
 from typing import Any, ParamSpec, Protocol
 
 from ...storage.records import Json
+from ..aside import is_aside
 from ..recorder import Recorder
+from .accumulation import Accumulation
 from .causality import Frame, NotASequence, causality_of
 from .losses import LossCall, LossFacts
 from .modes import ForwardModes
 from .optimizer_steps import OptimizerSteps
 from .random_state import random_state_checksums
+from .seam import seam_of
 from .ties import Ties
 
 _Arguments = ParamSpec("_Arguments")
@@ -42,6 +45,9 @@ class Source(Protocol):
     def step_count(self, optimizer: Any) -> int | None:
         """The steps that its state counts, None where it keeps no count."""
 
+    def learning_rates(self) -> Sequence[float]:
+        """The rate of every group of every optimizer."""
+
     def slots(self, optimizer: Any) -> Sequence[str]:
         """Names of the state tensors that it holds."""
 
@@ -64,17 +70,25 @@ class Facts:
         self._counts, self._changed = counts, changed
         self._modes = ForwardModes(recorder, source.modules(), source.is_recording)
         self._losses = LossFacts(recorder)
+        self._accumulation = Accumulation(recorder)
         self._steps = OptimizerSteps(recorder, source.optimizers, source.step_count, source.slots)
         self._ties: Ties | None = None
         self._sample: tuple[tuple[Any, ...], Mapping[str, Any]] | None = None
         self._is_off = self._is_busy = False
         self._waits_for_sample = bool(recorder.config.causality)
+        self._generators: dict[str, Json] = {}
+        recorder.note_resume_point = self.note_resume_point
         self._guard(self._tell_random_state)
 
     def forward_begins(self) -> None:
         """The model is called."""
-        if not (self._is_off or self._is_busy):
+        if self._is_listening:
             self._guard(self._modes.forward_begins)
+
+    @property
+    def _is_listening(self) -> bool:
+        """Whether what the model does now belongs to the training: it is no check of ours, and nobody looks aside."""
+        return not (self._is_off or self._is_busy or is_aside())
 
     @property
     def has_forward(self) -> bool:
@@ -89,12 +103,22 @@ class Facts:
 
     def loss_is_due(self, name: str) -> bool:
         """Whether this call of a loss is to be looked at."""
-        return not (self._is_off or self._is_busy) and self._losses.is_due(name)
+        return self._is_listening and self._losses.is_due(name)
 
     def loss_called(self, call: LossCall) -> None:
         """A loss of the training was computed."""
         self._recorder.flush()
         self._guard(self._losses.look, call)
+
+    def loss_returned(self, value: float | None, reduction: str) -> None:
+        """That loss has this value; None where nobody looked."""
+        if self._is_listening:
+            self._accumulation.loss_returned(value, reduction)
+
+    def backward_begins(self, root: float | None, factor: float | None = None) -> None:
+        """A backward pass of the training starts from this value; `factor` between it and the loss, if it is known."""
+        if self._is_listening:
+            self._accumulation.backward_begins(root, factor)
 
     def before_step(self) -> None:
         """An optimizer is about to step."""
@@ -108,13 +132,18 @@ class Facts:
         """The step is over, and its record not yet made."""
         if self._is_off:
             return
-        self._guard(self._modes.step_ends)
-        self._guard(self._steps.step_ends)
-        if self._ties is not None and self._ties.step_ends():
-            self._changed()
+        self._guard(self._compare)
         if self._sample is not None:
             sample, self._sample = self._sample, None
             self._guard(self._check_causality, *sample)
+
+    def _compare(self) -> None:
+        """Tells what is not as in the step before."""
+        self._modes.step_ends()
+        self._accumulation.step_ends()
+        self._steps.step_ends()
+        if self._ties is not None and self._ties.step_ends():
+            self._changed()
 
     def _guard(
         self, work: Callable[_Arguments, None], *arguments: _Arguments.args, **options: _Arguments.kwargs
@@ -126,13 +155,45 @@ class Facts:
             self._recorder.fail("facts", error)
 
     def _tell_random_state(self) -> None:
-        self._recorder.event("random_state", generators=random_state_checksums())
+        self._generators = random_state_checksums()
+        self._recorder.event("random_state", generators=self._generators)
 
     def _tell_start(self) -> None:
         """Where the run starts: checksums of the weights, and which of them share memory."""
         self._ties = Ties(self._recorder, self._source.owners(), self._source.memory)
         for sites in self._ties.sites:
             self._recorder.event("shared_parameter", sites[0], sites=list(sites))
+        checksum, each = self._checksums()
+        if each:
+            self._recorder.event("initial_checksum", checksum=checksum, parameters=each)
+        if each and self._recorder.resume_points:
+            here = self._state(checksum, each, self._generators)
+            if (seam := seam_of(self._recorder.resume_points, here)) is not None:
+                self._recorder.event("resume_seam", "", **seam)
+
+    def note_resume_point(self, reason: str) -> None:
+        """Where the training stands now is told, for a run that goes on from here."""
+        if not self._is_off:
+            self._guard(self._tell_resume_point, reason)
+
+    def _tell_resume_point(self, reason: str) -> None:
+        checksum, each = self._checksums()
+        state = self._state(checksum, each, random_state_checksums())
+        self._recorder.event("resume_point", "", reason=reason, **state)
+
+    def _state(self, checksum: str, each: dict[str, Json], generators: dict[str, Json]) -> dict[str, Json]:
+        counts: list[Json] = [self._source.step_count(one) or 0 for one in self._source.optimizers]
+        rates: list[Json] = list(self._source.learning_rates())
+        return {
+            "checksum": checksum,
+            "parameters": each,
+            "learning_rates": rates,
+            "counts": counts,
+            "generators": generators,
+        }
+
+    def _checksums(self) -> tuple[str, dict[str, Json]]:
+        """Of all parameters together, and of each."""
         whole = blake2b(digest_size=8)
         each: dict[str, Json] = {}
         for site, content in self._source.contents():
@@ -140,8 +201,7 @@ class Facts:
             whole.update(digest)
             if len(each) < _MOST_SITES:
                 each[site] = digest.hex()
-        if each:
-            self._recorder.event("initial_checksum", checksum=whole.hexdigest(), parameters=each)
+        return whole.hexdigest(), each
 
     def _check_causality(self, inputs: tuple[Any, ...], keywords: Mapping[str, Any]) -> None:
         self._is_busy = True

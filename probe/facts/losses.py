@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ...storage.records import Json
 from ..recorder import Recorder
 from .domain import domain_of
+from .targets import Targets
 
 #: Rows of the sample: enough to tell probabilities from chance, too few to cost anything.
 ROWS = 8
@@ -27,12 +28,14 @@ class LossCall:
         sample: Makes `(rows, columns)` of its input, classes along the columns.
         shapes: Of input and target, where they are known.
         options: `reduction` and whatever else is plain.
+        target: Makes an array of what the input is compared with; None where that is not known.
     """
 
     name: str
     sample: Callable[[], NDArray[Any]]
     shapes: tuple[tuple[int, ...], ...] = ()
     options: Mapping[str, Json] | None = None
+    target: Callable[[], NDArray[Any]] | None = None
 
 
 class LossFacts:
@@ -45,6 +48,7 @@ class LossFacts:
         self._recorder = recorder
         self._calls: dict[str, int] = {}
         self._told: dict[str, tuple[object, ...]] = {}
+        self._targets = Targets(recorder)
 
     def is_due(self, name: str) -> bool:
         """Whether this call of the loss is to be looked at; counts it."""
@@ -54,6 +58,8 @@ class LossFacts:
 
     def look(self, call: LossCall) -> None:
         """Reads the sample and tells what is new about it."""
+        if call.target is not None:
+            self._targets.look(call.target())
         sample = call.sample()
         domain = domain_of(sample)
         before = self._told.get(call.name)

@@ -1,6 +1,7 @@
 """Kernels: statistics of arrays in one pass over memory; one contract, several engines."""
 
 from .arrays import readable, statistics_of, values_at
+from .bins import USUAL_BINS, Bins
 from .cpu import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, STATISTICS, measure, measure_many, measure_updates
 from .histogram import count_values, edges_between, histogram_of
 from .more import MORE, NO_MORE, More, measure_more, measure_more_many
@@ -14,7 +15,9 @@ __all__ = [
     "MORE",
     "NO_MORE",
     "STATISTICS",
+    "USUAL_BINS",
     "Arrays",
+    "Bins",
     "More",
     "count_values",
     "edges_between",

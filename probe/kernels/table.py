@@ -1,7 +1,8 @@
 """Many arrays as the kernels take them in one call: addresses, sizes and dtype codes, with what keeps them alive."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,27 +20,48 @@ class Arrays:
         sizes: `(n,)` int64, elements.
         codes: `(n,)` int64, dtype codes.
         owners: What keeps the memory alive and in place until the kernels have read it.
+        remote: By row the tensors that lie on a device; their addresses are 0, their sizes and codes as they will be.
+        bring: Where a copy of such a tensor lies on the host, and what keeps it there.
     """
 
     addresses: NDArray[np.int64]
     sizes: NDArray[np.int64]
     codes: NDArray[np.int64]
     owners: Sequence[object] = ()
+    remote: Mapping[int, Any] = field(default_factory=dict)  # Any: tensors of frameworks that may not be there
+    bring: Callable[[Any], tuple[tuple[int, int, int], object]] | None = None
 
     @property
     def present(self) -> NDArray[np.bool_]:
         """`(n,)`, where there is an array."""
         there: NDArray[np.bool_] = self.addresses != 0
+        if self.remote:
+            there[list(self.remote)] = True
         return there
 
+    def local(self) -> "Arrays":
+        """The table with copies on the host of what lies on a device, which is waited for; itself if nothing does."""
+        if not self.remote or self.bring is None:
+            return self
+        places = list(zip(self.addresses.tolist(), self.sizes.tolist(), self.codes.tolist(), strict=True))
+        owners = [*self.owners]
+        for row, tensor in self.remote.items():
+            places[row], owner = self.bring(tensor)
+            owners.append(owner)
+        return table_of(places, owners)
+
     def statistics(self, more: More = NO_MORE) -> NDArray[np.float64]:
-        """`(n, 10)`, and the columns of `more` behind them; rows without an array are NaN."""
+        """`(n, 10)`, and the columns of `more` behind them; rows without an array are NaN. A device is waited for."""
+        if self.remote:
+            return self.local().statistics(more)
         rows = np.full((self.addresses.size, len(STATISTICS) + len(more.columns)), np.nan)
         measure_many(self.addresses, self.sizes, self.codes, rows)
         return self.add(more, rows, len(STATISTICS))
 
     def add(self, more: More, rows: NDArray[np.float64], place: int) -> NDArray[np.float64]:
         """The rows, whose first ten columns are measured; those of `more` are filled from column `place` on."""
+        if more.flags and self.remote:
+            return self.local().add(more, rows, place)
         if more.flags:
             measure_more_many(self.addresses, self.sizes, self.codes, rows, place, more.flags)
         return rows

@@ -1,6 +1,6 @@
 """Which module an attention call belongs to, and what is recorded of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..recorder import Recorder
@@ -23,11 +23,17 @@ class AttentionCalls:
         self._inside: list[tuple[str, bool]] = []
         self._calls: dict[str, int] = {}
         self._stamp, self._seen = -1, True
+        self._is_named = "attention" in recorder.config.subjects
+
+    def attending(self, modules: Mapping[str, object]) -> list[str]:
+        """The sites that are hooked: those called after attention, or all where the configuration asks for it."""
+        if self._is_named:
+            return list(modules)
+        return [site for site, module in modules.items() if _attends(module)]
 
     def entering(self, site: str, module: object) -> Callable[..., None]:
         """The hook before the forward of a module."""
-        name = type(module).__name__.casefold()
-        place = (site, any(word in name for word in _NAMES))
+        place = (site, _attends(module))
 
         def enter(*_: Any) -> None:
             recorder = self._recorder
@@ -74,7 +80,7 @@ class AttentionCalls:
             self._recorder.event(
                 "monitor_fault", collector="attention", error="attention was due, and none was seen in the forward"
             )
-        elif self._stamp == -1 and self._recorder.is_due("attention"):
+        elif self._stamp == -1 and self._recorder.is_due("attention") and self._is_named:
             self._seen = False
         self._stamp = self._recorder.stamp
         self._inside.clear()
@@ -91,3 +97,8 @@ class AttentionCalls:
             recorder.open_rows("attention", ATTENTION).row(site, call).put(numbers)
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
             recorder.fail("attention", error)
+
+
+def _attends(module: object) -> bool:
+    name = type(module).__name__.casefold()
+    return any(word in name for word in _NAMES)

@@ -15,6 +15,7 @@ from ..config import Router
 from ..recorder import Recorder
 from .quantity import QUANTITIES, Quantity
 from .router import EXPERT, ROUTER, router_statistics
+from .router_sites import routers_in
 
 _log = logging.getLogger(__name__)
 
@@ -65,12 +66,8 @@ class QuantityHooks:
             for router in self._recorder.config.routers
             for site in self._chosen("routers", modules, router.sites)
         }
-        found: dict[str, Router] = {}
-        for site, module in modules.items():
-            top_k, child = getattr(module, "top_k", None), f"{site}.router" if site else "router"
-            if isinstance(top_k, int) and child in modules:
-                found[child] = Router(sites=(child,), top_k=top_k)
-        if not found and not named:
+        found = {child: Router(sites=(child,), top_k=top_k) for child, top_k in routers_in(modules)}
+        if not found and not named and "router" in self._recorder.config.subjects:
             said = "router: no module has a child `router` and a number `top_k`; name the routers under `routers`"
             _log.warning("%s", said)
             self._recorder.event("monitor_fault", collector="router", error=said)

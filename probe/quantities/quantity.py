@@ -69,12 +69,13 @@ class Seen:
 
     Attributes:
         number: Of the step, from 0.
-        loss: Where the backward pass started; None when it was not found.
+        loss: Where the backward pass started; None when it was not found, or lies on a device that is not waited for.
         learning_rates: One a group of every optimizer.
     """
 
     def __init__(self, step: Step) -> None:
-        self.number, self.loss = step.number, step.loss
+        self.number = step.number
+        self.loss = None if callable(step.loss) else step.loss
         self.learning_rates = step.view.learning_rates()
         self._view = step.view
 

@@ -18,6 +18,7 @@ def samples_of(arrays: Arrays, *, stride: int | None = None) -> Iterator[NDArray
     Args:
         stride: The same for all arrays; by default for each its own, odd one, so that at most `MOST` are taken.
     """
+    arrays = arrays.local()
     for address, size, code in zip(arrays.addresses, arrays.sizes, arrays.codes, strict=True):
         if not address:
             yield None

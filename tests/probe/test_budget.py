@@ -62,11 +62,13 @@ def train(config, steps):
 
 def test_a_run_whose_monitor_costs_too_much_is_thinned_and_says_so():
     full, every, nothing = train({"every": 1}, 60)
-    losses, records, thinned = train({"every": 1, "budget": "1%"}, 60)
+    losses, records, thinned = train({"every": 1, "budget": "1%", "subjects": {"optimizer": False}}, 60)
     assert losses == full  # bit for bit
     assert nothing == ()
     assert all(record.blocks for record in every)
     assert thinned[0].data["factor"] > 1
+    assert {"activation", "weight", "histogram"} <= set(thinned[0].data["subjects"])
+    assert not {"loss", "step_seconds", "weight/spectrum", "optimizer"} & set(thinned[0].data["subjects"])
     assert thinned[0].data["share"] > thinned[0].data["budget"] == 0.01
     with_tensors = [record.step for record in records if record.blocks]
     assert with_tensors[:10] == list(range(10))

@@ -6,11 +6,11 @@ import pytest
 from mindscope.probe import COLLECTORS, Config, ConfigError, Schedule, load_config
 
 
-def test_nothing_written_means_every_subject_at_every_step_and_histograms_rarely():
+def test_nothing_written_means_every_subject_at_its_own_pace_and_histograms_rarely():
     config = load_config()
     for name, entry in COLLECTORS.items():
         if name != "histogram":
-            assert config.schedule(name) == (Schedule(every=0) if entry.is_optional else Schedule(every=1))
+            assert config.schedule(name) == (Schedule(every=0 if entry.is_optional else entry.rarity))
     assert config.schedule("histogram").every == 100
 
 
@@ -48,6 +48,7 @@ def test_a_list_of_subjects_switches_the_others_off():
             {"subjects": {"activation": {"frist": 2}}},
             r"unknown key 'subjects\.activation\.frist'; did you mean 'first'",
         ),
+        ({"histograms": {"bins": 7, "scale": "log"}}, "bins 7 must be even and at most 1024 with `scale: log`"),
         ({"histograms": {"bin": 3}}, r"unknown key 'histograms\.bin'; did you mean 'bins'"),
         ({"every": -1}, r"every: input should be greater than or equal to 0, got -1"),
         ({"subjects": {"weight": {"windows": [[5, 2]]}}}, r"window \[5, 2\] must run"),

@@ -8,14 +8,15 @@ import yaml
 from mindscope.framework import Key, Tensor, nn
 from mindscope.framework.optim import SGD
 from mindscope.probe import ConfigError, load_config, watch
-from mindscope.probe import control as control_module
-from mindscope.probe.control import Control, ask_for, request_file
+from mindscope.probe import monitor as monitor_module
+from mindscope.probe.control import Control, ask_for
 from mindscope.storage import open_store
 
 
 @pytest.fixture(autouse=True)
 def looks_at_every_step(monkeypatch):
-    monkeypatch.setattr(control_module, "_LOOK_S", -1.0)
+    monkeypatch.setattr(monitor_module, "LOOK_S", -1.0)
+    monkeypatch.setattr(monitor_module, "DATABASE_LOOK_S", -1.0)
 
 
 class Training:
@@ -78,32 +79,30 @@ def test_an_edited_file_holds_from_the_next_step_on(tmp_path):
         assert event.data["modules"] == ["2"]
 
 
-def test_settings_of_a_run_are_laid_over_its_configuration(tmp_path):
-    with open_store(tmp_path) as store:
-        training = Training(store, {"subjects": ["gradient", "activation"]})
-        training.steps(2)
-        file = request_file(store.url, training.monitor.run.id)
-        ask_for(file, {"modules": ["0"]})
-        training.steps(2)
-        ask_for(file, {"subjects": {"gradient": False, "activation": 1}})
-        training.steps(2)
-        records = training.records()
-        assert [activations(record) for record in records] == [{"0", "1", "2", ""}] * 2 + [{"0"}] * 4
-        assert ["gradient" in subjects(record) for record in records] == [True] * 4 + [False] * 2
+def test_settings_of_a_run_are_laid_over_its_configuration(store):
+    training = Training(store, {"subjects": ["gradient", "activation"]})
+    training.steps(2)
+    box = store.mailbox(training.monitor.run.id)
+    ask_for(box, {"modules": ["0"]})
+    training.steps(2)
+    ask_for(box, {"subjects": {"gradient": False, "activation": 1}})
+    training.steps(2)
+    records = training.records()
+    assert [activations(record) for record in records] == [{"0", "1", "2", ""}] * 2 + [{"0"}] * 4
+    assert ["gradient" in subjects(record) for record in records] == [True] * 4 + [False] * 2
 
 
-def test_modules_that_come_back_go_on_in_their_own_series(tmp_path):
-    with open_store(tmp_path) as store:
-        training = Training(store, {"subjects": ["activation"]})
-        run = training.monitor.run.id
-        training.steps(2)
-        ask_for(request_file(store.url, run), {"modules": ["0"]})
-        training.steps(2)
-        ask_for(request_file(store.url, run), {"modules": ["*"]})
-        training.steps(2)
-        training.monitor.close()
-        assert store.series(run, "2", "activation/mean").steps.tolist() == [0, 1, 4, 5]
-        assert store.series(run, "0", "activation/mean").steps.tolist() == list(range(6))
+def test_modules_that_come_back_go_on_in_their_own_series(store):
+    training = Training(store, {"subjects": ["activation"]})
+    run = training.monitor.run.id
+    training.steps(2)
+    ask_for(store.mailbox(run), {"modules": ["0"]})
+    training.steps(2)
+    ask_for(store.mailbox(run), {"modules": ["*"]})
+    training.steps(2)
+    training.monitor.close()
+    assert store.series(run, "2", "activation/mean").steps.tolist() == [0, 1, 4, 5]
+    assert store.series(run, "0", "activation/mean").steps.tolist() == list(range(6))
 
 
 @pytest.mark.parametrize(
@@ -128,11 +127,20 @@ def test_a_wrong_edit_is_refused_once_and_changes_nothing(tmp_path, caplog, aske
         assert sum("the change is refused" in record.message for record in caplog.records) == 1
 
 
+def test_what_is_left_for_a_run_and_is_no_setting_at_all_is_refused_too(tmp_path):
+    with open_store(tmp_path) as store:
+        training = Training(store, None)
+        store.mailbox(training.monitor.run.id).post("set", {1: 2})
+        training.steps(2)
+        assert len(training.records()) == 2
+        assert store.events(training.monitor.run.id, kind="configuration_refused")
+
+
 def test_changes_leave_the_losses_as_they_are(tmp_path):
     with open_store(tmp_path) as store:
         changed, plain = Training(store, None), Training(store, None)
         changed.steps(2)
-        ask_for(request_file(store.url, changed.monitor.run.id), {"every": 2, "modules": ["0"]})
+        ask_for(store.mailbox(changed.monitor.run.id), {"every": 2, "modules": ["0"]})
         changed.steps(4)
         plain.steps(6)
         changed.monitor.close()
@@ -143,14 +151,15 @@ def test_changes_leave_the_losses_as_they_are(tmp_path):
 def test_a_file_that_vanishes_changes_nothing(tmp_path):
     edit(tmp_path / "monitor.yaml", {"every": 3})
     config = load_config(tmp_path / "monitor.yaml")
-    control = Control(config, tmp_path / "monitor.yaml", None)
+    control = Control(config, tmp_path / "monitor.yaml", open_store("memory:").mailbox("run"), look_s=0.0)
     (tmp_path / "monitor.yaml").unlink()
     assert control.look() is None
 
 
-def test_what_cannot_be_asked_for_is_said_before_it_is_left(tmp_path):
+def test_what_cannot_be_asked_for_is_said_before_it_is_left(store):
+    box = store.mailbox("x")
     with pytest.raises(ConfigError, match="queue cannot change"):
-        ask_for(tmp_path / "x.set.yaml", {"queue": {"capacity": 3}})
+        ask_for(box, {"queue": {"capacity": 3}})
     with pytest.raises(ConfigError, match="did you mean 'every'"):
-        ask_for(tmp_path / "x.set.yaml", {"evry": 3})
-    assert not list(tmp_path.iterdir())
+        ask_for(box, {"evry": 3})
+    assert box.read("set") is None

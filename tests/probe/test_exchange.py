@@ -40,6 +40,7 @@ def test_csv_reads_back_bit_for_bit(store: Store, tmp_path: Path) -> None:
 
 def test_tensorboard_reads_what_we_write(store: Store, tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.util.tensor_util import make_ndarray
 
     (folder,) = export(store, "exported", "tensorboard", tmp_path)
     reader = EventAccumulator(str(folder))
@@ -49,6 +50,16 @@ def test_tensorboard_reads_what_we_write(store: Store, tmp_path: Path) -> None:
     assert "activation/mean/net.1#1" in tags
     steps = [event.step for event in reader.Tensors("activation/max/net.1#1")]
     assert steps == [0, 1, 2, 4]
+    run = store.find_run("exported").id
+    for tag, site, metric, call in (
+        ("scalar/loss", "", "scalar/loss", 0),
+        ("activation/mean/net.0", "net.0", "activation/mean", 0),
+        ("activation/max/net.0", "net.0", "activation/max", 0),
+        ("activation/mean/net.1#1", "net.1", "activation/mean", 1),
+    ):
+        read = [float(make_ndarray(event.tensor_proto)) for event in reader.Tensors(tag)]
+        kept = store.series(run, site, metric, call=call).values
+        np.testing.assert_array_equal(np.float32(read), np.float32(kept), err_msg=tag)
 
 
 def test_an_unknown_format_names_the_nearest(store: Store, tmp_path: Path) -> None:

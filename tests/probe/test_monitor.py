@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 from mindscope.framework import Key, Tensor, nn, ops
-from mindscope.probe import Monitor, watch
+from mindscope.probe import Monitor, NotWatchable, watch
 from mindscope.probe.collectors.gradient import Gradient
 from mindscope.storage import open_store
 
@@ -147,17 +147,43 @@ def test_a_training_in_another_thread_is_watched(watched):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_a_forked_copy_of_the_process_records_nothing(watched):
+def test_a_forked_copy_of_the_process_records_nothing_and_says_so_once(watched, caplog):
     monitor, model, optimizer, store = watched
     train(model, optimizer, 2)
     child = os.fork()
     if child == 0:
-        train(model, optimizer, 3)
-        os._exit(0 if monitor.step == 2 else 1)
+        caplog.clear()
+        train(model, optimizer, 3, each=lambda number: monitor.log(number=number))
+        said = [record.message for record in caplog.records if "is a forked copy" in record.message]
+        os._exit(0 if monitor.step == 2 and len(said) == 1 else 1)
     assert os.waitpid(child, 0)[1] == 0
     train(model, optimizer, 1)
     monitor.close()
     assert store.find_run("latest").last_step == 2
+
+
+def test_an_optimizer_of_another_model_is_refused_and_leaves_nothing():
+    model, other, store = network(), network(), open_store("memory:")
+    with pytest.raises(NotWatchable, match="SGD steps no parameter of SequentialCell; pass the optimizer"):
+        watch(model, nn.SGD(other.trainable_params(), 0.1), store=store)
+    assert store.runs() == ()
+    watch(model, nn.SGD(model.trainable_params(), 0.1), store=store).close()
+
+
+def test_the_gradient_norm_of_a_step_is_that_over_all_its_optimizers():
+    model, store = network(), open_store("memory:")
+    parameters = model.trainable_params()
+    optimizers = [nn.SGD(parameters[:2], 0.1), nn.SGD(parameters[2:], 0.2)]
+    norms = []
+    with watch(model, optimizers, store=store) as monitor:
+        for step in range(3):
+            for optimizer in optimizers:
+                optimizer.zero_grad()
+            (model(Tensor(np.full((5, 6), step + 1.0, np.float32))) ** 2).mean().backward()
+            norms.append(np.sqrt(sum((one.grad.numpy().astype(np.float64) ** 2).sum() for one in parameters)))
+            for optimizer in optimizers:
+                optimizer.step()
+    np.testing.assert_allclose(store.series(monitor.run.id, "", "scalar/gradient_norm").values, norms, rtol=1e-6)
 
 
 def test_forty_cycles_leave_no_hook():

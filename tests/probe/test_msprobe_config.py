@@ -14,7 +14,7 @@ FULL = {
     "forward_only": True,
     "wg_distribution": True,
     "mv_distribution": False,
-    "cc_distribution": {"enable": True},
+    "cc_distribution": {"enable": True, "cc_codeline": ["train.py\\[23\\]"], "cc_pre_hook": True},
     "alert": {"rules": [{"rule_name": "AnomalyTurbulence"}]},
     "format": "csv",
     "ops": ["norm", "nans"],
@@ -25,13 +25,20 @@ FULL = {
 def test_switches_become_subjects_and_steps_a_cadence(caplog):
     config = load_config(FULL)
     due = {name: [step for step in range(60) if config.schedule(name).is_due(step)] for name in COLLECTORS}
-    assert due["activation"] == due["gradient"] == [5, 15, 25]
+    assert due["activation"] == due["gradient"] == due["communication"] == [5, 15, 25]
+    assert due["communication/before"] == [5, 15, 25]
     assert due["activation_grad"] == due["optimizer"] == due["weight"] == due["histogram"] == []
     assert due["loss"] == list(range(60))
     assert config.modules == ("language_model.encoder.0",)
     assert config.parameters == ("language_model.encoder.0", "language_model.encoder.0.*")
     said = {record.args[1].partition(":")[0] for record in caplog.records}
-    assert said == {"cc_distribution", "alert", "format", "ops", "ndigits"}
+    assert said == {"cc_distribution.cc_codeline", "alert", "format", "ops", "ndigits"}
+
+
+def test_collectives_alone_are_something_and_their_inputs_are_asked_for_apart():
+    config = load_config({"cc_distribution": {"enable": True}})
+    assert config.schedule("communication").is_due(0)
+    assert not config.schedule("communication/before").is_ever_due
 
 
 def test_it_may_stand_in_a_file(tmp_path):
@@ -46,6 +53,8 @@ def test_it_may_stand_in_a_file(tmp_path):
     [
         ({"targets": {}}, "nothing is switched on; set one of xy_distribution"),
         ({"targets": {}, "xy_distribtion": True}, "unknown key 'xy_distribtion'; did you mean 'xy_distribution'"),
+        ({"cc_distribution": {"enabled": True}}, "unknown key 'cc_distribution.enabled'; did you mean 'enable'"),
+        ({"cc_distribution": {"enable": False}}, "nothing is switched on"),
         ({"wg_distribution": True, "step_interval": 0}, "step_interval must be a whole number from 1 up, got 0"),
         ({"wg_distribution": True, "targets": ["fc"]}, "targets must map names"),
     ],

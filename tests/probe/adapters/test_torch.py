@@ -234,7 +234,7 @@ def test_accumulated_backward_passes_are_micro_steps_of_one_step():
             optimizer.zero_grad()
     records = list(store.replay(monitor.run.id))
     assert [(record.step, record.micro_step) for record in records] == [(0, 0), (0, 1), (1, 0), (1, 1)]
-    assert {block.layout.subject for block in records[0].blocks} == {"activation", "activation_grad"}
+    assert {block.layout.subject for block in records[0].blocks} == {"activation", "activation_grad", "batch"}
     assert "loss" in records[0].scalars
     assert store.events(monitor.run.id, kind="gradient_before_forward") == ()
 
@@ -352,7 +352,14 @@ def test_what_is_not_due_is_not_there_and_not_computed(monkeypatch):
 
     real = more.measure
     monkeypatch.setattr(more, "measure", lambda *place: calls.append(place) or real(*place))
-    config = {"subjects": {"activation": 3, "activation_grad": False, "weight": {"every": 0, "windows": [[2, 3]]}}}
+    config = {
+        "subjects": {
+            "activation": 3,
+            "activation_grad": False,
+            "batch": False,
+            "weight": {"every": 0, "windows": [[2, 3]]},
+        }
+    }
     store, run, _ = recorded(model, adam(model), 5, config=config)
     assert store.series(run, "head", "activation/std").steps.tolist() == [0, 3]
     assert store.series(run, "head.weight", "weight/std").steps.tolist() == [2, 3]

@@ -13,7 +13,10 @@ from mindscope.probe.ranks import Place, agree_on_run, place
 from mindscope.storage import open_store
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="this PyTorch has no torch.distributed")
+pytestmark = [
+    pytest.mark.skipif(not torch.distributed.is_available(), reason="this PyTorch has no torch.distributed"),
+    pytest.mark.xdist_group("ranks"),
+]
 
 SCRIPT = Path(__file__).with_name("train_in_ranks.py")
 PERTURBED = 5
@@ -58,7 +61,7 @@ def test_both_processes_record_one_run_of_two_ranks(runs):
     folder, *_ = runs
     with open_store(folder / "runs") as store:
         (run,) = store.runs()
-        assert (run.name, run.ranks, run.state, run.last_step) == ("ranks", (0, 1), "finished", 7)
+        assert (run.name, run.ranks, run.state, run.last_step) == ("ranks", (0, 1), "finished", 8)
         losses = [store.series(run.id, "", "scalar/loss", rank=rank).values for rank in (0, 1)]
         assert (losses[0] != losses[1]).all()
 
@@ -84,8 +87,8 @@ def test_a_collective_is_recorded_before_and_after_in_both_its_forms(runs):
         (run,) = store.runs()
         before = [store.series(run.id, "all_reduce/world", "communication/before/max", rank=r).values for r in (0, 1)]
         after = [store.series(run.id, "all_reduce/world", "communication/max", rank=r) for r in (0, 1)]
-        # synchronous and asynchronous calls; what follows an optimizer step belongs to the next one
-        assert after[0].steps.tolist() == list(range(1, 8))
+        # synchronous and asynchronous calls; what follows a step belongs to the next one, also behind the last
+        assert after[0].steps.tolist() == list(range(1, 9))
         np.testing.assert_allclose(after[0].values, before[0] + before[1], rtol=1e-6)
         np.testing.assert_array_equal(after[0].values, after[1].values)
         assert (store.series(run.id, "all_reduce/world", "communication/bytes").values == 4).all()

@@ -129,9 +129,9 @@ def test_all_of_them_together_leave_the_losses_as_they_are_and_torch_as_it_was(t
     assert {"attention", "router", "router/expert", "weight/spectrum", "update/direction"} <= {key[1] for key in found}
 
 
-def test_none_of_them_is_there_unless_it_is_asked_for():
+def test_those_that_cost_are_not_there_unless_they_are_asked_for():
     _, found, scalars, _ = pytorch({})
-    assert not {subject for _, subject, _, _ in found} & {*MODEL_AWARE, "router/expert"}
+    assert not {subject for _, subject, _, _ in found} & {*MODEL_AWARE[2:]}
     assert "gradient_noise_scale" not in scalars[-1]
 
 
@@ -304,3 +304,49 @@ def test_names_are_unique_but_a_cell_of_a_notebook_may_run_again(taken):
         taken("gradient")(lambda step: 0)
     with pytest.raises(ValueError, match="at must be one of"):
         taken("new", at="sometimes")
+
+
+class Sparse(torch.nn.Module):
+    """Experts behind a gate, as many models write them."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate, self.num_experts_per_tok = torch.nn.Linear(8, 3, bias=False), 2
+        self.experts = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(3))
+        self.gate_proj = torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        weights, chosen = torch.softmax(self.gate(x), -1).topk(2)
+        every = torch.stack([expert(x) for expert in self.experts], -2)
+        taken = every.gather(-2, chosen[..., None].expand(*chosen.shape, 8))
+        return (taken * weights[..., None]).sum(-2) * torch.sigmoid(self.gate_proj(x))
+
+
+def test_attention_and_routers_are_seen_unasked_at_every_tenth_step():
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(OwnAttention(), Sparse())
+    optimizer = torch.optim.SGD(net.parameters(), 0.01)
+
+    def step():
+        optimizer.zero_grad()
+        loss = net(torch.randn(3, 6, 8)).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    _, found, _, faults = trained(net, optimizer, step, {}, 11)
+    assert not faults
+    assert sorted(key[0] for key in found if key[1] == "attention") == [0, 10]
+    assert {key[2] for key in found if key[1] == "router"} == {"1.gate"}
+    loads = [found[10, "router/expert", f"1.gate[{expert}]", 0]["load"] for expert in range(3)]
+    assert sum(loads) == pytest.approx(1.0)
+    assert max(loads) <= 0.5  # two different experts of every token
+
+
+def test_a_model_without_attention_or_experts_is_asked_for_neither():
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 8))
+    optimizer = torch.optim.SGD(net.parameters(), 0.01)
+    functions = torch.nn.functional.softmax, torch.nn.functional.scaled_dot_product_attention
+    with watch(net, optimizer, store=open_store("memory:")):
+        assert (torch.nn.functional.softmax, torch.nn.functional.scaled_dot_product_attention) == functions

@@ -1,0 +1,1 @@
+"""What a training does about a finding: nothing but say so, unless the configuration asks for more."""

@@ -1,0 +1,72 @@
+"""Tables of where a framework's tensors lie; what cannot be read is reported once, and absent."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from ..kernels import Arrays, table_of
+from .tensors import Place, Tensor, Unsupported
+
+_ABSENT: Place = (0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Away:
+    """How tensors on a device are told from others.
+
+    Args:
+        is_any: Whether one of these is there.
+        part: What lies there of a tensor; None of one that lies on the host. Raises `Unsupported`.
+        code: The dtype code that its values have on the host.
+    """
+
+    is_any: Callable[[Sequence[Tensor | None]], bool]
+    part: Callable[[Tensor], Tensor | None]
+    code: Callable[[Tensor], int]
+
+
+class Placing:
+    """Makes the tables of one model.
+
+    Args:
+        place: Where the values of a tensor lie, and what keeps them there; raises `Unsupported`.
+        names: The sites of the parameters, one for each row; may grow.
+        report: Called once for a parameter of which something cannot be recorded, with its site and the reason.
+        away: How tensors on a device are told from others, where a framework has such.
+    """
+
+    def __init__(
+        self,
+        place: Callable[[Tensor], tuple[Place, object]],
+        names: Sequence[str],
+        report: Callable[[str, str], None],
+        away: Away | None = None,
+    ) -> None:
+        self._place_of, self._names, self._report, self._away = place, names, report, away
+        self._reported: set[str] = set()
+
+    def table(self, tensors: Sequence[Tensor | None]) -> Arrays:
+        """The table, a row a tensor."""
+        owners: list[object] = []
+        remote: dict[int, Tensor] = {}
+        away = self._away.is_any(tensors) if self._away is not None else False
+        places = [
+            _ABSENT if one is None else self._place(number, one, owners, remote if away else None)
+            for number, one in enumerate(tensors)
+        ]
+        table = table_of(places, owners)
+        return replace(table, remote=remote, bring=self._place_of) if remote else table
+
+    def _place(self, number: int, tensor: Tensor, owners: list[object], remote: dict[int, Tensor] | None) -> Place:
+        try:
+            if remote is not None and self._away is not None and (held := self._away.part(tensor)) is not None:
+                remote[number] = held
+                return (0, int(held.numel()), self._away.code(held))
+            place, owner = self._place_of(tensor)
+        except Unsupported as error:
+            name = self._names[number]
+            if name not in self._reported:
+                self._reported.add(name)
+                self._report(name, str(error))
+            return _ABSENT
+        owners.append(owner)
+        return place

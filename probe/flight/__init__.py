@@ -1,0 +1,1 @@
+"""The flight recorder: what the last steps showed is kept in memory, and stored once something is wrong."""

@@ -1,0 +1,70 @@
+"""What a device owes: the contract between who asks for numbers of its tensors and who brings them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .kernels import Bins
+
+#: A scalar that is worth waiting for: None where there turns out to be none.
+LateScalar: TypeAlias = Callable[[], float | None]
+
+
+class Promise(Protocol):
+    """Numbers of one tensor that a device was asked for.
+
+    Attributes:
+        row: `(10,)` statistics once they are there; None before, and of a tensor that was changed before it was read.
+        counts: `(bins,)` of its histogram, if that was asked for.
+    """
+
+    row: NDArray[np.float64] | None
+    counts: NDArray[np.float64] | None
+
+
+class Arrival(Protocol):
+    """Numbers on their way."""
+
+    def is_there(self) -> bool:
+        """Whether taking them waits for nothing."""
+
+    def take(self) -> None:
+        """Nothing; the promises are kept."""
+
+
+class Device(Protocol):
+    """What measures tensors where they lie; the tensors are the framework's."""
+
+    def add(self, tensor: Any, *, bins: Bins | None = None, at_once: bool = False) -> Promise:
+        """The promise of the tensor's ten statistics, and of its histogram where there are bins."""
+
+    def copies(self) -> Any:
+        """Copies of tensors, to tell how far they moved: `DeviceCopies`."""
+
+    def launch(self) -> Sequence[Arrival]:
+        """All that was asked for is on its way."""
+
+
+class Debtor(Protocol):
+    """A row that a promise will fill."""
+
+    def owe(self, promise: Promise) -> None:
+        """Nothing; the row is there, and its numbers will be."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Owed:
+    """The rows of a block that promises will fill.
+
+    Args:
+        values: `(sites, statistics)` of the block.
+        present: `(sites,)` of the block; a promise that is not kept leaves its row absent.
+        promises: By the number of the row, who asked and what was promised.
+    """
+
+    values: NDArray[np.float64]
+    present: NDArray[np.bool_]
+    promises: Mapping[int, tuple[Debtor, Promise]]

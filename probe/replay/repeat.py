@@ -1,0 +1,171 @@
+"""One recorded call of a module, computed again in float64: was the kernel wrong, or what it was given?"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...storage import Run, Store, blobs_of, display_site
+from ..errors import NotReplayable
+from .execution import Execution
+from .judge import Judgement, judge, unit_roundoff
+from .recorded import Arrays, Call, RecordedCall, recorded_call
+
+_EXECUTIONS: Final = {
+    "torch": (".torch_execution", "TorchExecution"),
+    "mindscope": (".engine_execution", "EngineExecution"),
+}
+#: Runs with moved inputs; eight give a root mean square that is within a factor of two of the true one in all but one
+#: of 500 elements (chi square of eight degrees of freedom), where the limit of `judge` is a factor of 32.
+_MOVED: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What came of it.
+
+    Args:
+        site: The module.
+        outputs: By place in its output; the first is the empty one.
+        notes: What the reader has to know to trust the outcome.
+    """
+
+    run: str
+    site: str
+    step: int
+    outputs: Mapping[str, Judgement]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether some output is not what the inputs and weights make."""
+        return any(one.verdict == "wrong_kernel" for one in self.outputs.values())
+
+
+def replay(
+    store: Store,
+    run: Run,
+    module: object,
+    asked: Call,
+    *,
+    training: bool = True,
+    options: Mapping[str, Any] | None = None,
+) -> Replayed:
+    """A recorded call compared with the same in float64.
+
+    Inputs, outputs and weights come from the tensors that the run has dumped, `dump: {sites: [SITE, SITE.*], subjects:
+    [input, activation, weight]}`; what is no parameter, such as running statistics, comes from the module.
+
+    Args:
+        module: As the run had it: the module at the site, the whole model, or a function of tensors; its weights do
+            not matter.
+        training: Whether it is computed in training mode.
+        options: Further keyword arguments of the call, that are no tensors.
+
+    Raises:
+        NotReplayable: Something was not dumped, the module is another one, or it draws random numbers.
+        StoreUnavailable, StoreDamaged: A tensor's file is not there, or not what was written.
+    """
+    found = recorded_call(store, run, _blobs_of(store, run), asked)
+    execution = _execution(run, module, asked.site, training=training, options=options or {})
+    exact = _double(execution, found)
+    if missing := set(found.outputs) - set(exact):
+        raise NotReplayable(
+            f"{display_site(asked.site)!r} gives no output {sorted(missing)} here, as it did in the run; hand over the "
+            f"module of the run"
+        )
+    native, notes = _native(execution, found, exact)
+    moved = list(_moved(execution, found))
+    are_finite = all(bool(np.isfinite(one.astype(np.float64)).all()) for one in found.weights.values())
+    outputs = {
+        path: judge(
+            recorded, exact[path], [one[path] for one in moved], native.get(path), weights_are_finite=are_finite
+        )
+        for path, recorded in found.outputs.items()
+    }
+    return Replayed(run.id, asked.site, found.step, outputs, notes)
+
+
+def _execution(run: Run, module: object, site: str, *, training: bool, options: Mapping[str, Any]) -> Execution:
+    framework = run.framework.split()[0] if run.framework else ""
+    if framework not in _EXECUTIONS:
+        raise NotReplayable(
+            f"run {run.name!r} was recorded from {run.framework or 'no framework'}; "
+            f"modules of torch and of the engine can be replayed"
+        )
+    file, name = _EXECUTIONS[framework]
+    if not callable(module):
+        raise NotReplayable(f"a module to replay is one that can be called, got {type(module).__name__}")
+    execution: Execution = getattr(import_module(file, __package__), name)(
+        module, site, training=training, options=options
+    )
+    return execution
+
+
+def _double(execution: Execution, found: RecordedCall) -> dict[str, NDArray[Any]]:
+    weights, inputs = _as_double(found.weights), _as_double(found.inputs)
+    first, second = (execution.outputs(weights, inputs, seed=seed) for seed in (0, 1))
+    if any(not np.array_equal(one, second[path], equal_nan=True) for path, one in first.items()):
+        raise NotReplayable(
+            "the module draws random numbers, as dropout does, and no draw repeats that of the run; "
+            "replay the modules around it"
+        )
+    return {path: one.astype(np.float64) for path, one in first.items()}
+
+
+def _native(
+    execution: Execution, found: RecordedCall, exact: Arrays
+) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
+    """The outputs in the recorded dtypes, as far as a kernel here makes them, and what else there is to say."""
+    if all(one.dtype == np.float64 for one in found.outputs.values()):
+        return {}, ("the run computed in float64 itself: what differs is the order of operations",)
+    try:
+        here = execution.outputs(found.weights, found.inputs)
+    except (RuntimeError, TypeError, NotImplementedError) as error:
+        return {}, (f"no kernel here computes it in the recorded dtypes ({_first_line(error)})",)
+    same = {path: one for path, one in here.items() if path in exact and _is_like(one, found.outputs.get(path))}
+    if len(same) < len(found.outputs):
+        return same, ("the recorded dtype is not that of the weights: it ran under mixed precision",)
+    return same, ()
+
+
+def _is_like(one: NDArray[Any], recorded: NDArray[Any] | None) -> bool:
+    return recorded is not None and (one.dtype, one.shape) == (recorded.dtype, recorded.shape)
+
+
+def _moved(execution: Execution, found: RecordedCall) -> "list[dict[str, NDArray[np.float64]]]":
+    """The outputs for inputs and weights that are rounded differently."""
+    unit = max(unit_roundoff(one.dtype) for one in found.outputs.values())
+    random = np.random.default_rng(0)
+
+    def moved(arrays: Arrays) -> dict[str, NDArray[Any]]:
+        return {
+            name: one * (1.0 + unit * random.uniform(-1.0, 1.0, one.shape)) if one.dtype == np.float64 else one
+            for name, one in _as_double(arrays).items()
+        }
+
+    return [
+        {path: one.astype(np.float64) for path, one in outputs.items()}
+        for outputs in (execution.outputs(moved(found.weights), moved(found.inputs)) for _ in range(_MOVED))
+    ]
+
+
+def _as_double(arrays: Arrays) -> dict[str, NDArray[Any]]:
+    """Floats in float64; integers and booleans, such as tokens and masks, as they are."""
+    return {
+        name: one.astype(np.float64) if one.dtype.kind == "f" or one.dtype.name == "bfloat16" else one
+        for name, one in arrays.items()
+    }
+
+
+def _blobs_of(store: Store, run: Run) -> Any:
+    dump = run.config.get("dump")
+    folder = dump.get("folder") if isinstance(dump, dict) else None
+    return blobs_of(store.url, run.id, folder if isinstance(folder, str) else None)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

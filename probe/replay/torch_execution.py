@@ -1,0 +1,60 @@
+"""A torch module, or a function of tensors, computed again."""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..adapters.tensors import tensors_in
+from ..adapters.torch_memory import ACCESS, array_of
+from .execution import arguments, check_weights
+from .recorded import Arrays
+
+
+class TorchExecution:
+    """One module, or one function, of PyTorch.
+
+    Args:
+        module: A module, one that holds it at the site, or a function of tensors.
+        training: Whether it runs in training mode.
+        options: Further keyword arguments, that are no tensors.
+    """
+
+    def __init__(self, module: Any, site: str, *, training: bool, options: Mapping[str, Any]) -> None:
+        self._site, self._training, self._options = site, training, dict(options)
+        self._module = module
+        if isinstance(module, torch.nn.Module):
+            self._module = dict(module.named_modules()).get(site, module)
+
+    def outputs(self, weights: Arrays, inputs: Arrays, *, seed: int = 0) -> dict[str, NDArray[Any]]:
+        """What it makes of them; draws are those of the seed."""
+        is_double = any(one.dtype == np.float64 for one in (*weights.values(), *inputs.values()))
+        module = self._module
+        if isinstance(module, torch.nn.Module):
+            module = self._with(weights, is_double=is_double)
+        places, names = arguments(inputs, _tensor)
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            output = module(*places, **names, **self._options)
+        return {path: array_of(one) for path, one in tensors_in(output, ACCESS)}
+
+    def _with(self, weights: Arrays, *, is_double: bool) -> torch.nn.Module:
+        module: torch.nn.Module = copy.deepcopy(self._module).cpu()
+        parameters = dict(module.named_parameters(remove_duplicate=False))
+        check_weights(self._site, {name: tuple(one.shape) for name, one in parameters.items()}, weights)
+        if is_double:  # what is no parameter: running statistics, tables
+            module.double()
+        for name, one in parameters.items():
+            one.data = _tensor(weights[name])
+        return module.train(self._training)
+
+
+def _tensor(array: NDArray[Any]) -> torch.Tensor:
+    data = np.array(array, order="C")
+    if data.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(data.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(data)

@@ -1,0 +1,83 @@
+"""Hooks on modules are there while they are needed, and the numbers are the same whether they ever came off."""
+
+import mindscope
+import pytest
+from mindscope.storage import open_store
+
+torch = pytest.importorskip("torch")
+
+#: The hook on the activation function that looks for dead units.
+ALWAYS = 1
+
+
+def training():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    batch = torch.randn(8, 4)
+
+    def step() -> float:
+        optimizer.zero_grad()
+        loss = model(batch).square().mean()
+        loss.backward()
+        optimizer.step()
+        return float(loss.detach())
+
+    return model, optimizer, step
+
+
+def hooks_of(model) -> int:
+    return sum(len(module._forward_hooks) for module in model.modules())
+
+
+def steps_with_activations(folder, config, steps: int) -> tuple[list[int], list[int], list[float]]:
+    """At which steps activations are in the store; hooks on the modules behind every step; losses."""
+    model, optimizer, step = training()
+    hooks, losses = [], []
+    with open_store(folder) as store, mindscope.watch(model, optimizer, store=store, config=config) as monitor:
+        for _ in range(steps):
+            losses.append(step())
+            hooks.append(hooks_of(model))
+        monitor.flush()
+        found = store.series(monitor.run.id, "0", "activation/l2_norm").steps.tolist()
+    assert hooks_of(model) == 0
+    return found, hooks, losses
+
+
+def test_hooks_come_off_between_distant_due_steps_and_miss_none(tmp_path):
+    found, hooks, losses = steps_with_activations(tmp_path, {"every": 10}, 32)
+    assert found == [0, 10, 20, 30]
+    assert [step for step, count in enumerate(hooks) if count > ALWAYS] == [9, 19, 29]
+    _, _, step = training()
+    assert losses == [step() for _ in range(32)]
+
+
+def test_hooks_stay_on_between_close_due_steps(tmp_path):
+    found, hooks, _ = steps_with_activations(tmp_path, {"every": 3}, 12)
+    assert found == [0, 3, 6, 9]
+    assert set(hooks) == {ALWAYS + 4}
+
+
+def test_hooks_come_off_for_good_when_nothing_of_modules_is_recorded(tmp_path):
+    found, hooks, _ = steps_with_activations(tmp_path, {"subjects": ["gradient"]}, 6)
+    assert found == []
+    assert set(hooks) == {0}
+
+
+def test_hooks_that_come_back_see_what_the_module_returned_before_hooks_of_others(tmp_path):
+    model, optimizer, step = training()
+    returned = []
+
+    def double(_module, _inputs, output):
+        returned.append(float(output.detach().norm()))
+        return output * 2.0
+
+    with open_store(tmp_path) as store, mindscope.watch(model, optimizer, store=store, config={"every": 10}) as monitor:
+        step()
+        model[0].register_forward_hook(double)
+        for _ in range(11):
+            step()
+        monitor.flush()
+        seen = store.series(monitor.run.id, "0", "activation/l2_norm")
+    assert seen.steps.tolist() == [0, 10]
+    assert seen.values[1] == pytest.approx(returned[9], rel=1e-6)

@@ -1,0 +1,142 @@
+"""The kernels for devices against NumPy, by the contract of the kernel for the processor.
+
+Triton's are run by its interpreter, in a process that has `TRITON_INTERPRET=1`: `make test-triton`.
+"""
+
+import importlib.util
+import os
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from mindscope.probe.kernels import Bins, count_values, edges_between, table_of
+from mindscope.probe.kernels.device import measure_on_device, measure_plainly
+from mindscope.probe.kernels.device.copies import DeviceCopies
+from mindscope.probe.kernels.device.counting import count_on_device
+
+from tests.probe.kernels.test_cpu import slow
+
+DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+HAS_TRITON = importlib.util.find_spec("triton") is not None
+RUNS = HAS_TRITON and (os.environ.get("TRITON_INTERPRET") == "1" or torch.cuda.is_available())
+#: Where Triton's kernels run: they are compiled for a device, or interpreted.
+PLACE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def fused(tensors):
+    from mindscope.probe.kernels.device.fused import measure_fused
+
+    return measure_fused([one.to(PLACE) for one in tensors]).cpu()
+
+
+needs_triton = pytest.mark.skipif(not RUNS, reason="needs Triton, and a GPU or its interpreter: `make test-triton`")
+KERNELS = pytest.mark.parametrize(
+    "kernel", [pytest.param(measure_plainly, id="torch"), pytest.param(fused, id="triton", marks=needs_triton)]
+)
+
+
+def agree(rows: torch.Tensor, arrays: list[torch.Tensor], tolerance: float = 1e-12) -> None:
+    expected = [slow(one.to(torch.float64).numpy()) for one in arrays]
+    np.testing.assert_allclose(rows.numpy(), expected, rtol=tolerance, atol=1e-15)
+
+
+def made(size: int, dtype: torch.dtype, seed: int = 0, mean: float = 0.3) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(seed).normal(mean, 2.0, size)).to(dtype)
+
+
+@KERNELS
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_tensors_of_every_size_are_measured_in_one_call(kernel, dtype) -> None:
+    several = [made(size, dtype, size) for size in (0, 1, 2, 63, 2047, 2048, 2049)]
+    several[4][::7] = 0
+    agree(kernel(several), several)
+
+
+@KERNELS
+def test_a_tensor_of_several_stretches_is_joined(kernel) -> None:
+    several = [made(3, torch.float32), made(140_001, torch.float32), made(65_536, torch.bfloat16)]
+    agree(kernel(several), several)
+
+
+@KERNELS
+def test_dtypes_may_be_mixed(kernel) -> None:
+    several = [made(3000, dtype, 1) for dtype in DTYPES]
+    agree(kernel(several), several)
+
+
+@KERNELS
+@pytest.mark.parametrize("share", [0.001, 0.5, 1.0])
+def test_values_that_are_not_finite_are_counted_apart_and_left_out(kernel, share: float) -> None:
+    rng = np.random.default_rng(4)
+    x = made(5000, torch.float32, 4)
+    for value in (float("nan"), float("inf"), float("-inf")):
+        x[torch.from_numpy(rng.random(x.numel()) < share)] = value
+    x[1333], x[2000], x[2500] = float("nan"), float("inf"), float("-inf")
+    agree(kernel([x, torch.full((5,), float("nan"))]), [x, torch.full((5,), float("nan"))])
+
+
+@KERNELS
+@pytest.mark.parametrize(("mean", "deviation"), [(1e4, 1e-3), (-1e6, 1.0), (1e8, 1.0)])
+def test_a_large_mean_costs_the_deviation_no_digits(kernel, mean: float, deviation: float) -> None:
+    x = torch.from_numpy(mean + np.random.default_rng(2).normal(0, deviation, 70_003))
+    agree(kernel([x]), [x], 1e-9 if mean == 1e8 else 1e-10)
+
+
+@KERNELS
+def test_scalars_and_empty_tensors_are_tensors(kernel) -> None:
+    several = [torch.tensor(-2.5), torch.empty(0), torch.zeros(3)]
+    agree(kernel(several), several)
+
+
+def test_gaps_integers_and_small_floats_are_brought_into_form() -> None:
+    x = made(2000, torch.float32).reshape(40, 50)
+    several = [x[::3, ::2], x.T, x[1:].T, torch.arange(-3, 9), torch.tensor([True, False])]
+    several.append(x[0].to(torch.float8_e4m3fn))
+    agree(measure_on_device(several), several)
+
+
+@pytest.mark.parametrize("bins", [1, 7, 64])
+@pytest.mark.parametrize("kind", ["spread", "constant", "not finite", "nothing finite", "empty"])
+def test_counts_on_a_device_are_those_of_the_processor(bins: int, kind: str) -> None:
+    x = made(0 if kind == "empty" else 3001, torch.float32, 5)
+    if kind == "constant":
+        x[:] = -3.0
+    elif kind != "spread":
+        x[:: 1 if kind == "nothing finite" else 5] = float("inf")
+    row = measure_plainly([x])[0]
+    low, high = row[3:5].tolist() if torch.isfinite(row[3:5]).all() else (0.0, 0.0)
+    edges, expected = edges_between(low, high, bins), np.zeros(bins, np.int64)
+    table = table_of([(x.data_ptr() or 1, x.numel(), 0)], [x])
+    count_values(table.addresses[0], x.numel(), 0, edges[0], edges[-1], expected)
+    assert count_on_device(x, row, Bins(bins)).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_copies_tell_how_far_tensors_have_moved_since(dtype) -> None:
+    tensors, copies = [made(50, dtype, seed) for seed in range(3)], DeviceCopies()
+    copies.take(tensors)
+    before = [one.double().clone() for one in tensors]
+    for one in tensors:
+        one += 1.5
+    wide = torch.float64 if dtype is torch.float64 else torch.float32
+    for change, old, now in zip(copies.changes(tensors), before, tensors, strict=True):
+        assert torch.equal(change.to(wide), now.to(wide) - old.to(wide))
+    assert all(not change.any() for change in copies.changes(tensors))
+    assert copies.fit(tensors)
+    assert not copies.fit([*tensors, torch.ones(1)])
+    assert not copies.fit([tensors[0].reshape(5, 10), *tensors[1:]])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    hnp.arrays(
+        st.sampled_from([np.float32, np.float16]),
+        hnp.array_shapes(max_dims=2, max_side=40),
+        elements=st.floats(width=16, allow_nan=True, allow_infinity=True),
+    )
+)
+def test_any_tensor_agrees_with_numpy(x) -> None:
+    agree(measure_on_device([torch.from_numpy(x)]), [torch.from_numpy(x)], 1e-9)

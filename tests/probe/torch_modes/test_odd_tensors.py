@@ -1,0 +1,92 @@
+"""Tensors that no kernel can read: each is named once in the run, and none of them touches the training."""
+
+import pytest
+from mindscope.probe import watch
+from mindscope.storage import open_store
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from mindscope.probe.adapters.tensors import Unsupported  # noqa: E402
+from mindscope.probe.adapters.torch_memory import array_of, place_of  # noqa: E402
+
+
+class Wrapped(torch.Tensor):
+    """A tensor whose values lie in another one, as those of quantized weights do."""
+
+    @staticmethod
+    def __new__(cls, inner):
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, arguments=(), options=None):
+        raise NotImplementedError(function)
+
+
+def no_memory():
+    from torch._subclasses import FakeTensorMode
+
+    with FakeTensorMode():
+        fake = torch.ones(3, 4)
+    return {"fake": fake, "wrapped": Wrapped(torch.ones(3, 4)), "meta": torch.empty(3, device="meta")}
+
+
+@pytest.mark.parametrize("name", ["fake", "wrapped", "meta"])
+def test_what_has_no_memory_of_its_own_is_refused_and_not_read(name):
+    with pytest.raises(Unsupported, match="cannot be read"):
+        place_of(no_memory()[name])
+    with pytest.raises(Unsupported, match="cannot be read"):
+        array_of(no_memory()[name])
+
+
+def test_a_subclass_with_memory_is_read_where_it_lies():
+    class Named(torch.Tensor):
+        pass
+
+    tensor = torch.arange(6.0).as_subclass(Named)
+    (address, size, _), owner = place_of(tensor)
+    assert (address, size, owner.tolist()) == (tensor.data_ptr(), 6, list(range(6)))
+
+
+class Waves(torch.nn.Module):
+    """A complex parameter and a complex output between two real ones."""
+
+    def __init__(self):
+        super().__init__()
+        self.fourier, self.phase = Fourier(), torch.nn.Parameter(torch.ones(3, dtype=torch.complex64))
+        self.head = torch.nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.head(torch.fft.irfft(self.fourier(x) * self.phase))
+
+
+class Fourier(torch.nn.Module):
+    def forward(self, x):
+        return torch.fft.rfft(x)
+
+
+def trained(store):
+    torch.manual_seed(0)
+    net = Waves()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    monitor = watch(net, optimizer, store=store, run="waves") if store else None
+    losses = []
+    for _ in range(3):
+        loss = net(torch.randn(5, 4)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item().hex())
+    if monitor:
+        monitor.close()
+    return losses, monitor
+
+
+def test_complex_tensors_are_named_once_each_and_the_rest_is_recorded():
+    with open_store("memory:") as store:
+        losses, monitor = trained(store)
+        run = monitor.run.id
+        said = [(one.site, one.data["error"]) for one in store.events(run, kind="monitor_fault")]
+        assert sorted(site for site, _ in said) == ["fourier", "phase"]
+        assert all("complex64 tensors are not supported, only real ones are" in words for _, words in said)
+        assert store.series(run, "head.weight", "gradient/l2_norm").steps.tolist() == [0, 1, 2]
+        assert store.series(run, "head", "activation/l2_norm").steps.tolist() == [0, 1, 2]
+    assert losses == trained(None)[0]
