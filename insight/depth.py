@@ -5,8 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from .anatomy import Anatomy
-from .series import median
+from .series import Floats, median
 from .table import Table
+
+#: Ratios nearer to one than this are of no interest, and their order is not computed.
+_PLAIN = 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +19,14 @@ class DepthProfile:
     Args:
         ratio: Median root mean square of the first third over that of the last.
         matrices: How many matrices had a finite gradient other than zero.
+        order: Kendall's tau of their root mean squares with the call order: -1 when each gets less than the one before.
         first: Site of the earliest of them.
         last: Site of the latest.
     """
 
     ratio: float
     matrices: int
+    order: float
     first: str
     last: str
 
@@ -38,4 +43,10 @@ def depth_profile(table: Table, anatomy: Anatomy) -> DepthProfile | None:
     sizes, order = sizes[usable], order[usable]
     third = max(1, len(sizes) // 3)
     ratio = median(sizes[:third]) / median(sizes[-third:])
-    return DepthProfile(ratio, len(sizes), table.rows.sites[order[0]], table.rows.sites[order[-1]])
+    order_of_sizes = _tau(sizes) if not 1 / _PLAIN < ratio < _PLAIN else 0.0
+    return DepthProfile(ratio, len(sizes), order_of_sizes, table.rows.sites[order[0]], table.rows.sites[order[-1]])
+
+
+def _tau(values: Floats) -> float:
+    signs = np.sign(values[None, :] - values[:, None])
+    return float(np.triu(signs, 1).sum()) / (len(values) * (len(values) - 1) / 2)

@@ -5,10 +5,12 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ..storage import Finding, Json, Run, RunState, StepRecord, Store, Structure
+from .account import Account, account_of
 from .engine import Engine
 from .render import render_json, render_markdown, render_text
 from .root_cause import appearance, root_causes
 from .rules import RULES
+from .watchpoints import rules_with
 
 Verdict = Literal["healthy", "unhealthy", "undetermined"]
 
@@ -25,6 +27,7 @@ class Diagnosis:
         findings: All of them, by first step and data flow.
         rules_not_run: Rules whose silence means nothing.
         reasons: For each of those, why.
+        rules_run: Rules whose silence means that what they look for is not there.
         state: How the run ended, or that it has not.
         error: What ended a failed run, empty otherwise.
         last_step: The newest step, -1 before the first.
@@ -36,9 +39,16 @@ class Diagnosis:
     findings: tuple[Finding, ...] = ()
     rules_not_run: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
+    rules_run: tuple[str, ...] = ()
     state: RunState = "finished"
     error: str = ""
     last_step: int = -1
+
+    def accounts(self) -> tuple[Account, ...]:
+        """What stands behind each root cause, in their order."""
+        return tuple(
+            account_of(root, self.run, findings=self.findings, rules_run=self.rules_run) for root in self.root_causes
+        )
 
     def to_json(self) -> dict[str, Json]:
         """The document of `diagnose --json`: plain JSON values, evidence that is not finite as a string."""
@@ -70,7 +80,7 @@ class LiveDiagnosis:
         """Starts with this run; called again with the same one, takes its changed structure and keeps the histories."""
         if self._run is None or self._run.id != run.id:
             self._last_step = run.last_step
-            self._engine = Engine(RULES, rank=self._rank, config=run.config)
+            self._engine = Engine(rules_with(RULES, run.config), rank=self._rank, config=run.config)
         self._run = run
         self._engine.learn_structure(structure)
 
@@ -108,7 +118,7 @@ def diagnose(store: Store, run: str, *, write: bool = False) -> Diagnosis:
     found = store.find_run(run)
     engines = []
     for rank in found.ranks:
-        engine = Engine(RULES, rank=rank, config=found.config)
+        engine = Engine(rules_with(RULES, found.config), rank=rank, config=found.config)
         engine.learn_structure(store.structure(found.id, rank=rank))
         for record in store.replay(found.id, rank=rank):
             engine.observe(record)
@@ -130,10 +140,11 @@ def _conclude(run: str, state: RunState, engines: list[Engine]) -> Diagnosis:
     return Diagnosis(
         run=run,
         verdict=_verdict(findings, reasons, state),
-        root_causes=root_causes(findings),
+        root_causes=root_causes(findings, engines[0].structure if engines else None),
         findings=tuple(findings),
         rules_not_run=tuple(sorted(reasons)),
         reasons=dict(sorted(reasons.items())),
+        rules_run=tuple(sorted({name for engine in engines for name in engine.run()} - reasons.keys())),
         state=state,
     )
 

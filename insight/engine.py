@@ -8,14 +8,18 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from ..storage import Event, Finding, Json, StepRecord, Structure
+from .adam_bound import AdamBound
 from .anatomy import Anatomy
 from .moment import Moment
 from .root_cause import appearance
 from .rule import Rule
 from .table import Rows
+from .watchpoints import PREFIX, rules_with
 
 _log = logging.getLogger(__name__)
 
+#: Kinds of records, by what they carry, for which the rules to ask are remembered.
+_KINDS = 256
 FindingKey = tuple[str, str, int, int]
 
 
@@ -35,7 +39,9 @@ class Engine:
         self._memories = {name: item.memory() if item.memory else None for name, item in rules.items()}
         self._rows: dict[str, Rows] = {}
         self._anatomy = Anatomy(Structure())
+        self._bound = AdamBound()
         self._seen: dict[str, int] = {}
+        self._asked: dict[frozenset[str], tuple[Rule, ...]] = {}
         self._findings: dict[FindingKey, Finding] = {}
         self._faults: list[Event] = []
         self.records = 0
@@ -57,20 +63,41 @@ class Engine:
 
     def observe(self, record: StepRecord) -> tuple[Finding, ...]:
         """The findings that this record gives rise to; a rule that raises is switched off and reported as one."""
-        now = Moment(record, self._rows, self._anatomy, self._rank)
+        now = Moment(record, self._rows, self._anatomy, self._rank, self._bound)
         available = {"record", *now.subjects, *(f"scalar/{name}" for name in record.scalars)}
+        available.update(f"event/{event.kind}" for event in record.events)
         if self._anatomy.is_known:
             available.add("structure")
         for need in available:
             self._seen[need] = self._seen.get(need, 0) + 1
         self.records += 1
         found: list[Finding] = []
-        for rule in list(self._rules.values()):
-            if any(need in available for need in rule.needs):
-                found.extend(self._ask(rule, now))
+        for rule in self._concerned(frozenset(available)):
+            found.extend(self._ask(rule, now))
         for finding in found:
             self._findings[finding.rule, finding.site, finding.rank, finding.first_step] = finding
+        for event in now.events("configuration_changed"):
+            if "watchpoints" in event.data:
+                self._watch(event.data)
         return tuple(found)
+
+    def _concerned(self, available: frozenset[str]) -> tuple[Rule, ...]:
+        """The rules that need something of what a record carries; most records of a run carry the same."""
+        if available not in self._asked:
+            if len(self._asked) > _KINDS:
+                self._asked.clear()
+            self._asked[available] = tuple(
+                rule for rule in self._rules.values() if not available.isdisjoint(rule.needs)
+            )
+        return self._asked[available]
+
+    def run(self) -> tuple[str, ...]:
+        """Rules that have seen all that they need, often enough for their silence to mean something."""
+        return tuple(
+            rule.name
+            for rule in self._rules.values()
+            if all(self._seen.get(need, 0) >= rule.warm_up for need in rule.needs)
+        )
 
     def not_run(self) -> dict[str, str]:
         """For every rule whose silence means nothing: why."""
@@ -86,6 +113,15 @@ class Engine:
                 reasons[rule.name] = f"{short[0]} was recorded {self._seen[short[0]]} times, {rule.warm_up} are needed"
         return dict(sorted(reasons.items()))
 
+    def _watch(self, config: Mapping[str, Json]) -> None:
+        """Takes the watchpoints that a person has set while the training runs; those that stay keep their memories."""
+        kept = {name: rule for name, rule in self._rules.items() if not name.startswith(PREFIX)}
+        self._rules = rules_with(kept, config)
+        self._asked.clear()
+        for name, rule in self._rules.items():
+            if name not in self._memories:
+                self._memories[name] = rule.memory() if rule.memory else None
+
     def _ask(self, rule: Rule, now: Moment) -> Iterable[Finding]:
         now.speak_for(rule.name, rule.cause, rule.phase)
         try:
@@ -93,6 +129,7 @@ class Engine:
         except Exception as error:  # noqa: BLE001 - a rule of whatever quality must never harm the run
             _log.warning("rule %s failed at step %d and is switched off", rule.name, now.step, exc_info=True)
             del self._rules[rule.name]
+            self._asked.clear()
             return [self._fault(rule, now, error)]
 
     def _fault(self, rule: Rule, now: Moment, error: Exception) -> Finding:

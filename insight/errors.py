@@ -1,8 +1,11 @@
-"""What can go wrong when rules are declared or asked for.
+"""What can go wrong when insight is asked for something.
 
 InsightError(RuntimeError)
 ├── UnknownRule(KeyError)      no rule of that name
-└── InvalidRule(ValueError)    a rule that cannot be entered into the table
+├── InvalidRule(ValueError)    a rule that cannot be entered into the table
+├── UnknownField(KeyError)     no run has a field of that name
+├── WrongCondition(ValueError) a condition that does not read as one
+└── InvalidLandscape(ValueError) directions that are no plane, or values that do not fit the parameters
 """
 
 
@@ -19,3 +22,18 @@ class UnknownRule(InsightError, KeyError):
 
 class InvalidRule(InsightError, ValueError):
     """The rule's entry contradicts the table or itself."""
+
+
+class UnknownField(InsightError, KeyError):
+    """No run has a field of that name, or several fields answer to it."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class WrongCondition(InsightError, ValueError):
+    """The text does not read as a condition."""
+
+
+class InvalidLandscape(InsightError, ValueError):
+    """The directions do not span a plane, or the values do not belong to the parameters."""

@@ -6,7 +6,9 @@ from functools import cached_property
 import numpy as np
 
 from ..storage import Block, Event, Finding, Severity, StepRecord
+from .adam_bound import AdamBound, Excess
 from .anatomy import Anatomy
+from .confidence import calibrated
 from .depth import DepthProfile, depth_profile
 from .series import median
 from .table import Mask, Rows, Table
@@ -20,9 +22,12 @@ class Moment:
         rows: What the rows of every subject are; those that appear for the first time are added.
         anatomy: What is known about the model.
         rank: The recording process.
+        bound: What the run's optimizers can do in a step, and have done.
     """
 
-    def __init__(self, record: StepRecord, rows: dict[str, Rows], anatomy: Anatomy, rank: int) -> None:
+    def __init__(
+        self, record: StepRecord, rows: dict[str, Rows], anatomy: Anatomy, rank: int, bound: AdamBound
+    ) -> None:
         self.record = record
         self.anatomy = anatomy
         self._rows = rows
@@ -30,7 +35,7 @@ class Moment:
         self._blocks: dict[str, list[Block]] = {}
         for block in record.blocks:
             self._blocks.setdefault(block.layout.subject, []).append(block)
-        self._rank = rank
+        self._rank, self._bound = rank, bound
         self._rule = ("", "", 0)
 
     def speak_for(self, rule: str, cause: str, phase: int) -> None:
@@ -63,9 +68,20 @@ class Moment:
         """The subjects that this record carries."""
         return self._blocks.keys()
 
+    def known_sites(self, subject: str) -> list[str]:
+        """Every site that the subject has had in the run so far."""
+        rows = self._rows.get(subject)
+        return rows.sites if rows is not None else []
+
     def events(self, kind: str) -> list[Event]:
         """The events of one kind."""
-        return [event for event in self.record.events if event.kind == kind]
+        events = self.record.events
+        return [event for event in events if event.kind == kind] if events else []
+
+    @cached_property
+    def is_of_a_policy(self) -> bool:
+        """True when rewards are logged beside the loss, which then is a surrogate without a floor or a sign."""
+        return any(name.startswith(("reward/", "policy/", "advantage/")) for name in self.record.scalars)
 
     @cached_property
     def matrices(self) -> Mask | None:
@@ -78,6 +94,11 @@ class Moment:
         """How the gradient changes with depth; None when that cannot be told from this record."""
         table = self.table("gradient")
         return None if table is None or self.record.skipped else depth_profile(table, self.anatomy)
+
+    @cached_property
+    def beyond_adam(self) -> list[Excess]:
+        """The parameters that moved farther in this step than any gradients can make their Adam optimizer move them."""
+        return self._bound.exceeded(self)
 
     @cached_property
     def typical_update(self) -> float:
@@ -100,12 +121,15 @@ class Moment:
         first_step: int | None = None,
         place: int | None = None,
         confidence: float = 1.0,
+        rank: int | None = None,
     ) -> Finding:
         """A finding of the rule that is being asked, at this step.
 
         Args:
             first_step: Since when it has been wrong; this step by default.
             place: Position within the phase; by default the site's place in the call order.
+            confidence: As the rule states it; what is no fact is set right by how often the rule was.
+            rank: Whose fault it is, by default the recording process's: rank 0 hears of the others.
         """
         rule, cause, phase = self._rule
         order = max(self.anatomy.order(site), 0) if place is None else place
@@ -120,7 +144,7 @@ class Moment:
             evidence={name: float(value) for name, value in evidence.items()},
             explanation=explanation,
             advice=advice,
-            confidence=confidence,
-            rank=self._rank,
+            confidence=calibrated(rule, confidence),
+            rank=self._rank if rank is None else rank,
             order=(self.record.micro_step, phase, order),
         )

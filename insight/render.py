@@ -5,10 +5,11 @@ JSON knows no NaN and no infinity, so evidence that is not finite is written as 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..storage import Finding, Json, display_site
+from .account import Account
 
 if TYPE_CHECKING:
     from .diagnosis import Diagnosis
@@ -17,6 +18,10 @@ _MEANING = {
     "healthy": "nothing is wrong as far as the recorded data shows",
     "unhealthy": "something is wrong",
     "undetermined": "too little was recorded to say",
+}
+_ASKS = {
+    "intent": "the fact is certain, but only you know whether it is meant",
+    "reference": "nothing in this run alone can tell; compare it with one that went well (mindscope compare A B)",
 }
 #: Characters of a run's error that are told; the rest is in the store (our choice: a few lines of a terminal).
 _ERROR_LENGTH = 400
@@ -47,6 +52,7 @@ def render_json(diagnosis: "Diagnosis") -> dict[str, Json]:
         "verdict": diagnosis.verdict,
         "root_causes": [finding_to_json(finding) for finding in diagnosis.root_causes],
         "findings": [finding_to_json(finding) for finding in diagnosis.findings],
+        "accounts": [_account_to_json(account) for account in diagnosis.accounts()],
         "rules_not_run": dict(diagnosis.reasons),
         "state": diagnosis.state,
         "error": diagnosis.error,
@@ -59,9 +65,10 @@ def render_text(diagnosis: "Diagnosis") -> str:
     lines = [f"{diagnosis.run}: {diagnosis.verdict} - {_meaning(diagnosis)}"]
     if ending := _ending(diagnosis):
         lines.append(ending)
-    for number, finding in enumerate(diagnosis.root_causes, 1):
+    for number, (finding, account) in enumerate(zip(diagnosis.root_causes, diagnosis.accounts(), strict=True), 1):
         lines += ["", f"{number}. {_headline(finding)}", f"   {finding.explanation}"]
         lines += [f"   what to do: {finding.advice}", f"   evidence: {_evidence(finding)}"]
+        lines += [f"   {name}: {words}" for name, words in _account(account)]
     rest = _rest(diagnosis)
     if rest:
         lines += ["", "follows from it, or is good to know:" if diagnosis.root_causes else "good to know:"]
@@ -77,10 +84,11 @@ def render_markdown(diagnosis: "Diagnosis") -> str:
     lines = [f"## {diagnosis.run}: {diagnosis.verdict}", "", f"{_meaning(diagnosis).capitalize()}."]
     if ending := _ending(diagnosis):
         lines += ["", ending]
-    for number, finding in enumerate(diagnosis.root_causes, 1):
+    for number, (finding, account) in enumerate(zip(diagnosis.root_causes, diagnosis.accounts(), strict=True), 1):
         lines += ["", f"### {number}. {_headline(finding)}", "", f"{finding.explanation}.", ""]
         lines += [f"**What to do:** {finding.advice}.", "", "| evidence | value |", "|---|---|"]
         lines += [f"| {name} | {value:.6g} |" for name, value in finding.evidence.items()]
+        lines += [line for name, words in _account(account) for line in ("", f"{name.capitalize()}: {words}.")]
     lines += _markdown_list("Other findings", [f"{item.severity}: {_headline(item)}" for item in _rest(diagnosis)])
     lines += _markdown_list("Rules that could not run", [f"`{name}`: {why}" for name, why in diagnosis.reasons.items()])
     return "\n".join(lines)
@@ -127,6 +135,33 @@ def _headline(finding: Finding) -> str:
 
 def _evidence(finding: Finding) -> str:
     return ", ".join(f"{name} {value:.6g}" for name, value in finding.evidence.items())
+
+
+def _account(account: Account) -> Iterator[tuple[str, str]]:
+    if account.query:
+        yield "look at it", account.query
+    if account.ruled_out:
+        yield "ruled out", ", ".join(account.ruled_out)
+    if account.not_checked:
+        yield "not checked", ", ".join(account.not_checked)
+    if account.also:
+        yield "the same at", ", ".join(account.also)
+    if account.named:
+        yield "so far", f"right in {account.right} of the {account.named} runs of the benchmark in which it was named"
+    if account.asks:
+        yield f"needs your {account.asks}", _ASKS[account.asks]
+
+
+def _account_to_json(account: Account) -> dict[str, Json]:
+    return {
+        "query": account.query,
+        "ruled_out": list(account.ruled_out),
+        "not_checked": list(account.not_checked),
+        "asks": account.asks,
+        "also": list(account.also),
+        "named": account.named,
+        "right": account.right,
+    }
 
 
 def _number(value: float) -> float | str:

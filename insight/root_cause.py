@@ -3,72 +3,90 @@
 from collections.abc import Sequence
 from typing import Final
 
-from ..storage import Finding
+from ..storage import Finding, Structure
+from .ancestry import Ancestry
+from .consequences import (
+    LAST_RESORT,
+    ON_THE_WAY_BACK,
+    ON_THE_WAY_FORTH,
+    PERFORMANCE,
+    WINDOWED,
+    explains_anything,
+    may_follow,
+)
 
 #: At most this many root causes are named; a longer list is no help at 3 a.m.
 LIMIT: Final = 3
-
-_NON_FINITE: Final = frozenset({"non_finite_activation", "non_finite_loss", "non_finite_gradient"})
-_INSTABILITY: Final = frozenset({"exploding_gradient", "loss_spike", "loss_scale_overflow", "dead_units", *_NON_FINITE})
-_STANDSTILL: Final = frozenset({"learning_rate_too_low", "vanishing_gradient"})
-
-#: What may follow from a cause. A finding is folded under an earlier one of whose consequences it is.
-_CONSEQUENCES: Final[dict[str, frozenset[str]]] = {
-    "missing_zero_grad": _INSTABILITY | {"learning_rate_too_high", "missing_warmup", "vanishing_gradient"},
-    "schedule_error": _INSTABILITY | _STANDSTILL | {"learning_rate_too_high", "missing_optimizer_step"},
-    "bad_initialization": _INSTABILITY | _STANDSTILL | {"learning_rate_too_high", "missing_warmup"},
-    "learning_rate_too_high": _INSTABILITY | _STANDSTILL | {"missing_warmup"},
-    "missing_warmup": _INSTABILITY | _STANDSTILL,
-    "exploding_gradient": _INSTABILITY | {"learning_rate_too_high", "missing_warmup"},
-    "loss_scale_overflow": frozenset({"non_finite_gradient", "missing_optimizer_step", "learning_rate_too_low"}),
-    "dead_units": _STANDSTILL | {"frozen_parameter"},
-    "vanishing_gradient": frozenset({"learning_rate_too_low"}),
-    "missing_optimizer_step": _STANDSTILL | {"frozen_parameter"},
-    "parameter_not_in_optimizer": frozenset({"missing_optimizer_step"}),
-    "frozen_parameter": frozenset({"missing_optimizer_step"}),
-    "loss_input_domain": _STANDSTILL,
-    "clipping_to_nothing": _STANDSTILL,
-    "optimizer_state_stale": _INSTABILITY | {"learning_rate_too_high"},
-}
-#: After the first value that is not finite, nothing that happens later in the run means anything.
-_ALL_LATER: Final = frozenset(
-    {
-        *_INSTABILITY,
-        *_STANDSTILL,
-        "learning_rate_too_high",
-        "missing_warmup",
-        "missing_optimizer_step",
-        "frozen_parameter",
-    }
-)
+_NOWHERE: Final = Ancestry(Structure())
 
 
-def root_causes(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The findings from which the others follow, earliest first, at most `LIMIT`.
+def root_causes(findings: Sequence[Finding], structure: Structure | None = None) -> tuple[Finding, ...]:
+    """The findings from which the others follow, earliest first, at most `LIMIT`; what only costs time comes last.
 
-    Notices (severity info) and faults of the monitor itself are never the cause of what the model does.
+    Notices (severity info), faults of the monitor itself and a person's watchpoints are never the cause of what the
+    model does.
+
+    Args:
+        structure: Whence the data flow is known; without it only times and words decide.
     """
+    ancestry = Ancestry(structure) if structure else _NOWHERE
     candidates = sorted(filter(_matters, findings), key=appearance)
     roots: list[Finding] = []
     for finding in candidates:
-        if not any(explains(root, finding) for root in roots):
+        if not any(explains(root, finding, ancestry) for root in roots):
             roots.append(finding)
-    return tuple(roots[:LIMIT])
+    kept = [root for root in roots if not any(explains(other, root, ancestry) for other in roots)]
+    return tuple(sorted(kept, key=lambda root: root.cause in PERFORMANCE)[:LIMIT])
 
 
-def explains(cause: Finding, finding: Finding) -> bool:
-    """True when the finding may be a consequence of the cause, which appeared no later."""
-    if cause is finding or appearance(cause) > appearance(finding):
+def explains(cause: Finding, finding: Finding, ancestry: Ancestry = _NOWHERE) -> bool:
+    """True when the finding may be a consequence of the cause, which appeared no later, or is the same elsewhere.
+
+    What is said as a last resort is explained by any cause that was found before it was said, and what is judged over a
+    window by any of its possible causes that began before the window closed. Harm that travels with the values, or with
+    the gradients, is explained by harm of the same way at a site that leads to its own.
+    """
+    if cause is finding:
         return False
-    if cause.rule == finding.rule and cause.site == finding.site:
-        return True
-    if cause.cause in _NON_FINITE:
-        return finding.cause in _ALL_LATER
-    return finding.cause in _CONSEQUENCES.get(cause.cause, frozenset())
+    if cause.rule == finding.rule and (cause.site == finding.site or is_alike(cause, finding)):
+        return appearance(cause) <= appearance(finding)
+    if cause.cause == "straggler" and finding.cause == "dataloader_bound":
+        return cause.rank == finding.rank  # were all of them waiting for data, none would wait for another
+    if finding.cause in LAST_RESORT and explains_anything(cause.cause):
+        return cause.first_step <= finding.step
+    if finding.cause in WINDOWED and finding.confidence < 1 and cause.first_step <= finding.step:
+        is_first = cause.cause not in WINDOWED or appearance(cause) <= appearance(finding)
+        return is_first and may_follow(cause.cause, finding.cause)
+    return _follows(cause, finding) or _flows(cause, finding, ancestry)
+
+
+def is_alike(one: Finding, other: Finding) -> bool:
+    """True for two words of one rule that began together on one rank: one thing that shows at several sites."""
+    return (one.rule, one.rank, one.first_step) == (other.rule, other.rank, other.first_step)
+
+
+def _follows(cause: Finding, finding: Finding) -> bool:
+    if appearance(cause) > appearance(finding) or _is_open_to(cause, finding):
+        return False
+    return may_follow(cause.cause, finding.cause)
+
+
+def _is_open_to(cause: Finding, finding: Finding) -> bool:
+    """Whether the cause was judged over a window in which the finding began, and may itself be its consequence."""
+    is_windowed = cause.cause in WINDOWED and cause.confidence < 1 and finding.cause not in WINDOWED
+    return is_windowed and may_follow(finding.cause, cause.cause) and finding.first_step <= cause.step
+
+
+def _flows(cause: Finding, finding: Finding, ancestry: Ancestry) -> bool:
+    if cause.first_step > finding.first_step or cause.rank != finding.rank:
+        return False
+    if {cause.cause, finding.cause} <= ON_THE_WAY_FORTH:
+        return ancestry.leads_to(cause.site, finding.site)
+    return {cause.cause, finding.cause} <= ON_THE_WAY_BACK and ancestry.leads_to(finding.site, cause.site)
 
 
 def _matters(finding: Finding) -> bool:
-    return finding.severity != "info" and finding.cause != "monitor_fault"
+    return finding.severity != "info" and finding.cause not in ("monitor_fault", "watchpoint")
 
 
 def appearance(finding: Finding) -> tuple[int, tuple[int, int, int], int, str, str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from ..storage import Finding, nearest
 from .errors import InvalidRule, UnknownRule
@@ -14,6 +14,7 @@ CONFIGURATION, FORWARD, LOSS, BACKWARD, OPTIMIZER = range(5)
 
 #: `memory` is whatever the rule's own factory makes; the table cannot know its type, hence Any.
 Check = Callable[[Moment, Any], Iterable[Finding]]
+Asks = Literal["", "intent", "reference"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +24,8 @@ class Rule:
     Args:
         name: Hyphenated, e.g. `dead-units`.
         cause: The word of the vocabulary of diagnosis that its findings carry.
-        needs: What must have been recorded: subjects (`gradient`), scalars (`scalar/loss`), `structure`, any `record`.
-            The check is called for every record that carries one of them.
+        needs: What must have been recorded: subjects (`gradient`), scalars (`scalar/loss`), events
+            (`event/resume_seam`), `structure`, any `record`. The check is called for every record that carries one.
         phase: Where in the step the cause acts: `CONFIGURATION`, `FORWARD`, `LOSS`, `BACKWARD` or `OPTIMIZER`.
         check: Yields the findings of one record. Keeps what it must remember in `memory`.
         memory: Makes the rule's memory at the start of a run; None when it needs none.
@@ -32,6 +33,7 @@ class Rule:
         essential: True when a run cannot be called healthy without it.
         is_fact: True when it decides without a threshold.
         is_optional: True when what it needs exists in some trainings only; then a run without it has nothing to report.
+        asks: What its findings need that no run can tell: the person's `intent`, or a `reference` to compare with.
         fires_on: Recordings on which it must report its cause.
         silent_on: Recordings on which it must report nothing.
         text: The docstring of the check: its page in the catalogue.
@@ -47,6 +49,7 @@ class Rule:
     essential: bool
     is_fact: bool
     is_optional: bool
+    asks: Asks
     fires_on: tuple[Recording, ...]
     silent_on: tuple[Recording, ...]
     text: str
@@ -68,6 +71,7 @@ def rule(
     essential: bool = False,
     is_fact: bool = False,
     is_optional: bool = False,
+    asks: Asks = "",
 ) -> Callable[[Check], Check]:
     """A decorator that enters the check into `RULES`; see `Rule` for the arguments.
 
@@ -91,6 +95,7 @@ def rule(
             essential=essential,
             is_fact=is_fact,
             is_optional=is_optional,
+            asks=asks,
             fires_on=fires_on,
             silent_on=silent_on,
             text=check.__doc__,

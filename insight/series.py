@@ -1,6 +1,9 @@
 """Windows over a run's own history: what was usual, and how far from it the newest value lies."""
 
+from bisect import bisect_left, insort
 from collections import deque
+from itertools import pairwise
+from math import isfinite, nan, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,20 +30,27 @@ def median(values: Floats) -> float:
 class Window:
     """The newest finite values of one scalar; what is not finite is never learned.
 
+    They are kept in order of time and in order of size, so that the median costs nothing and learning next to nothing.
+
     Args:
         length: How many values are kept.
     """
 
     def __init__(self, length: int) -> None:
         self._values: deque[float] = deque(maxlen=length)
+        self._ordered: list[float] = []
 
     def __len__(self) -> int:
         return len(self._values)
 
     def add(self, value: float) -> None:
         """Learns the value if it is finite."""
-        if np.isfinite(value):
-            self._values.append(float(value))
+        if not isfinite(value):
+            return
+        if len(self._values) == self._values.maxlen:
+            del self._ordered[bisect_left(self._ordered, self._values[0])]
+        self._values.append(float(value))
+        insort(self._ordered, float(value))
 
     def newest(self, count: int) -> list[float]:
         """The last values, oldest of them first; fewer when the window holds fewer."""
@@ -48,17 +58,26 @@ class Window:
 
     def median(self) -> float:
         """Median of the window, NaN while it is empty."""
-        return median(np.array(self._values))
+        return _middle(self._ordered)
 
     def spread(self) -> float:
         """Median absolute deviation, scaled to a normal's standard deviation; NaN while the window is empty."""
-        values = np.array(self._values)
-        return _NORMAL * median(np.abs(values - median(values)))
+        center = self.median()
+        return _NORMAL * _middle(sorted([abs(value - center) for value in self._ordered]))
 
     def noise(self) -> float:
         """Spread of one value around the trend, from the differences of neighbours; NaN while there are none."""
-        differences = np.diff(np.array(self._values))
-        return _NORMAL / float(np.sqrt(2)) * median(np.abs(differences - median(differences)))
+        differences = sorted([later - earlier for earlier, later in pairwise(self._values)])
+        center = _middle(differences)
+        return _NORMAL / sqrt(2) * _middle(sorted([abs(difference - center) for difference in differences]))
+
+
+def _middle(ordered: list[float]) -> float:
+    """Median of values in ascending order, NaN of none."""
+    if not ordered:
+        return nan
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else 0.5 * (ordered[half - 1] + ordered[half])
 
 
 class Streaks:

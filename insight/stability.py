@@ -1,20 +1,24 @@
-"""Whether the updates are larger than the weights bear, and whether the loss pays for it: what two rules judge by.
+"""Whether the updates are larger than the weights bear, and who pays for it: what two rules judge by.
 
 The limits come from 37 healthy trainings (MLP, CNN, decoder; SGD, momentum, Adam, AdamW; five learning rates) and 32
 with rates that ruin them. The median over the weight matrices of update norm over weight norm stayed below 0.15 in
 every healthy one that never lost ground, and passed 0.3 in every ruined one before its loss rose.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
 from .moment import Moment
+from .routing import LOST_LOGIT, ONE_HOT, SHARPER
 from .series import Window
 
 #: Update over weight, per step, that no healthy training was seen to reach.
 LARGE_UPDATE: Final = 0.3
+#: Share of the entropy of the first look below which attention, or a policy, has lost its variety for good; and looks.
+_LOST, _LOOKS = 0.05, 2
 #: An update of this size is judged by the loss of at most so many records later.
 _MEMORY: Final = 20
 _ADAPTIVE: Final = ("adam", "lamb", "rmsprop", "adagrad", "adadelta", "lion", "adafactor", "ftrl")
@@ -25,7 +29,7 @@ class Stability:
     """The history of loss, update ratio and learning rate that tells a step too large from one well borne.
 
     Attributes:
-        records: How many records with a loss were seen.
+        records: How many records with a loss were seen, of a policy all of them.
         first: The first finite loss.
         is_harmed: The newest loss lost all the progress made so far, or is not finite.
         harm: Of the newest losses, how many were so in a row.
@@ -33,6 +37,8 @@ class Stability:
         large_first: How many records had been seen when the first too large update came; None when none came.
         large_from: Step of that update.
         peak: Largest update ratio of the episode.
+        damage: For how many looks in a row something beside the loss was ruined that was whole in the first look:
+            attention that looks at one token, or a policy that has a single answer.
         jumped_at: Step at which the learning rate last doubled or more in one step.
     """
 
@@ -45,6 +51,7 @@ class Stability:
     large_first: int | None = None
     large_from: int = 0
     peak: float = float("nan")
+    damage: int = 0
     jumped_at: int | None = None
     jump: float = 1.0
     rate: float = float("nan")
@@ -53,13 +60,17 @@ class Stability:
     usual: Window = field(default_factory=lambda: Window(16))
     recent: Window = field(default_factory=lambda: Window(10))
     _large_seen: int = 0
+    _whole: dict[str, float] = field(default_factory=dict)
 
     def update(self, now: Moment) -> None:
         """Learns the record: first the loss, which earlier updates made, then this step's own update."""
         self._learn_rate(now)
         loss = now.scalar("loss")
-        if loss is not None:
+        if loss is not None and not (now.is_of_a_policy and np.isfinite(loss)):
             self._learn_loss(loss)
+        elif loss is not None:
+            self.records += 1
+        self._learn_damage(now)
         ratio = now.typical_update
         if ratio >= LARGE_UPDATE:
             if self.large_since is None:
@@ -76,6 +87,10 @@ class Stability:
         if self.large_since is None or self.large_since >= step or not self.is_harmed:
             return False
         return self.harm >= 3 or not np.isfinite(self.loss) or self.loss > self._bound(5.0)
+
+    def is_damaged(self) -> bool:
+        """True when too large updates came first, and in two looks since something was ruined beside the loss."""
+        return self.large_first is not None and self.damage >= _LOOKS
 
     def is_beyond_measure(self) -> bool:
         """True when the loss is not finite or about ten times what it was at first: no recovery needs to be awaited."""
@@ -105,6 +120,18 @@ class Stability:
         if not self.is_harmed:
             self.usual.add(loss)
 
+    def _learn_damage(self, now: Moment) -> None:
+        looks = list(_variety(now))
+        for name, share, _ in looks:
+            self._whole.setdefault(name, share)
+        lost = [
+            name for name, share, least in looks if self._whole[name] > ONE_HOT and share < least * self._whole[name]
+        ]
+        if self.large_first is None:
+            self._whole.update(dict.fromkeys(lost, 0.0))  # whatever did that, it was no step too large
+        elif looks:
+            self.damage = self.damage + 1 if lost else 0
+
     def _learn_rate(self, now: Moment) -> None:
         rate = now.scalar("learning_rate")
         if rate is None or not np.isfinite(rate):
@@ -114,6 +141,18 @@ class Stability:
         self.first_rate = rate if np.isnan(self.first_rate) else self.first_rate
         self.highest_rate = rate if np.isnan(self.highest_rate) else max(self.highest_rate, rate)
         self.rate = rate
+
+
+def _variety(now: Moment) -> Iterator[tuple[str, float, float]]:
+    """By site: the entropy of attention as a share of its largest, or of a policy; and below which share of the first
+    look it is lost, for logits that are lost to rounding sooner."""
+    entropy, attention = now.scalar("policy/entropy"), now.table("attention")
+    if entropy is not None and entropy >= 0:
+        yield "", entropy, _LOST
+    if attention is not None:
+        values, logits = attention.column("relative_entropy"), np.abs(attention.column("max_logit"))
+        for row in np.flatnonzero(attention.present & np.isfinite(values)):
+            yield attention.rows.sites[row], float(values[row]), SHARPER if logits[row] > LOST_LOGIT else _LOST
 
 
 def is_adaptive(now: Moment) -> bool:

@@ -1,9 +1,12 @@
-"""Weights that start constant, huge or tiny."""
+"""Weights that start constant, huge or tiny, and a first loss that guessing would beat by far."""
 
 from collections.abc import Iterator
-from math import sqrt
+from dataclasses import dataclass, field
+from math import inf, log, nan, sqrt
 
-from ...storage import Event, Finding, Json, display_site
+import numpy as np
+
+from ...storage import ROOT_SITE, Event, Finding, Json, display_site
 from ..moment import Moment
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
@@ -13,6 +16,12 @@ _MODEL = chain("one:Dense", "two:Dense", "three:Dense", shape=(64, 64))
 #: PyTorch's default, 0.06 for the smallest residual projection of GPT-2 at width 64.
 _HUGE, _TINY = 8.0, 0.01
 _FEWEST = 16
+_WAITED = 3
+#: Times the loss of guessing. Logits of deviation s cost about s^2 / 2 more than guessing; our healthy models start
+#: with s below 1.5, and three times the loss of guessing takes an s of 3 for ten classes, of 6 for 10^4 of them.
+_ABOVE_GUESSING = 3.0
+#: Root mean square from which `unnormalized-input` calls an input large.
+_LARGE_INPUT = 10.0
 
 
 def _initial(site: str, std: float, mean: float = 0.0) -> Event:
@@ -20,33 +29,68 @@ def _initial(site: str, std: float, mean: float = 0.0) -> Event:
     return Event("initial_weight", 0, site, data=data)
 
 
+def _called(low: float, high: float) -> Event:
+    data: dict[str, Json] = {"loss": "cross_entropy", "domain": "logits", "columns": 10, "min": low, "max": high}
+    return Event("loss_input", 0, data=data)
+
+
+def _stays(norm: float) -> dict[str, tuple[float, ...]]:
+    return {f"{site}.weight weight/l2_norm": (norm,) * 4 for site in ("one", "two")}
+
+
+@dataclass(slots=True)
+class _Memory:
+    """Matrices that started at zero, until it is seen whether they leave it; whether the first loss was judged."""
+
+    zeros: list[Event] = field(default_factory=list)
+    waited: int = 0
+    has_first_loss: bool = False
+
+
 @rule(
     "bad-initialization",
     needs=("structure",),
     phase=CONFIGURATION,
+    memory=_Memory,
     fires_on=(
         Recording(structure=_MODEL, events=(_initial("one.weight", 10.0),)),
         Recording(structure=_MODEL, events=(_initial("one.weight", 0.0, 0.5),)),
         Recording(structure=_MODEL, events=(_initial("one.weight", 1e-6),)),
-        Recording(structure=_MODEL, events=(_initial("one.weight", 0.0), _initial("two.weight", 0.0))),
+        Recording(_stays(0.0), _MODEL, events=(_initial("one.weight", 0.0), _initial("two.weight", 0.0))),
+        Recording({"scalar/loss": 40.0}, _MODEL, events=(_initial("one.weight", 0.9), _called(-60.0, 55.0))),
     ),
     silent_on=(
         Recording(structure=_MODEL, events=(_initial("one.weight", 0.176), _initial("two.weight", 0.02))),
+        # the ends of two branches, which learn at once
+        Recording(_stays(0.1), _MODEL, events=(_initial("one.weight", 0.0), _initial("two.weight", 0.0))),
         # a last layer or a residual branch that starts at zero on purpose
         Recording(structure=_MODEL, events=(_initial("one.weight", 0.1), _initial("three.weight", 0.0))),
+        # a first loss as of a model that was trained on something else, and one of several terms
+        Recording({"scalar/loss": 5.0}, _MODEL, events=(_initial("one.weight", 0.1), _called(-9.0, 8.0))),
+        Recording({"scalar/loss": 40.0}, _MODEL, events=(_initial("one.weight", 0.1), _called(-0.3, 0.4))),
+        # pixels up to 255
+        Recording(
+            {"scalar/loss": 40.0, " batch/l2_norm": 8 * 130.0},
+            _MODEL,
+            events=(_initial("one.weight", 0.1), _called(-60.0, 55.0)),
+        ),
     ),
 )
-def check(now: Moment, memory: None) -> Iterator[Finding]:
-    """A weight matrix of a dense or convolution layer starts constant, or scales its input by over 8 or under 0.01.
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """A layer's weights start constant or scale by over 8 or under 0.01, or the first loss is far above guessing.
 
-    The scale is standard deviation times the root of fan-in (Glorot and Bengio 2010; He et al. 2015,
-    arXiv:1502.01852). A constant that is not zero makes all units alike for ever. A zero matrix is usual at the end of
-    a residual branch and in adapters, so it takes two of them, and half of all matrices, to be a finding.
+    The scale of a dense layer or a convolution is standard deviation times the root of fan-in (Glorot and Bengio 2010;
+    He et al. 2015, arXiv:1502.01852). A constant that is not zero makes all units alike for ever. A zero matrix is
+    usual at the end of a residual branch and in adapters, where it leaves zero with the first step: it takes two of
+    them, half of all matrices, that are still zero after three steps to be a finding. Guessing among C classes costs
+    log(C); a first cross-entropy of three times that, from logits as far apart, is a model that is sure and wrong
+    before it has seen anything (Karpathy, "A Recipe for Training Neural Networks": verify the loss at the start).
     """
     events = [event for event in now.events("initial_weight") if _is_judged(now, event)]
     zeros = [event for event in events if _number(event, "std") == 0 and _number(event, "mean") == 0]
     if len(zeros) >= 2 and 2 * len(zeros) >= len(events):
-        yield _report(now, zeros[0], f"all {len(zeros)} of its kind start at zero, so no gradient passes them")
+        memory.zeros = zeros
+    yield from _still_zero(now, memory)
     huge = [event for event in events if _gain(event) > _HUGE]
     tiny = [event for event in events if 0 < _gain(event) < _TINY]
     constant = [event for event in events if _number(event, "std") == 0 and _number(event, "mean") != 0]
@@ -57,6 +101,94 @@ def check(now: Moment, memory: None) -> Iterator[Finding]:
     ):
         if found:
             yield _report(now, found[0], words, others=len(found) - 1)
+    if not memory.has_first_loss and now.scalar("loss") is not None:
+        memory.has_first_loss = True
+        if not (huge or constant):  # which say why the loss is so high
+            yield from _first_loss(now)
+
+
+def _first_loss(now: Moment) -> Iterator[Finding]:
+    """A finding where weights make the loss that high; where the scale of the input does, another rule says so."""
+    loss, matrices = now.scalar("loss") or 0.0, [one for one in now.events("initial_weight") if _gain(one) > 0.0]
+    amplifier = _amplifier(now)
+    if _is_of_its_input(now):
+        return
+    for event in now.events("loss_input"):
+        columns, options = event.data.get("columns"), event.data.get("options")
+        is_mean = not isinstance(options, dict) or options.get("reduction", "mean") == "mean"
+        is_of_classes = event.data.get("loss") in ("cross_entropy", "nll_loss") and isinstance(columns, int)
+        if not (is_of_classes and is_mean and matrices) or now.is_of_a_policy:
+            continue
+        guessing = log(max(int(_number(event, "columns")), 2))
+        limit = _ABOVE_GUESSING * guessing
+        if limit < loss < inf and max(_number(event, "max") - _number(event, "min"), _reach_of_outputs(now)) > limit:
+            words = f"the first loss is {loss:.4g} where guessing costs {guessing:.3g}"
+            if amplifier is not None:
+                yield _amplified(now, words, loss, *amplifier)
+            else:
+                yield _report(now, max(matrices, key=_gain), f"{words}, and no matrix scales more")
+
+
+def _reach_of_outputs(now: Moment) -> float:
+    """The distance between the smallest and the largest value of the last layer with weights; NaN where not seen."""
+    table = now.table("activation")
+    if table is None:
+        return nan
+    last = [row for row, site in enumerate(table.rows.sites) if now.anatomy.order(site) == now.anatomy.last_layer]
+    return table.value(last[0], "max") - table.value(last[0], "min") if last and table.present[last[0]] else nan
+
+
+def _amplifier(now: Moment) -> tuple[str, float] | None:
+    """The first module whose output is `_HUGE` times as large as what it takes, by root mean square, and how much."""
+    table = now.table("activation")
+    if table is None:
+        return None
+    sites = table.rows.sites
+    with np.errstate(invalid="ignore", divide="ignore"):
+        sizes = np.where(table.present, table.column("l2_norm") / np.sqrt(table.column("size")), nan)
+    by_site = dict(zip(sites, sizes.tolist(), strict=True))
+    for site in sorted(by_site, key=now.anatomy.order):
+        taken = [by_site[source] for source in now.anatomy.inputs(site) if by_site.get(source, 0.0) > 0.0]
+        if taken and _HUGE < by_site[site] / max(taken) < inf and now.anatomy.has_weights(site):
+            return site, by_site[site] / max(taken)
+    return None
+
+
+def _amplified(now: Moment, words: str, loss: float, site: str, gain: float) -> Finding:
+    return now.finding(
+        site,
+        "activation/l2_norm",
+        {"gain": gain, "largest_gain": _HUGE, "first_loss": loss},
+        place=max(now.anatomy.order(site), 0),
+        explanation=f"{words}: the output of {display_site(site)} is {gain:.3g} times as large as its input before "
+        "anything has been learned",
+        advice="initialise so that a layer keeps the scale of its input; a recurrent matrix must have its largest "
+        "eigenvalue near 1, for it is applied at every position; check that no loop overwrote the default",
+        confidence=0.9,
+    )
+
+
+def _is_of_its_input(now: Moment) -> bool:
+    """Whether the input, where it holds no tokens, is so large that the loss would be too; NaN is not."""
+    table = now.table("batch")
+    if table is None or now.table("batch/tokens") is not None or ROOT_SITE not in table.rows.sites:
+        return False
+    row = table.rows.sites.index(ROOT_SITE)
+    return table.value(row, "l2_norm") > _LARGE_INPUT * sqrt(max(table.value(row, "size"), 1.0))
+
+
+def _still_zero(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    table = now.table("weight")
+    if not memory.zeros or table is None:
+        return
+    memory.waited += 1
+    if memory.waited < _WAITED:
+        return
+    norms = dict(zip(table.rows.sites, table.column("l2_norm"), strict=True))
+    still = [event for event in memory.zeros if norms.get(event.site) == 0.0]
+    memory.zeros = []
+    if len(still) >= 2:
+        yield _report(now, still[0], f"all {len(still)} of its kind start at zero, so no gradient passes them")
 
 
 def _is_judged(now: Moment, event: Event) -> bool:
@@ -91,6 +223,7 @@ def _report(now: Moment, event: Event, words: str, others: int = 0) -> Finding:
             "smallest_gain": _TINY,
             "others": others,
         },
+        first_step=event.step,
         place=max(now.anatomy.order(event.site), 0),
         explanation=f"{display_site(event.site)} starts with mean {_number(event, 'mean'):.3g} and standard deviation "
         f"{_number(event, 'std'):.3g}, a gain of {_gain(event):.3g} for {_number(event, 'fan_in'):.0f} inputs: "

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import Finding, display_site
+from ..lasting import Lasting
 from ..moment import Moment
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
-from ..series import Streaks
-from ..table import Mask, Table
+from ..series import Streaks, Window
+from ..table import Floats, Mask, Table
 
 _MODEL = chain("one:Dense", "relu:ReLU", "two:Dense")
 #: Share of zeros from which a layer is dead. Large trained ReLU layers are up to 99 % sparse and healthy (Li et al.
@@ -18,6 +19,12 @@ _MODEL = chain("one:Dense", "relu:ReLU", "two:Dense")
 #: arXiv:2210.06313, fig. 1), so nothing below that can be an alarm.
 _DEAD = 0.999
 _LASTING = 10
+#: Share of the units that have been zero in every look of late, and in how many judgements; layers that a step too
+#: large has hit lose nearly all of them, and healthy ones of ours that start so stay below a third (our choice).
+_DEAD_UNITS, _LOOKS = 0.6, 2
+#: Units that fall silent by and by while the loss goes on falling are the sparsity that training brings (Li et al.):
+#: the loss must rise by 5 % and 3 of its spreads before their silence is a harm.
+_RISE, _SPREADS = 0.05, 3.0
 #: A flag or an auxiliary loss may well be zero; a layer has more values.
 _FEWEST = 16
 #: Modules whose business it is to put out zeros.
@@ -26,10 +33,13 @@ _ZEROING = ("drop", "identity", "embedding", "mask", "pad", "loss", "onehot")
 
 @dataclass(slots=True)
 class _Memory:
-    """Since when each output has been all zero, and which were reported."""
+    """Since when each output has been all zero, which were reported, and the loss when a layer's units last fired."""
 
     streaks: Streaks = field(default_factory=Streaks)
     said: set[int] = field(default_factory=set)
+    units: Lasting = field(default_factory=Lasting)
+    losses: Window = field(default_factory=lambda: Window(10))
+    loss_alive: Floats = field(default_factory=lambda: np.zeros(0))
 
 
 @rule(
@@ -41,23 +51,48 @@ class _Memory:
     fires_on=(
         Recording({"relu activation/zeros": (64,) * 12, "relu activation/min": 0, "relu activation/max": 0}, _MODEL),
         Recording({"relu activation/zeros": (30,) * 5 + (64,) * 12, "relu activation/min": 0}, _MODEL),
+        Recording(
+            {"relu activation/zeros": 60, "relu activation/units/dead_share": (0.9,) * 4},
+            _MODEL,
+        ),
+        # an update too large, which the loss shows
+        Recording(
+            {
+                "relu activation/zeros": 60,
+                "relu activation/units/dead_share": (0.1,) * 12 + (0.8,) * 4,
+                "scalar/loss": (1.0,) * 12 + (2.0,) * 4,
+            },
+            _MODEL,
+        ),
     ),
     silent_on=(
+        Recording({"relu activation/zeros": 30, "relu activation/units/dead_share": (0.3,) * 4}, _MODEL),
+        # sparsity that comes with what is learned
+        Recording(
+            {
+                "relu activation/zeros": 60,
+                "relu activation/units/dead_share": (0.1,) * 6 + (0.4,) * 3 + (0.8,) * 6,
+                "scalar/loss": tuple(2.0 * 0.8**step for step in range(15)),
+            },
+            _MODEL,
+        ),
         Recording({"relu activation/zeros": (63,) * 12, "relu activation/min": 0}, _MODEL),
         # a branch that starts at zero and learns
         Recording({"one activation/zeros": (64, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), "one activation/min": 0}, _MODEL),
     ),
 )
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """A layer's output has been zero in 99.9 % of its values for 10 records in a row.
+    """A layer's output has been zero in 99.9 % of its values for 10 records, or 60 % of its units in every look.
 
-    Behind it no gradient flows, so it does not come back by itself. Judged per module: a dead minority of the units of
-    a living layer is not seen by the statistics of the whole tensor. Of layers that died together the first in call
-    order is reported, for the others may only pass its zeros on.
+    Behind it no gradient flows, so it does not come back by itself. Judged by the whole tensor and, where units are
+    looked at, by the share of them that have not fired in any look of late, in two such judgements in a row; units that
+    fired before must have taken the loss up with them, for a network may grow sparse as it learns. Of layers that died
+    together the first in call order is reported, for the others may only pass its zeros on.
     """
     table = now.table("activation")
     if table is None:
         return
+    yield from _dead_units(now, memory)
     size = table.column("size")
     dead = (table.column("zeros") >= _DEAD * size) & (table.column("min") >= 0) & (size >= _FEWEST)
     lengths = memory.streaks.update(dead, table.present, now.step)
@@ -68,6 +103,43 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     rows = [row for row in rows if not any(word in now.anatomy.kind(table.rows.sites[row]) for word in _ZEROING)]
     if rows:
         yield _report(now, table, memory, rows[0], len(rows), dead)
+
+
+def _dead_units(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    loss, table = now.scalar("loss"), now.table("activation/units")
+    if loss is not None:
+        memory.losses.add(loss)
+    if table is None:
+        return
+    share = table.column("dead_share")
+    judged = table.present & np.isfinite(share)
+    memory.loss_alive = np.pad(memory.loss_alive, (0, len(share) - len(memory.loss_alive)), constant_values=np.nan)
+    memory.loss_alive[judged & (share < _DEAD_UNITS)] = memory.losses.median()
+    dead = (share >= _DEAD_UNITS) & ~(np.isfinite(memory.loss_alive) & ~_harmed(now, memory))
+    rows = memory.units.newly(dead, judged, now.step, records=_LOOKS)
+    for row in rows[:1]:
+        site = table.rows.sites[row]
+        yield now.finding(
+            site,
+            "activation/units/dead_share",
+            {"dead_share": float(share[row]), "limit": _DEAD_UNITS, "modules": len(rows)},
+            severity="warning",
+            first_step=memory.units.since(row),
+            explanation=f"{share[row]:.0%} of the units of {display_site(site)} have not fired in any look since step "
+            f"{memory.units.since(row)} or earlier: no gradient passes them, and they do not come back by themselves",
+            advice="look at the bias of the layer before it and at the largest updates so far; start again with a "
+            "lower rate, another initialisation, or with LeakyReLU or GELU",
+            confidence=0.8,
+        )
+
+
+def _harmed(now: Moment, memory: _Memory) -> Mask:
+    """`(rows,)` Whether the loss lies above what it was when the row's units still fired; True where none can tell."""
+    newest = memory.losses.newest(3)
+    if len(newest) < 3 or now.is_of_a_policy:
+        return np.ones(len(memory.loss_alive), dtype=np.bool_)
+    rise = np.maximum(_RISE * np.abs(memory.loss_alive), _SPREADS * memory.losses.noise())
+    return np.asarray(float(np.median(newest)) > memory.loss_alive + rise, dtype=np.bool_)
 
 
 def _report(now: Moment, table: Table, memory: _Memory, row: int, together: int, dead: Mask) -> Finding:

@@ -16,6 +16,8 @@ _LAYERS = [f"layer{at}" for at in range(6)]
 _MODEL = chain(*(f"{name}:Dense" for name in _LAYERS))
 #: In 37 healthy trainings the early third was at most 5 times the late third.
 _DEPTH = 1e4
+#: And from layer to layer, of pairs that fall less pairs that rise: branches without any gradient are no growth.
+_ORDERED = -0.6
 #: In the same, the norm rose up to 500 times above its median when the loss was near zero, but never 10 times above the
 #: largest of the first 20 records.
 _TIME, _START = 100.0, 10.0
@@ -60,6 +62,9 @@ class _Memory:
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     """The first third of the weight matrices gets over 1e4 times the gradient of the last third, or the norm explodes.
 
+    In depth: growing from layer to layer, with a Kendall's tau of -0.6 and below; experts and branches that get nothing
+    are no growth.
+
     In time: for three records the norm over all parameters is above 100 times the median of its newest 50 values and
     above 10 times the largest of the first 20. What is not finite is never learned and belongs to other rules.
     """
@@ -72,7 +77,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
 
 def _with_depth(now: Moment, memory: _Memory) -> Iterator[Finding]:
     profile = now.depth
-    if profile is None or not profile.ratio > _DEPTH:
+    if profile is None or not profile.ratio > _DEPTH or profile.order > _ORDERED:
         memory.deep = 0
         return
     memory.deep_since = now.step if memory.deep == 0 else memory.deep_since
@@ -82,7 +87,12 @@ def _with_depth(now: Moment, memory: _Memory) -> Iterator[Finding]:
         yield now.finding(
             profile.first,
             "gradient/l2_norm",
-            {"early_over_late": profile.ratio, "limit": _DEPTH, "matrices": profile.matrices},
+            {
+                "early_over_late": profile.ratio,
+                "limit": _DEPTH,
+                "matrices": profile.matrices,
+                "order": profile.order,
+            },
             severity="warning",
             first_step=memory.deep_since,
             explanation=f"the gradient at {display_site(profile.first)} is {profile.ratio:.1e} times that at "

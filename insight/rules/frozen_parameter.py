@@ -1,12 +1,12 @@
 """Parameters that require no gradient, or never get one."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
 
-from ...storage import Finding, ParameterInfo, display_site
+from ...storage import Finding, ParameterInfo, Structure, display_site
 from ..anatomy import Anatomy
 from ..moment import Moment
 from ..recording import Recording, chain
@@ -15,7 +15,8 @@ from ..series import Streaks
 from ..table import Table
 
 _LAYERS = ("one:Dense", "two:Dense", "three:Dense")
-_WAITED = 20
+_WAITED = 12
+_LAYERS_OF_A_MODEL = 4
 
 
 @dataclass(slots=True)
@@ -28,14 +29,24 @@ class _Memory:
     streaks: Streaks = field(default_factory=Streaks)
 
 
+def _large(site: str) -> Structure:
+    """Four layers, of which a frozen one holds most of the weights."""
+    model = chain(*_LAYERS, "four:Dense", frozen=[f"{site}.weight"])
+    sizes = {f"{site}.weight": (100, 100)}
+    parameters = (replace(item, shape=sizes.get(item.site, item.shape)) for item in model.parameters)
+    return replace(model, parameters=tuple(parameters))
+
+
 @rule(
     "frozen-parameter",
     needs=("structure",),
     phase=CONFIGURATION,
     memory=_Memory,
     is_fact=True,
+    asks="intent",
     fires_on=(
         Recording(structure=chain(*_LAYERS, frozen=["two.weight"])),
+        Recording(structure=_large("two")),
         Recording(
             {"one.weight gradient/l2_norm": (None,) * 22, "two.weight gradient/l2_norm": (1.0,) * 22},
             chain("one:Dense", "two:Dense"),
@@ -48,12 +59,13 @@ class _Memory:
     ),
 )
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """A parameter with `requires_grad` off, or one that no gradient has reached in 20 records while others got theirs.
+    """A parameter with `requires_grad` off, or one that no gradient has reached in 12 records while others got theirs.
 
     The fact is exact, the intent is not known: it is a warning, and only a notice where most of the model is frozen,
-    as in fine-tuning. `expected_frozen`, globs over sites in the run's configuration, says what is meant. Running
-    statistics of normalisation layers are no parameters in this sense. Parameters of one module are reported as that
-    module.
+    as in fine-tuning; a single layer of four and more, however large, is no fine-tuning. `expected_frozen`, globs over
+    sites in the run's configuration, says what is meant. Running statistics of normalisation layers are no parameters
+    in this sense. Parameters of one module are reported as that module. Experts beside a router that is watched get no
+    gradient without tokens, which is another rule's word.
     """
     if memory.checked is not now.anatomy:
         memory.checked = now.anatomy
@@ -70,13 +82,13 @@ def _without_requires_grad(now: Moment, memory: _Memory) -> Iterator[Finding]:
     )
     values = sum(prod(item.shape) for item in frozen)
     total = sum(prod(item.shape) for item in anatomy.parameters.values())
-    deliberate = values > 0.5 * total
+    deliberate = values > 0.5 * total and not _is_one_of_many(now, frozen)
     groups = anatomy.gather(frozen)
     for site, items in list(groups.items())[: 1 if deliberate else 8]:
         if site in memory.said:
             continue
         memory.said.add(site)
-        shown = "" if deliberate else site
+        shown, told = ("", frozen) if deliberate else (site, items)
         yield now.finding(
             shown,
             "",
@@ -86,8 +98,7 @@ def _without_requires_grad(now: Moment, memory: _Memory) -> Iterator[Finding]:
                 "values_of_the_model": total,
             },
             severity="info" if deliberate else "warning",
-            explanation=f"{_names(frozen if deliberate else items)} of {display_site(shown)} {_do(items)} not "
-            f"require a "
+            explanation=f"{_names(told)} of {display_site(shown)} {_do(told)} not require a "
             "gradient, so no step will ever change it" + ("; most of the model is so, as in fine-tuning" * deliberate),
             advice="this needs your intent: set requires_grad = True before the optimizer is made if it shall learn, "
             "or name "
@@ -103,7 +114,10 @@ def _unreached(now: Moment, memory: _Memory, table: Table) -> Iterator[Finding]:
     lengths = memory.streaks.update(absent, np.ones_like(absent), now.step)
     sites = [table.rows.sites[row] for row in np.flatnonzero(lengths == _WAITED)]
     known = [now.anatomy.parameters[site] for site in sites if site in now.anatomy.parameters]
-    waited = tuple(item for item in known if item.requires_grad and now.anatomy.is_trainable(item))
+    routed = tuple(f"{site.rpartition('.')[0]}." for site in now.known_sites("router"))
+    waited = tuple(
+        item for item in known if item.requires_grad and _is_expected(now, item) and not item.site.startswith(routed)
+    )
     for site, items in list(now.anatomy.gather(waited).items())[:8]:
         if site in memory.said:
             continue
@@ -122,6 +136,18 @@ def _unreached(now: Moment, memory: _Memory, table: Table) -> Iterator[Finding]:
             "conversion to "
             "NumPy and back, or a module that the forward pass does not call",
         )
+
+
+def _is_one_of_many(now: Moment, frozen: tuple[ParameterInfo, ...]) -> bool:
+    """Whether what is frozen is a single layer of four and more."""
+    layers = {now.anatomy.owner(site) for site in now.anatomy.parameters}
+    return len({now.anatomy.owner(item.site) for item in frozen}) == 1 and len(layers) >= _LAYERS_OF_A_MODEL
+
+
+def _is_expected(now: Moment, item: ParameterInfo) -> bool:
+    """True for parameters that somebody trains; what no optimizer holds is another rule's word."""
+    has_groups = any(other.group is not None for other in now.anatomy.parameters.values())
+    return now.anatomy.is_trainable(item) and (item.group is not None or not has_groups)
 
 
 def _names(items: tuple[ParameterInfo, ...]) -> str:

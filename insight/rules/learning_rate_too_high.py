@@ -39,6 +39,15 @@ class _Memory:
             },
             _MODEL,
         ),
+        # a policy that has one answer left
+        Recording(
+            {
+                "scalar/loss": 0.0,
+                "scalar/policy/entropy": (2.3, 1.0, 0.5, 0.01, 0.01),
+                "one.weight update/ratio_to_weight": (0.8, 0.5, 0.1, 0.1, 0.1),
+            },
+            _MODEL,
+        ),
         Recording(
             {"scalar/loss": (2.3, 9.0, float("nan")), "one.weight update/ratio_to_weight": (0.8, 20.0, 900.0)}, _MODEL
         ),
@@ -50,6 +59,15 @@ class _Memory:
             {
                 "scalar/loss": (2.3, 2.2, 40.0, 2.1, 2.0),
                 "one.weight update/ratio_to_weight": (0.01, 0.01, 0.5, 0.01, 0.01),
+            },
+            _MODEL,
+        ),
+        # a policy that becomes sure by and by
+        Recording(
+            {
+                "scalar/loss": 0.0,
+                "scalar/policy/entropy": (2.3, 1.0, 0.5, 0.01, 0.01),
+                "one.weight update/ratio_to_weight": 0.02,
             },
             _MODEL,
         ),
@@ -65,19 +83,27 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     Both are needed, in this order: large updates alone are borne by some networks, and a loss that rises first has
     another reason. The update is the median over the weight matrices of update norm over weight norm; about 0.001 is
     usual (Karpathy, "A Recipe for Training Neural Networks"), 0.15 was the largest in healthy trainings of ours, 0.3
-    is our limit. An adaptive optimizer that starts at its full rate is judged after 40 records, when it is clear
-    whether the run
-    recovers: then it lacks warm-up.
+    is our limit. Attention that looks at one token after such updates, and a policy that has one answer left, are a
+    harm that the loss need not show. An adaptive optimizer that starts at its full rate is judged after 40 records,
+    when it is clear whether the run recovers: then it lacks warm-up.
     """
     stability = memory.stability
     if memory.is_done:
         return
     stability.update(now)
+    if stability.is_damaged() and now.is_of_a_policy:  # the loss of a policy tells nothing: there is no use in waiting
+        memory.is_done = True
+        yield _report(now, stability, stability.large_from)
+        return
     cold = is_cold_start(now, stability)
     if cold and stability.records < _JUDGED_AT and not stability.is_beyond_measure():
         return
     stuck = cold and stability.records == _JUDGED_AT and not stability.has_recovered()
-    if stuck or (stability.is_ruined(now.step) and not (cold and stability.has_recovered())):
+    if (
+        stuck
+        or (stability.is_damaged() and not cold)
+        or (stability.is_ruined(now.step) and not (cold and stability.has_recovered()))
+    ):
         memory.is_done = True
         since = stability.large_from if cold or stability.large_since is None else stability.large_since
         yield _report(now, stability, since)
@@ -87,6 +113,11 @@ def _report(now: Moment, stability: Stability, since: int) -> Finding:
     jumped = stability.jumped_at is not None and stability.jumped_at <= since + 1
     if jumped and stability.jumped_at is not None:
         since = min(since, stability.jumped_at)
+    harm = (
+        "attention or the policy has lost its variety since"
+        if stability.is_damaged()
+        else f"the loss went from {stability.usual.median():.4g} to {stability.loss:.4g}"
+    )
     history = (
         f"the rate rose {stability.jump:.3g} times at step {stability.jumped_at}"
         if jumped
@@ -107,8 +138,7 @@ def _report(now: Moment, stability: Stability, since: int) -> Finding:
         first_step=since,
         place=0,
         explanation=f"since step {since} one step changes the typical weight matrix by up to {stability.peak:.2g} of "
-        f"its "
-        f"norm, and the loss went from {stability.usual.median():.4g} to {stability.loss:.4g}; {history}",
+        f"its norm, and {harm}; {history}",
         advice=f"divide the learning rate ({stability.rate:.3g}) by {_divisor(stability.peak):.0f} or more, so that "
         f"updates "
         "are near 0.001 to 0.01 of the weights; go back to a checkpoint from before this step; look at the schedule "

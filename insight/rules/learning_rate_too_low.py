@@ -14,7 +14,7 @@ from ..series import Window
 _MODEL = chain("one:Dense", "two:Dense")
 #: Update over weight; at this pace a matrix changes by its own size in a million steps.
 _STANDSTILL = 1e-6
-_LASTING = 20
+_LASTING = 12
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class _Memory:
     ),
 )
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """Updates below one millionth of the weights in the typical matrix for 20 records, gradients flowing, loss unmoved.
+    """Updates below one millionth of the weights in the typical matrix for 12 records, gradients flowing, loss unmoved.
 
     A rate that is still rising (warm-up), one that has decayed to a tenth of its highest (the end of a schedule) and a
     loss that has fallen by 2 % or more are no case of it; updates of exactly zero are a missing step.

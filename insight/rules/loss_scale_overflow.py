@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import isnan
 
 from ...storage import ROOT_SITE, Finding
 from ..moment import Moment
@@ -57,7 +58,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     after 100 good ones.
     """
     _learn(now, memory)
-    if memory.is_said or not now.record.skipped:
+    if memory.is_said or not now.record.skipped or isnan(memory.scale):
         return
     stays = memory.in_a_row >= 5 and memory.scale >= 0.99 * memory.scale_at_first_skip
     why = {

@@ -34,10 +34,12 @@ class _Memory:
     phase=LOSS,
     memory=_Memory,
     warm_up=_WARM_UP,
+    asks="reference",
     fires_on=(Recording({"scalar/loss": (*_CALM, 2.5, 3.0, 2.8, 2.9)}),),
     silent_on=(
         Recording({"scalar/loss": _CALM}),
         Recording({"scalar/loss": (*_CALM, 2.5, 0.9, 0.8, 0.8)}),
+        Recording({"scalar/loss": (*_CALM, 2.5, 3.0, 2.8, 2.9), "scalar/policy/entropy": 1.0}),
         Recording({"scalar/loss": (*(2.3 * 0.8**step for step in range(40)), 0.1, 0.1, 0.1, 0.1)}),
     ),
 )
@@ -46,10 +48,11 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
 
     The history is the newest 32 finite losses, the deviation that of one loss around their trend. Both are needed: the
     loss of single batches has heavy tails, and near zero it varies by large factors in healthy runs; single batches are
-    not reported. With 8 deviations and half of the progress none of our healthy trainings is (our choice).
+    not reported, and losses of policies are no measure of anything. With 8 deviations and half of the progress none of
+    our healthy trainings is (our choice).
     """
     loss = now.scalar("loss")
-    if loss is None or not np.isfinite(loss):
+    if loss is None or not np.isfinite(loss) or now.is_of_a_policy:
         return
     memory.first = loss if np.isnan(memory.first) else memory.first
     usual, spread = memory.history.median(), memory.history.noise()

@@ -1,34 +1,50 @@
 """Backward without step: gradients flow and the weights stand still."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...storage import ROOT_SITE, Finding
+from ...storage import ROOT_SITE, Event, Finding
+from ..facts import texts
 from ..moment import Moment
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 from ..series import Streaks
 from ..table import Mask, Table
+from ..usual import Streak
 
 _MODEL = chain("one:Dense", "two:Dense")
 _LASTING = 5
 
 
+_MOVES: dict[str, float | tuple[float, ...]] = {
+    "one.weight gradient/l2_norm": (1.0,) * 8,
+    "one.weight weight/mean": tuple(0.1 + 0.001 * (-1) ** at for at in range(8)),
+    "one.weight update/l2_norm": 0.01,
+}
+
+
+def _checksums(kind: str, step: int, value: str) -> Event:
+    return Event(kind, step, data={"parameters": {"one.weight": value, "two.weight": "c"}})
+
+
 @dataclass(slots=True)
 class _Memory:
-    """The weights' statistics when last seen, and for how long each weight has stood still."""
+    """The weights' statistics when last seen, for how long each has stood still, and the first checksums of all."""
 
     before: NDArray[np.float64] | None = None
     streaks: Streaks = field(default_factory=Streaks)
+    cleared: Streak = field(default_factory=Streak)
+    first: Mapping[str, str] = field(default_factory=dict)
+    moved: int = 0
     is_said: bool = False
 
 
 @rule(
     "missing-optimizer-step",
-    needs=("gradient", "weight"),
+    needs=("record", "gradient", "weight"),
     phase=OPTIMIZER,
     memory=_Memory,
     warm_up=_LASTING + 1,
@@ -43,8 +59,31 @@ class _Memory:
             _MODEL,
         ),
         Recording({"one.weight gradient/l2_norm": (1.0,) * 8, "one.weight weight/mean": 0.1}, _MODEL),
+        # put back by somebody
+        Recording(_MOVES, _MODEL, events=(_checksums("initial_checksum", 0, "a"), _checksums("resume_point", 7, "a"))),
+        # cleared between backward and step
+        Recording(
+            {
+                "one activation_grad/l2_norm": (1.0,) * 8,
+                "one.weight gradient/l2_norm": 0.0,
+                "one.weight weight/mean": 0.1,
+            },
+            _MODEL,
+        ),
     ),
     silent_on=(
+        # trained; and nothing was trained yet
+        Recording(_MOVES, _MODEL, events=(_checksums("initial_checksum", 0, "a"), _checksums("resume_point", 7, "b"))),
+        Recording(_MOVES, _MODEL, events=(_checksums("initial_checksum", 0, "a"), _checksums("resume_point", 2, "a"))),
+        # nothing comes back from the loss: no gradient is lost
+        Recording(
+            {
+                "one activation_grad/l2_norm": (0.0,) * 8,
+                "one.weight gradient/l2_norm": 0.0,
+                "one.weight weight/mean": 0.1,
+            },
+            _MODEL,
+        ),
         Recording(
             {"one.weight gradient/l2_norm": (1.0,) * 8, "one.weight weight/mean": tuple(0.1 * at for at in range(8))},
             _MODEL,
@@ -68,17 +107,21 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
 
     An update of exactly zero is the fact. Where updates are not recorded, weights whose every statistic stays the same
     to the last bit are taken for it, with less confidence: float16 and bfloat16 weights also stand still when each
-    update is smaller than half of their last digit. Skipped steps do not count.
+    update is smaller than half of their last digit. Skipped steps do not count. Gradients that reach every output and
+    are zero at every parameter when the optimizer steps were cleared before it. Weights that are at the end what they
+    were at first, to the last bit, although five steps and more have moved them, were put back after every step.
     """
     gradient, weight = now.table("gradient"), now.table("weight")
+    yield from _put_back(now, memory)
     if memory.is_said or now.record.skipped or gradient is None or weight is None or now.scalar("learning_rate") == 0:
         return
+    yield from _cleared(now, memory, gradient)
     update = now.table("update")
     still = _standing(weight, update, memory)
     memory.before = weight.values
     driven = _driven(now, gradient, weight)
     lengths = memory.streaks.update(still & driven, driven, now.step)[: len(driven)]
-    if driven.any() and (lengths[driven] >= _LASTING).all():
+    if not memory.is_said and driven.any() and (lengths[driven] >= _LASTING).all():
         memory.is_said = True
         yield now.finding(
             ROOT_SITE,
@@ -94,6 +137,53 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
             "weights",
             confidence=1.0 if update is not None else 0.7,
         )
+
+
+def _put_back(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """All checksums at the end are those of the start, and there were updates."""
+    for event in now.events("initial_checksum"):
+        memory.first = texts(event, "parameters")
+    update = now.table("update")
+    memory.moved += update is not None and bool((update.column("l2_norm")[update.present] > 0).any())
+    for event in now.events("resume_point"):
+        is_same = bool(memory.first) and texts(event, "parameters") == memory.first
+        if memory.is_said or not is_same or memory.moved < _LASTING:
+            continue
+        memory.is_said = True
+        yield now.finding(
+            ROOT_SITE,
+            "weight/l2_norm",
+            {"parameters": len(memory.first), "updates": memory.moved},
+            first_step=0,
+            place=0,
+            explanation=f"{memory.moved} steps have moved the weights, and all {len(memory.first)} parameters are to "
+            "the last bit what they were before the first: somebody puts them back after every step",
+            advice="look for load_state_dict() or a copy of the weights inside the loop: a moving average or a backup "
+            "for the evaluation that is restored in every step",
+            confidence=0.9,  # a run may also end with a choice of the first weights as the best
+        )
+
+
+def _cleared(now: Moment, memory: _Memory, gradient: Table) -> Iterator[Finding]:
+    """Gradients of every output arrive, and those of every parameter are zero when the optimizer steps."""
+    arrives = now.table("activation_grad")
+    if arrives is None:
+        return
+    norms, backward = gradient.column("l2_norm")[gradient.present], arrives.column("l2_norm")[arrives.present]
+    is_lost = len(norms) > 0 and not norms.any() and len(backward) > 0 and bool((backward > 0).all())
+    if memory.cleared.update(is_lost, now.step) < _LASTING:
+        return
+    memory.is_said = True
+    yield now.finding(
+        ROOT_SITE,
+        "gradient/l2_norm",
+        {"parameters": len(norms), "records": memory.cleared.length, "smallest_output_gradient": float(backward.min())},
+        first_step=memory.cleared.since,
+        place=0,
+        explanation=f"the backward pass brings a gradient to every output, and the gradients of all {len(norms)} "
+        "parameters are exactly zero when the optimizer steps: they are cleared in between, and every step is empty",
+        advice="call optimizer.zero_grad() before backward() or after step(), never between the two",
+    )
 
 
 def _standing(weight: Table, update: Table | None, memory: _Memory) -> Mask:

@@ -41,8 +41,28 @@ class _Memory:
             },
             _MODEL,
         ),
+        # what the loss does not show
+        Recording(
+            {
+                "scalar/loss": (2.3, 2.2, 2.1, 2.0, *_FALL),
+                "scalar/learning_rate": 0.03,
+                "attn attention/relative_entropy": (0.9, *(0.01,) * 43),
+                "one.weight update/ratio_to_weight": (3.0, 0.5, 0.3, *(0.05,) * 41),
+            },
+            _MODEL,
+        ),
     ),
     silent_on=(
+        # attention that is sharp, but not by the first steps
+        Recording(
+            {
+                "scalar/loss": (2.3, 2.2, 2.1, *_FALL),
+                "scalar/learning_rate": 0.001,
+                "attn attention/relative_entropy": (0.9, 0.5, *(0.01,) * 42),
+                "one.weight update/ratio_to_weight": 0.02,
+            },
+            _MODEL,
+        ),
         Recording(
             {
                 "scalar/loss": (2.3, 2.2, 2.1, *_FALL),
@@ -67,8 +87,8 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
 
     In its first steps such an optimizer moves every weight by the whole rate, whatever the gradient, because its
     second moment has seen nothing yet (Ma and Yarats 2021, arXiv:1910.04209). Many small networks bear it: only a run
-    whose loss was thrown above its start in the first 20 records, and had recovered after 40, is reported. One that
-    does not recover has a rate that is too high.
+    whose loss was thrown above its start in the first 20 records, or whose attention looks at one token since, and
+    whose loss had recovered after 40, is reported. One that does not recover has a rate that is too high.
     """
     stability = memory.stability
     if memory.is_done:
@@ -80,7 +100,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     if stability.records < _JUDGED_AT:
         return
     memory.is_done = True
-    if memory.harmed >= 3 and is_cold_start(now, stability) and stability.has_recovered():
+    if (memory.harmed >= 3 or stability.is_damaged()) and is_cold_start(now, stability) and stability.has_recovered():
         yield now.finding(
             ROOT_SITE,
             "update/ratio_to_weight",
@@ -89,14 +109,18 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
                 "limit": LARGE_UPDATE,
                 "first_loss": stability.first,
                 "worst_early_loss": memory.worst,
-                "learning_rate": stability.rate,
+                "learning_rate": stability.first_rate,
             },
             severity="warning",
             first_step=stability.large_from,
             place=0,
-            explanation=f"the optimizer started at its full rate of {stability.rate:.3g}; its first updates were up to "
-            f"{stability.peak:.2g} of the weights and threw the loss from {stability.first:.4g} to {memory.worst:.4g} "
-            "before it recovered",
+            explanation=f"the optimizer started at its full rate of {stability.first_rate:.3g}; its first updates were "
+            f"up to {stability.peak:.2g} of the weights"
+            + (
+                f" and threw the loss from {stability.first:.4g} to {memory.worst:.4g} before it recovered"
+                if memory.harmed >= 3
+                else ", and its attention has looked at one token only since then"
+            ),
             advice="raise the rate linearly from 0 over the first 2 / (1 - beta2) steps (2000 for beta2 = 0.999), or "
             "over "
             "the first 1 to 5 % of a short run",

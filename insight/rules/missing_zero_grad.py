@@ -53,8 +53,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     if memory.is_said:
         return
     norm = _norm(now)
-    outside = sum(item.requires_grad and item.group is None for item in now.anatomy.parameters.values())
-    events = [event for event in now.events("gradient_before_forward") if _count(event) > outside]
+    events = [event for event in now.events("gradient_before_forward") if _count(event) > now.anatomy.outside]
     if not events:
         is_next = memory.streak > 0 and now.step <= memory.last + 1  # another micro-step, or a step not yet complete
         memory.norm_before = norm if np.isfinite(norm) and not is_next else memory.norm_before

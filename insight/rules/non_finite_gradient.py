@@ -53,7 +53,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     An overflow under dynamic loss scaling skips its step and is no error. With activation gradients recorded, the
     module is the one whose own output gradient is finite while the gradient that it hands to its input is not.
     """
-    if memory.is_done or now.record.skipped:
+    if memory.is_done or (now.record.skipped and now.scalar("loss_scale") is not None):
         return
     bad = [table for name in ("gradient", "activation_grad") if (table := now.table(name)) and table.non_finite.any()]
     if not bad:

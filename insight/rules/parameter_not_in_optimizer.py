@@ -27,6 +27,7 @@ class _Memory:
     phase=CONFIGURATION,
     memory=_Memory,
     is_fact=True,
+    asks="intent",
     fires_on=(Recording(structure=chain(*_LAYERS, not_stepped=["two.weight"])),),
     silent_on=(
         Recording(structure=chain(*_LAYERS)),

@@ -32,6 +32,7 @@ class _Memory:
     warm_up=_IN_A_ROW,
     is_fact=True,
     is_optional=True,
+    asks="intent",
     fires_on=(
         Recording({"scalar/batch/checksum": (7.0,) * 8}, _MODEL),
         Recording({"scalar/batch/checksum": (1.0, 2.0, 3.0, *(4.0,) * 8)}, _MODEL),

@@ -29,6 +29,7 @@ class _Memory:
     tiny: int = 0
     tiny_since: int = 0
     extra: list[int] = field(default_factory=list)
+    alternates: int = 0
     said: set[str] = field(default_factory=set)
 
 
@@ -44,6 +45,8 @@ class _Memory:
         Recording({"scalar/learning_rate": (*_COSINE[:60], *_COSINE[:40])}),
         # stepped once a batch, and once more at the end of each epoch of 20
         Recording({"scalar/learning_rate": tuple(0.1 * 0.99 ** (step + step // 20) for step in _STEPS)}),
+        # stepped by a callback, and every second time by the loop as well
+        Recording({"scalar/learning_rate": tuple(_COSINE[(3 * step + 1) // 2] for step in range(70))}),
         # a decay meant for epochs, stepped every batch
         Recording({"scalar/learning_rate": tuple(0.1 * 0.5**step for step in _STEPS)}),
     ),
@@ -78,6 +81,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         return
     yield from _restart(now, memory, rate)
     yield from _double_tick(now, memory, rate)
+    yield from _alternating(now, memory, rate)
     yield from _ended(now, memory, rate)
     memory.last_fall = max(memory.rates[-1] - rate, 0.0) if memory.rates else 0.0
     memory.falls += memory.last_fall > 0
@@ -127,6 +131,28 @@ def _double_tick(now: Moment, memory: _Memory, rate: float) -> Iterator[Finding]
             "step the schedule either once a batch or once an epoch: now both happen",
             first_step=memory.extra[0],
         )
+
+
+def _alternating(now: Moment, memory: _Memory, rate: float) -> Iterator[Finding]:
+    """Every second change is twice as large as those between."""
+    values = [*memory.rates, rate]
+    changes = [later - earlier for earlier, later in pairwise(values)]
+    even, odd = changes[::2], changes[1::2]
+    is_full = len(values) == 7 and all(changes) and len({change > 0 for change in changes}) == 1
+    alike = is_full and all(max(map(abs, group)) < 1.2 * min(map(abs, group)) for group in (even, odd))
+    ratio = abs(sum(even) / sum(odd)) if alike else 1.0
+    memory.alternates = memory.alternates + 1 if not 0.6 < ratio < 1.7 and 0.4 < ratio < 2.5 else 0
+    if memory.alternates < 3:
+        return
+    yield from _once(
+        now,
+        memory,
+        "double",
+        {"period": 2, "change": max(changes, key=abs), "usual_change": min(changes, key=abs)},
+        "every second step the rate changes twice as much as in the steps between",
+        "step the schedule in one place only: a callback and the loop both do it now",
+        first_step=max(now.step - 8, 0),
+    )
 
 
 def _ended(now: Moment, memory: _Memory, rate: float) -> Iterator[Finding]:

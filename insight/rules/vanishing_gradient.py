@@ -14,7 +14,7 @@ _LAYERS = [f"layer{at}" for at in range(6)]
 _MODEL = chain(*(f"{name}:Dense" for name in _LAYERS))
 #: In 37 healthy trainings the early third was never below 1e-3 of the late third; ten sigmoid layers are at 4e-9.
 _LIMIT = 1e-4
-_LASTING = 20
+_LASTING = 12
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class _Memory:
     ),
 )
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """For 20 records the gradients of the first third of the weight matrices are below 1e-4 of those of the last third.
+    """For 12 records the gradients of the first third of the weight matrices are below 1e-4 of those of the last third.
 
     Compared are medians of root mean squares, in call order, of at least four matrices; gradients that are exactly zero
     belong to dead units or cut paths and are left out.

@@ -42,6 +42,7 @@ class _Memory:
     phase=FORWARD,
     memory=_Memory,
     is_fact=True,
+    asks="intent",
     fires_on=(
         Recording(structure=_MODEL, events=(_modes(0, (False, True)),)),
         Recording(structure=_MODEL, events=(_modes(0, (True, True)), _modes(4, (False, True))), steps=5),

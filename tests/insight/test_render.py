@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from mindscope.insight import Diagnosis, render_markdown, render_text
+from mindscope.insight import Diagnosis, account, render_markdown, render_text
 from mindscope.storage import Finding
 
 SPIKE = Finding(
@@ -92,3 +92,37 @@ def test_markdown_has_a_table_of_the_evidence():
     assert text.startswith("## run-1: unhealthy")
     assert "| loss | nan |" in text
     assert "- warning: loss_spike" in text
+
+
+def test_a_root_cause_says_how_to_look_at_it_and_what_was_ruled_out():
+    checked = replace(SICK, rules_run=("learning-rate-too-high", "loss-spike", "missing-warmup"))
+    account = checked.accounts()[0]
+    assert account.query == "store.series('run-1', 'head', 'scalar/loss', first=0, last=59)"
+    assert account.ruled_out == ("learning_rate_too_high", "missing_warmup")
+    assert "non_finite_activation" in account.not_checked
+    assert "   ruled out: learning_rate_too_high, missing_warmup" in checked.to_text().splitlines()
+    assert checked.to_json()["accounts"][0]["query"] == account.query
+
+
+def test_what_was_found_as_well_is_not_ruled_out():
+    warmed = replace(SPIKE, rule="missing-warmup", cause="missing_warmup")
+    checked = replace(SICK, findings=(BAD, warmed), rules_run=("learning-rate-too-high", "missing-warmup"))
+    assert checked.accounts()[0].ruled_out == ("learning_rate_too_high",)
+
+
+def test_what_only_a_person_can_tell_is_asked():
+    frozen = replace(BAD, rule="frozen-parameter", cause="frozen_parameter", metric="")
+    asked = Diagnosis("run-1", "unhealthy", (frozen,), (frozen,))
+    assert asked.accounts()[0].asks == "intent"
+    assert asked.accounts()[0].query == ""
+    assert "needs your intent: the fact is certain" in asked.to_text()
+    assert "Needs your intent" in asked.to_markdown()
+
+
+def test_a_root_cause_says_where_else_it_shows_and_how_often_its_rule_was_right(monkeypatch):
+    monkeypatch.setattr(account, "NAMED", {BAD.rule: (7, 8)})
+    told = replace(SICK, findings=(*SICK.findings, replace(BAD, site="tail"), replace(BAD, site="late", first_step=99)))
+    assert "   the same at: tail" in told.to_text().splitlines()
+    assert "So far: right in 7 of the 8 runs of the benchmark in which it was named." in told.to_markdown()
+    said = told.to_json()["accounts"][0]
+    assert (said["also"], said["named"], said["right"]) == (["tail"], 8, 7)

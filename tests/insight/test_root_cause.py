@@ -1,7 +1,11 @@
 """Which of several findings is the cause."""
 
-from mindscope.insight import root_causes
-from mindscope.storage import Finding
+from dataclasses import replace
+
+from mindscope.insight import RULES, root_causes
+from mindscope.insight.consequences import CONSEQUENCES, NON_FINITE, possible_causes
+from mindscope.insight.recording import chain
+from mindscope.storage import Finding, ModuleInfo
 
 
 def finding(cause, step, phase=1, severity="error", site="", place=0):
@@ -49,10 +53,85 @@ def test_notices_and_faults_of_the_monitor_are_no_causes():
 
 
 def test_at_most_three_are_named():
-    assert len(causes(*(finding("frozen_parameter", 0, 0, site=f"m{at}") for at in range(9)))) == 3
+    assert len(causes(*(finding("frozen_parameter", at, 0, site=f"m{at}") for at in range(9)))) == 3
+
+
+def test_one_thing_that_shows_at_several_sites_is_named_once() -> None:
+    frozen = [finding("frozen_parameter", 0, 0, site=f"m{at}", place=at) for at in range(3)]
+    assert root_causes(frozen) == (frozen[0],)
+    assert causes(*frozen, finding("data_leak", 0)) == ["frozen_parameter", "data_leak"]
+
+
+def test_harm_is_folded_under_harm_upstream_of_it_and_only_there() -> None:
+    model = chain("one:Dense", "relu:ReLU", "two:Dense")
+    model = replace(model, modules=(*model.modules, ModuleInfo("aside", "ReLU", 9)))
+    first = finding("dead_units", 10, site="relu", place=1)
+    after = finding("attention_entropy_collapse", 20, site="two", place=2)
+    beside = finding("attention_entropy_collapse", 20, site="aside", place=9)
+    assert root_causes([first, after], model) == (first,)
+    assert root_causes([first, beside], model) == (first, beside)
+    earlier = replace(after, first_step=5)
+    assert root_causes([first, earlier], model) == (earlier, first)
+
+
+def test_harm_of_gradients_is_folded_under_harm_nearer_to_the_loss() -> None:
+    model = chain("one:Dense", "two:Dense", "three:Dense")
+    late = finding("vanishing_gradient", 10, 3, site="three", place=2)
+    early = finding("exploding_gradient", 11, 3, site="one", place=0)
+    assert root_causes([late, early], model) == (late,)
+    assert root_causes([replace(late, site="one"), replace(early, site="three")], model) == (
+        replace(late, site="one"),
+        replace(early, site="three"),
+    )
+
+
+def test_what_is_judged_over_a_window_gives_way_to_what_began_in_it() -> None:
+    labels = replace(finding("uninformative_labels", 0, 2, "warning"), step=49, confidence=0.6)
+    dead = finding("dead_units", 28, site="act")
+    assert root_causes([labels, dead]) == (dead,)
+    assert root_causes([labels, replace(dead, first_step=60)]) == (labels,)
+
+
+def test_a_rank_that_waits_for_its_data_alone_is_the_slow_one() -> None:
+    waiting = replace(finding("dataloader_bound", 10, 1, "warning"), rank=1)
+    slow = replace(finding("straggler", 11, 3, "warning"), rank=1)
+    assert root_causes([waiting, slow]) == (slow,)
+    assert root_causes([replace(waiting, rank=0), slow]) == (replace(waiting, rank=0), slow)
 
 
 def test_the_same_finding_on_another_rank_follows_the_first():
     one = finding("loss_spike", 5)
     other = Finding(**{name: getattr(one, name) for name in one.__slots__} | {"rank": 1})
     assert root_causes([other, one]) == (one,)
+
+
+def test_a_word_of_last_resort_gives_way_to_any_cause_that_was_found_before_it_was_said():
+    late = replace(finding("unknown", 30, 4, "warning"), step=60)
+    assert causes(late, finding("frozen_parameter", 40, 0, "warning")) == ["frozen_parameter"]
+    assert causes(late, finding("dataloader_bound", 10, 1, "warning")) == ["unknown", "dataloader_bound"]
+    assert causes(late) == ["unknown"]
+
+
+def test_no_cause_is_its_own_consequence_and_every_word_is_of_the_vocabulary():
+    known = {item.cause for item in RULES.values()}
+    for cause, effects in CONSEQUENCES.items():
+        assert effects <= known
+        assert cause in known
+    assert not [cause for cause in known if cause in possible_causes(cause)]
+
+
+def test_what_has_to_be_ruled_out_are_the_causes_that_it_may_follow_from():
+    assert "schedule_error" in possible_causes("learning_rate_too_high")
+    assert "learning_rate_too_high" in possible_causes("non_finite_loss")
+    routers = {"expert_starvation", "router_collapse"}
+    expected = {"dead_units", "missing_optimizer_step", "saturated_activation", *routers, *NON_FINITE}
+    assert set(possible_causes("frozen_parameter")) == expected
+
+
+def test_what_is_judged_over_a_window_gives_way_to_a_cause_that_began_before_it_closed():
+    labels = replace(finding("uninformative_labels", 0, 2, "warning"), step=40, confidence=0.6)
+    assert causes(labels, finding("learning_rate_too_high", 12, 4)) == ["learning_rate_too_high"]
+    assert causes(labels, finding("learning_rate_too_high", 50, 4)) == [
+        "uninformative_labels",
+        "learning_rate_too_high",
+    ]

@@ -1,0 +1,18 @@
+"""How sure a finding is, by what its rule was worth in the benchmark of faults."""
+
+from typing import Final
+
+from .calibration import NAMED
+
+#: Runs that the rule's own word counts for: with none measured it stands, with twenty it hardly matters (our choice).
+_WORTH: Final = 2
+
+
+def calibrated(rule: str, stated: float) -> float:
+    """The share of runs in which the rule was right, with its own word as two more of them; facts stay at 1.
+
+    The mean of a beta distribution whose prior is what the rule states, as Laplace's rule of succession is for a prior
+    that knows nothing.
+    """
+    right, named = NAMED.get(rule, (0, 0))
+    return 1.0 if stated >= 1 else (right + _WORTH * stated) / (named + _WORTH)

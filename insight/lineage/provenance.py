@@ -1,0 +1,137 @@
+"""Where a run comes from and what came of it, as one flat row of named fields."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+
+from ...storage import ROOT_SITE, Json, Run, Store, Structure
+
+__all__ = ["Provenance", "lineage", "provenance"]
+
+#: Scalars that describe the course of a training, and not what came of it.
+_COURSE = (
+    "batch/",
+    "clip/",
+    "learning_rate",
+    "loss_scale",
+    "memory/",
+    "step_seconds",
+    "target/",
+    "throughput/",
+    "time/",
+)
+#: Batches whose checksums make that of the data, and how far the first of them are looked for. Our choice: other data
+#: or another order shows at once, and runs that stopped early have as many.
+_BATCHES, _LOOKED_AT = 8, 200
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """One run.
+
+    Args:
+        fields: By dotted name, in this order: `name`, `state`, ... of the run; `tag.*`; `optimizer`, `optimizer.*`
+            (options of its first group; `optimizer.1.*` of a second optimizer); `model.*`; `data.checksum`; `git.*`;
+            `script`; `machine.*`; `package.*`; `config.*`; `result.*`. Absent is what the run has not recorded.
+    """
+
+    run: str
+    fields: Mapping[str, Json]
+
+    def number(self, field: str) -> float:
+        """The field as a number; NaN where it is none, or absent."""
+        value = self.fields.get(field)
+        return float(value) if isinstance(value, int | float) else float("nan")
+
+
+def lineage(store: Store, *, limit: int = 1000) -> tuple[Provenance, ...]:
+    """The runs of the store, newest first."""
+    return tuple(provenance(store, run) for run in store.runs(limit=limit))
+
+
+def provenance(store: Store, run: Run) -> Provenance:
+    """Where the run comes from and what came of it, as its lowest rank tells it."""
+    rank = min(run.ranks, default=0)
+    structure = store.structure(run.id, rank=rank)
+    parts = (
+        _of_run(run),
+        _under("tag", run.tags),
+        _of_optimizers(structure),
+        _of_model(store, run, rank, structure),
+        _of_data(store, run, rank),
+        _of_host(run),
+        _under("config", run.config),
+        _results(store, run, rank),
+    )
+    return Provenance(run.id, {name: value for part in parts for name, value in part if value is not None})
+
+
+def _of_run(run: Run) -> Iterator[tuple[str, Json]]:
+    yield from (("name", run.name), ("state", run.state), ("kind", run.kind), ("framework", run.framework))
+    yield from (("created_at", run.created_at), ("seconds", run.updated_at - run.created_at))
+    yield from (("steps", run.last_step + 1), ("ranks", len(run.ranks)), ("parent", run.parent))
+    yield from (("findings", run.findings), ("worst", run.worst), ("remark", run.remark or None))
+
+
+def _of_optimizers(structure: Structure) -> Iterator[tuple[str, Json]]:
+    for number, optimizer in enumerate(structure.optimizers):
+        prefix = f"optimizer.{number}" if number else "optimizer"
+        yield prefix, optimizer.kind
+        yield from _under(prefix, optimizer.groups[0] if optimizer.groups else {})
+
+
+def _of_model(store: Store, run: Run, rank: int, structure: Structure) -> Iterator[tuple[str, Json]]:
+    if structure.parameters:
+        yield "model.elements", sum(math.prod(info.shape) for info in structure.parameters)
+        modules = [f"{module.site}:{module.kind}" for module in structure.modules]
+        parameters = [f"{info.site}:{info.shape}" for info in structure.parameters]
+        yield "model.checksum", _checksum([*modules, "", *parameters])
+    for event in store.events(run.id, rank=rank, kind="initial_checksum", limit=1):
+        yield "model.initial_checksum", str(event.data.get("checksum"))
+
+
+def _of_data(store: Store, run: Run, rank: int) -> Iterator[tuple[str, Json]]:
+    """The checksum of the first batches together, in their order."""
+    seen = store.series(run.id, ROOT_SITE, "scalar/batch/checksum", rank=rank, last=_LOOKED_AT)
+    if len(seen.values):
+        yield "data.checksum", _checksum([float(value).hex() for value in seen.values[:_BATCHES]])
+
+
+def _of_host(run: Run) -> Iterator[tuple[str, Json]]:
+    host = dict(run.host)
+    git, packages = host.pop("git", None), host.pop("packages", None)
+    yield from _under("git", git if isinstance(git, dict) else {})
+    yield "script", host.pop("script", None)
+    host.pop("pid", None)
+    yield from _under("machine", host)
+    yield from _under("package", packages if isinstance(packages, dict) else {})
+
+
+def _results(store: Store, run: Run, rank: int) -> Iterator[tuple[str, Json]]:
+    """Of every scalar that is a result: its end (median of the last tenth of its values), least and largest."""
+    for metric in store.metrics(run.id, rank=rank):
+        subject, _, name = metric.partition("/")
+        if subject != "scalar" or name.startswith(_COURSE):
+            continue
+        values = store.series(run.id, ROOT_SITE, metric, rank=rank).values
+        if len(values):
+            yield f"result.{name}", float(np.median(values[-max(1, len(values) // 10) :]))
+        finite = values[np.isfinite(values)]
+        if len(finite):
+            yield f"result.{name}.min", float(finite.min())
+            yield f"result.{name}.max", float(finite.max())
+
+
+def _under(prefix: str, values: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _under(f"{prefix}.{name}", value)
+        else:
+            yield f"{prefix}.{name}", value
+
+
+def _checksum(words: list[str]) -> str:
+    return blake2b("\n".join(words).encode(), digest_size=8).hexdigest()

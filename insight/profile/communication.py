@@ -1,0 +1,98 @@
+"""What the collectives of a rank cost, operation by operation, and which rank the others wait for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...storage import Block, Store
+from .split import StepSplit
+
+__all__ = ["Collective", "RankTime", "collectives", "rank_times"]
+
+_SUBJECT = "communication"
+#: The newest records that are read: collectives are recorded one row a call. Our choice.
+_RECORDS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """One collective of one rank, in a mean step.
+
+    Args:
+        site: `operation/group`.
+        seconds: From the call to the result.
+        wait_s: Of these, spent waiting for the result.
+    """
+
+    rank: int
+    site: str
+    calls: float
+    size_bytes: float
+    seconds: float
+    wait_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RankTime:
+    """How one rank spends a step beside the others.
+
+    Args:
+        own_s: Seconds on its own work; NaN where no split was recorded.
+        wait_s: Seconds waiting in collectives that Python has called.
+        slowness: Own work over the median own work of the other ranks; NaN with one rank.
+        steps: How many steps it has timed: a rank that stopped early has fewer.
+    """
+
+    rank: int
+    step_s: float
+    own_s: float
+    wait_s: float
+    slowness: float
+    steps: int
+
+
+def collectives(
+    store: Store, run: str, *, rank: int = 0, first: int | None = None, last: int | None = None
+) -> tuple[Collective, ...]:
+    """The collectives of the newest steps between two, the most expensive first; empty where none were recorded."""
+    if not any(layout.subject == _SUBJECT for layout in store.layouts(run, rank=rank)):
+        return ()
+    sums: dict[str, list[float]] = {}
+    steps: set[int] = set()
+    for record in store.replay(run, rank=rank, first=first, last=last, limit=_RECORDS):
+        for block in record.blocks:
+            if block.layout.subject == _SUBJECT:
+                steps.add(record.step)
+                _add(sums, block)
+    made = (
+        Collective(rank, site, *(total / len(steps) for total in totals)) for site, totals in sums.items() if totals[0]
+    )
+    return tuple(sorted(made, key=lambda one: -one.seconds))
+
+
+def _add(sums: dict[str, list[float]], block: Block) -> None:
+    columns = [block.layout.statistics.index(name) for name in ("bytes", "seconds", "wait_seconds")]
+    present = np.ones(len(block.values), np.bool_) if block.present is None else block.present
+    for site, there, row in zip(block.layout.sites, present.tolist(), block.values[:, columns].tolist(), strict=True):
+        if there and not site.endswith("]"):  # further tensors of one call have its cost on the first
+            totals = sums.setdefault(site, [0.0] * 4)
+            for place, value in enumerate((1.0, *row)):
+                totals[place] += value
+
+
+def rank_times(splits: Sequence[StepSplit], costs: Sequence[Collective]) -> tuple[RankTime, ...]:
+    """The ranks side by side, the slowest first.
+
+    Ranks that step together take the same time for a step; the one that the others wait for is the one that does more
+    work of its own, or the same work more slowly, and waits least.
+    """
+    own = {split.rank: split.own_s for split in splits}
+    made = []
+    for split in splits:
+        others = [value for rank, value in own.items() if rank != split.rank and np.isfinite(value)]
+        usual = float(np.median(others)) if others else float("nan")
+        slowness = split.own_s / usual if usual > 0.0 else float("nan")
+        wait_s = sum(cost.wait_s for cost in costs if cost.rank == split.rank)
+        made.append(RankTime(split.rank, split.step_s, split.own_s, wait_s, slowness, split.steps))
+    return tuple(sorted(made, key=lambda one: (-one.slowness if np.isfinite(one.slowness) else 0.0, one.rank)))

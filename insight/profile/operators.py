@@ -1,0 +1,129 @@
+"""The operators of the steps that were looked at from inside: how often they ran, and what they took."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...storage import Event, Store
+
+__all__ = ["Holder", "Operator", "Profiled", "Span", "operator_table", "profiled_steps"]
+
+#: Events that are read: each holds the spans of a step. Our choice.
+_STEPS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One operator in one phase, in a mean step.
+
+    Args:
+        seconds: With the operators that it called.
+        self_s: Without them: these add up to the whole.
+        share: Of `self_s` among all operators.
+        size_bytes: What it has allocated.
+    """
+
+    name: str
+    phase: str
+    calls: float
+    seconds: float
+    self_s: float
+    share: float
+    size_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One call of an operator: seconds since the step's first moment, and the module that it ran in."""
+
+    name: str
+    phase: str
+    site: str
+    start_s: float
+    seconds: float
+    thread: int
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who had allocated what was alive at the moment of most memory in a step."""
+
+    site: str
+    operator: str
+    phase: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Profiled:
+    """One step that was looked at from inside.
+
+    Args:
+        began: Unix seconds of its first moment.
+        left_out: Spans beyond those that were kept.
+        memory: (seconds since the first moment, bytes allocated since then and still alive).
+        peak_bytes: The most of these.
+        holders: Who held them then, the largest first.
+    """
+
+    step: int
+    began: float
+    seconds: float
+    spans: tuple[Span, ...]
+    left_out: int
+    memory: tuple[tuple[float, int], ...]
+    peak_bytes: int
+    holders: tuple[Holder, ...]
+
+
+def profiled_steps(
+    store: Store, run: str, *, rank: int = 0, first: int | None = None, last: int | None = None
+) -> tuple[Profiled, ...]:
+    """The newest steps between two that were looked at from inside, oldest first; empty where none was."""
+    return tuple(_profiled(event) for event in _events(store, run, rank, first, last))
+
+
+def operator_table(
+    store: Store, run: str, *, rank: int = 0, first: int | None = None, last: int | None = None
+) -> tuple[Operator, ...]:
+    """The operators of these steps by the time that they took themselves, the longest first."""
+    events = _events(store, run, rank, first, last)
+    sums: dict[tuple[str, str], list[float]] = {}
+    for event in events:
+        for name, phase, *numbers in _rows(event.data["table"]):
+            held = sums.setdefault((name, phase), [0.0] * 4)
+            for place, value in enumerate(numbers):
+                held[place] += value
+    whole = sum(held[2] for held in sums.values()) or 1.0
+    made = (
+        Operator(name, phase, calls / len(events), s / len(events), own / len(events), own / whole, size / len(events))
+        for (name, phase), (calls, s, own, size) in sums.items()
+    )
+    return tuple(sorted(made, key=lambda one: -one.self_s))
+
+
+def _events(store: Store, run: str, rank: int, first: int | None, last: int | None) -> list[Event]:
+    found = [(int(one.data["step"]), one) for one in store.events(run, rank=rank, kind="operators", limit=_STEPS)]  # type: ignore[arg-type]  # the probe has written a number
+    return [one for step, one in found if (first is None or step >= first) and (last is None or step <= last)]
+
+
+def _profiled(event: Event) -> Profiled:
+    data: Mapping[str, Any] = event.data  # Any: a JSON document that the probe has written
+    names, sites = data["names"], data["sites"]
+    return Profiled(
+        int(data["step"]),
+        float(data["began"]),
+        float(data["seconds"]),
+        tuple(
+            Span(names[name], phase, sites[site], start, seconds, thread)
+            for name, phase, site, start, seconds, thread in data["spans"]
+        ),
+        int(data["left_out"]),
+        tuple((float(at), int(size)) for at, size in data["memory"]),
+        int(data["peak_bytes"]),
+        tuple(Holder(site, name, phase, int(size)) for site, name, phase, size in data["holders"]),
+    )
+
+
+def _rows(table: Any) -> Iterable[list[Any]]:  # Any: as above
+    return table  # type: ignore[no-any-return]

@@ -1,0 +1,71 @@
+"""Every query looks at one token."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...storage import Finding, display_site
+from ..lasting import Lasting
+from ..moment import Moment
+from ..recording import Recording, chain
+from ..routing import ONE_HOT
+from ..rule import FORWARD, rule
+
+_MODEL = chain("one:Dense", "attn:Attention", "two:Dense")
+_LASTING = 2
+
+
+@dataclass(slots=True)
+class _Memory:
+    """Since when each module's attention is one-hot, and which were reported."""
+
+    lasting: Lasting = field(default_factory=Lasting)
+
+
+@rule(
+    "attention-entropy-collapse",
+    needs=("attention",),
+    phase=FORWARD,
+    memory=_Memory,
+    warm_up=_LASTING,
+    is_optional=True,
+    fires_on=(Recording({"attn attention/relative_entropy": (0.9, 0.4, 0.01, 0.005, 0.004)}, _MODEL),),
+    silent_on=(
+        Recording({"attn attention/relative_entropy": (0.9, 0.6, 0.4, 0.3, 0.2)}, _MODEL),
+        Recording({"attn attention/relative_entropy": (0.9, 0.01, 0.4, 0.3, 0.01)}, _MODEL),
+        Recording({"attn attention/relative_entropy": (float("nan"),) * 5}, _MODEL),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """In two looks in a row the attention of a module has less than 5 % of its largest possible entropy.
+
+    Over all heads and queries looked at; a head that copies one token is no fault, a module in which all do has lost
+    its gradient (Zhai et al. 2023, arXiv:2303.06296, section 2).
+    """
+    table = now.table("attention")
+    if table is None:
+        return
+    entropy = table.column("relative_entropy")
+    usable = table.present & np.isfinite(entropy)
+    rows = memory.lasting.newly(entropy < ONE_HOT, usable, now.step, records=_LASTING)
+    for row in rows[:1]:
+        site = table.rows.sites[row]
+        yield now.finding(
+            site,
+            "attention/relative_entropy",
+            {
+                "relative_entropy": float(entropy[row]),
+                "limit": ONE_HOT,
+                "entropy": table.value(row, "entropy"),
+                "max_logit": table.value(row, "max_logit"),
+                "modules": len(rows),
+            },
+            severity="warning",
+            first_step=memory.lasting.since(row),
+            explanation=f"the attention of {display_site(site)} has {entropy[row]:.2%} of the entropy that it could "
+            f"have, with logits up to {table.value(row, 'max_logit'):.3g}: every query looks at one key only",
+            advice="check the factor 1 / sqrt(head size) and the mask; normalise queries and keys, or lower the rate "
+            "and the gain of their projections",
+            confidence=0.9,
+        )

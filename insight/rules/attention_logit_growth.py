@@ -1,0 +1,103 @@
+"""Attention logits that grow until the softmax is one-hot."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...storage import Finding, display_site
+from ..lasting import Lasting
+from ..moment import Moment
+from ..recording import Recording, chain
+from ..routing import LOST_LOGIT, SHARPER
+from ..rule import FORWARD, rule
+from ..table import Floats, Mask
+
+_MODEL = chain("one:Dense", "attn:Attention", "two:Dense")
+#: Times what it was in the first look (our choice; healthy decoders of ours stayed below a logit of 9).
+_GROWN = 4.0
+_LASTING, _START = 2, 1
+
+
+@dataclass(slots=True)
+class _Memory:
+    """The largest logit of each row in the first look, and the share of its largest entropy that it had."""
+
+    start: Floats = field(default_factory=lambda: np.zeros(0))
+    entropy: Floats = field(default_factory=lambda: np.zeros(0))
+    seen: Floats = field(default_factory=lambda: np.zeros(0))
+    lasting: Lasting = field(default_factory=Lasting)
+
+
+@rule(
+    "attention-logit-growth",
+    needs=("attention",),
+    phase=FORWARD,
+    memory=_Memory,
+    warm_up=_START + _LASTING,
+    is_optional=True,
+    fires_on=(
+        Recording({"attn attention/max_logit": (2.0, 3.0, 8.0, 30.0, 80.0, 200.0)}, _MODEL),
+        Recording(
+            {
+                "attn attention/max_logit": (0.1, 25.0, 50.0, 80.0),
+                "attn attention/relative_entropy": (1.0, 0.8, 0.4, 0.2),
+            },
+            _MODEL,
+        ),
+    ),
+    silent_on=(
+        Recording({"attn attention/max_logit": (2.0, 3.0, 5.0, 8.0, 9.0, 10.0)}, _MODEL),
+        Recording({"attn attention/max_logit": (20.0, 25.0, 30.0, 40.0, 42.0, 43.0)}, _MODEL),
+        Recording({"attn attention/max_logit": (2.0, 3.0, 5.0, 80.0, 6.0, 5.0)}, _MODEL),
+        # one key that all look at, beside others
+        Recording(
+            {"attn attention/max_logit": (2.0, 30.0, 40.0, 50.0, 60.0), "attn attention/relative_entropy": 0.8}, _MODEL
+        ),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """In two looks in a row the largest attention logit is above 33 and 4 times the first, and the entropy at 60 %.
+
+    From there on all keys but one are lost to rounding, and so are their gradients. The growth leads to divergence
+    (Dehghani et al. 2023, arXiv:2302.05442, section 2.1; Wortsman et al. 2023, arXiv:2309.14322, figure 1).
+    """
+    table = now.table("attention")
+    if table is None:
+        return
+    logits = np.abs(table.column("max_logit"))
+    usable = table.present & np.isfinite(logits)
+    entropy = table.column("relative_entropy")
+    _learn_start(memory, logits, entropy, usable)
+    grown = (logits > LOST_LOGIT) & (logits > _GROWN * memory.start) & (memory.seen > _START)
+    grown &= ~(entropy > SHARPER * memory.entropy)  # where no entropy was recorded the logits decide
+    rows = memory.lasting.newly(grown, usable, now.step, records=_LASTING)
+    for row in rows[:1]:
+        site = table.rows.sites[row]
+        yield now.finding(
+            site,
+            "attention/max_logit",
+            {
+                "max_logit": float(logits[row]),
+                "max_logit_at_first": float(memory.start[row]),
+                "limit": LOST_LOGIT,
+                "entropy": table.value(row, "entropy"),
+                "modules": len(rows),
+            },
+            severity="warning",
+            first_step=memory.lasting.since(row),
+            explanation=f"the largest attention logit of {display_site(site)} grew from {memory.start[row]:.3g} to "
+            f"{logits[row]:.3g}: beyond {LOST_LOGIT:.0f} the softmax gives everything to one key",
+            advice="normalise queries and keys before their product (QK-norm), check the factor 1 / sqrt(head size), "
+            "lower the rate, or add weight decay to their projections",
+            confidence=0.9,
+        )
+
+
+def _learn_start(memory: _Memory, logits: Floats, entropy: Floats, usable: Mask) -> None:
+    grown = (0, len(logits) - len(memory.start))
+    memory.start, memory.seen = np.pad(memory.start, grown), np.pad(memory.seen, grown)
+    memory.entropy = np.pad(memory.entropy, grown)
+    learns = usable & (memory.seen < _START)
+    memory.start[learns], memory.entropy[learns] = logits[learns], entropy[learns]
+    memory.seen[usable] += 1

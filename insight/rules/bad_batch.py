@@ -1,0 +1,184 @@
+"""One batch that is unlike the others."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...storage import ROOT_SITE, Finding
+from ..moment import Moment
+from ..ordinary import LastStep
+from ..recording import Recording, chain
+from ..rule import FORWARD, rule
+from ..usual import Usual
+
+_MODEL = chain("one:Dense", "two:Dense")
+_CALM = tuple(2.0 - 0.03 * step + 0.02 * (-1) ** step for step in range(40))
+#: Deviations from the run's own history, of the input and of the loss at once; each also twice as far out as anything
+#: before it, so that data whose batches are often strange is left alone.
+_STRANGE, _UNHEARD = 8.0, 2.0
+#: Without anything strange about the input, the loss alone must be this far out.
+_ALONE = 20.0
+_WARM_UP, _PATIENCE = 16, 3
+
+
+@dataclass(slots=True)
+class _Suspect:
+    """A batch that may be bad, until the batches after it have been seen."""
+
+    step: int
+    loss: float
+    usual: float
+    loss_deviates: float
+    input_deviates: float
+    what: str
+    batch: float
+    waited: int = 0
+
+
+@dataclass(slots=True)
+class _Memory:
+    """The histories, how far out anything has ever been, and who is under suspicion."""
+
+    loss: Usual = field(default_factory=lambda: Usual(warm_up=_WARM_UP))
+    inputs: dict[str, Usual] = field(default_factory=dict)
+    farthest_loss: float = 0.0
+    farthest_input: float = 0.0
+    highest: float = -np.inf
+    first: float = float("nan")
+    last_step: LastStep = field(default_factory=LastStep)
+    suspect: _Suspect | None = None
+    said: int = 0
+
+
+@rule(
+    "bad-batch",
+    needs=("scalar/loss", "batch"),
+    phase=FORWARD,
+    memory=_Memory,
+    warm_up=_WARM_UP,
+    is_optional=True,
+    fires_on=(
+        Recording(
+            {"scalar/loss": (*_CALM, 4.0, 0.8, 0.8), " batch/l2_norm": (*(8.0, 8.2) * 20, 90.0, 8.0, 8.1)}, _MODEL
+        ),
+        # its labels
+        Recording(
+            {"scalar/loss": (*_CALM, 7.0, 0.8, 0.8), " batch/l2_norm": (*(8.0, 8.2) * 20, 8.0, 8.1, 8.1)}, _MODEL
+        ),
+    ),
+    silent_on=(
+        Recording({"scalar/loss": (*_CALM, 0.8, 0.8), " batch/l2_norm": (*(8.0, 8.2) * 20, 90.0, 8.0)}, _MODEL),
+        Recording({"scalar/loss": (*_CALM, 1.2, 0.8), " batch/l2_norm": (*(8.0, 8.2) * 20, 8.0, 8.0)}, _MODEL),
+        # it stays: no single batch
+        Recording({"scalar/loss": (*_CALM, *(4.0,) * 9), " batch/l2_norm": (*(8.0, 8.2) * 20, *(90.0,) * 9)}, _MODEL),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """Input and loss are 8 deviations from their history in the same step and come back within three.
+
+    Of the input its scale, mean, share of zeros and, of tokens, the divergence from the batches before are looked at.
+    Where the input is as usual the loss alone counts if it is 20 deviations out and above everything it ever was: then
+    it is the labels. What stays is no single batch, and the report waits until that is known.
+    """
+    loss = now.scalar("loss")
+    if loss is None or now.is_of_a_policy:
+        return
+    deviates, what = _inputs(now, memory)
+    usual, known = memory.loss.value, len(memory.loss.history) >= _WARM_UP
+    loss_deviates = memory.loss.update(loss) if np.isfinite(loss) else (np.inf if known else np.nan)
+    memory.first = loss if np.isnan(memory.first) else memory.first
+    rises = not loss - usual < 0.5 * max(memory.first - usual, 0.1 * abs(memory.first))
+    was_ordinary = memory.last_step.is_ordinary
+    memory.last_step.learn(now)
+    yield from _judge(now, memory, loss, deviates, loss_deviates)
+    candidate = known and rises and was_ordinary and memory.suspect is None
+    if candidate and _is_suspect(memory, loss, deviates, loss_deviates):
+        batch = now.scalar("batch/id")
+        memory.suspect = _Suspect(
+            now.step, loss, usual, loss_deviates, deviates, what, float("nan") if batch is None else batch
+        )
+        return
+    if np.isfinite(loss_deviates):
+        memory.farthest_loss = max(memory.farthest_loss, loss_deviates)
+    memory.farthest_input = max(memory.farthest_input, deviates)
+    memory.highest = max(memory.highest, loss) if np.isfinite(loss) else memory.highest
+
+
+def _inputs(now: Moment, memory: _Memory) -> tuple[float, str]:
+    """The largest deviation of the input from its history, and in what."""
+    found = [(0.0, "")]
+    for name, value, is_log in _figures(now):
+        if name not in memory.inputs:
+            memory.inputs[name] = Usual(is_log=is_log, warm_up=_WARM_UP)
+        deviates = abs(memory.inputs[name].update(value))
+        if np.isfinite(deviates):
+            found.append((deviates, name))
+    return max(found)
+
+
+def _figures(now: Moment) -> Iterator[tuple[str, float, bool]]:
+    tokens, table = now.table("batch/tokens"), now.table("batch")
+    if tokens is not None and ROOT_SITE in tokens.rows.sites:
+        row = tokens.rows.sites.index(ROOT_SITE)
+        yield "divergence", tokens.value(row, "divergence"), True
+        yield "top_share", tokens.value(row, "top_share"), True
+    elif table is not None and ROOT_SITE in table.rows.sites:
+        row = table.rows.sites.index(ROOT_SITE)
+        size = max(table.value(row, "size"), 1.0)
+        scale = table.value(row, "l2_norm") / np.sqrt(size)
+        yield "scale", scale, True
+        yield "mean", table.value(row, "mean") / max(scale, 1e-30), False
+
+
+def _is_suspect(memory: _Memory, loss: float, deviates: float, loss_deviates: float) -> bool:
+    strange_loss = loss_deviates > max(_STRANGE, _UNHEARD * memory.farthest_loss)
+    strange_input = deviates > max(_STRANGE, _UNHEARD * memory.farthest_input)
+    alone = loss_deviates > max(_ALONE, _UNHEARD * memory.farthest_loss) and loss > memory.highest
+    return (strange_loss and strange_input) or alone
+
+
+def _judge(now: Moment, memory: _Memory, loss: float, deviates: float, loss_deviates: float) -> Iterator[Finding]:
+    suspect = memory.suspect
+    if suspect is None:
+        return
+    suspect.waited += 1
+    is_back = np.isfinite(loss) and loss - suspect.usual < 0.1 * (suspect.loss - suspect.usual)
+    input_is_back = suspect.input_deviates > _STRANGE and deviates < _STRANGE
+    if is_back or input_is_back:
+        memory.suspect = None
+        if memory.said < 3:
+            memory.said += 1
+            yield _report(now, suspect)
+    elif suspect.waited >= _PATIENCE:
+        memory.suspect = None
+    memory.farthest_loss = max(memory.farthest_loss, suspect.loss_deviates)
+
+
+def _report(now: Moment, suspect: _Suspect) -> Finding:
+    strange = suspect.input_deviates > _STRANGE
+    which = "" if np.isnan(suspect.batch) else f" (batch {suspect.batch:.0f})"
+    return now.finding(
+        ROOT_SITE,
+        "batch/l2_norm" if strange else "scalar/loss",
+        {
+            "loss": suspect.loss,
+            "usual_loss": suspect.usual,
+            "loss_deviations": suspect.loss_deviates,
+            "input_deviations": suspect.input_deviates,
+            "batch_id": suspect.batch,
+        },
+        severity="warning",
+        first_step=suspect.step,
+        place=0,
+        explanation=f"the batch of step {suspect.step}{which} is unlike the others: the loss was {suspect.loss:.4g} "
+        f"where {suspect.usual:.4g} is usual, "
+        + (
+            f"and the {suspect.what} of its input {suspect.input_deviates:.0f} deviations from its history"
+            if strange
+            else "its input is as usual, so look at its labels"
+        ),
+        advice="look at this batch: values that are not scaled, a broken file, repeated or empty text, shifted labels; "
+        "clip gradients so that one batch can do little harm",
+        confidence=0.9 if strange else 0.6,
+    )

@@ -1,0 +1,91 @@
+"""The step waits for data."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ...storage import ROOT_SITE, Finding
+from ..facts import items
+from ..moment import Moment
+from ..recording import Recording
+from ..rule import FORWARD, rule
+from ..usual import Streak
+
+#: Of the step. Half of the time is common where a small model trains on a laptop and loads while it waits for nothing
+#: else; what is reported is a device that is idle for most of the time (our choice), in steps that can be felt.
+_SHARE, _LEAST_S = 0.6, 0.015
+_LASTING = 3
+_WORK = ("time/forward_seconds", "time/backward_seconds", "time/optimizer_seconds")
+
+
+@dataclass(slots=True)
+class _Memory:
+    """How many measurements there were, for how many in a row the data took most of it, and the last evaluation."""
+
+    seen: int = 0
+    evaluated: int = -2
+    streak: Streak = field(default_factory=Streak)
+    is_said: bool = False
+
+
+def _times(data: float, forward: float = 0.01) -> dict[str, tuple[float | None, ...]]:
+    def tenth(value: float) -> tuple[float | None, ...]:
+        return ((value, *([None] * 9)) * 5)[:42]
+
+    work = {f"scalar/{name}": tenth(forward) for name in _WORK}
+    return {"scalar/time/data_seconds": tenth(data), **work}
+
+
+@rule(
+    "dataloader-bound",
+    needs=("record", "scalar/time/data_seconds", "scalar/time/forward_seconds"),
+    phase=FORWARD,
+    memory=_Memory,
+    warm_up=_LASTING + 1,
+    is_optional=True,
+    fires_on=(Recording(_times(0.1)),),
+    silent_on=(
+        # made ready for an evaluation, which comes before every step that is measured
+        Recording(_times(0.1) | {"scalar/validation/loss": (*[None] * 9, *([1.0, *[None] * 9] * 5))[:42]}),
+        Recording(_times(0.01)),
+        # steps of a millisecond
+        Recording(_times(0.001, 0.0001)),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """In three measurements in a row 60 % of a step passed before the forward began, 15 ms at least.
+
+    The first measurement is left out: workers start and caches are filled. Three, for another process on the same cores
+    can make any phase look long once or twice. Evaluation has a time of its own; what is made ready for it
+    has not, so the step that follows one is not judged.
+    """
+    data = now.scalar("time/data_seconds")
+    if _evaluates(now):
+        memory.evaluated = now.step
+    if data is None or memory.is_said or now.step - memory.evaluated <= 1:
+        return
+    memory.seen += 1
+    step = data + sum(now.scalar(name) or 0.0 for name in _WORK)
+    is_bound = memory.seen > 1 and data > max(_SHARE * step, _LEAST_S)
+    if memory.streak.update(is_bound, now.step) < _LASTING:
+        return
+    memory.is_said = True
+    yield now.finding(
+        ROOT_SITE,
+        "scalar/time/data_seconds",
+        {"data_s": data, "step_s": step, "share": data / step, "limit": _SHARE},
+        severity="warning",
+        first_step=memory.streak.since,
+        place=0,
+        explanation=f"{data * 1e3:.3g} of the {step * 1e3:.3g} ms of a step, {data / step:.0%}, pass before the "
+        "forward begins: the training waits for its data",
+        advice="load in the background (num_workers, prefetch_factor, pinned memory), decode and resize once and store "
+        "the result, or move the augmentation to the device; look for work between the steps that is no loading at all",
+        confidence=0.8,
+    )
+
+
+def _evaluates(now: Moment) -> bool:
+    """Whether the model was evaluated in this record's step, or right after it."""
+    modes = [mode for event in now.events("forward_modes") for mode in items(event, "forwards")]
+    is_told = any(mode.get("training") is False for mode in modes)
+    return is_told or any(name.startswith("validation/") for name in now.record.scalars)

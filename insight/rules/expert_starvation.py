@@ -1,0 +1,113 @@
+"""An expert that gets no token."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...storage import Finding, display_site
+from ..lasting import Lasting
+from ..moment import Moment
+from ..recording import Recording, chain
+from ..routing import COLLAPSED
+from ..rule import FORWARD, rule
+from ..table import Floats, Mask, Table
+
+_MODEL = chain("one:Dense", "gate:Linear", "two:Dense")
+_LASTING = 2
+#: A balancing loss that works raises the belief from look to look.
+_RISES = 1.05
+#: Tokens an expert would get of an even load in one look; with 16 chance leaves it without any once in 1e7.
+_EXPECTED = 16
+
+
+@dataclass(slots=True)
+class _Memory:
+    """Since when each expert has had nothing, and which were reported."""
+
+    lasting: Lasting = field(default_factory=Lasting)
+    at_first: Floats = field(default_factory=lambda: np.zeros(0))
+
+
+def _loads(*first: float) -> dict[str, tuple[float, ...] | float]:
+    others = {f"gate[{at}] router/expert/load": tuple((1 - value) / 3 for value in first) for at in (1, 2, 3)}
+    return {"gate[0] router/expert/load": first, **others, "gate router/load_entropy": 0.79, "gate router/size": 512.0}
+
+
+@rule(
+    "expert-starvation",
+    needs=("router/expert", "router"),
+    phase=FORWARD,
+    memory=_Memory,
+    warm_up=_LASTING,
+    is_fact=True,
+    is_optional=True,
+    fires_on=(Recording(_loads(0.2, 0.1, 0.0, 0.0, 0.0), _MODEL),),
+    silent_on=(
+        Recording(_loads(0.2, 0.1, 0.05, 0.01, 0.05), _MODEL),
+        Recording(_loads(0.2, 0.0, 0.05, 0.0, 0.05), _MODEL),
+        # the balancing loss brings it back
+        Recording(
+            _loads(0.2, 0.0, 0.0, 0.0, 0.0) | {"gate[0] router/expert/probability": (0.2, 0.01, 0.02, 0.04, 0.08)},
+            _MODEL,
+        ),
+        # eight tokens for four experts: chance
+        Recording(_loads(0.2, 0.0, 0.0, 0.0, 0.0) | {"gate router/size": 8.0}, _MODEL),
+        # the whole router has collapsed
+        Recording(_loads(0.0, 0.0, 0.0, 0.0, 0.0) | {"gate router/load_entropy": 0.1}, _MODEL),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """In two looks in a row an expert got none of the tokens, where an even load would have given it 16 or more.
+
+    And the router believes in it no more than before: a balancing loss that is at work raises its probability. Such an
+    expert has no gradient and never comes back by itself. Where most experts starve the router has collapsed,
+    which is another rule's word.
+    """
+    table, routers = now.table("router/expert"), now.table("router")
+    if table is None or routers is None:
+        return
+    starved = table.present & (table.column("load") == 0) & _are_fed(table, routers)
+    starved &= ~_recovers(memory, table, starved)
+    rows = memory.lasting.newly(starved, table.present, now.step, records=_LASTING)
+    if not rows:
+        return
+    site, row = table.rows.sites[rows[0]], rows[0]
+    yield now.finding(
+        site,
+        "router/expert/load",
+        {
+            "load": 0.0,
+            "probability": table.value(row, "probability"),
+            "looks": memory.lasting.length(row),
+            "experts_starved": len(rows),
+        },
+        severity="warning",
+        first_step=memory.lasting.since(row),
+        explanation=f"{display_site(site)} has had no token since step {memory.lasting.since(row)}, so its parameters "
+        "get no gradient and it will not come back by itself"
+        + (f"; {len(rows) - 1} other experts are like it" if len(rows) > 1 else ""),
+        advice="raise the balancing loss, add noise to the router's logits while it learns, or start the expert anew "
+        "from a copy of a busy one",
+    )
+
+
+def _recovers(memory: _Memory, table: Table, starved: Mask) -> Mask:
+    """`(rows,)` True where the router's belief in the expert has risen since its first look without a token."""
+    belief = table.column("probability")
+    memory.at_first = np.pad(memory.at_first, (0, len(belief) - len(memory.at_first)), constant_values=np.nan)
+    begins = starved & np.isnan(memory.at_first)
+    memory.at_first[begins] = belief[begins]
+    memory.at_first[~starved & table.present] = np.nan
+    return np.asarray(belief > _RISES * memory.at_first, dtype=np.bool_)
+
+
+def _are_fed(table: Table, routers: Table) -> Mask:
+    """`(rows of experts,)` True where the router saw enough tokens and has not collapsed as a whole."""
+    rows = {site: row for row, site in enumerate(routers.rows.sites)}
+    owners = [rows.get(site.rpartition("[")[0], -1) for site in table.rows.sites]
+    experts = np.bincount(np.maximum(owners, 0), minlength=len(rows))
+    enough = routers.column("size") >= _EXPECTED * np.maximum(experts[: len(rows)], 1)
+    healthy = ~(routers.column("load_entropy") < COLLAPSED)
+    fed = np.append(enough & healthy & routers.present, False)
+    return np.asarray(fed[owners], dtype=np.bool_)

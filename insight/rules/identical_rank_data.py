@@ -1,0 +1,83 @@
+"""Ranks that read the same batch."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from ...storage import ROOT_SITE, Event, Finding, Json
+from ..facts import number, words
+from ..moment import Moment
+from ..recording import Recording, chain
+from ..replicas import repeated
+from ..rule import FORWARD, rule
+
+_MODEL = chain("one:Dense", "two:Dense")
+#: Exchanges in which two ranks have the same batch; once may be the last batch of an epoch, filled up.
+_LASTING = 2
+
+
+def _batches(step: int, *by_rank: str) -> Event:
+    data: dict[str, Json] = {"quantity": "batch", "at": step, "by_rank": list(by_rank), "odd": [], "sites": []}
+    return Event("rank_checksums", step, data=data | {"is_equal": len(set(by_rank)) == 1})
+
+
+@dataclass(slots=True)
+class _Memory:
+    """How often in a row each pair of ranks had the same batch, and since when."""
+
+    pairs: dict[tuple[int, int], int] = field(default_factory=dict)
+    since: int = 0
+    is_said: bool = False
+
+
+@rule(
+    "identical-rank-data",
+    needs=("event/rank_checksums",),
+    phase=FORWARD,
+    memory=_Memory,
+    warm_up=_LASTING,
+    is_fact=True,
+    is_optional=True,
+    fires_on=(
+        Recording(structure=_MODEL, events=(_batches(0, "a", "a"), _batches(1, "b", "b")), steps=2),
+        Recording(structure=_MODEL, events=(_batches(0, "a", "c", "c"), _batches(1, "b", "d", "d")), steps=2),
+    ),
+    silent_on=(
+        Recording(structure=_MODEL, events=(_batches(0, "a", "b"), _batches(1, "b", "c")), steps=2),
+        Recording(structure=_MODEL, events=(_batches(0, "a", "a"), _batches(1, "b", "c")), steps=2),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """In two exchanges in a row two or more ranks were given the same batch, value for value.
+
+    Then they compute the same gradient, and the whole is trained on fewer samples than it seems. Equal checksums of
+    what the model was called with are the fact; ranks that share one replica, as in tensor parallelism, read the same
+    batch on purpose.
+    """
+    for event in now.events("rank_checksums"):
+        if event.data.get("quantity") != "batch" or memory.is_said:
+            continue
+        groups = list(repeated(words(event, "by_rank")))
+        pairs = {pair for group in groups for pair in combinations(group, 2)}
+        memory.since = event.step if not memory.pairs else memory.since
+        memory.pairs = {pair: memory.pairs.get(pair, 0) + 1 for pair in pairs}
+        if any(count >= _LASTING for count in memory.pairs.values()):
+            memory.is_said = True
+            yield _report(now, event, memory, groups)
+
+
+def _report(now: Moment, event: Event, memory: _Memory, groups: list[list[int]]) -> Finding:
+    every = len(groups) == 1 and len(groups[0]) == len(words(event, "by_rank"))
+    who = "all ranks" if every else "ranks " + "; ".join(", ".join(map(str, group)) for group in groups)
+    return now.finding(
+        ROOT_SITE,
+        "scalar/batch/checksum",
+        {"ranks": max(map(len, groups)), "exchanges": max(memory.pairs.values()), "at": number(event, "at")},
+        first_step=memory.since,
+        place=0,
+        rank=None if every else groups[0][1],
+        explanation=f"{who} read the same batch, value for value, since step {memory.since}: they compute the same "
+        "gradient, and the rest of the data is seen by none",
+        advice="give every rank its own share: DistributedSampler with the rank's number and set_epoch(), or a seed of "
+        "the data order that depends on the rank",
+    )

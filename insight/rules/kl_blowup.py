@@ -1,0 +1,84 @@
+"""A policy that runs from its reference."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...storage import ROOT_SITE, Finding
+from ..moment import Moment
+from ..recording import Recording
+from ..rule import OPTIMIZER, rule
+from ..series import Window
+from ..usual import Streak
+
+_CALM = tuple(0.002 * step for step in range(30))
+#: In nats. Policies are kept within 0.01 to 0.1 a token of their reference, and end their training within 1 (Schulman
+#: et al. 2017, arXiv:1707.06347, section 4; Ouyang et al. 2022, arXiv:2203.02155, figure 36); 1 alone is no alarm.
+_FAR, _TIMES, _FURTHER = 1.0, 8.0, 10.0
+_LASTING, _WINDOW = 3, 20
+
+
+@dataclass(slots=True)
+class _Memory:
+    """The history of the divergence, and the entropy that the policy began with."""
+
+    history: Window = field(default_factory=lambda: Window(_WINDOW))
+    streak: Streak = field(default_factory=Streak)
+    entropy: float = float("nan")
+    is_said: bool = False
+
+
+@rule(
+    "kl-blowup",
+    needs=("scalar/policy/kl",),
+    phase=OPTIMIZER,
+    memory=_Memory,
+    warm_up=_LASTING + 5,
+    is_optional=True,
+    fires_on=(
+        Recording({"scalar/policy/kl": (*_CALM, 0.5, 1.5, 4.0, 9.0), "scalar/policy/entropy": 0.4}),
+        Recording({"scalar/policy/kl": tuple(0.001 * 1.6**step for step in range(30))}),
+    ),
+    silent_on=(
+        Recording({"scalar/policy/kl": _CALM}),
+        Recording({"scalar/policy/kl": (*_CALM, 2.0, 0.05, 0.05)}),
+        # sums over long answers, rising slowly
+        Recording({"scalar/policy/kl": tuple(0.3 * step for step in range(40))}),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """For three records the divergence from the reference is above 1 nat and 8 times its own median, or above 10 times.
+
+    The median is that of the 20 values before; values beyond it are not learned. A policy at such a distance is not
+    held by its penalty any more, and what it optimises is no longer what the reward was made for (Gao et al. 2023,
+    arXiv:2210.10760).
+    """
+    divergence = now.scalar("policy/kl")
+    entropy = now.scalar("policy/entropy")
+    memory.entropy = entropy if entropy is not None and np.isnan(memory.entropy) else memory.entropy
+    if divergence is None or memory.is_said or not np.isfinite(divergence):
+        return
+    usual = memory.history.median()
+    is_far = len(memory.history) >= 5 and divergence > max(_FAR, _TIMES * usual)
+    if not is_far:
+        memory.history.add(divergence)
+    length = memory.streak.update(is_far, now.step)
+    if length < _LASTING and not (is_far and divergence > _FURTHER * max(_FAR, _TIMES * usual)):
+        return
+    memory.is_said = True
+    evidence = {"kl": divergence, "usual_kl": usual, "limit": max(_FAR, _TIMES * usual)}
+    if entropy is not None:
+        evidence |= {"entropy": entropy, "first_entropy": memory.entropy}
+    yield now.finding(
+        ROOT_SITE,
+        "scalar/policy/kl",
+        evidence,
+        first_step=memory.streak.since,
+        place=0,
+        explanation=f"the policy's divergence from its reference was {usual:.3g} and has been above "
+        f"{max(_FAR, _TIMES * usual):.3g} nats since step {memory.streak.since}; now it is {divergence:.3g}",
+        advice="raise the coefficient of the divergence, lower the rate, clip the ratios or stop the inner epochs at a "
+        "target divergence; check that the reference is the model that the policy began as",
+        confidence=0.9,
+    )

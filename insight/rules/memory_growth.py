@@ -1,0 +1,93 @@
+"""Memory that rises without end."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from ...storage import ROOT_SITE, Finding
+from ..moment import Moment
+from ..recording import Recording
+from ..rule import OPTIMIZER, rule
+
+_NAMES = ("memory/device_bytes", "memory/host_bytes")
+#: Looks that are left out: caches, compiled code and optimizer state come into being in the first steps.
+_SETTLING, _JUDGED = 2, 6
+#: Our choice: pages of a loader come and go within some megabytes, and a leak of less takes days to matter.
+_SHARE, _LEAST = 0.02, 4 * 2.0**20
+_MEGA = 2.0**20
+
+
+@dataclass(slots=True)
+class _Memory:
+    """(step, bytes) of each figure."""
+
+    seen: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
+    said: set[str] = field(default_factory=set)
+
+
+def _every_tenth(*values: float) -> tuple[float | None, ...]:
+    return tuple(value * _MEGA if at == 0 else None for value in values for at in range(10))
+
+
+@rule(
+    "memory-growth",
+    needs=tuple(f"scalar/{name}" for name in _NAMES),
+    phase=OPTIMIZER,
+    memory=_Memory,
+    warm_up=_SETTLING + _JUDGED,
+    is_optional=True,
+    fires_on=(Recording({"scalar/memory/host_bytes": _every_tenth(300, 400, *(410 + 20 * at for at in range(8)))}),),
+    silent_on=(
+        Recording({"scalar/memory/host_bytes": _every_tenth(300, 400, *([410] * 8))}),
+        # it fills a cache and levels off
+        Recording({"scalar/memory/host_bytes": _every_tenth(300, 400, 440, 460, 470, 475, 476, 476, 476, 476)}),
+        Recording({"scalar/memory/host_bytes": _every_tenth(300, 400, 440, 400, 440, 400, 440, 400, 440, 400)}),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """In six looks after the first two memory has risen every time, in the later half as fast as in the earlier.
+
+    Memory that fills a cache rises as well, but ever more slowly; one that rises and falls is no leak. By 2 % of the
+    memory and 4 MB at least, device memory before the host's.
+    """
+    for name in _NAMES:
+        value = now.scalar(name)
+        if value is None or name in memory.said:
+            continue
+        looks = memory.seen.setdefault(name, [])
+        looks.append((now.step, value))
+        if len(looks) < _SETTLING + _JUDGED + 1:
+            continue
+        window = looks[-_JUDGED - 1 :]
+        found = _growth(window)
+        if found is not None:
+            memory.said.add(name)
+            yield _report(now, name, window, found)
+        del looks[: -_SETTLING - _JUDGED]
+
+
+def _growth(window: list[tuple[int, float]]) -> float | None:
+    """Bytes a step, None where it is no steady growth."""
+    rises = [later - earlier for (_, earlier), (_, later) in pairwise(window)]
+    half = len(rises) // 2
+    total, start = sum(rises), window[0][1]
+    if min(rises) <= 0 or total < max(_SHARE * start, _LEAST) or sum(rises[half:]) < 0.8 * sum(rises[:half]):
+        return None
+    return total / max(window[-1][0] - window[0][0], 1)
+
+
+def _report(now: Moment, name: str, window: list[tuple[int, float]], pace: float) -> Finding:
+    first, last = window[0], window[-1]
+    return now.finding(
+        ROOT_SITE,
+        f"scalar/{name}",
+        {"bytes": last[1], "bytes_before": first[1], "bytes_per_step": pace, "steps": last[0] - first[0]},
+        severity="warning",
+        first_step=first[0],
+        place=0,
+        explanation=f"{name} rose from {first[1] / _MEGA:.0f} MB at step {first[0]} to {last[1] / _MEGA:.0f} MB, by "
+        f"{pace / _MEGA:.2g} MB a step, and does not level off",
+        advice="look for tensors that are kept with their graph: losses summed without float(), outputs gathered in a "
+        "list, hooks that store, caches without a limit; detach() and move to the host what must be kept",
+        confidence=0.8,
+    )

@@ -1,0 +1,137 @@
+"""The validation loss rises while the training loss falls."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import isfinite
+
+from ...storage import ROOT_SITE, Finding
+from ..moment import Moment
+from ..recording import Recording
+from ..rule import LOSS, rule
+from ..series import Window
+
+#: Evaluations since the best one, and how far above it: Prechelt 1998 ("Early stopping - but when?") stops at 5 % and
+#: more of generalisation loss; with 10 % and three in a row none of our noisy healthy curves is reported.
+_WORSE, _LASTING = 0.10, 3
+_TURNS = (*(0.5 + 0.04 * at for at in range(10)), *(0.9 - 0.01 * at for at in range(20)))
+_FALL = tuple(2.0 * 0.9**step for step in range(30))
+
+
+@dataclass(slots=True)
+class _Memory:
+    """The training loss, the curves of the evaluations, and whether it was said."""
+
+    training: Window = field(default_factory=lambda: Window(20))
+    curves: dict[str, "_Curve"] = field(default_factory=dict)
+    is_said: bool = False
+
+
+@dataclass(slots=True)
+class _Curve:
+    """One measure of the evaluations, lower the better: the best so far and what the training loss was then."""
+
+    values: Window = field(default_factory=lambda: Window(8))
+    best: float = float("inf")
+    best_step: int = 0
+    at_best: float = float("nan")
+    worse: int = 0
+    seen: int = 0
+
+    def learn(self, value: float, step: int, training: float) -> int:
+        """For how many evaluations in a row it has been worse than the best, the training better."""
+        self.seen += 1
+        if value < self.best:
+            self.best, self.best_step, self.at_best, self.worse = value, step, training, 0
+        self.values.add(value)
+        noise = self.values.noise() if self.seen > 3 else 0.0
+        is_worse = value > self.best + max(_WORSE * abs(self.best), 3 * noise)
+        self.worse = self.worse + 1 if is_worse and training < self.at_best else 0
+        return self.worse
+
+
+@rule(
+    "overfitting",
+    needs=("scalar/loss", "scalar/validation/loss"),
+    phase=LOSS,
+    memory=_Memory,
+    warm_up=4,
+    is_optional=True,
+    fires_on=(
+        Recording(
+            {
+                "scalar/loss": _FALL,
+                "scalar/validation/loss": tuple(2.0 - 0.1 * min(at, 10) + 0.08 * max(at - 10, 0) for at in range(30)),
+            }
+        ),
+        # a loss that stays while answers go wrong
+        Recording(
+            {
+                "scalar/loss": _FALL,
+                "scalar/validation/loss": 0.9,
+                "scalar/validation/accuracy": _TURNS,
+            }
+        ),
+    ),
+    silent_on=(
+        # broken, not overfitted
+        Recording(
+            {
+                "scalar/loss": (*_FALL[:12], *(float("nan"),) * 18),
+                "scalar/validation/accuracy": (*_TURNS[:12], *(0.1,) * 18),
+            }
+        ),
+        # the training loss stands still
+        Recording({"scalar/loss": 0.5, "scalar/validation/loss": 0.5, "scalar/validation/accuracy": _TURNS}),
+        Recording({"scalar/loss": _FALL, "scalar/validation/loss": tuple(1.1 * loss for loss in _FALL)}),
+        # both rise: something else
+        Recording({"scalar/loss": tuple(reversed(_FALL)), "scalar/validation/loss": tuple(reversed(_FALL))}),
+        # noise around a floor
+        Recording({"scalar/loss": _FALL, "scalar/validation/loss": (1.0, 0.6, 0.5, 0.52, 0.49, 0.53, 0.5, 0.51) * 3}),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """Three evaluations in a row are 10 % and 3 spreads above the best one while the training loss fell since then.
+
+    The training loss is the median of its newest 20 values, the evaluation its loss, or the share of its answers that
+    are wrong where an accuracy is logged: a network may grow less sure of what it gets wrong and so keep its loss. That
+    the gap is large is no finding: only that the validation has turned while the training loss goes on falling.
+    """
+    loss, accuracy = now.scalar("loss"), now.scalar("validation/accuracy")
+    if loss is not None:
+        memory.training.add(loss)
+        memory.is_said |= not isfinite(loss)  # nothing that is measured from here on means anything
+    if memory.is_said:
+        return
+    measured = {"loss": now.scalar("validation/loss"), "accuracy": None if accuracy is None else 1.0 - accuracy}
+    training = memory.training.median()
+    for name, value in measured.items():
+        if value is None or not isfinite(value) or (name == "accuracy" and not 0.0 <= value <= 1.0):
+            continue
+        curve = memory.curves.setdefault(name, _Curve())
+        if curve.learn(value, now.step, training) >= _LASTING:
+            memory.is_said = True
+            yield _report(now, name, value, curve, training)
+            return
+
+
+def _report(now: Moment, name: str, value: float, curve: _Curve, training: float) -> Finding:
+    best, newest = (1.0 - curve.best, 1.0 - value) if name == "accuracy" else (curve.best, value)
+    return now.finding(
+        ROOT_SITE,
+        f"scalar/validation/{name}",
+        {
+            f"validation_{name}": newest,
+            f"best_validation_{name}": best,
+            "best_step": curve.best_step,
+            "training_loss": training,
+            "training_loss_at_best": curve.at_best,
+        },
+        severity="warning",
+        first_step=curve.best_step,
+        place=0,
+        explanation=f"the validation {name} was best at step {curve.best_step} with {best:.4g} and is "
+        f"{newest:.4g} now, while the training loss went on falling from {curve.at_best:.4g} to {training:.4g}",
+        advice=f"go back to the checkpoint of step {curve.best_step}; more data, augmentation, dropout, weight decay "
+        "or a smaller model put the turn off",
+        confidence=0.9,
+    )

@@ -1,0 +1,88 @@
+"""The loss stands where it began although gradients are healthy and the weights move."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...storage import ROOT_SITE, Finding
+from ..moment import Moment
+from ..recording import Recording, chain
+from ..rule import LOSS, rule
+from ..series import Window
+from ..trend import trend
+
+_MODEL = chain("one:Dense", "two:Dense")
+#: Records, and sum of updates over weights, after which every healthy training of ours had left its first loss by 5 %.
+_RECORDS, _PATH, _LEFT = 60, 1.0, 0.05
+_NOISE = tuple(2.3 + 0.02 * (-1) ** step for step in range(70))
+
+
+@dataclass(slots=True)
+class _Memory:
+    """The first losses, the newest, and how far the weights have gone."""
+
+    first: list[float] = field(default_factory=list)
+    recent: Window = field(default_factory=lambda: Window(24))
+    path: float = 0.0
+    records: int = 0
+    is_done: bool = False
+
+
+@rule(
+    "plateau",
+    needs=("scalar/loss", "update"),
+    phase=LOSS,
+    memory=_Memory,
+    warm_up=_RECORDS,
+    asks="reference",
+    fires_on=(Recording({"scalar/loss": _NOISE, "one.weight update/ratio_to_weight": 0.03}, _MODEL),),
+    silent_on=(
+        Recording(
+            {"scalar/loss": tuple(2.3 * 0.98**at for at in range(70)), "one.weight update/ratio_to_weight": 0.03},
+            _MODEL,
+        ),
+        Recording({"scalar/loss": _NOISE, "one.weight update/ratio_to_weight": 0.001}, _MODEL),
+        # converged from the start: a model that is trained on
+        Recording(
+            {"scalar/loss": tuple(0.01 + 0.005 * (-1) ** at for at in range(70)), "one.weight update/l2_norm": 0.1},
+            _MODEL,
+        ),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """After 60 records and updates that sum to the weights' own norm the loss is within 5 % of where it began.
+
+    Judged once. A loss that stands still later is told from a floor by nothing that is recorded: labels have an entropy
+    and text has one. So only the start counts, where a loss that has learned nothing is known: the first ones. Losses
+    of policies, and those that are logged with rewards, have no floor and are left out.
+    """
+    loss = now.scalar("loss")
+    if loss is None or memory.is_done or not np.isfinite(loss):
+        return
+    memory.records += 1
+    memory.recent.add(loss)
+    memory.path += now.typical_update if np.isfinite(now.typical_update) else 0.0
+    if len(memory.first) < 5:
+        memory.first.append(loss)
+    if memory.records < _RECORDS or memory.path < _PATH:
+        return
+    memory.is_done = True
+    newest = memory.recent.newest(24)
+    start, level = float(np.median(memory.first)), memory.recent.median()
+    stands = abs(level - start) < _LEFT * abs(start) and memory.recent.noise() < _LEFT * abs(start)
+    if not stands or abs(trend(newest)) > 2 or now.is_of_a_policy:
+        return
+    yield now.finding(
+        ROOT_SITE,
+        "scalar/loss",
+        {"loss": level, "first_loss": start, "records": memory.records, "path": memory.path},
+        severity="warning",
+        first_step=max(now.step - memory.records + 1, 0),
+        place=0,
+        explanation=f"the loss began at {start:.4g} and is {level:.4g} after {memory.records} records, in which "
+        f"updates summed to {memory.path:.2g} of the weights: the steps lead nowhere",
+        advice="see whether the model can learn one single batch: if it cannot, look at the loss, the labels and the "
+        "path of the gradient; if it can, the data or the rate are the place to look",
+        confidence=0.5,
+    )

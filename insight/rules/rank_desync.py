@@ -1,0 +1,124 @@
+"""Replicas that differ: not broadcast, or not reduced on a rank."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ...storage import ROOT_SITE, Event, Finding, Json
+from ..facts import number, numbers, ranks, words
+from ..moment import Moment
+from ..recording import Recording, chain
+from ..replicas import is_corrupted, is_unreduced
+from ..rule import BACKWARD, rule
+
+_MODEL = chain("one:Dense", "two:Dense", "three:Dense", "four:Dense")
+_ALL = ["one.weight", "two.weight", "three.weight", "four.weight"]
+
+
+def _checksums(quantity: str, *by_rank: str, odd: tuple[int, ...] = (), sites: tuple[str, ...] = ()) -> Event:
+    data: dict[str, Json] = {
+        "quantity": quantity,
+        "at": 0,
+        "by_rank": list(by_rank),
+        "is_equal": len(set(by_rank)) == 1,
+        "odd": list(odd),
+        "sites": list(sites),
+    }
+    return Event("rank_checksums", 0, data=data)
+
+
+def _reduction(*weights: float) -> Event:
+    data: dict[str, Json] = {"at": 0, "weights": list(weights), "residual": 1e-6, "ranks": len(weights), "sites": []}
+    return Event("rank_reduction", 0, data=data)
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What was said already."""
+
+    said: set[str] = field(default_factory=set)
+    equal_at: dict[str, int] = field(default_factory=dict)
+
+
+@rule(
+    "rank-desync",
+    needs=("event/rank_checksums", "event/rank_reduction"),
+    phase=BACKWARD,
+    memory=_Memory,
+    is_fact=True,
+    is_optional=True,
+    fires_on=(
+        Recording(
+            structure=_MODEL, events=(_checksums("parameters", "a", "a", "b", odd=(2,), sites=tuple(_ALL)),), steps=1
+        ),
+        Recording(structure=_MODEL, events=(_checksums("gradients", "a", "b", sites=tuple(_ALL)),)),
+        Recording(structure=_MODEL, events=(_reduction(1.0, 0.0, 0.0),)),
+    ),
+    silent_on=(
+        Recording(structure=_MODEL, events=(_checksums("parameters", "a", "a", "a"),)),
+        Recording(structure=_MODEL, events=(_checksums("local_gradients", "a", "b", "c"),)),
+        Recording(structure=_MODEL, events=(_reduction(1 / 3, 1 / 3, 1 / 3),)),
+        # one tensor on one rank: wrong bits
+        Recording(structure=_MODEL, events=(_checksums("parameters", "a", "a", "b", odd=(2,), sites=("one.weight",)),)),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """Checksums of parameters, or of the gradients that are to be applied, are not the same on all ranks.
+
+    Replicas that start equal and apply equal gradients stay equal to the last bit, so the first exchange at which they
+    differ is the fact; nothing is estimated. A reduced gradient that is rank 0's own was not reduced at all.
+    """
+    for event in now.events("rank_checksums"):
+        quantity = str(event.data.get("quantity"))
+        if event.data.get("is_equal") is True:
+            memory.equal_at[quantity] = event.step
+        differs = quantity in ("parameters", "gradients") and event.data.get("is_equal") is False
+        if differs and quantity not in memory.said and not is_corrupted(event, len(now.anatomy.parameters)):
+            memory.said.add(quantity)
+            yield _differ(now, event, quantity, memory.equal_at.get(quantity, event.step - 1) + 1)
+    for event in now.events("rank_reduction"):
+        if is_unreduced(event) and "gradients" not in memory.said:
+            memory.said.add("gradients")
+            yield _unreduced(now, event)
+
+
+def _differ(now: Moment, event: Event, quantity: str, since: int) -> Finding:
+    odd, sites, by_rank = ranks(event, "odd"), words(event, "sites"), words(event, "by_rank")
+    at = number(event, "at")
+    who = f"rank {', '.join(map(str, odd))} differs" if odd else f"{len(set(by_rank))} different values on the ranks"
+    first = "before the first step: they were never made equal" if at == 0 and quantity == "parameters" else ""
+    return now.finding(
+        _part(now, sites),
+        "weight/l2_norm" if quantity == "parameters" else "gradient/l2_norm",
+        {"ranks": len(by_rank), "different_values": len(set(by_rank)), "sites": len(sites), "at": at},
+        first_step=since,
+        place=0,
+        rank=odd[0] if odd else None,
+        explanation=f"the {quantity} are not the same on all ranks at step {at:.0f}: {who}"
+        + (f", first at {sites[0]}" if sites else "")
+        + (f"; {first}" if first else ""),
+        advice="broadcast the parameters from one rank before the first step, wrap the model before it is used, and "
+        "see that every rank takes part in every reduction: no_sync, an early continue and an unused branch leave one "
+        "out",
+    )
+
+
+def _part(now: Moment, sites: list[str]) -> str:
+    """The one module that all sites belong to; the model where they are of several."""
+    known = now.anatomy.parameters
+    gathered = now.anatomy.gather(tuple(known[site] for site in sites if site in known))
+    return next(iter(gathered)) if len(gathered) == 1 and len(sites) < len(known) else ROOT_SITE
+
+
+def _unreduced(now: Moment, event: Event) -> Finding:
+    weights = numbers(event, "weights")
+    return now.finding(
+        ROOT_SITE,
+        "gradient/l2_norm",
+        {"own_weight": weights[0], "largest_other_weight": max(weights[1:]), "residual": number(event, "residual")},
+        first_step=event.step,
+        place=0,
+        explanation=f"the gradient that rank 0 applies is its own: the other {len(weights) - 1} ranks have no share in "
+        "it, so each replica trains alone",
+        advice="wrap the model in DistributedDataParallel, or reduce the gradients yourself before optimizer.step(); "
+        "look for no_sync() around the last micro-batch",
+    )

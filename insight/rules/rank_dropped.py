@@ -1,0 +1,73 @@
+"""A rank whose share is missing from a reduction."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ...storage import ROOT_SITE, Event, Finding, Json
+from ..facts import number, numbers
+from ..moment import Moment
+from ..recording import Recording, chain
+from ..replicas import dropped
+from ..rule import BACKWARD, rule
+
+_MODEL = chain("one:Dense", "two:Dense")
+
+
+def _reduction(*weights: float) -> Event:
+    data: dict[str, Json] = {"at": 0, "weights": list(weights), "residual": 1e-6, "ranks": len(weights), "sites": []}
+    return Event("rank_reduction", 0, data=data)
+
+
+@dataclass(slots=True)
+class _Memory:
+    """Ranks that were reported."""
+
+    said: set[int] = field(default_factory=set)
+
+
+@rule(
+    "rank-dropped",
+    needs=("event/rank_reduction",),
+    phase=BACKWARD,
+    memory=_Memory,
+    is_fact=True,
+    is_optional=True,
+    fires_on=(
+        Recording(structure=_MODEL, events=(_reduction(0.5, 0.5, 0.0),)),
+        Recording(structure=_MODEL, events=(_reduction(0.5, 0.0),)),
+        Recording(structure=_MODEL, events=(_reduction(0.0, 0.25, 0.25, 0.25),)),
+    ),
+    silent_on=(
+        Recording(structure=_MODEL, events=(_reduction(0.5, 0.5),)),
+        Recording(structure=_MODEL, events=(_reduction(1.0, 0.0, 0.0),)),
+        Recording(structure=_MODEL, events=(_reduction(0.6, 0.3, 0.01),)),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """The reduced gradient is made of the local gradients of some ranks in equal shares, and of others not at all.
+
+    The shares are solved for from the local gradients that the ranks exchange, so this is an identity and no estimate.
+    The data of such a rank is never learned from, and nothing in the loss shows it.
+    """
+    for event in now.events("rank_reduction"):
+        missing = [rank for rank in dropped(event) if rank not in memory.said]
+        memory.said.update(missing)
+        weights = numbers(event, "weights")
+        for rank in missing:
+            yield now.finding(
+                ROOT_SITE,
+                "gradient/l2_norm",
+                {
+                    "share": weights[rank],
+                    "share_of_others": max(weights),
+                    "ranks": number(event, "ranks"),
+                    "residual": number(event, "residual"),
+                },
+                first_step=event.step,
+                place=0,
+                rank=rank,
+                explanation=f"rank {rank} has no share in the gradient that is applied: its weight is "
+                f"{weights[rank]:.2g}, that of the others {max(weights):.3g}",
+                advice="look at what this rank does before the reduction: no_sync(), a gradient that is zeroed or "
+                "detached, a process group without it, an exception that was caught",
+            )

@@ -1,0 +1,74 @@
+"""Ranks that draw the same dropout masks."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...storage import ROOT_SITE, Event, Finding, Json
+from ..facts import number, words
+from ..moment import Moment
+from ..recording import Recording, chain
+from ..replicas import repeated
+from ..rule import CONFIGURATION, rule
+from ..usual import Streak
+
+_MODEL = chain("one:Dense", "drop:Dropout", "two:Dense")
+_LASTING = 2
+
+
+def _states(step: int, *by_rank: str) -> Event:
+    data: dict[str, Json] = {"quantity": "random_state", "at": step, "by_rank": list(by_rank), "odd": [], "sites": []}
+    return Event("rank_checksums", step, data=data | {"is_equal": len(set(by_rank)) == 1})
+
+
+@dataclass(slots=True)
+class _Memory:
+    """For how many exchanges ranks had the same state."""
+
+    streak: Streak
+    is_said: bool = False
+
+
+@rule(
+    "rank-rng-error",
+    needs=("event/rank_checksums",),
+    phase=CONFIGURATION,
+    memory=lambda: _Memory(Streak()),
+    warm_up=_LASTING,
+    is_fact=True,
+    is_optional=True,
+    asks="intent",
+    fires_on=(Recording(structure=_MODEL, events=(_states(0, "a", "a"), _states(1, "b", "b")), steps=2),),
+    silent_on=(
+        Recording(structure=_MODEL, events=(_states(0, "a", "b"), _states(1, "c", "d")), steps=2),
+        # nothing draws from it
+        Recording(
+            structure=chain("one:Dense", "two:Dense"), events=(_states(0, "a", "a"), _states(1, "b", "b")), steps=2
+        ),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """In two exchanges in a row ranks begin the forward with the same generator state in a model with dropout.
+
+    Their masks are then the same at every step, so that the average over the ranks does not average over masks. A seed
+    that is common for the initialisation must be made the rank's own before the first step.
+    """
+    for event in now.events("rank_checksums"):
+        if event.data.get("quantity") != "random_state" or memory.is_said:
+            continue
+        groups = list(repeated(words(event, "by_rank")))
+        drops = sorted(site for site in now.anatomy.modules if "drop" in now.anatomy.kind(site))
+        if memory.streak.update(bool(groups) and bool(drops), event.step) < _LASTING:
+            continue
+        memory.is_said = True
+        yield now.finding(
+            ROOT_SITE,
+            "",
+            {"ranks": max(map(len, groups)), "modules_that_draw": len(drops), "at": number(event, "at")},
+            severity="warning",
+            first_step=memory.streak.since,
+            place=0,
+            explanation=f"ranks {', '.join(map(str, groups[0]))} begin every forward with the same state of the random "
+            f"generator, and {len(drops)} modules draw from it ({', '.join(drops[:3])}): their masks are the same",
+            advice="after the model is made and broadcast, seed each rank with its own number, such as "
+            "torch.manual_seed(seed + rank); in tensor parallelism only where the masks shall differ",
+        )

@@ -1,0 +1,71 @@
+"""A sum over ranks where a mean belongs, or the reverse."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...storage import ROOT_SITE, Event, Finding, Json
+from ..facts import number
+from ..moment import Moment
+from ..recording import Recording, chain
+from ..replicas import common_scale, dropped
+from ..rule import BACKWARD, rule
+
+_MODEL = chain("one:Dense", "two:Dense")
+#: The factor is read from a fit whose misfit is below 5 %; wrong scales are whole numbers or their reciprocals.
+_TOLERANCE = 0.1
+
+
+def _reduction(*weights: float) -> Event:
+    data: dict[str, Json] = {"at": 0, "weights": list(weights), "residual": 1e-6, "ranks": len(weights), "sites": []}
+    return Event("rank_reduction", 0, data=data)
+
+
+@dataclass(slots=True)
+class _Memory:
+    """Whether it has been said."""
+
+    is_said: bool = False
+
+
+@rule(
+    "reduce-scale",
+    needs=("event/rank_reduction",),
+    phase=BACKWARD,
+    memory=_Memory,
+    is_fact=True,
+    is_optional=True,
+    fires_on=(
+        Recording(structure=_MODEL, events=(_reduction(1.0, 1.0, 1.0),)),
+        Recording(structure=_MODEL, events=(_reduction(0.25, 0.25),)),
+    ),
+    silent_on=(
+        Recording(structure=_MODEL, events=(_reduction(0.5, 0.5),)),
+        # a rank has no share: another rule's case
+        Recording(structure=_MODEL, events=(_reduction(0.5, 0.5, 0.0),)),
+        Recording(structure=_MODEL, events=(_reduction(0.4, 0.3, 0.3),)),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """The reduced gradient is another multiple of the mean over the ranks than one.
+
+    Each rank's loss is a mean over its own batch, so the gradient of the whole batch is the mean of the local ones: a
+    sum is as many times too large as there are ranks, and a mean of means that were divided already is as many times
+    too small. The shares are solved for from the local gradients that the ranks exchange.
+    """
+    for event in now.events("rank_reduction"):
+        scale = common_scale(event)
+        if memory.is_said or scale != scale or dropped(event) or abs(scale - 1) < _TOLERANCE:
+            continue
+        memory.is_said = True
+        count = number(event, "ranks")
+        yield now.finding(
+            ROOT_SITE,
+            "gradient/l2_norm",
+            {"scale": scale, "ranks": count, "residual": number(event, "residual")},
+            first_step=event.step,
+            place=0,
+            explanation=f"the gradient that is applied is {scale:.3g} times the mean over the {count:.0f} ranks"
+            + (": it is their sum" if abs(scale - count) < _TOLERANCE * count else ""),
+            advice="divide by the number of ranks once: ReduceOp.AVG or a division after ReduceOp.SUM, and none where "
+            "DistributedDataParallel divides already; where the sum is meant, the rate must be lower by that factor",
+        )

@@ -1,0 +1,171 @@
+"""A resumed run that is not the one that stopped."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from math import isfinite
+
+from ...storage import ROOT_SITE, Event, Finding, Json, OptimizerInfo
+from ..adam_bound import Excess
+from ..facts import number, numbers, words
+from ..moment import Moment
+from ..recording import Recording, chain
+from ..rule import CONFIGURATION, rule
+
+_MODEL = chain("one:Dense", "two:Dense")
+#: A schedule moves the rate by little in one step; beyond a factor of 1.5 it has been lost or set anew (our choice).
+_RATE = 1.5
+#: One parameter that is written from outside may be a weight that is clamped or a buffer of its own; three are not.
+_TOGETHER = 3
+
+
+def _seam(**changed: Json) -> Event:
+    data: dict[str, Json] = {
+        "run": "first",
+        "step": 100,
+        "is_declared": True,
+        "is_same_parameters": True,
+        "changed": [],
+        "learning_rates_before": [0.001],
+        "learning_rates": [0.001],
+        "counts_before": [100],
+        "counts": [100],
+        "generators_changed": [],
+    }
+    return Event("resume_seam", 0, data=data | changed)
+
+
+def _rewritten(*by: float, others: tuple[float, ...] = ()) -> Recording:
+    groups: dict[str, Json] = {"lr": 0.001, "betas": [0.9, 0.999]}
+    model = chain("one:Dense", "two:Dense", "three:Dense", "four:Dense")
+    names = [f"{site}.weight" for site in ("one", "two", "three", "four")]
+    moved = {f"{name} update/max": by for name in names} | {f"{name} update/min": 0.0 for name in names}
+    moved["four.weight update/max"] = others or by
+    return Recording(
+        moved | {f"{name} weight/max": 1.0 for name in names} | {"scalar/learning_rate": 0.001},
+        replace(model, optimizers=(OptimizerInfo("Adam", (groups,)),)),
+    )
+
+
+@dataclass(slots=True)
+class _Memory:
+    """Parameters that moved beyond what their optimizer can do in the record before, and whether that was said."""
+
+    before: dict[str, Excess] = field(default_factory=dict)
+    since: int = 0
+    is_said: bool = False
+
+
+@rule(
+    "resume-mismatch",
+    needs=("event/resume_seam", "update"),
+    phase=CONFIGURATION,
+    memory=_Memory,
+    is_fact=True,
+    is_optional=True,
+    fires_on=(
+        Recording(structure=_MODEL, events=(_seam(is_same_parameters=False, changed=["one.weight"]),)),
+        Recording(structure=_MODEL, events=(_seam(counts=[0]),)),
+        Recording(structure=_MODEL, events=(_seam(learning_rates=[0.01]),)),
+        # an old checkpoint is loaded in the middle of the run
+        _rewritten(0.001, 0.001, 0.4, 0.001),
+    ),
+    silent_on=(
+        Recording(structure=_MODEL, events=(_seam(),)),
+        # the optimizer's own state is wrong: another rule's case
+        _rewritten(0.001, 0.001, 0.4, 0.3, 0.2),
+        # and of some parameters it shows in one step only
+        _rewritten(0.001, 0.001, 0.4, 0.001, others=(0.001, 0.001, 0.4, 0.3)),
+        Recording(structure=_MODEL, events=(_seam(learning_rates=[0.00099], counts=[101]),)),
+        # fine-tuning of another run's weights with an optimizer of its own, which nobody called a resumption
+        Recording(structure=_MODEL, events=(_seam(is_declared=False, counts=[0], learning_rates=[1e-5]),)),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """What a run resumes differs from what it resumes from: parameters, rate, the steps that its optimizer counts.
+
+    Only a resumption that was declared is judged; a run that merely begins with another's parameters may fine-tune
+    them. Random generators that start anew are a notice: batches and dropout masks repeat or differ, and that is often
+    accepted. In the middle of a run, three and more parameters that in one single step move farther than their Adam
+    optimizer can move anything were written by somebody else: a checkpoint was loaded, or a part of the model made
+    anew.
+    """
+    yield from _written(now, memory)
+    for event in now.events("resume_seam"):
+        if event.data.get("is_declared") is not True:
+            continue
+        reasons = [*_parameters(event), *_rates(event), *_counts(event)]
+        generators = words(event, "generators_changed")
+        if reasons or generators:
+            yield _report(now, event, reasons, generators)
+
+
+def _written(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    if now.table("update") is None or memory.is_said:
+        return
+    excess = {one.site: one for one in now.beyond_adam}
+    is_lasting = not memory.before.keys().isdisjoint(excess)  # then the optimizer's own state is wrong
+    once = {} if is_lasting else memory.before
+    step = memory.since
+    memory.before, memory.since = {site: one for site, one in excess.items() if site not in memory.before}, now.step
+    if len(once) < _TOGETHER:
+        return
+    memory.is_said = True
+    known = tuple(now.anatomy.parameters[site] for site in once if site in now.anatomy.parameters)
+    largest = max(once.values(), key=lambda one: one.ratio)
+    yield now.finding(
+        next(iter(now.anatomy.gather(known)), largest.site),
+        "update/max",
+        {"parameters": len(once), "update_over_rate": largest.ratio, "bound": largest.bound, "rate": largest.rate},
+        first_step=step,
+        place=0,
+        explanation=f"in step {step} {len(once)} parameters moved up to {largest.ratio:.3g} times the rate, where no "
+        f"gradients can move them more than {largest.bound:.3g} times, and in the next step they did not: they were "
+        "written by somebody else than the optimizer",
+        advice="look for load_state_dict() or an initialisation in the middle of the run; load model, optimizer and "
+        "schedule of one and the same step together, and strictly",
+        confidence=0.9,
+    )
+
+
+def _parameters(event: Event) -> Iterator[str]:
+    if event.data.get("is_same_parameters") is False:
+        changed = words(event, "changed")
+        yield f"parameters differ from those that were saved ({', '.join(changed[:3]) or 'all of them'})"
+
+
+def _rates(event: Event) -> Iterator[str]:
+    pairs = zip(numbers(event, "learning_rates_before"), numbers(event, "learning_rates"), strict=False)
+    for before, after in pairs:
+        if before > 0 and after > 0 and not 1 / _RATE < after / before < _RATE:
+            yield f"the learning rate was {before:.4g} and is {after:.4g}"
+            return
+
+
+def _counts(event: Event) -> Iterator[str]:
+    pairs = zip(numbers(event, "counts_before"), numbers(event, "counts"), strict=False)
+    for before, after in pairs:
+        if isfinite(before) and isfinite(after) and after < before:
+            yield f"the optimizer had counted {before:.0f} steps and counts {after:.0f}: its state was not loaded"
+            return
+
+
+def _report(now: Moment, event: Event, reasons: list[str], generators: list[str]) -> Finding:
+    changed = words(event, "changed")
+    what = reasons or [f"the random generators {', '.join(generators[:4])} start anew"]
+    return now.finding(
+        changed[0] if changed and reasons else ROOT_SITE,
+        "",
+        {
+            "resumed_step": number(event, "step"),
+            "parameters_changed": len(changed),
+            "differences": len(reasons),
+            "generators_changed": len(generators),
+        },
+        severity="error" if reasons else "info",
+        first_step=event.step,
+        place=0,
+        explanation=f"this run resumes {event.data.get('run')} from step {number(event, 'step'):.0f}, but "
+        + "; ".join(what),
+        advice="save and load model, optimizer, schedule, scaler and generators together, load them before the first "
+        "forward, and strictly: load_state_dict(strict=True)",
+    )

@@ -1,0 +1,112 @@
+"""One expert takes most tokens."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...storage import Finding, display_site
+from ..lasting import Lasting
+from ..moment import Moment
+from ..recording import Recording, chain
+from ..routing import COLLAPSED
+from ..rule import FORWARD, rule
+from ..table import Floats, Table
+
+_MODEL = chain("one:Dense", "gate:Linear", "two:Dense")
+_LASTING = 2
+#: A router that spreads again by so much from one look to the next is on its way back.
+_RISES = 1.1
+
+
+@dataclass(slots=True)
+class _Memory:
+    """Since when each router has been so uneven, and which were reported."""
+
+    lasting: Lasting = field(default_factory=Lasting)
+    before: Floats = field(default_factory=lambda: np.zeros(0))
+
+
+@rule(
+    "router-collapse",
+    needs=("router",),
+    phase=FORWARD,
+    memory=_Memory,
+    warm_up=_LASTING,
+    is_optional=True,
+    fires_on=(
+        Recording({"gate router/load_entropy": (0.95, 0.8, 0.4, 0.2), "gate router/max_load": 3.5}, _MODEL),
+        # the second choice is spread evenly, the first is always the same
+        Recording(
+            {
+                "gate router/load_entropy": (0.95, 0.8, 0.7, 0.7),
+                "gate router/max_load": 2.0,
+                "gate[0] router/expert/probability": (0.3, 0.8, 0.94, 0.95),
+                "gate[1] router/expert/probability": (0.4, 0.1, 0.03, 0.03),
+                "gate[2] router/expert/probability": (0.3, 0.1, 0.03, 0.02),
+            },
+            _MODEL,
+        ),
+    ),
+    silent_on=(
+        Recording({"gate router/load_entropy": (0.95, 0.9, 0.8, 0.75), "gate router/max_load": 1.5}, _MODEL),
+        Recording({"gate router/load_entropy": (0.95, 0.3, 0.8, 0.75), "gate router/max_load": 1.5}, _MODEL),
+        # on its way back
+        Recording({"gate router/load_entropy": (0.9, 0.3, 0.4, 0.5, 0.7), "gate router/max_load": 1.5}, _MODEL),
+        # all experts chosen, every time
+        Recording({"gate router/load_entropy": (1.0,) * 4, "gate router/max_load": 1.0}, _MODEL),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """In two looks in a row the load over the experts has below 0.55 of the entropy of an even one, without recovering.
+
+    Or the mean belief of the router in them has: a token that goes to two experts leaves the second to chance.
+    A router that favours an expert trains it more and favours it all the more, which the balancing loss is there to
+    prevent (Shazeer et al. 2017, arXiv:1701.06538, section 4).
+    """
+    table = now.table("router")
+    if table is None:
+        return
+    entropy = np.fmin(table.column("load_entropy"), _belief(now, table))
+    usable = table.present & np.isfinite(entropy)
+    memory.before = np.pad(memory.before, (0, len(entropy) - len(memory.before)), constant_values=np.inf)
+    recovers = (memory.before < COLLAPSED) & (entropy > _RISES * memory.before)
+    memory.before = np.where(usable, entropy, memory.before)
+    rows = memory.lasting.newly((entropy < COLLAPSED) & ~recovers, usable, now.step, records=_LASTING)
+    for row in rows[:1]:
+        site = table.rows.sites[row]
+        yield now.finding(
+            site,
+            "router/load_entropy",
+            {
+                "load_entropy": table.value(row, "load_entropy"),
+                "lower_entropy": float(entropy[row]),
+                "limit": COLLAPSED,
+                "max_load": table.value(row, "max_load"),
+                "unused": table.value(row, "unused"),
+                "routers": len(rows),
+            },
+            severity="warning",
+            first_step=memory.lasting.since(row),
+            explanation=f"the router {display_site(site)} gives its busiest expert {table.value(row, 'max_load'):.3g} "
+            f"times its even share and {table.value(row, 'unused'):.0f} experts nothing",
+            advice="switch on, or raise, the balancing loss; check its sign and that it is added to the loss; noise in "
+            "the router's logits and a lower rate for it help as well",
+            confidence=0.9,
+        )
+
+
+def _belief(now: Moment, routers: Table) -> Floats:
+    """`(routers,)` Entropy of the mean belief in the experts over that of an even one; NaN where it is not known."""
+    found = np.full(len(routers.values), np.nan)
+    table = now.table("router/expert")
+    if table is None:
+        return found
+    believed, sites = table.column("probability"), table.rows.sites
+    for row, site in enumerate(routers.rows.sites):
+        mine = [place for place, name in enumerate(sites) if name.startswith(f"{site}[") and table.present[place]]
+        shares = believed[mine]
+        if len(mine) > 1 and np.isfinite(shares).all() and shares.sum() > 0:
+            shares = shares[shares > 0] / shares.sum()
+            found[row] = float(-(shares * np.log(shares)).sum()) / np.log(len(mine))
+    return found

@@ -1,0 +1,112 @@
+"""Sigmoids and hyperbolic tangents that are stuck at their ends."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...storage import Finding, display_site
+from ..lasting import Lasting
+from ..moment import Moment
+from ..recording import Recording, chain
+from ..rule import FORWARD, rule
+from ..table import Floats, Table
+
+_MODEL = chain("one:Dense", "act:Tanh", "two:Dense")
+_GATED = chain("one:Dense", "act:Sigmoid", "two:Dense")
+_LAST = chain("one:Dense", "act:Sigmoid")
+#: Share of the steepest slope that is left in the mean. Inputs of standard deviation 1 leave 60 % to a tanh, 10 leave
+#: 8 %; below 5 % a gradient loses more than a decade in this one module (our choice).
+_LEFT = 0.05
+_LASTING = 10
+_FEWEST = 16
+
+
+@dataclass(slots=True)
+class _Memory:
+    """Which rows are such modules, since when each is flat, and which were reported."""
+
+    rows: int = 0
+    sigmoids: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    tanhs: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    lasting: Lasting = field(default_factory=Lasting)
+
+
+@rule(
+    "saturated-activation",
+    needs=("activation",),
+    phase=FORWARD,
+    memory=_Memory,
+    warm_up=_LASTING,
+    fires_on=(
+        Recording({"act activation/l2_norm": (7.99,) * 12, "two activation/mean": 0.1}, _MODEL),
+        # all near one end: the mean slope of a sigmoid is mean - mean square
+        Recording({"act activation/l2_norm": (7.98,) * 12, "act activation/mean": 0.997}, _GATED),
+    ),
+    silent_on=(
+        Recording({"act activation/l2_norm": (5.0,) * 12}, _MODEL),
+        Recording({"act activation/l2_norm": (4.3,) * 12, "act activation/mean": 0.5}, _GATED),
+        Recording({"act activation/l2_norm": (*(7.99,) * 6, *(5.0,) * 6)}, _MODEL),
+        # the probabilities of a classifier that has learned
+        Recording({"act activation/l2_norm": (7.98,) * 12, "act activation/mean": 0.997}, _LAST),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """For 10 records a hidden sigmoid or tanh has had less than 5 % of its steepest slope in the mean.
+
+    Nothing is sampled: the slope of a sigmoid is `y (1 - y)` and that of a tanh `1 - y^2`, so their means over the
+    tensor follow from its mean and its norm. The last module of the model is left out, for a confident output is no
+    fault. Saturation of hidden sigmoids is what Glorot and Bengio 2010, section 3, found in networks that do not train.
+    """
+    table = now.table("activation")
+    if table is None:
+        return
+    if memory.rows != len(table.rows.sites):
+        _find_modules(now, memory, table)
+    if not (memory.sigmoids.any() or memory.tanhs.any()):
+        return
+    slopes = _slopes(memory, table)
+    rows = memory.lasting.newly(slopes < _LEFT, table.present, now.step, records=_LASTING)
+    if rows:
+        yield _report(now, table, memory, rows, float(slopes[rows[0]]))
+
+
+def _find_modules(now: Moment, memory: _Memory, table: Table) -> None:
+    sites = table.rows.sites
+    memory.rows = len(sites)
+    last = now.anatomy.last_layer
+    hidden = np.array([0 <= now.anatomy.order(site) < last for site in sites], np.bool_)
+    memory.sigmoids = hidden & np.array([now.anatomy.kind(site) == "sigmoid" for site in sites], np.bool_)
+    memory.tanhs = hidden & np.array([now.anatomy.kind(site) == "tanh" for site in sites], np.bool_)
+
+
+def _slopes(memory: _Memory, table: Table) -> Floats:
+    """`(rows,)` mean slope over the steepest; infinite for other modules and for what is too small or not finite."""
+    size, mean = table.column("size"), table.column("mean")
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        square = np.square(table.column("l2_norm")) / size
+        slopes = np.where(memory.sigmoids, 4 * (mean - square), np.where(memory.tanhs, 1 - square, np.inf))
+    return np.where((size >= _FEWEST) & np.isfinite(slopes) & ~table.non_finite, slopes, np.inf)
+
+
+def _report(now: Moment, table: Table, memory: _Memory, rows: list[int], slope: float) -> Finding:
+    site = table.rows.sites[rows[0]]
+    return now.finding(
+        site,
+        "activation/l2_norm",
+        {
+            "slope_left": slope,
+            "limit": _LEFT,
+            "mean": table.value(rows[0], "mean"),
+            "records": memory.lasting.length(rows[0]),
+            "saturated_together": len(rows),
+        },
+        severity="warning",
+        first_step=memory.lasting.since(rows[0]),
+        explanation=f"{display_site(site)}, a {now.anatomy.kind(site)}, works at its flat ends: on average "
+        f"{max(slope, 0):.2g} of its steepest slope is left, so hardly any gradient passes it",
+        advice="look at the scale of what enters it: normalise the input, initialise for this activation (Xavier), put "
+        "a normalisation before it, or lower the rate that drove the weights up",
+        confidence=0.9,
+    )

@@ -1,0 +1,201 @@
+"""One rank, one tensor, wrong bits."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from math import isfinite
+
+import numpy as np
+
+from ...storage import ROOT_SITE, Event, Finding, Json, OptimizerInfo
+from ..adam_bound import Excess
+from ..facts import number, numbers, ranks, words
+from ..moment import Moment
+from ..recording import Recording, chain
+from ..replicas import is_corrupted
+from ..rule import OPTIMIZER, rule
+from ..usual import Streak
+
+#: Of the norm of the whole tensor's update: more than this is one element.
+_SINGLE = 0.9
+#: Times the largest local gradient of the other ranks, three of them at least, in so many exchanges in a row. Shares of
+#: one data set gave local gradients of which the largest was at most 2.4 times the next in trainings of ours.
+_OUTLYING, _EXCHANGES, _FEWEST = 20.0, 2, 3
+_MODEL = chain("one:Dense", "two:Dense", "three:Dense", "four:Dense")
+
+
+def _parameters(*sites: str, odd: tuple[int, ...] = (1,), at: int = 50) -> Event:
+    data: dict[str, Json] = {
+        "quantity": "parameters",
+        "at": at,
+        "by_rank": ["a", "b", "a"],
+        "is_equal": False,
+        "odd": list(odd),
+        "sites": list(sites),
+    }
+    return Event("rank_checksums", 0, data=data)
+
+
+def _local(*sizes: float, at: int = 0) -> Event:
+    data: dict[str, Json] = {"at": at, "ranks": len(sizes), "weights": [], "sites": [], "local_sizes": list(sizes)}
+    return Event("rank_reduction", at, data=data)
+
+
+def _moved(by: tuple[float, ...], norm: tuple[float, ...]) -> Recording:
+    groups: dict[str, Json] = {"lr": 0.001, "betas": [0.9, 0.999]}
+    series: dict[str, float | tuple[float, ...]] = {
+        "one.weight update/max": by,
+        "one.weight update/min": 0.0,
+        "one.weight update/l2_norm": norm,
+    }
+    return Recording(
+        series | {"one.weight weight/max": 1.0, "scalar/learning_rate": 0.001},
+        replace(_MODEL, optimizers=(OptimizerInfo("Adam", (groups,)),)),
+    )
+
+
+@dataclass(slots=True)
+class _Memory:
+    """Tensors that were reported."""
+
+    said: set[str] = field(default_factory=set)
+    equal_at: int = -1
+    before: dict[str, Excess] = field(default_factory=dict)
+    since: int = 0
+    outlier: int = -1
+    outlying: Streak = field(default_factory=Streak)
+
+
+@rule(
+    "silent-data-corruption",
+    needs=("event/rank_checksums", "event/rank_reduction", "update"),
+    phase=OPTIMIZER,
+    memory=_Memory,
+    is_fact=True,
+    is_optional=True,
+    fires_on=(
+        Recording(structure=_MODEL, events=(_parameters("two.weight"),)),
+        _moved((0.001, 0.001, 0.9, 0.001), norm=(0.008, 0.008, 0.9, 0.008)),
+        Recording(structure=_MODEL, events=(_local(1.0, 1.2, 90.0), _local(1.1, 1.2, 95.0, at=1)), steps=2),
+    ),
+    silent_on=(
+        # one exchange only, and ranks that differ as batches do
+        Recording(structure=_MODEL, events=(_local(1.0, 1.2, 90.0), _local(1.1, 1.2, 4.0, at=1)), steps=2),
+        # a whole tensor is written from outside: on purpose
+        _moved((0.001, 0.001, 0.9, 0.001), norm=(0.008, 0.008, 7.2, 0.008)),
+        Recording(structure=_MODEL, events=(_parameters("one.weight", "two.weight", "three.weight", "four.weight"),)),
+        Recording(
+            structure=_MODEL,
+            events=(
+                Event(
+                    "rank_checksums",
+                    0,
+                    data={"quantity": "parameters", "at": 50, "by_rank": ["a", "a"], "is_equal": True, "odd": []},
+                ),
+            ),
+        ),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """Replicas that were equal differ in a single tensor, or in few, on one rank.
+
+    A reduction that a rank missed changes every parameter; a flipped bit, a stray write or a faulty device changes one
+    (Dixit et al. 2021, arXiv:2102.11245; He et al. 2023, "Understanding and mitigating hardware failures in deep
+    learning training"). With two ranks it cannot be told which of them is right. The process itself sees a single
+    element that moves once, and alone, farther than its Adam optimizer can move anything. A device that computes
+    wrongly shows in its own gradient before the reduction: 20 times the largest of the others, in two exchanges.
+    """
+    yield from _jumped(now, memory)
+    for event in now.events("rank_reduction"):
+        yield from _outlies(now, memory, event)
+    for event in now.events("rank_checksums"):
+        if event.data.get("quantity") != "parameters":
+            continue
+        sites = words(event, "sites")
+        if event.data.get("is_equal") is True:
+            memory.equal_at = event.step
+        elif sites and not memory.said and is_corrupted(event, len(now.anatomy.parameters)):
+            memory.said.update(sites)
+            yield _differ(now, memory, event, sites)
+
+
+def _differ(now: Moment, memory: _Memory, event: Event, sites: list[str]) -> Finding:
+    odd = ranks(event, "odd")
+    return now.finding(
+        sites[0] if len(sites) == 1 else ROOT_SITE,
+        "weight/l2_norm",
+        {"tensors": len(sites), "ranks_that_differ": len(odd), "at": number(event, "at"), "equal_at": memory.equal_at},
+        first_step=memory.equal_at + 1 if memory.equal_at >= 0 else event.step,
+        place=0,
+        rank=odd[0] if odd else None,
+        explanation=f"{', '.join(sites[:3])} {'is' if len(sites) == 1 else 'are'} not the same on "
+        + (f"rank {odd[0]} as on the others" if odd else "the two ranks")
+        + f" at step {number(event, 'at'):.0f}, while all other parameters are: no missing reduction does that",
+        advice="compare the tensor element by element between the ranks; look for code that writes to it on one "
+        "rank only; if there is none, test that host's memory and device, and go back to a checkpoint from before",
+        confidence=0.9,
+    )
+
+
+def _outlies(now: Moment, memory: _Memory, event: Event) -> Iterator[Finding]:
+    sizes = numbers(event, "local_sizes")
+    if len(sizes) < _FEWEST or not all(isfinite(size) for size in sizes):
+        return
+    rank = max(range(len(sizes)), key=sizes.__getitem__)
+    others = max(size for place, size in enumerate(sizes) if place != rank)
+    if rank != memory.outlier:
+        memory.outlier, memory.outlying = rank, Streak()
+    lasting = memory.outlying.update(sizes[rank] > _OUTLYING * others > 0, event.step)
+    if lasting < _EXCHANGES or "gradient" in memory.said:
+        return
+    memory.said.add("gradient")
+    site = _largest(now)
+    yield now.finding(
+        site,
+        "gradient/l2_norm",
+        {"local_norm": sizes[rank], "largest_other": others, "exchanges": lasting, "ranks": len(sizes)},
+        first_step=memory.outlying.since,
+        place=0,
+        rank=rank,
+        explanation=f"the gradient of rank {rank} has a norm of {sizes[rank]:.3g} before the reduction, that of every "
+        f"other rank at most {others:.3g}, in {lasting} exchanges in a row"
+        + (f"; nearly all of it lies in {site}" if site else ""),
+        advice="run this rank's batch on another host: if the gradient is right there, test the memory and the device "
+        "of this one; if it is not, look at its share of the data",
+        confidence=0.8,
+    )
+
+
+def _largest(now: Moment) -> str:
+    """The parameter that holds nearly all of the reduced gradient; none where it is spread over several."""
+    table = now.table("gradient")
+    if table is None:
+        return ROOT_SITE
+    norms = np.where(table.present, np.nan_to_num(table.column("l2_norm")), 0.0)
+    row = int(np.argmax(norms))
+    return table.rows.sites[row] if norms[row] > _SINGLE * np.linalg.norm(norms) else ROOT_SITE
+
+
+def _jumped(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """A single element that moved once where no gradients can move it."""
+    if now.table("update") is None:
+        return
+    excess = {one.site: one for one in now.beyond_adam}
+    before, step = memory.before, memory.since
+    memory.before, memory.since = excess, now.step
+    if len(before) != 1 or excess or memory.said:
+        return
+    (one,) = before.values()
+    if one.peak < _SINGLE:
+        return
+    memory.said.add(one.site)
+    yield now.finding(
+        one.site,
+        "update/max",
+        {"update_over_rate": one.ratio, "bound": one.bound, "rate": one.rate, "share_of_the_norm": one.peak},
+        first_step=step,
+        explanation=f"in step {step} a single element of {one.site} moved {one.ratio:.3g} times the rate, where no "
+        f"gradients can move it more than {one.bound:.3g} times; everything else moved as usual, and so did it after",
+        advice="look for code that writes to single elements; if there is none, test this host's memory and device, "
+        "and go back to a checkpoint from before",
+        confidence=0.8,
+    )

@@ -1,0 +1,126 @@
+"""One rank keeps the others waiting."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...storage import ROOT_SITE, Event, Finding, Json
+from ..facts import number, numbers
+from ..moment import Moment
+from ..recording import Recording, chain
+from ..rule import BACKWARD, rule
+from ..table import Floats
+from ..usual import Streak
+
+_MODEL = chain("one:Dense", "two:Dense")
+#: Of the others' step; below it clocks and schedulers account for it (our choice: two processes that share a core
+#: differ by 20 % from one exchange to the next). And in seconds, so that steps of a millisecond are left alone.
+_SHARE, _LEAST_S = 0.3, 0.002
+_LASTING = 3
+
+
+def _times(step: int, forward: tuple[float, ...], communication: tuple[float, ...] = ()) -> Event:
+    others: list[Json] = [0.01] * len(forward)
+    data: dict[str, Json] = {"at": step, "data": others, "forward": list(forward), "backward": others}
+    waits: list[Json] = list(communication) or [0.0] * len(forward)
+    return Event("rank_times", step, data=data | {"optimizer": others, "communication": waits})
+
+
+@dataclass(slots=True)
+class _Memory:
+    """Which rank was the slowest, and for how many exchanges in a row."""
+
+    slowest: int = -1
+    streak: Streak = field(default_factory=Streak)
+    is_said: bool = False
+
+
+@rule(
+    "straggler",
+    needs=("event/rank_times",),
+    phase=BACKWARD,
+    memory=_Memory,
+    warm_up=_LASTING + 1,
+    is_optional=True,
+    fires_on=(
+        Recording(
+            structure=_MODEL,
+            events=tuple(_times(step, (0.01, 0.01, 0.05)) for step in range(5)),
+            steps=5,
+        ),
+    ),
+    silent_on=(
+        Recording(structure=_MODEL, events=tuple(_times(step, (0.01, 0.011, 0.012)) for step in range(5)), steps=5),
+        # another one each time
+        Recording(
+            structure=_MODEL,
+            events=tuple(
+                _times(step, tuple(0.05 if rank == step % 3 else 0.01 for rank in range(3))) for step in range(5)
+            ),
+            steps=5,
+        ),
+        # slow in the first exchange only, while it compiles
+        Recording(
+            structure=_MODEL,
+            events=(_times(0, (0.01, 0.5)), *(_times(step, (0.01, 0.01)) for step in range(1, 5))),
+            steps=5,
+        ),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """In three exchanges in a row one rank takes longer than the median of the others by 30 % of their step.
+
+    Counted is what a rank does by itself: data, forward, and the whole step without its collectives, whichever shows
+    more, for a backward pass that reduces on its way contains the waiting. The first exchange is left out.
+    """
+    for event in now.events("rank_times"):
+        if number(event, "at") <= 0 or memory.is_said:
+            continue
+        rank, excess_s, step_s = _slowest(event)
+        is_slow = excess_s > max(_SHARE * step_s, _LEAST_S)
+        if rank != memory.slowest:
+            memory.slowest, memory.streak = rank, Streak()
+        if memory.streak.update(is_slow, event.step) >= _LASTING:
+            memory.is_said = True
+            yield _report(now, memory, rank, excess_s, step_s)
+
+
+def _slowest(event: Event) -> tuple[int, float, float]:
+    """The rank, by how many seconds its own work exceeds the median of the others', and the length of a step."""
+    parts = {
+        name: np.nan_to_num(np.array(numbers(event, name), dtype=np.float64))
+        for name in ("data", "forward", "backward", "optimizer", "communication")
+    }
+    count = len(parts["forward"])
+    if count < 2 or any(len(times) not in (0, count) for times in parts.values()):
+        return -1, 0.0, 0.0
+    zero = np.zeros(count)
+    full = {name: times if len(times) else zero for name, times in parts.items()}
+    before = full["data"] + full["forward"]
+    step = before + full["backward"] + full["optimizer"]
+    own = step - full["communication"]
+    rank, excess_s = max((_ahead(before), _ahead(own)), key=lambda found: found[1])
+    return rank, excess_s, float(np.median(step))
+
+
+def _ahead(times: Floats) -> tuple[int, float]:
+    rank = int(np.argmax(times))
+    return rank, float(times[rank] - np.median(np.delete(times, rank)))
+
+
+def _report(now: Moment, memory: _Memory, rank: int, excess_s: float, step_s: float) -> Finding:
+    return now.finding(
+        ROOT_SITE,
+        "",
+        {"excess_s": excess_s, "step_s": step_s, "share": excess_s / step_s, "exchanges": memory.streak.length},
+        severity="warning",
+        first_step=memory.streak.since,
+        place=0,
+        rank=rank,
+        explanation=f"rank {rank} needs {excess_s * 1e3:.3g} ms a step more than the others for its own work, "
+        f"{excess_s / step_s:.0%} of a step, and they wait for it in every collective",
+        advice="look at this rank's host: other processes, a slower or throttled device, its share of the data (longer "
+        "sequences, a slow disk), and work that only it does, such as logging or evaluation",
+        confidence=0.8,
+    )

@@ -1,0 +1,112 @@
+"""Validation data that comes from elsewhere."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...storage import ROOT_SITE, Finding
+from ..moment import Moment
+from ..recording import Recording, chain
+from ..rule import FORWARD, rule
+from ..series import Window
+from ..table import Table
+
+_MODEL = chain("one:Dense", "two:Dense")
+#: Of the training data's standard deviation, and times its spread; beyond what batches differ by, 8 of whose
+#: deviations are needed too. Our choice: augmentation alone moved means by up to 0.2 and spreads by 1.2.
+_MOVED, _STRETCHED, _STRANGE = 0.5, 1.6, 8.0
+_FEWEST, _LASTING = 5, 2
+
+
+@dataclass(slots=True)
+class _Memory:
+    """Means and spreads of the training batches, and how many evaluations in a row were elsewhere."""
+
+    means: Window = field(default_factory=lambda: Window(32))
+    spreads: Window = field(default_factory=lambda: Window(32))
+    streak: int = 0
+    since: int = 0
+    is_said: bool = False
+
+
+def _both(train: tuple[float, float], validation: tuple[float, float]) -> dict[str, float | tuple[float | None, ...]]:
+    def fifth(value: float) -> tuple[float | None, ...]:
+        return ((None,) * 4 + (value,)) * 6
+
+    return {
+        " batch/mean": tuple(train[0] + 0.02 * (-1) ** step for step in range(30)),
+        " batch/std": train[1],
+        " batch/eval/mean": fifth(validation[0]),
+        " batch/eval/std": fifth(validation[1]),
+    }
+
+
+@rule(
+    "train-val-shift",
+    needs=("batch", "batch/eval"),
+    phase=FORWARD,
+    memory=_Memory,
+    warm_up=_LASTING,
+    is_optional=True,
+    fires_on=(
+        Recording(_both((0.0, 1.0), (0.5, 0.25)), _MODEL),
+        Recording(_both((0.0, 1.0), (1.5, 1.0)), _MODEL),
+    ),
+    silent_on=(
+        Recording(_both((0.0, 1.0), (0.05, 0.95)), _MODEL),
+        Recording(_both((0.5, 0.25), (0.52, 0.26)), _MODEL),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """In two evaluations in a row the mean of the input is half a standard deviation off, or its spread by 1.6 times.
+
+    Compared with the median of the newest 32 training batches, and by 8 of the deviations between them, so that small
+    batches do not count as a shift. A policy's own answers, drawn in evaluation mode, are no validation. Only first and
+    second moments are looked at: a shift that keeps both is not seen.
+    """
+    training, evaluation = _row(now.table("batch")), _row(now.table("batch/eval"))
+    if training is not None:
+        memory.means.add(training[0])
+        memory.spreads.add(training[1])
+    if evaluation is None or len(memory.means) < _FEWEST or memory.is_said or now.is_of_a_policy:
+        return
+    mean, spread = memory.means.median(), memory.spreads.median()
+    moved, stretched = abs(evaluation[0] - mean), abs(np.log(max(evaluation[1], 1e-30) / max(spread, 1e-30)))
+    is_elsewhere = moved > max(_MOVED * spread, _STRANGE * memory.means.spread()) or (
+        stretched > np.log(_STRETCHED) and abs(evaluation[1] - spread) > _STRANGE * memory.spreads.spread()
+    )
+    memory.since = now.step if memory.streak == 0 else memory.since
+    memory.streak = memory.streak + 1 if is_elsewhere else 0
+    if memory.streak < _LASTING:
+        return
+    memory.is_said = True
+    yield now.finding(
+        ROOT_SITE,
+        "batch/eval/mean",
+        {
+            "mean": evaluation[0],
+            "std": evaluation[1],
+            "training_mean": mean,
+            "training_std": spread,
+            "evaluations": memory.streak,
+        },
+        severity="warning",
+        first_step=memory.since,
+        place=0,
+        explanation=f"the input of the evaluation has mean {evaluation[0]:.4g} and standard deviation "
+        f"{evaluation[1]:.4g}, that of the training {mean:.4g} and {spread:.4g}: it comes from elsewhere or is "
+        "prepared otherwise",
+        advice="apply the same normalisation, resizing and tokenisation to both; compare the two pipelines on one and "
+        "the same sample",
+        confidence=0.8,
+    )
+
+
+def _row(table: Table | None) -> tuple[float, float] | None:
+    """Mean and standard deviation of the first input."""
+    if table is None or ROOT_SITE not in table.rows.sites:
+        return None
+    row = table.rows.sites.index(ROOT_SITE)
+    mean, std = table.value(row, "mean"), table.value(row, "std")
+    return (mean, std) if table.present[row] and np.isfinite(mean) and np.isfinite(std) else None

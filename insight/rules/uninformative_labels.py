@@ -1,0 +1,263 @@
+"""Labels that say nothing about the inputs, from the start or from some step on."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import inf, log
+
+import numpy as np
+
+from ...storage import ROOT_SITE, Event, Finding
+from ..moment import Moment
+from ..ordinary import LastStep
+from ..recording import Recording, chain
+from ..rule import LOSS, rule
+from ..series import Window
+from ..table import Floats, Table
+from ..trend import trend
+from ..usual import Streak, Usual
+
+_MODEL = chain("one:Dense", "two:Dense")
+_CALLED = Event("loss_input", 0, data={"loss": "cross_entropy", "domain": "logits", "columns": 10})
+#: Of the entropy of the labels; a model that has learned anything at all is below it.
+_NEAR = 0.03
+#: Of Mann-Kendall's scores over the newest records, every so many of which the start is judged; a loss that falls by
+#: one of its spreads in that time scores below.
+_FALLS, _WINDOW, _JUDGED = -1.0, 24, 10
+#: Records, and sum of updates over weights, after which healthy trainings of ours had left the entropy of their labels.
+_RECORDS, _PATH = 40, 0.3
+#: So many times longer where inputs are tokens: text has the entropy of its symbols for a loss until attention learns.
+_PATIENCE = 6
+_LASTING, _STRANGE = 3, 8.0
+_HISTORY = 8
+_NOISE = tuple(2.31 + 0.02 * (-1) ** step for step in range(60))
+_FALLING = tuple(2.3 * 0.96**step + 0.01 * (-1) ** step for step in range(40))
+
+
+@dataclass(slots=True)
+class _Memory:
+    """The entropy of the labels, how far the weights have gone, and what loss and activations usually are."""
+
+    entropy: float = float("nan")
+    columns: int = 0
+    same: Streak = field(default_factory=Streak)
+    path: float = 0.0
+    records: int = 0
+    recent: Window = field(default_factory=lambda: Window(24))
+    loss: Usual = field(default_factory=Usual)
+    first: float = float("nan")
+    last_step: LastStep = field(default_factory=LastStep)
+    norms: deque[Floats] = field(default_factory=lambda: deque(maxlen=_HISTORY))
+    above: Streak = field(default_factory=Streak)
+    is_forward_usual: bool = False
+    usual: float = float("nan")
+    said: set[str] = field(default_factory=set)
+
+
+@rule(
+    "uninformative-labels",
+    needs=("scalar/loss", "activation", "update"),
+    phase=LOSS,
+    memory=_Memory,
+    warm_up=_RECORDS,
+    asks="reference",
+    fires_on=(
+        Recording(
+            {"scalar/loss": _NOISE, "one.weight update/ratio_to_weight": 0.02, "one activation/mean": 0.1},
+            _MODEL,
+            events=(_CALLED,),
+        ),
+        Recording(
+            {
+                "scalar/loss": (*_FALLING, 3.0, 2.9, 2.8, 2.8),
+                "one activation/l2_norm": 8.0,
+                "one.weight update/ratio_to_weight": 0.01,
+            },
+            _MODEL,
+        ),
+        # the entropy of 64 labels is below that of all
+        Recording(
+            {
+                "scalar/loss": _NOISE,
+                "scalar/target/entropy": (2.22,),
+                "scalar/target/classes": (10.0,),
+                "scalar/target/counted": (64.0,),
+                "one.weight update/ratio_to_weight": 0.02,
+                "one activation/mean": 0.1,
+            },
+            _MODEL,
+            events=(_CALLED,),
+        ),
+        Recording({"scalar/loss": 0.5, "scalar/target/entropy": (0.0,) * 4}, _MODEL, events=(_CALLED,)),
+    ),
+    silent_on=(
+        Recording(
+            {"scalar/loss": _FALLING, "one.weight update/ratio_to_weight": 0.02, "one activation/mean": 0.1},
+            _MODEL,
+            events=(_CALLED,),
+        ),
+        # on its way through the entropy of its labels
+        Recording(
+            {"scalar/loss": tuple(2.4 - 0.003 * step for step in range(60)), "one.weight update/ratio_to_weight": 0.02},
+            _MODEL,
+            events=(_CALLED,),
+        ),
+        # hardly anything has moved yet: warm-up
+        Recording(
+            {"scalar/loss": _NOISE, "one.weight update/ratio_to_weight": 1e-4, "one activation/mean": 0.1},
+            _MODEL,
+            events=(_CALLED,),
+        ),
+        # what the layers put out has changed with the loss: the inputs or the weights, not the labels
+        Recording(
+            {
+                "scalar/loss": (*_FALLING, 3.0, 2.9, 2.8, 2.8),
+                "one activation/l2_norm": (*(8.0,) * 40, 30.0, 30.0, 30.0, 30.0),
+                "one.weight update/ratio_to_weight": 0.01,
+            },
+            _MODEL,
+        ),
+        # one batch only
+        Recording(
+            {
+                "scalar/loss": (*_FALLING, 3.0, 0.5, 0.5, 0.5),
+                "one activation/l2_norm": 8.0,
+                "one.weight update/ratio_to_weight": 0.01,
+            },
+            _MODEL,
+        ),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """The loss stays at the entropy of the labels while the weights move far, or jumps while the forward is unchanged.
+
+    The entropy is that of the labels that the loss was given, or of even ones; a cross-entropy within 3 % of it after
+    40 records and updates that sum to 0.3 of the weights has learned nothing, unless it falls still. Labels that are
+    all the same one are a fact. From some step on: the loss rises within one step by 8 deviations and half of its
+    progress and stays up, although in that very step every layer put out what it usually does and the step before was
+    an ordinary one; then neither inputs nor weights have changed, and what is left are the targets (or the loss
+    itself). Zhang et al. 2017, arXiv:1611.03530: a network can memorise such labels, if it sees them often enough; then
+    this rule does not see them.
+    """
+    loss = now.scalar("loss")
+    for event in now.events("loss_input"):
+        columns = event.data.get("columns")
+        if event.data.get("loss") in ("cross_entropy", "nll_loss") and isinstance(columns, int) and columns > 1:
+            memory.columns = columns
+            memory.entropy = log(columns) if np.isnan(memory.entropy) else memory.entropy
+    if loss is None or not np.isfinite(loss):
+        return
+    entropy = now.scalar("target/entropy")
+    if entropy is not None:
+        memory.entropy = _unbiased(now, entropy, memory)
+    if now.is_of_a_policy:
+        return
+    yield from _constant(now, memory)
+    yield from _from_the_start(now, memory, loss)
+    yield from _from_here(now, memory, loss)
+    memory.last_step.learn(now)
+
+
+def _from_the_start(now: Moment, memory: _Memory, loss: float) -> Iterator[Finding]:
+    memory.records += 1
+    memory.recent.add(loss)
+    memory.path += now.typical_update if np.isfinite(now.typical_update) else 0.0
+    if "start" in memory.said or np.isnan(memory.entropy) or memory.entropy == 0.0:
+        return
+    patience = _PATIENCE if now.known_sites("batch/tokens") else 1
+    if memory.records < patience * _RECORDS or memory.path < patience * _PATH or memory.records % _JUDGED:
+        return
+    newest, level = memory.recent.newest(_WINDOW), memory.recent.median()
+    if trend(newest) < _FALLS or abs(level - memory.entropy) > _NEAR * memory.entropy:
+        return
+    memory.said.add("start")
+    yield _report(
+        now,
+        {"loss": level, "label_entropy": memory.entropy, "records": memory.records, "path": memory.path},
+        f"after {memory.records} records and updates that sum to {memory.path:.2g} of the weights the loss is "
+        f"{level:.4g}, and guessing gives {memory.entropy:.4g}: nothing was learned",
+        max(now.step - memory.records + 1, 0),
+        0.6,
+    )
+
+
+def _unbiased(now: Moment, entropy: float, memory: _Memory) -> float:
+    """The entropy of the labels, not of those that were counted, by Miller's correction; at most that of even ones.
+
+    Reference:
+        Miller 1955, "Note on the bias of information estimates".
+    """
+    classes, counted = now.scalar("target/classes") or 1.0, now.scalar("target/counted")
+    most = log(memory.columns) if memory.columns > 1 else inf
+    return min(entropy + (classes - 1) / (2 * counted), max(most, entropy)) if counted else entropy
+
+
+def _constant(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """Labels of several classes that have all been the same one, look after look."""
+    entropy = now.scalar("target/entropy")
+    if entropy is None or memory.columns < 2 or "start" in memory.said:
+        return
+    if memory.same.update(entropy == 0.0, now.step) < _LASTING:
+        return
+    memory.said.add("start")
+    yield _report(
+        now,
+        {"label_entropy": entropy, "classes": memory.columns, "looks": memory.same.length},
+        f"all labels seen so far are the same one of {memory.columns} classes: whatever the input, the answer is one",
+        memory.same.since,
+        1.0,
+    )
+
+
+def _from_here(now: Moment, memory: _Memory, loss: float) -> Iterator[Finding]:
+    table = now.table("activation")
+    memory.first = loss if np.isnan(memory.first) else memory.first
+    usual = memory.loss.value
+    progress = max(memory.first - usual, 0.1 * abs(memory.first))
+    rises = memory.loss.update(loss) > _STRANGE and loss - usual > 0.5 * progress
+    if rises and memory.above.length == 0 and table is not None:
+        memory.is_forward_usual = memory.last_step.is_ordinary and _is_usual(memory, table)
+        memory.usual = usual
+    length = memory.above.update(rises, now.step)
+    if table is not None and not rises:
+        memory.norms.append(table.column("l2_norm").copy())
+    if length == _LASTING and memory.is_forward_usual and "step" not in memory.said:
+        memory.said.add("step")
+        yield _report(
+            now,
+            {"loss": loss, "usual_loss": memory.usual, "records": length},
+            f"the loss went from {memory.usual:.4g} to {loss:.4g} at step {memory.above.since} and stays up, although "
+            "in that step every layer put out what it usually does: inputs and weights are as before",
+            memory.above.since,
+            0.7,
+        )
+
+
+def _is_usual(memory: _Memory, table: Table) -> bool:
+    """True when the norms of 95 % of the outputs are within 25 % of their usual size or 6 deviations."""
+    norms = table.column("l2_norm")
+    kept = [row for row in memory.norms if len(row) == len(norms)]
+    if len(kept) < 4:
+        return False
+    with np.errstate(divide="ignore", invalid="ignore"):
+        history, newest = np.log10(np.stack(kept)), np.log10(norms)
+        center = np.median(history, axis=0)
+        spread = np.maximum(1.4826 * np.median(np.abs(history - center), axis=0), 0.016)
+        deviates = np.abs(newest - center) / spread
+    judged = table.present & np.isfinite(deviates) & (table.column("size") > 1)
+    return bool(judged.any()) and float((deviates[judged] < 6).mean()) >= 0.95
+
+
+def _report(now: Moment, evidence: dict[str, float], words: str, since: int, confidence: float) -> Finding:
+    return now.finding(
+        ROOT_SITE,
+        "scalar/loss",
+        evidence,
+        severity="warning",
+        first_step=since,
+        place=0,
+        explanation=words,
+        advice="print a few inputs beside their labels; look for a shuffle of one without the other, labels read from "
+        "another file or split, an index that is off by one, and a constant target",
+        confidence=confidence,
+    )

@@ -1,0 +1,109 @@
+"""Something is clearly wrong, and no cause is known."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...storage import ROOT_SITE, Finding
+from ..moment import Moment
+from ..recording import Recording, chain
+from ..rule import OPTIMIZER, rule
+from ..series import Window
+from ..usual import Streak
+
+_MODEL = chain("one:Dense", "two:Dense")
+#: So many records in a row all of whose losses are above the first: no spike lasts as long (our choice).
+_LOST, _DEAD = 20, 10
+_FALL = tuple(2.0 * 0.95**step for step in range(30))
+
+
+@dataclass(slots=True)
+class _Memory:
+    """The first losses, how low the loss has been, and for how long all is lost."""
+
+    first: Window = field(default_factory=lambda: Window(5))
+    newest: Window = field(default_factory=lambda: Window(5))
+    best: float = float("inf")
+    lost: Streak = field(default_factory=Streak)
+    dead: Streak = field(default_factory=Streak)
+    said: set[str] = field(default_factory=set)
+
+
+@rule(
+    "unknown",
+    needs=("scalar/loss",),
+    phase=OPTIMIZER,
+    memory=_Memory,
+    warm_up=_LOST,
+    asks="reference",
+    fires_on=(
+        Recording({"scalar/loss": (*_FALL, *(2.6,) * 22)}, _MODEL),
+        Recording({"scalar/loss": (2.3,) * 12, "one.weight gradient/l2_norm": (0.0,) * 12}, _MODEL),
+    ),
+    silent_on=(
+        Recording({"scalar/loss": _FALL}, _MODEL),
+        Recording({"scalar/loss": (*_FALL, *(2.6,) * 8, *(0.5,) * 22)}, _MODEL),
+        Recording({"scalar/loss": tuple(2.3 + 0.1 * (-1) ** step for step in range(60))}, _MODEL),
+        Recording({"scalar/loss": (*_FALL, *(2.6,) * 22), "scalar/reward/mean": 0.5}, _MODEL),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """The loss had fallen by a tenth and has been above its first value for 20 records, or every gradient is zero.
+
+    It says that something is wrong, not what; a finding of any other rule explains it. What was ruled out stands in the
+    diagnosis: the rules that ran and found nothing.
+    """
+    loss = now.scalar("loss")
+    if loss is not None and np.isfinite(loss) and not now.is_of_a_policy:
+        yield from _lost(now, memory, loss)
+    yield from _dead(now, memory)
+
+
+def _lost(now: Moment, memory: _Memory, loss: float) -> Iterator[Finding]:
+    if len(memory.first) < 5:
+        memory.first.add(loss)
+    memory.newest.add(loss)
+    first = memory.first.median()
+    memory.best = min(memory.best, memory.newest.median())
+    is_lost = memory.best < first - 0.1 * abs(first) and loss > first + 0.02 * abs(first)
+    if memory.lost.update(is_lost, now.step) < _LOST or "lost" in memory.said:
+        return
+    memory.said.add("lost")
+    yield now.finding(
+        ROOT_SITE,
+        "scalar/loss",
+        {"loss": loss, "first_loss": first, "best_loss": memory.best, "records": memory.lost.length},
+        severity="warning",
+        first_step=memory.lost.since,
+        place=0,
+        explanation=f"the loss was {memory.best:.4g} at its best and has been above its first value, {first:.4g}, for "
+        f"{memory.lost.length} records: all that was learned is lost",
+        advice="go back to a checkpoint from before this step and run it again with every subject recorded; compare "
+        "with a run that went well (mindscope compare)",
+        confidence=0.5,
+    )
+
+
+def _dead(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    table = now.table("gradient")
+    if table is None or now.record.skipped:
+        return
+    norms = table.column("l2_norm")[table.present]
+    is_dead = len(norms) > 0 and not norms.any()
+    if memory.dead.update(is_dead, now.step) < _DEAD or "dead" in memory.said:
+        return
+    memory.said.add("dead")
+    yield now.finding(
+        ROOT_SITE,
+        "gradient/l2_norm",
+        {"l2_norm": 0.0, "parameters": len(norms), "records": memory.dead.length},
+        severity="warning",
+        first_step=memory.dead.since,
+        place=0,
+        explanation=f"the gradients of all {len(norms)} parameters have been exactly zero for {memory.dead.length} "
+        "records: the loss depends on none of them any more",
+        advice="look for a loss that is clamped or constant, an output that is rounded or chosen by argmax, a mask "
+        "that leaves nothing, and activations that are dead or saturated",
+        confidence=0.5,
+    )

@@ -1,0 +1,268 @@
+"""Training uphill: the loss is negated, or the optimizer follows the gradient."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from math import log
+
+import numpy as np
+
+from ...storage import ROOT_SITE, Event, Finding, OptimizerInfo
+from ..moment import Moment
+from ..recording import Recording, chain
+from ..rule import LOSS, rule
+from ..series import Window
+from ..stability import LARGE_UPDATE
+from ..trend import trend
+from ..usual import Streak
+
+_MODEL = chain("one:Dense", "two:Dense")
+_UPHILL = replace(_MODEL, optimizers=(OptimizerInfo("SGD", ({"lr": 0.1, "maximize": True},)),))
+#: Losses that cannot be negative, by the names that the probe gives them.
+_NOT_NEGATIVE = frozenset(
+    {
+        "cross_entropy",
+        "binary_cross_entropy",
+        "binary_cross_entropy_with_logits",
+        "mse_loss",
+        "l1_loss",
+        "smooth_l1_loss",
+        "huber_loss",
+    }
+)
+_CALLED = Event("loss_input", 0, data={"loss": "cross_entropy", "domain": "logits", "columns": 10})
+_LASTING = 3
+#: Ten values of which most pairs fall: 4.0 is the most that ten can score.
+_FALLS = 2.0
+#: Twelve values of which nearly every pair rises: 4.5 is the most that twelve can score.
+_WINDOW, _SCORE = 12, 3.8
+#: Of the loss of guessing, and records: a first loss that is its negative, and falls, is a likelihood that is
+#: minimised.
+_GUESSING, _FALLING = 0.05, 10
+#: Of the spread of rewards within the first batch, and of the noise of their mean; so much the reward has fallen, for
+#: so many records.
+_FALL, _NOISES, _FALLEN = 0.5, 4.0, 8
+#: Records since the rate last rose: what the loss does before is the rate's doing.
+_SETTLED = 12
+_LESS = (*(0.5 - 0.04 * step for step in range(10)), *(0.1,) * 14)
+_RISING = tuple(2.3 * 1.05**step + 0.01 * (-1) ** step for step in range(16))
+
+
+@dataclass(slots=True)
+class _Rewards:
+    """What a policy was rewarded with at first, before any step, and since when it has been less."""
+
+    first: float = float("nan")
+    spread: float = float("nan")
+    newest: Window = field(default_factory=lambda: Window(_WINDOW))
+    fallen: Streak = field(default_factory=Streak)
+
+
+@dataclass(slots=True)
+class _Memory:
+    """The losses called, the newest values, and what was usual."""
+
+    called: set[str] = field(default_factory=set)
+    negative: Streak = field(default_factory=Streak)
+    positive: Window = field(default_factory=lambda: Window(10))
+    losses: Window = field(default_factory=lambda: Window(_WINDOW))
+    updates: Window = field(default_factory=lambda: Window(_WINDOW))
+    rate: float = float("inf")
+    calm: int = 0
+    steps: list[int] = field(default_factory=list)
+    rewards: _Rewards = field(default_factory=_Rewards)
+    first: float = float("nan")
+    seen: int = 0
+    is_said: bool = False
+
+
+@rule(
+    "wrong-loss-sign",
+    needs=("scalar/loss", "update", "structure"),
+    phase=LOSS,
+    memory=_Memory,
+    warm_up=_WINDOW,
+    fires_on=(
+        Recording({"scalar/loss": (-2.3, -2.4, -2.6, -3.0)}, _MODEL, events=(_CALLED,)),
+        # from one step on what was minimised is maximised
+        Recording({"scalar/loss": (*(2.0,) * 12, -2.0, -2.2, -2.5)}, _MODEL),
+        Recording({"scalar/loss": _RISING, "one.weight update/ratio_to_weight": 0.01}, _MODEL),
+        Recording({"scalar/loss": (2.3, 2.4)}, _UPHILL),
+        # a likelihood over ten classes that is minimised
+        Recording({"scalar/loss": tuple(-2.3 - 0.02 * step for step in range(14))}, chain("one:Dense", shape=(10, 8))),
+        # what is rewarded is unlearned
+        Recording(
+            {
+                "scalar/loss": 0.0,
+                "scalar/reward/mean": _LESS,
+                "scalar/reward/std": 0.2,
+                "one.weight update/ratio_to_weight": 0.02,
+            },
+            _MODEL,
+        ),
+    ),
+    silent_on=(
+        Recording({"scalar/loss": tuple(reversed(_RISING)), "one.weight update/ratio_to_weight": 0.01}, _MODEL),
+        # steps too large: another rule's case
+        Recording({"scalar/loss": _RISING, "one.weight update/ratio_to_weight": 0.5}, _MODEL),
+        # a loss that may well be negative, falling through zero
+        Recording({"scalar/loss": tuple(1.0 - 0.1 * step for step in range(30))}, _MODEL),
+        # as low as guessing at first, and rising
+        Recording({"scalar/loss": tuple(-2.3 + 0.1 * step for step in range(14))}, chain("one:Dense", shape=(10, 8))),
+        # a policy that is rewarded as before, and one that moves in leaps: other rules' cases
+        Recording({"scalar/loss": 0.0, "scalar/reward/mean": (0.5, 0.4) * 10, "scalar/reward/std": 0.2}, _MODEL),
+        Recording(
+            {
+                "scalar/loss": 0.0,
+                "scalar/reward/mean": _LESS,
+                "scalar/reward/std": 0.2,
+                "one.weight update/ratio_to_weight": 0.5,
+            },
+            _MODEL,
+        ),
+        # the surrogate of a policy follows no trend that means anything
+        Recording(
+            {"scalar/loss": _RISING, "one.weight update/ratio_to_weight": 0.01, "scalar/reward/mean": 0.1}, _MODEL
+        ),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """The loss is negative where it cannot be, changes its sign, or rises steadily under small updates; rewards fall.
+
+    Three grades of proof: an optimizer that was told to maximise, and a negative value while every loss that was called
+    is of a kind that cannot be negative, are facts. A value that turns into about its own negative within one step is
+    nearly one. A loss that rises in twelve records with a Mann-Kendall score above 3.8 (of 4.5 possible), by 5 % of its
+    first value, while updates stay below 0.3 of the weights and the rate does not rise, is ascent and no instability.
+    A loss that starts at the negative of what guessing among the outputs of the last layer costs, log(C), and falls is
+    a likelihood that is minimised. The surrogate losses of policies have no such meaning: they are judged by the
+    reward, which under small updates must not lie below the first by half the spread that it has within a batch, and by
+    four times the noise of its mean, for 8 records.
+    """
+    loss = now.scalar("loss")
+    if loss is None or memory.is_said or not np.isfinite(loss):
+        return
+    memory.seen += 1
+    memory.called |= {str(event.data.get("loss")) for event in now.events("loss_input")}
+    memory.first = loss if np.isnan(memory.first) else memory.first
+    found = (
+        _maximising(now)
+        or _negative(now, memory, loss)
+        or _likelihood(now, memory, loss)
+        or _flipped(now, memory, loss)
+        or _rising(now, memory, loss)
+        or _unrewarded(now, memory)
+    )
+    if found is not None:
+        memory.is_said = True
+        yield found
+
+
+def _maximising(now: Moment) -> Finding | None:
+    groups = [group for optimizer in now.anatomy.structure.optimizers for group in optimizer.groups]
+    if not groups or not all(group.get("maximize") is True for group in groups) or now.is_of_a_policy:
+        return None
+    return _report(now, {"groups": len(groups)}, "every group of the optimizer has maximize=True", now.step, 1.0)
+
+
+def _negative(now: Moment, memory: _Memory, loss: float) -> Finding | None:
+    is_impossible = bool(memory.called) and memory.called <= _NOT_NEGATIVE and loss < 0
+    if memory.negative.update(is_impossible, now.step) < _LASTING or len(now.anatomy.structure.optimizers) > 1:
+        return None
+    words = f"backward() started from {loss:.4g}, and {', '.join(sorted(memory.called))} cannot be negative"
+    return _report(now, {"loss": loss}, words, memory.negative.since, 1.0)
+
+
+def _likelihood(now: Moment, memory: _Memory, loss: float) -> Finding | None:
+    """A first loss of -log(C) that falls, for a last layer of C outputs."""
+    if memory.seen != _FALLING or memory.first > 0 or now.is_of_a_policy:
+        return None
+    outputs = now.anatomy.outputs
+    if outputs < 2:
+        return None
+    guessing, values = log(outputs), [memory.first, *memory.losses.newest(_FALLING), loss]
+    is_guess = abs(memory.first + guessing) < _GUESSING * guessing
+    if not is_guess or max(values) > 0 or trend(values) > -_FALLS:
+        return None
+    words = f"the first loss was {memory.first:.4g}, the negative of what guessing among {outputs} classes costs"
+    return _report(now, {"loss": loss, "first_loss": memory.first}, f"{words}, and it falls", 0, 0.9)
+
+
+def _unrewarded(now: Moment, memory: _Memory) -> Finding | None:
+    """The reward of a policy that has fallen lastingly since the first records."""
+    rewards, reward, spread = memory.rewards, now.scalar("reward/mean"), now.scalar("reward/std")
+    if reward is None or spread is None:
+        return None
+    if np.isnan(rewards.first):
+        rewards.first, rewards.spread = reward, spread
+        return None
+    rewards.newest.add(reward)
+    limit = rewards.first - _FALL * rewards.spread
+    updates = memory.updates.newest(_WINDOW)
+    is_large = not updates or max(updates) >= LARGE_UPDATE
+    if rewards.fallen.update(reward < limit, now.step) < _FALLEN or is_large:
+        return None
+    if rewards.first - rewards.newest.median() < _NOISES * rewards.newest.noise():
+        return None
+    words = f"the reward was {rewards.first:.4g} at first and has been below {limit:.3g} for {_FALLEN} records"
+    evidence = {"reward": reward, "first_reward": rewards.first, "spread": rewards.spread}
+    return _report(now, evidence, words, rewards.fallen.since, 0.7, metric="scalar/reward/mean")
+
+
+def _flipped(now: Moment, memory: _Memory, loss: float) -> Finding | None:
+    usual, before = memory.positive.median(), memory.positive.newest(10)
+    if loss > 0:
+        memory.positive.add(loss)
+        memory.steps.clear()
+        return None
+    if not memory.steps:
+        usual_change = float(np.median(np.abs(np.diff(before)))) if len(before) >= 5 else np.inf
+        if not (-1.5 * usual < loss < -0.5 * usual and before[-1] - loss > 5 * usual_change):
+            memory.positive = Window(10)  # it fell through zero by and by, and may
+            return None
+    memory.steps.append(now.step)
+    if len(memory.steps) < _LASTING:
+        return None
+    words = f"the loss was {usual:.4g} and became {loss:.4g} from one step to the next"
+    return _report(now, {"loss": loss, "usual_loss": usual}, words, memory.steps[0], 0.9)
+
+
+def _rising(now: Moment, memory: _Memory, loss: float) -> Finding | None:
+    memory.losses.add(loss)
+    memory.updates.add(now.typical_update)
+    rate = now.scalar("learning_rate") or 0.0
+    memory.calm = 0 if rate > 1.01 * memory.rate else memory.calm + 1
+    memory.rate = rate
+    values = memory.losses.newest(_WINDOW)
+    if memory.calm < _SETTLED or len(values) < _WINDOW or max(values[:3]) >= min(values[-3:]):
+        return None
+    rise = values[-2] - values[1]
+    updates = memory.updates.newest(_WINDOW)
+    is_clear = rise >= max(4 * memory.losses.noise(), 0.05 * abs(memory.first)) and trend(values) >= _SCORE
+    is_small = bool(updates) and max(updates) < LARGE_UPDATE
+    if not (is_clear and is_small) or now.is_of_a_policy or len(now.anatomy.structure.optimizers) > 1:
+        return None
+    words = f"the loss has risen from {values[0]:.4g} to {values[-1]:.4g} in {_WINDOW} records, in nearly every one"
+    evidence = {"loss": loss, "rise": rise, "score": trend(values), "largest_update_ratio": max(updates)}
+    since = now.step - _WINDOW + 1 + values.index(min(values))
+    return _report(now, evidence, words, max(since, 0), 0.8)
+
+
+def _report(
+    now: Moment,
+    evidence: dict[str, float],
+    words: str,
+    since: int,
+    confidence: float,
+    *,
+    metric: str = "scalar/loss",
+) -> Finding:
+    return now.finding(
+        ROOT_SITE,
+        metric,
+        evidence,
+        first_step=since,
+        place=0,
+        explanation=f"the training goes uphill: {words}",
+        advice="look for a minus before the loss, a loss that is an accuracy or a likelihood, a negated gradient, and "
+        "maximize=True in the optimizer",
+        confidence=confidence,
+    )

@@ -1,0 +1,66 @@
+"""Groups whose answers all have the same reward, so that nothing can be learned from them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ...storage import ROOT_SITE, Finding
+from ..moment import Moment
+from ..recording import Recording
+from ..rule import LOSS, rule
+from ..usual import Streak
+
+#: Share of groups without a difference; from half on a step has less than half of its samples, and at all of them it
+#: has none. Near the end of a training easy questions bring half of them (Yu et al. 2025, arXiv:2503.14476, section
+#: 3.2), and near its begin sparse rewards bring nearly all for a while, so only what lasts is reported.
+_NEARLY_ALL = 0.95
+_LASTING = 12
+
+
+@dataclass(slots=True)
+class _Memory:
+    """For how long nearly all groups have been so."""
+
+    streak: Streak = field(default_factory=Streak)
+    is_said: bool = False
+
+
+@rule(
+    "zero-advantage",
+    needs=("scalar/advantage/zero_share",),
+    phase=LOSS,
+    memory=_Memory,
+    warm_up=_LASTING,
+    is_fact=True,
+    is_optional=True,
+    fires_on=(Recording({"scalar/advantage/zero_share": (0.2, 0.4, *(1.0,) * 12)}),),
+    silent_on=(
+        Recording({"scalar/advantage/zero_share": (0.2, 0.4, 0.6, 0.6, 0.5, 0.7, 0.6)}),
+        Recording({"scalar/advantage/zero_share": (*(1.0,) * 8, 0.5) * 3}),
+    ),
+)
+def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """For twelve records 95 % of the groups and more have rewards that are all equal.
+
+    An advantage relative to its group (Shao et al. 2024, arXiv:2402.03300, section 4.1) is then exactly zero, so these
+    groups bring no gradient, only the penalty's.
+    """
+    share = now.scalar("advantage/zero_share")
+    if share is None or memory.is_said:
+        return
+    if memory.streak.update(share >= _NEARLY_ALL, now.step) < _LASTING:
+        return
+    memory.is_said = True
+    reward = now.scalar("reward/mean")
+    evidence = {"zero_share": share, "limit": _NEARLY_ALL, "records": memory.streak.length}
+    yield now.finding(
+        ROOT_SITE,
+        "scalar/advantage/zero_share",
+        evidence if reward is None else evidence | {"mean_reward": reward},
+        first_step=memory.streak.since,
+        place=0,
+        explanation=f"since step {memory.streak.since} {share:.0%} of the groups have rewards that are all equal, so "
+        "their advantages are zero and the policy learns nothing from them"
+        + ("" if reward is None else f"; the mean reward is {reward:.3g}"),
+        advice="look at the reward function first: does it return the same for every answer? Then mix the difficulty "
+        "of the questions, sample at a higher temperature or in larger groups, and drop groups without a difference",
+    )

@@ -1,0 +1,134 @@
+"""One input explained by one method, with all that says whether to believe it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...storage import nearest
+from .contract import Floats, Gradient, Score, scores, space_of
+from .faithfulness import Curve, deletion, faithfulness, insertion
+from .gradients import integrated_gradients, plain_gradient, smooth_gradient
+from .localisation import Localisation, localisation
+from .perturbations import occlusion, rise
+from .stability import Stability, stability
+
+__all__ = ["METHODS", "WITHOUT_GRADIENT", "Explanation", "explain"]
+
+#: Inputs near the explained one that `stability` looks at; our choice: each costs a whole explanation.
+_NEAR: Final = 5
+#: Masks of RISE: a tenth of the paper's, as each explanation is made `1 + _NEAR` times.
+_MASKS: Final = 500
+#: How far these inputs are away, as a share of the range of the input; our choice: one grey value in a hundred.
+_RADIUS: Final = 0.01
+#: Windows beside each other on a side, as many as RISE has cells in its paper.
+_WINDOWS: Final = 7
+
+_BY_GRADIENT: Final[Mapping[str, Callable[..., Floats]]] = {
+    "gradient": lambda gradient, x, **_: plain_gradient(gradient, x),
+    "integrated_gradients": lambda gradient, x, baseline, **_: integrated_gradients(gradient, x, baseline=baseline),
+    "smooth_gradient": lambda gradient, x, seed, **_: smooth_gradient(gradient, x, seed=seed),
+}
+_BY_SCORE: Final[Mapping[str, Callable[..., Floats]]] = {
+    "occlusion": lambda score, x, baseline, **_: occlusion(score, x, **_window(x), baseline=baseline),
+    "rise": lambda score, x, baseline, seed: rise(score, x, masks=_MASKS, baseline=baseline, seed=seed),
+}
+#: What `explain` knows; those by the gradient come first.
+METHODS: Final = (*_BY_GRADIENT, *_BY_SCORE)
+WITHOUT_GRADIENT: Final = tuple(_BY_SCORE)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Explanation:
+    """One input explained by one method.
+
+    Args:
+        sample: Which input it is.
+        target: What is explained, as `class 3`.
+        x: The input.
+        importance: Of every place, the space of the input; channels are summed.
+        score: Of the input.
+        localisation: How well it points at the region; None without one.
+        region: What a person has marked, the space of the input; None where nobody has.
+    """
+
+    sample: str
+    target: str
+    method: str
+    x: Floats
+    importance: Floats
+    score: float
+    faithfulness: float
+    deletion: Curve
+    insertion: Curve
+    stability: Stability
+    localisation: Localisation | None = None
+    region: NDArray[np.bool_] | None = None
+
+
+def explain(
+    score: Score,
+    x: NDArray[Any],
+    *,
+    method: str,
+    gradient: Gradient | None = None,
+    sample: str = "",
+    target: str = "",
+    baseline: ArrayLike = 0.0,
+    region: NDArray[np.bool_] | None = None,
+    seed: int = 0,
+) -> Explanation:
+    """The explanation of one input, judged.
+
+    Args:
+        method: One of `METHODS`.
+        gradient: Needed by the first three of them.
+        baseline: What stands for an input that says nothing.
+        region: Where the thing itself is, the space of `x`.
+
+    Raises:
+        ValueError: The method is not known, or needs the gradient and has none.
+    """
+    at = np.asarray(x, np.float64)
+    make = partial(_importance, score, gradient, method, baseline, seed)
+    importance = make(at)
+    radius = _RADIUS * float(at.max() - at.min())
+    return Explanation(
+        sample,
+        target,
+        method,
+        at,
+        importance,
+        float(scores(score, at[None])[0]),
+        faithfulness(score, at, importance, baseline=baseline, seed=seed),
+        deletion(score, at, importance, baseline=baseline),
+        insertion(score, at, importance, baseline=baseline),
+        stability(make, at, radius=radius, samples=_NEAR, seed=seed),
+        None if region is None else localisation(importance, region),
+        region,
+    )
+
+
+def _window(x: Floats) -> dict[str, int]:
+    """How large a part is covered, and how far it moves: half of itself."""
+    side = max(2, min(space_of(x.shape)) // _WINDOWS)
+    return {"window": side, "stride": side // 2}
+
+
+def _importance(
+    score: Score, gradient: Gradient | None, method: str, baseline: ArrayLike, seed: int, x: Floats
+) -> Floats:
+    if method not in METHODS:
+        raise ValueError(f"no method {method!r}{nearest(method, METHODS)}; methods are {', '.join(METHODS)}")
+    if method in _BY_SCORE:
+        return _BY_SCORE[method](score, x, baseline=baseline, seed=seed)
+    if gradient is None:
+        raise ValueError(
+            f"method {method!r} needs the gradient of the score; give one, or use {', '.join(WITHOUT_GRADIENT)}"
+        )
+    found = _BY_GRADIENT[method](gradient, x, baseline=baseline, seed=seed)
+    summed: Floats = found.reshape(-1, *space_of(x.shape)).sum(axis=0)
+    return summed

@@ -1,0 +1,112 @@
+"""Tells a web address of findings as they appear: a small JSON body, sent by a thread of its own, never waited for.
+
+    {"run": id, "name": name, "finding": {...}}        the finding as `diagnose --json` prints it
+
+What cannot be delivered within its time is dropped, and logged once in a row of failures; so is what would make more
+than a hundred wait.
+"""
+
+import json
+import logging
+import threading
+from collections import deque
+from collections.abc import Iterable
+from urllib.error import URLError
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+from ..storage import SEVERITIES, Finding, Listener, Run, Severity, StepRecord, Structure
+from .errors import InvalidRule
+from .render import finding_to_json
+
+_log = logging.getLogger(__name__)
+
+#: Findings that may wait to be sent.
+_CAPACITY = 100
+
+
+class Webhook:
+    """A listener that passes on what another one finds.
+
+    Args:
+        listener: Whose findings they are.
+        url: `http` or `https`.
+        severity: The least that is sent.
+        timeout_s: For one delivery.
+
+    Raises:
+        InvalidRule: The address is none of the web.
+    """
+
+    def __init__(self, listener: Listener, url: str, *, severity: Severity = "warning", timeout_s: float = 5.0) -> None:
+        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).netloc:
+            raise InvalidRule(f"webhook {url!r} must be an address that starts with http:// or https://")
+        self._listener, self._url, self._timeout_s = listener, url, timeout_s
+        self._least = SEVERITIES.index(severity)
+        self._told: set[tuple[str, str, int, int]] = set()
+        self._waiting: deque[bytes] = deque()
+        self._wake = threading.Event()
+        self._is_over = False
+        self._fails = False
+        self._run: Run | None = None
+        self._thread: threading.Thread | None = None
+
+    def begin(self, run: Run, structure: Structure) -> None:
+        """Passes it on."""
+        self._run = run
+        self._listener.begin(run, structure)
+
+    def observe(self, record: StepRecord) -> Iterable[Finding]:
+        """What the other finds; what is new of it is on its way."""
+        return self._sent(self._listener.observe(record))
+
+    def end(self) -> Iterable[Finding]:
+        """The same; waits for what is on its way for as long as one delivery may take."""
+        found = self._sent(self._listener.end())
+        self._is_over = True
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(self._timeout_s)
+        return found
+
+    def _sent(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+        found = tuple(findings)
+        for one in found:
+            key = (one.rule, one.site, one.rank, one.first_step)
+            if SEVERITIES.index(one.severity) >= self._least and key not in self._told:
+                self._told.add(key)
+                self._send(one)
+        return found
+
+    def _send(self, finding: Finding) -> None:
+        if len(self._waiting) >= _CAPACITY:
+            _log.warning("webhook: more than %d findings wait; %s is not sent", _CAPACITY, finding.cause)
+            return
+        run = self._run
+        document = {
+            "run": run.id if run else "",
+            "name": run.name if run else "",
+            "finding": finding_to_json(finding),
+        }
+        self._waiting.append(json.dumps(document).encode())
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._deliver, name="mindscope-webhook", daemon=True)
+            self._thread.start()
+        self._wake.set()
+
+    def _deliver(self) -> None:
+        while self._waiting or not self._is_over:
+            self._wake.wait()
+            self._wake.clear()
+            while self._waiting:
+                self._post(self._waiting.popleft())
+
+    def _post(self, body: bytes) -> None:
+        request = Request(self._url, body, {"Content-Type": "application/json", "User-Agent": "mindscope"})
+        try:
+            with urlopen(request, timeout=self._timeout_s):
+                self._fails = False
+        except (URLError, OSError, ValueError) as error:
+            if not self._fails:
+                _log.warning("webhook %s cannot be told: %s", urlsplit(self._url).netloc, error)
+            self._fails = True

@@ -1,0 +1,48 @@
+"""What the shares of ranks in a reduction say."""
+
+import pytest
+from mindscope.insight.replicas import common_scale, dropped, is_corrupted, is_unreduced, repeated, shares
+from mindscope.storage import Event
+
+
+def reduction(*weights, residual=1e-6):
+    return Event("rank_reduction", 3, data={"weights": list(weights), "residual": residual, "ranks": len(weights)})
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_a_mean_has_the_scale_one_and_a_sum_that_of_the_ranks(ranks):
+    assert common_scale(reduction(*[1 / ranks] * ranks)) == pytest.approx(1)
+    assert common_scale(reduction(*[1.0] * ranks)) == pytest.approx(ranks)
+    assert dropped(reduction(*[1 / ranks] * ranks)) == []
+
+
+@pytest.mark.parametrize(
+    ("weights", "missing"),
+    [((0.5, 0.0), [1]), ((0.0, 0.5), [0]), ((1 / 3, 0.0, 1 / 3), [1]), ((0.5, 0.5, 0.0), [2]), ((0.6, 0.3, 0.0), [])],
+)
+def test_a_rank_without_a_share_has_dropped_out_where_the_others_have_equal_ones(weights, missing):
+    assert dropped(reduction(*weights)) == missing
+
+
+def test_a_gradient_that_is_rank_zeros_own_was_not_reduced_and_nobody_dropped_out():
+    assert is_unreduced(reduction(1.0, 0.0, 0.0))
+    assert dropped(reduction(1.0, 0.0, 0.0)) == []
+    assert not is_unreduced(reduction(0.5, 0.0))
+
+
+def test_shares_that_do_not_fit_are_not_believed():
+    assert shares(reduction(1.0, 1.0, residual=0.4)) == []
+    assert shares(reduction(1.0, None)) == []
+    assert shares(Event("rank_reduction", 0)) == []
+
+
+def test_wrong_bits_are_told_from_a_missing_reduction_by_how_many_tensors_differ():
+    one = Event("rank_checksums", 50, data={"at": 50, "sites": ["a.weight"], "odd": [1]})
+    all_of_them = Event("rank_checksums", 50, data={"at": 50, "sites": ["a", "b", "c", "d"], "odd": [1]})
+    assert is_corrupted(one, 8)
+    assert not is_corrupted(all_of_them, 8)
+    assert not is_corrupted(one, 2)
+
+
+def test_equal_values_gather_their_ranks():
+    assert list(repeated(["a", "b", "a", "c", "b"])) == [[0, 2], [1, 4]]

@@ -1,0 +1,58 @@
+"""Updates too large, and what they ruin beside the loss."""
+
+import pytest
+from mindscope.insight.adam_bound import AdamBound
+from mindscope.insight.anatomy import Anatomy
+from mindscope.insight.moment import Moment
+from mindscope.insight.recording import Recording, chain
+from mindscope.insight.stability import Stability
+
+MODEL = chain("one:Dense", "attn:Attention", "two:Dense", optimizer="Adam")
+
+
+def lived(series: dict[str, object]) -> Stability:
+    stability, rows, anatomy = Stability(), {}, Anatomy(MODEL)
+    for record in Recording(series, MODEL).records():
+        stability.update(Moment(record, rows, anatomy, 0, AdamBound()))
+    return stability
+
+
+def attention(*entropy: float, logit: float = 1.0, update: object = 0.8) -> dict[str, object]:
+    return {
+        "scalar/loss": (2.0,) * len(entropy),
+        "attn attention/relative_entropy": entropy,
+        "attn attention/max_logit": logit,
+        "one.weight update/ratio_to_weight": update,
+    }
+
+
+@pytest.mark.parametrize(
+    ("series", "damaged"),
+    [
+        (attention(1.0, 0.01, 0.01), True),
+        (attention(1.0, 0.01, 0.9), False),  # in one look only
+        (attention(1.0, 0.5, 0.5), False),
+        (attention(1.0, 0.5, 0.5, logit=80.0), True),  # what is left is lost to rounding
+        (attention(0.01, 0.01, 0.01), False),  # it was so from the start
+        (attention(1.0, 0.01, 0.01, update=0.02), False),  # and no step was too large
+        (attention(1.0, 0.01, 0.01, 0.01, update=(0.02, 0.02, 0.8, 0.8)), False),  # or only afterwards
+    ],
+)
+def test_attention_is_damaged_when_it_was_whole_before_a_step_too_large(
+    series: dict[str, object], damaged: bool
+) -> None:
+    assert lived(series).is_damaged() is damaged
+
+
+def test_a_policy_with_one_answer_left_is_damaged_and_its_loss_is_not_judged() -> None:
+    found = lived(
+        {
+            "scalar/loss": (0.0, 5.0, 9.0, 9.0),
+            "scalar/reward/mean": 0.1,
+            "scalar/policy/entropy": (2.0, 1.0, 0.01, 0.01),
+            "one.weight update/ratio_to_weight": 0.8,
+        }
+    )
+    assert found.is_damaged()
+    assert not found.is_harmed
+    assert found.records == 4

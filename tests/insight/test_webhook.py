@@ -1,0 +1,96 @@
+"""Findings told to a real web server."""
+
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import mindscope as ms
+import numpy as np
+import pytest
+from mindscope.framework import Key, Tensor, nn, ops
+from mindscope.insight import InvalidRule, LiveDiagnosis
+from mindscope.insight.webhook import Webhook
+from mindscope.probe import ConfigError, Monitor, load_config
+
+
+class Server(HTTPServer):
+    """Remembers what it was told."""
+
+    def __init__(self, delay: threading.Event | None = None) -> None:
+        self.bodies: list[dict] = []
+        self.delay = delay
+        super().__init__(("127.0.0.1", 0), Handler)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/hook?token=secret"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_POST(self) -> None:
+        if self.server.delay is not None:
+            self.server.delay.wait(30)
+        self.server.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as one:
+        thread = threading.Thread(target=one.serve_forever, daemon=True)
+        thread.start()
+        yield one
+        one.shutdown()
+        thread.join(30)
+
+
+def train(folder, webhook: dict, steps: int = 5) -> Monitor:
+    model = nn.Dense(4, 2, key=Key(0)).set_train()
+    optimizer = nn.SGD(model.trainable_params(), 1e-3)
+    with ms.watch(model, optimizer, store=folder, run="hooked", config={"webhook": webhook}) as monitor:
+        for step in range(steps):
+            x = np.full((2, 4), np.nan if step == 3 else 1.0, np.float32)
+            ops.square(model(Tensor(x))).mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    return monitor
+
+
+def test_each_grave_finding_is_told_once_with_its_run(server: Server, tmp_path) -> None:
+    monitor = train(tmp_path, {"url": server.url, "severity": "error"})
+    errors = {(one.rule, one.site, one.first_step) for one in monitor.findings if one.severity == "error"}
+    told = [(body["finding"]["rule"], body["finding"]["site"], body["finding"]["first_step"]) for body in server.bodies]
+    assert set(told) == errors
+    assert len(told) == len(errors) > 0
+    assert {(body["run"], body["name"]) for body in server.bodies} == {(monitor.run.id, "hooked")}
+
+
+def test_the_address_is_not_recorded(server: Server, tmp_path) -> None:
+    train(tmp_path, {"url": server.url}, steps=1)
+    assert not any(b"token=secret" in path.read_bytes() for path in tmp_path.iterdir())
+
+
+def test_a_server_that_does_not_answer_is_said_once_and_costs_nothing(tmp_path, caplog) -> None:
+    with caplog.at_level(logging.WARNING, "mindscope.insight.webhook"):
+        monitor = train(tmp_path, {"url": "http://127.0.0.1:9/none", "timeout_s": 1})
+    assert len(monitor.findings) >= 1
+    (said,) = [record.getMessage() for record in caplog.records if record.name.endswith("webhook")]
+    assert "127.0.0.1:9 cannot be told" in said
+    assert "/none" not in said
+    with ms.open_store(tmp_path) as store:
+        assert store.find_run("hooked").state == "finished"
+
+
+def test_an_address_that_is_none_is_refused_before_the_training() -> None:
+    with pytest.raises(ConfigError, match="webhook"):
+        load_config(webhook={"url": "file:///etc/passwd"})
+    with pytest.raises(InvalidRule, match="must be an address"):
+        Webhook(LiveDiagnosis(), "ftp://example.org/x")
