@@ -5,7 +5,7 @@ A search asks `namespace(x)` for the functions that take `x`: NumPy's or torch's
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import array_api_compat
 import numpy as np
@@ -16,9 +16,15 @@ Array = Any
 Rows = NDArray[np.int64]
 
 
+_NAMESPACES: Final[dict[type, Any]] = {}  # a search asks dozens of times a step, always with one or two types
+
+
 def namespace(x: Array) -> Any:
     """The functions of the array API standard for the library of `x`."""
-    return array_api_compat.array_namespace(x)
+    found = _NAMESPACES.get(type(x))
+    if found is None:
+        found = _NAMESPACES[type(x)] = array_api_compat.array_namespace(x)
+    return found
 
 
 def to_numpy(x: Array) -> NDArray[Any]:

@@ -5,8 +5,7 @@ Reference:
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
-from typing import Self
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +13,15 @@ from numpy.typing import NDArray
 from .arrays import Array, Rows, from_numpy, namespace, to_numpy
 from .objective import Objective
 from .problem import Problem
-from .rows import per_sample
+from .rows import PerSample, per_sample
 
 _MOMENTUM = 0.75  # the paper's alpha
 _OSCILLATION = 0.75  # the paper's rho: the share of steps that must raise the loss
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _State:
-    """What belongs to each sample that still resists; every field is one row a sample."""
+class _State(PerSample):
+    """What belongs to each sample that still resists."""
 
     rows: Rows
     at: Array
@@ -36,10 +35,6 @@ class _State:
     rises: NDArray[np.int64]  # since the last checkpoint
     best_at_check: NDArray[np.float64]
     halved: NDArray[np.bool_]  # at the last checkpoint
-
-    def take(self, rows: NDArray[np.int64]) -> Self:
-        """The state of these samples alone."""
-        return replace(self, **{field.name: getattr(self, field.name)[rows] for field in fields(self)})
 
 
 def climb(

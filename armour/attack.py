@@ -9,7 +9,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
-from typing import ClassVar, NamedTuple
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,9 +21,10 @@ from .distances import Norm, distance_named
 from .errors import InvalidInput, InvalidSearch
 from .halving import smallest_budgets
 from .model import Model
-from .problem import Problem
+from .problem import Gallery, Problem
 from .result import AttackResult, Attempt, stacked
 from .samples import Samples, check_epsilons, check_samples
+from .spread import spread
 
 #: Told after each batch how many of how many batches are done.
 Progress = Callable[[int, int], None]
@@ -37,11 +39,13 @@ class Sweep(NamedTuple):
         seed: The same seed gives the same result, whatever the batch size.
         batch_size: Samples that are searched for together.
         progress: Told after each batch.
+        jobs: Processes over which batches are spread.
     """
 
     seed: int = 0
     batch_size: int = 256
     progress: Progress | None = None
+    jobs: int = 1
 
 
 @dataclass(frozen=True)
@@ -136,17 +140,22 @@ class Attack(ABC):
         raw, clipped = copy(samples.x), copy(samples.x)
         distances, success = np.zeros(count), np.zeros(count, np.bool_)
         queries, gradient_calls = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        starts = range(0, len(open_rows), sweep.batch_size)
-        for number, start in enumerate(starts):
-            rows = open_rows[start : start + sweep.batch_size]
-            if epsilon > 0:
-                problem = _problem(self, model, samples, rows, epsilon, sweep.seed)
-                raw[rows] = self._searched(problem)
-                clipped[rows], distances[rows], success[rows] = _judged(model, samples, rows, raw, problem)
-                queries[rows], gradient_calls[rows] = problem.queries, problem.gradient_calls
+        starts = range(0, len(open_rows), sweep.batch_size) if epsilon > 0 else range(0)
+        batches = [open_rows[start : start + sweep.batch_size] for start in starts]
+        work = partial(self._batch, model, samples, epsilon, sweep.seed)
+        for number, (rows, found) in enumerate(zip(batches, spread(work, batches, sweep.jobs), strict=True)):
+            raw[rows], clipped[rows], distances[rows], success[rows], queries[rows], gradient_calls[rows] = found
             if told is not None:
-                told(number + 1, len(starts))
+                told(number + 1, len(batches))
+        if told is not None and not batches:
+            told(1, 1)
         return Attempt(raw, clipped, distances, success, queries, gradient_calls)
+
+    def _batch(self, model: Model, samples: Samples, epsilon: float, seed: int, rows: Rows) -> tuple[Any, ...]:
+        """For the rows: raw and clipped candidates, distances, success, queries and gradient calls."""
+        problem = _problem(self, model, samples, rows, epsilon, seed)
+        raw = self._searched(problem)
+        return raw, *_judged(model, samples, rows, raw, problem), problem.queries, problem.gradient_calls
 
     def _searched(self, problem: Problem) -> Array:
         with np.errstate(all="ignore"):  # a model may well overflow off the data; the judge looks at what comes back
@@ -179,7 +188,8 @@ def _any(samples: Samples, masks: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:
 
 def _problem(attack: Attack, model: Model, samples: Samples, rows: Rows, epsilon: float, seed: int) -> Problem:
     criterion, budgets = samples.criterion.take(rows), np.full(len(rows), epsilon)
-    return Problem(model, samples.x[rows], criterion, distance_named(attack.norm), budgets, rows, (seed,))
+    gallery = Gallery(samples.x, samples.clean_predictions)
+    return Problem(model, samples.x[rows], criterion, distance_named(attack.norm), budgets, rows, (seed,), gallery)
 
 
 def _cut(attack: Attack, model: Model, samples: Samples, whole: Attempt, epsilon: float, sweep: Sweep) -> Attempt:
@@ -191,7 +201,7 @@ def _cut(attack: Attack, model: Model, samples: Samples, whole: Attempt, epsilon
         rows = far[start : start + sweep.batch_size]
         if epsilon > 0:
             problem = _problem(attack, model, samples, rows, epsilon, sweep.seed)
-            clipped[rows], distances[rows], success[rows] = _judged(model, samples, rows, whole.raw, problem)
+            clipped[rows], distances[rows], success[rows] = _judged(model, samples, rows, whole.raw[rows], problem)
         else:
             clipped[rows], distances[rows] = samples.x[rows], 0.0
     spent = epsilon > 0
@@ -202,7 +212,7 @@ def _judged(
     model: Model, samples: Samples, rows: Rows, raw: Array, problem: Problem
 ) -> tuple[Array, NDArray[np.float64], NDArray[np.bool_]]:
     """Candidates moved into the budget, their distances and whether they meet the criterion, none taken on trust."""
-    clipped = problem.clip(raw[rows])
+    clipped = problem.clip(raw)
     with np.errstate(all="ignore"):
         met = samples.criterion.take(rows).met(model.logits(clipped))
     return clipped, problem.distance.measure(problem.x, clipped), np.asarray(to_numpy(met), np.bool_)

@@ -1,4 +1,4 @@
-"""The smallest change of an input, inside the box, that reaches a hyperplane: exact, by sorting, in L1, L2 and Linf.
+"""The smallest change of an input, inside the box, that reaches a hyperplane: exact in L1, L2 and Linf.
 
 The change of element `i` goes in the direction of the normal `w`, by `min(rate * speed_i, room_i)`: `speed` is 1 in
 Linf and `|w|` in L2, `room` is how far the box lets it go, and what is gained on the way, `|w_i|` times the change,
@@ -49,29 +49,27 @@ def dual_length(norm: Norm, normal: Array) -> Array:
 
 
 def _waterline(weight: Array, room: Array, wanted: Array, norm: Norm) -> Array:
-    """Sizes `min(rate * speed, room)` with the smallest rate that gains what is wanted."""
+    """Sizes `min(rate * speed, room)` with the smallest rate that gains what is wanted.
+
+    The gain is a concave, piecewise linear function of the rate, so Newton's method from 0 rises to the answer and
+    meets it exactly, once it knows which elements are at the box: four to six rounds instead of sorting all of them.
+    """
     xp = namespace(weight)
     one, zero = xp.ones_like(weight), xp.zeros_like(weight)
     moves = weight > 0
     speed = xp.where(moves, one, zero) if norm == "linf" else weight
     full_at = xp.where(moves, room / xp.where(moves, speed, one), zero)  # the rate at which an element meets the box
-    order = xp.argsort(full_at, axis=1)
-    rates = xp.take_along_axis(full_at, order, axis=1)
-    stopped = xp.cumulative_sum(xp.take_along_axis(weight * room, order, axis=1), axis=1)
-    pace = xp.take_along_axis(weight * speed, order, axis=1)
-    moving = xp.sum(pace, axis=1, keepdims=True) - xp.cumulative_sum(pace, axis=1)
-    gained = stopped + rates * moving  # by the time that each element, in this order, meets the box
-    width = weight.shape[1]
-    place = xp.sum(xp.astype(gained < wanted[:, None], xp.int64), axis=1)[:, None]
-    out_of_reach = place >= width
-    place = xp.clip(place, 0, width - 1)
-    before = xp.clip(place - 1, 0, width - 1)
-    first = place == 0
-    base = xp.where(first, zero[:, :1], xp.take_along_axis(stopped, before, axis=1))
-    left = xp.where(first, xp.sum(pace, axis=1, keepdims=True), xp.take_along_axis(moving, before, axis=1))
-    rate = (wanted[:, None] - base) / xp.where(left > 0, left, one[:, :1])
-    rate = xp.where(out_of_reach | (left <= 0), xp.max(rates, axis=1, keepdims=True), rate)
-    return xp.minimum(rate * speed, room)
+    gains, paces, last = weight * room, weight * speed, xp.max(full_at, axis=1)
+    rate = zero[:, 0]
+    for _ in range(weight.shape[1] + 1):
+        full = full_at <= rate[:, None]
+        pace = xp.sum(xp.where(full, zero, paces), axis=1)
+        missing = wanted - xp.sum(xp.where(full, gains, zero), axis=1)
+        ahead = xp.where(pace > 0, missing / xp.where(pace > 0, pace, one[:, 0]), last)
+        if not bool(xp.any(ahead > rate)):
+            break
+        rate = xp.where(ahead > rate, ahead, rate)
+    return xp.minimum(rate[:, None] * speed, room)
 
 
 def _greedy(weight: Array, room: Array, wanted: Array) -> Array:

@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from ..framework.nn import Cell
+from ..probe import aside
 from .arrays import Array, cast, from_numpy, namespace
 from .engine_network import EngineNetwork
 from .errors import InvalidInput, InvalidModel
@@ -129,11 +130,11 @@ class Model:
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """The model in evaluation mode; every module returns to its own mode afterwards. May be nested."""
+        """The model in evaluation mode and unseen by monitors; modules return to their modes. May be nested."""
         if self._is_evaluating:
             yield
             return
-        with self._network.evaluating():
+        with aside(), self._network.evaluating():
             self._is_evaluating = True
             try:
                 yield
@@ -165,7 +166,7 @@ def wrap(model: object, bounds: tuple[float, float] = (0.0, 1.0), preprocessing:
             f"preprocessing expects a Normalization(mean, std), got {type(preprocessing).__name__}; "
             "put any other preprocessing into the model, so that gradients pass through it"
         )
-    network = _network_of(model)
+    network = network_of(model)
     if count := network.training_modules():
         warnings.warn(
             f"{type(model).__name__} has {count} modules in training mode; attacks switch them to evaluation mode and "
@@ -175,7 +176,8 @@ def wrap(model: object, bounds: tuple[float, float] = (0.0, 1.0), preprocessing:
     return Model(network, bounds, preprocessing, type(model).__name__)
 
 
-def _network_of(model: object) -> Network:
+def network_of(model: object) -> Network:
+    """What an engine `Cell` or a torch `Module` offers; `InvalidModel` when it is neither."""
     if isinstance(model, Cell):
         return EngineNetwork(model)
     torch = sys.modules.get("torch")

@@ -9,6 +9,8 @@ from .rows import is_class
 #: `(n,)` values to be raised, and their gradient `(n, classes)` to the logits, for a criterion.
 Objective = Callable[[Array, Criterion], tuple[Array, Array]]
 
+_TOUCH = 1e-9  # a tie is no other prediction yet, so a lead of exactly nothing is pulled on
+
 
 def cross_entropy(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
     """The log-odds of all other classes against the anchor, which the cross-entropy is a rising function of.
@@ -28,7 +30,15 @@ def cross_entropy(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
     shares = xp.exp(others - largest)
     total = xp.sum(shares, axis=1, keepdims=True)
     value = largest[:, 0] + xp.log(total[:, 0]) - _at(logits, own)
-    return _signed(value, xp.where(own, -1.0, shares / total), criterion)
+    return _signed(value, shares / total - _one(own, logits), criterion)
+
+
+def lead(logits: Array, criterion: Criterion) -> Array:
+    """`(n,)` the margin's value alone, for searches that ask for no gradient."""
+    xp = namespace(logits)
+    own = is_class(logits, criterion.anchor)
+    value = xp.max(xp.where(own, -xp.inf, logits), axis=1) - _at(logits, own)
+    return -value if criterion.is_targeted else value
 
 
 def margin(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
@@ -38,6 +48,26 @@ def margin(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
     others = xp.where(own, -xp.inf, logits)
     best = is_class(logits, xp.argmax(others, axis=1))
     return _signed(xp.max(others, axis=1) - _at(logits, own), _one(best, logits) - _one(own, logits), criterion)
+
+
+def soft_margin(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
+    """The margin's value with the direction of the log-odds, in which all other classes share by their odds.
+
+    Our choice for searches of the nearest example: the margin's own direction stays with the class that leads first,
+    and on networks for digits such searches ended 2 to 8 percent farther away.
+    """
+    return margin(logits, criterion)[0], cross_entropy(logits, criterion)[1]
+
+
+def hinge(weight: Array) -> Objective:
+    """The soft margin, to be raised until the criterion's lead is reached; the direction times `(n,)` weights."""
+
+    def objective(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
+        value, slope = soft_margin(logits, criterion)
+        pull = namespace(logits).where(value < criterion.lead + _TOUCH, weight, 0.0)
+        return value, slope * pull[:, None]
+
+    return objective
 
 
 def logits_ratio(logits: Array, criterion: Criterion) -> tuple[Array, Array]:

@@ -26,6 +26,13 @@ class Ascent(NamedTuple):
     met: NDArray[np.bool_]
 
 
+class Gallery(NamedTuple):
+    """The clean inputs of the whole data set, and the `(n,)` classes that the model gives them."""
+
+    x: Array
+    predictions: Rows
+
+
 class Problem:
     """A batch of samples none of which is adversarial yet, to be made so within `epsilon`.
 
@@ -35,6 +42,7 @@ class Problem:
         epsilon: `(n,)` budget of each sample; infinite for the search of the nearest adversarial example.
         samples: `(n,)` numbers of the samples in the whole data set; random draws depend on them.
         key: Seed of the attack; random draws of different keys differ.
+        gallery: Where searches may begin that need an adversarial input first.
     """
 
     def __init__(
@@ -46,6 +54,7 @@ class Problem:
         epsilon: NDArray[np.float64],
         samples: Rows,
         key: tuple[int, ...],
+        gallery: Gallery | None = None,
     ) -> None:
         self.x = x
         self.distance = distance
@@ -58,13 +67,17 @@ class Problem:
         self._samples = samples
         self._key = key
         self._criterion = criterion
+        self._gallery = gallery
         self._region = distance.region(x, epsilon, model.bounds)
         # The part of the batch that the last call was about: searches ask for the same rows many times.
-        self._part: tuple[Rows, Criterion, Region] = (self.rows, criterion, self._region)
+        self._budget = per_sample(drawn(epsilon, x), x)
+        self._part: tuple[Rows, Criterion, Region, Array] = (self.rows, criterion, self._region, self._budget)
 
     def within(self, epsilon: NDArray[np.float64]) -> Self:
         """The same problem with other budgets; queries are counted here, too."""
-        other = type(self)(self._model, self.x, self._criterion, self.distance, epsilon, self._samples, self._key)
+        other = type(self)(
+            self._model, self.x, self._criterion, self.distance, epsilon, self._samples, self._key, self._gallery
+        )
         other.queries, other.gradient_calls = self.queries, self.gradient_calls
         return other
 
@@ -74,7 +87,7 @@ class Problem:
 
     def budget(self, rows: Rows) -> Array:
         """Epsilon of each of `rows`, shaped to broadcast against candidates, in their dtype."""
-        return per_sample(drawn(self.epsilon[rows], self.x), self.x)
+        return self._select(rows)[3]
 
     def ascend(self, candidates: Array, rows: Rows, objective: Objective) -> Ascent:
         """The objective at one candidate for each of `rows`, and the way up."""
@@ -127,6 +140,25 @@ class Problem:
         scale = self.epsilon[rows].reshape((-1,) + (1,) * (noise.ndim - 1))
         return self.project(x + drawn(noise * scale, x), rows)
 
+    def examples(self, rows: Rows, *key: int) -> tuple[Array, Rows]:
+        """A clean input of the data set, drawn for each row, that the model gives the class which the row is to reach.
+
+        Returns:
+            The inputs, and those of `rows` that they are for: the others have none.
+        """
+        if self._gallery is None:
+            return self.x[:0], rows[:0]
+        criterion = self.criterion(rows)
+        anchors, lots = to_numpy(criterion.anchor), self.uniform(rows, (1,), *key)[:, 0]
+        chosen = np.full(len(rows), -1)
+        for anchor in np.unique(anchors):
+            suits = np.flatnonzero((self._gallery.predictions == anchor) == criterion.is_targeted)
+            if len(suits):
+                at = np.flatnonzero(anchors == anchor)
+                chosen[at] = suits[(lots[at] * len(suits)).astype(np.int64)]
+        has_one = np.flatnonzero(chosen >= 0)
+        return self._gallery.x[chosen[has_one]], rows[has_one]
+
     def uniform(self, rows: Rows, shape: tuple[int, ...], *key: int) -> NDArray[np.float64]:
         """`(len(rows), *shape)` numbers in [0, 1), the same for a sample in whatever company it comes."""
         return start_noise(
@@ -152,13 +184,14 @@ class Problem:
         self.queries[rows] += forward
         self.gradient_calls[rows] += backward
 
-    def _select(self, rows: Rows) -> tuple[Rows, Criterion, Region]:
+    def _select(self, rows: Rows) -> tuple[Rows, Criterion, Region, Array]:
         if len(rows) != len(self._part[0]) or not np.array_equal(rows, self._part[0]):
             whole = len(rows) == len(self.rows)
             self._part = (
                 rows,
                 self._criterion if whole else self._criterion.take(rows),
                 self._region if whole else self._region.take(rows),
+                self._budget if whole else self._budget[rows],
             )
         return self._part
 
@@ -169,5 +202,6 @@ def _judged(criterion: Criterion, logits: Array) -> NDArray[np.bool_]:
 
 def _finite(values: Array, instead: float) -> Array:
     xp = namespace(values)
-    finite = xp.isfinite(values)
-    return values if bool(xp.all(finite)) else xp.where(finite, values, instead)
+    if bool(xp.isfinite(xp.sum(values))):  # one pass; what is not finite makes the sum so, and rarely something else
+        return values
+    return xp.where(xp.isfinite(values), values, instead)

@@ -1,11 +1,26 @@
 """Batches by their first axis: a sample's values as a row, and a value a sample against whole samples."""
 
-from .arrays import Array, namespace
+import math
+from dataclasses import dataclass, fields, replace
+from typing import Self
+
+import array_api_compat
+
+from .arrays import Array, Rows, namespace
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PerSample:
+    """What a search knows of each sample at work; every field of a subclass is one row a sample."""
+
+    def take(self, rows: Rows) -> Self:
+        """The same of these samples alone."""
+        return replace(self, **{field.name: getattr(self, field.name)[rows] for field in fields(self)})
 
 
 def flat(x: Array) -> Array:
-    """`x`, `(n, ...)`, as `(n, size)`."""
-    return x.reshape(len(x), -1)
+    """`x`, `(n, ...)`, as `(n, size)`; a batch of none keeps its size, too."""
+    return x.reshape(len(x), math.prod(x.shape[1:]))
 
 
 def per_sample(values: Array, like: Array) -> Array:
@@ -15,6 +30,5 @@ def per_sample(values: Array, like: Array) -> Array:
 
 def is_class(logits: Array, classes: Array) -> Array:
     """`(n, classes)` bool, True at each row's own class; computed where `logits` are, without a transfer."""
-    xp = namespace(logits)
-    positions = xp.cumulative_sum(xp.ones_like(logits[:1]), axis=1) - 1
+    positions = namespace(logits).arange(logits.shape[1], device=array_api_compat.device(logits))
     return positions == classes[:, None]

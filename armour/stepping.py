@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .arrays import Array, copy, namespace
-from .objective import cross_entropy
+from .arrays import Array, Rows, copy, namespace
+from .objective import Objective, cross_entropy
 from .problem import Problem
+from .sparse import steepest_step
 
 #: Makes the direction out of the gradient and the last direction, zero at first.
 Direction = Callable[[Array, Array], Array]
@@ -14,16 +15,22 @@ Direction = Callable[[Array, Array], Array]
 _REACH = 2.0  # all steps together, in budgets: our choice, enough to cross the budget from side to side
 
 
-def stepped(problem: Problem, direction: Direction, steps: int) -> Array:
+def stepped(
+    problem: Problem,
+    direction: Direction,
+    steps: int,
+    objective: Callable[[Rows], Objective] = lambda _: cross_entropy,
+) -> Array:
     """The first adversarial iterate of each sample, else the last one.
 
     Args:
         direction: What each step follows; the step itself has the length that the norm gives it.
+        objective: What is climbed, made for the rows at work.
     """
     found, rows = copy(problem.x), problem.rows
     iterates, memory = problem.x, namespace(problem.x).zeros_like(problem.x)
     for _ in range(steps):
-        ascent = problem.ascend(iterates, rows, cross_entropy)
+        ascent = problem.ascend(iterates, rows, objective(rows))
         memory = direction(ascent.gradient, memory)
         if ascent.met.any():
             found[rows[ascent.met]] = iterates[ascent.met]
@@ -32,6 +39,6 @@ def stepped(problem: Problem, direction: Direction, steps: int) -> Array:
             if not len(rows):
                 return found
         step = problem.budget(rows) * (_REACH / steps)
-        iterates = problem.project(iterates + step * problem.distance.steepest(memory), rows)
+        iterates = problem.project(iterates + step * steepest_step(problem, iterates, memory), rows)
     found[rows] = iterates
     return found

@@ -12,11 +12,12 @@ from ..options import at_least
 from ..problem import Problem
 from ..registry import attack
 from ..rivals import rivals, towards
+from ..sparse_ascent import climb_sparsely
 
-_PAPER: Final = "Croce and Hein 2020, arXiv:2003.01690"
+_PAPER: Final = "Croce and Hein 2020, arXiv:2003.01690; in L1 Croce and Hein 2021, arXiv:2103.01208"
 
 
-@attack("apgd-ce", norms=("linf", "l2"), reference=_PAPER)
+@attack("apgd-ce", norms=("linf", "l2", "l1"), reference=_PAPER)
 @dataclass(frozen=True)
 class APGDCE(Attack):
     """Auto-PGD on the cross-entropy: momentum, and steps that halve when the loss stops rising.
@@ -38,7 +39,7 @@ class APGDCE(Attack):
         return _climbed(problem, [lambda _: cross_entropy], self.steps, self.restarts)
 
 
-@attack("apgd-dlr", norms=("linf", "l2"), reference=_PAPER)
+@attack("apgd-dlr", norms=("linf", "l2", "l1"), reference=_PAPER)
 @dataclass(frozen=True)
 class APGDDLR(Attack):
     """Auto-PGD on the difference of logits ratio, which neither scale nor shift of the logits changes.
@@ -60,7 +61,7 @@ class APGDDLR(Attack):
         return _climbed(problem, [lambda _: logits_ratio], self.steps, self.restarts)
 
 
-@attack("apgd-t", norms=("linf", "l2"), reference=_PAPER)
+@attack("apgd-t", norms=("linf", "l2", "l1"), reference=_PAPER)
 @dataclass(frozen=True)
 class APGDT(Attack):
     """Auto-PGD towards the likeliest other classes, one after the other, on the targeted logits ratio.
@@ -92,10 +93,11 @@ class APGDT(Attack):
 def _climbed(problem: Problem, objectives: Sequence[Callable[[Rows], Objective]], steps: int, restarts: int) -> Array:
     """One climb for each objective and start, on what still resists."""
     found, rows = copy(problem.x), problem.rows
+    upward = climb_sparsely if problem.distance.name == "l1" else climb
     for number, objective in enumerate(objectives):
         for restart in range(restarts):
             if not len(rows):
                 return found
             starts = problem.random_start(number * restarts + restart, rows)
-            rows = climb(problem, found, rows, starts, objective, steps)
+            rows = upward(problem, found, rows, starts, objective, steps)
     return found

@@ -11,6 +11,7 @@ from ..closest import Closest
 from ..distances import Norm
 from ..objective import cross_entropy
 from ..options import at_least, positive
+from ..polish import refined
 from ..problem import Problem
 from ..registry import attack
 from ..rows import per_sample
@@ -30,6 +31,7 @@ class DDN(Attack):
         gamma: By which share the sphere shrinks and grows.
         start: Radius of the first sphere, in the unit of the input.
         halvings: Halvings of the way to the input at the end.
+        polishing: Steps onto the linearised boundary at the end, at most.
     """
 
     finds_minimum = True
@@ -39,11 +41,12 @@ class DDN(Attack):
     gamma: float = 0.05
     start: float = 1.0
     halvings: int = 5
+    polishing: int = 5
 
     def __post_init__(self) -> None:
         Attack.__post_init__(self)
         at_least(self, 1, "steps")
-        at_least(self, 0, "halvings")
+        at_least(self, 0, "halvings", "polishing")
         positive(self, "gamma", "start")
 
     def search(self, problem: Problem) -> Array:
@@ -60,4 +63,4 @@ class DDN(Attack):
                 radius = radius * np.where(ascent.met, 1 - self.gamma, 1 + self.gamma)
             change = per_sample(problem.native(radius), x) * steepest(change)
             change = xp.clip(x + change, *problem.bounds) - x
-        return closest.tighten(self.halvings)
+        return refined(problem, closest, self.halvings, self.polishing)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Array, Rows, as_float64, cast, from_numpy, namespace
+from ..arrays import Array, Rows, as_float64, cast, concatenate, from_numpy, namespace
 from ..attack import Attack
 from ..closest import Closest
 from ..hyperplane import step_to_hyperplane
@@ -72,10 +72,12 @@ class FABT(Attack):
         for _ in range(self.steps):
             value, slope = _lead(problem, iterates, rows, target)
             gap = problem.criterion(rows).lead - value
-            from_here = step_to_hyperplane(self.norm, iterates, slope, gap, problem.bounds)
             shift = namespace(x).sum(flat(as_float64(slope) * as_float64(iterates - x)), axis=1)
-            from_start = step_to_hyperplane(self.norm, x, slope, gap + cast(shift, gap), problem.bounds)
-            here, there = (_length(problem, step) for step in (from_here, from_start))
+            starts, gaps = concatenate([iterates, x]), concatenate([gap, gap + cast(shift, gap)])
+            both = step_to_hyperplane(self.norm, starts, concatenate([slope, slope]), gaps, problem.bounds)
+            from_here, from_start = both[: len(x)], both[len(x) :]
+            lengths = _length(problem, both)
+            here, there = lengths[: len(x)], lengths[len(x) :]
             bias = per_sample(problem.native(np.minimum(here / np.maximum(here + there, 1e-12), _LARGEST_BIAS)), x)
             ahead = (1 - bias) * (iterates + _OVERSHOOT * from_here) + bias * (x + _OVERSHOOT * from_start)
             iterates = namespace(x).clip(ahead, *problem.bounds)

@@ -7,6 +7,7 @@ from ..attack import Attack
 from ..objective import cross_entropy
 from ..problem import Problem
 from ..registry import attack
+from ..sparse import whole_step
 
 
 @attack(
@@ -18,8 +19,9 @@ from ..registry import attack
 class FGSM(Attack):
     """One step of length epsilon in the direction that raises the loss most; optimal on linear models in Linf.
 
-    In L2 the step follows the gradient itself (the fast gradient method). It costs one gradient a sample, and
-    overstates robustness wherever the loss is not linear: it is a smoke test, not a verdict.
+    In L2 the step follows the gradient itself (the fast gradient method); in L1 the steepest elements go to the edge of
+    the box until the budget is spent. It costs one gradient a sample, and overstates robustness wherever the loss is
+    not linear: it is a smoke test, not a verdict.
 
     Example:
         >>> FGSM()(wrap(network), x, y, epsilons=[0.1]).robust_accuracy  # doctest: +SKIP
@@ -28,4 +30,4 @@ class FGSM(Attack):
     def search(self, problem: Problem) -> Array:
         """The inputs, each one step away."""
         ascent = problem.ascend(problem.x, problem.rows, cross_entropy)
-        return problem.x + problem.budget(problem.rows) * problem.distance.steepest(ascent.gradient)
+        return problem.x + whole_step(problem, problem.x, ascent.gradient, problem.rows)

@@ -36,10 +36,11 @@ class MIFGSM(Attack):
     def search(self, problem: Problem) -> Array:
         """The first adversarial iterate of each sample, else the last one."""
 
-        def averaged(gradient: Array, memory: Array) -> Array:
-            xp = namespace(gradient)
-            size = xp.mean(flat(xp.abs(gradient)), axis=1)
-            unit = gradient / per_sample(xp.where(size > 0, size, xp.ones_like(size)), gradient)
-            return self.decay * memory + unit
+        return stepped(problem, lambda gradient, memory: self.decay * memory + of_mean_one(gradient), self.steps)
 
-        return stepped(problem, averaged, self.steps)
+
+def of_mean_one(gradient: Array) -> Array:
+    """The gradient at mean absolute value 1, zero where it is zero."""
+    xp = namespace(gradient)
+    size = xp.mean(flat(xp.abs(gradient)), axis=1)
+    return gradient / per_sample(xp.where(size > 0, size, xp.ones_like(size)), gradient)

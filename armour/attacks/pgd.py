@@ -11,6 +11,7 @@ from ..errors import InvalidInput
 from ..objective import cross_entropy
 from ..problem import Problem
 from ..registry import attack
+from ..sparse import steepest_step
 
 
 @attack(
@@ -26,7 +27,7 @@ class PGD(Attack):
     digits, plain and adversarially trained, 40 such steps left up to 5 points less accuracy than 40 steps of 2.5 / 40
     epsilon, in both norms and at equal cost, and never more. The first start is the input itself, which left up to 1
     point less than a random one; the other starts are random. `PGD(step_size=2.5 / 40, random_start=True)` is the
-    paper's. In L1 a step follows the largest element of the gradient.
+    paper's. In L1 a step is shared by the steepest elements that the box lets go on (arXiv:1904.13000).
 
     Args:
         steps: Gradient steps of each start.
@@ -77,7 +78,7 @@ class PGD(Attack):
                 if not len(rows):
                     return rows
             share = 2.0 * (1.0 - step / self.steps) if self.step_size is None else self.step_size
-            ahead = iterates + share * problem.budget(rows) * problem.distance.steepest(gradient)
+            ahead = iterates + share * problem.budget(rows) * steepest_step(problem, iterates, gradient)
             iterates = problem.project(ahead, rows)
         found[rows] = iterates
         return rows[~problem.is_adversarial(iterates, rows)] if self.restarts > 1 else rows

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Array, Rows, copy, from_numpy, namespace, to_numpy
+from ..arrays import Array, Rows, copy, from_numpy, namespace
 from ..attack import Attack
-from ..objective import margin
 from ..options import at_least, fraction
 from ..pixels import as_images, image_shape
 from ..problem import Problem
 from ..registry import attack
 from ..rows import flat, per_sample
+from ..scores import scores
 from ..windows import bump, window
 
 _CHUNK = 100  # steps whose random numbers are drawn at once: our choice
@@ -59,7 +59,7 @@ class Square(Attack):
     def _walk(self, problem: Problem, found: Array, rows: Rows, restart: int) -> Rows:
         make_start, make_change = (_stripes, _flipped) if self.norm == "linf" else (_bumps, _moved)
         best = problem.project(make_start(problem, rows, restart), rows)
-        value, met = _asked(problem, best, rows)
+        value, met = scores(problem, best, rows)
         found[rows] = best
         draws: NDArray[np.float64] = np.zeros(0)
         numbers = 5 + image_shape(problem.x)[0]
@@ -75,7 +75,7 @@ class Square(Attack):
                 whole = rows
             drawn = draws[np.searchsorted(whole, rows), step % _CHUNK]
             candidates = problem.project(make_change(problem, rows, best, self._pixels(step), drawn), rows)
-            new_value, met = _asked(problem, candidates, rows)
+            new_value, met = scores(problem, candidates, rows)
             taken = (new_value > value) | met
             value = np.where(taken, new_value, value)
             best = namespace(best).where(per_sample(from_numpy(taken, best), best), candidates, best)
@@ -86,12 +86,6 @@ class Square(Attack):
         """The share of pixels in a window at this step."""
         at = step / self.queries * 10_000
         return self.share / 2.0 ** sum(at > after for after in _HALVED_AFTER)
-
-
-def _asked(problem: Problem, candidates: Array, rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    logits = problem.logits(candidates, rows)
-    value = np.asarray(to_numpy(margin(logits, problem.criterion(rows))[0]), np.float64)
-    return np.nan_to_num(value, nan=-np.inf), problem.judge(logits, rows)
 
 
 def _stripes(problem: Problem, rows: Rows, restart: int) -> Array:

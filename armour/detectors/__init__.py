@@ -1,6 +1,7 @@
 """Detectors of adversarial inputs: scores, and alarms calibrated on clean inputs."""
 
 from .detector import Alarm, Detector, Features, calibrate
+from .ensemble import Ensemble, fit_ensemble
 from .local_intrinsic_dimension import LocalIntrinsicDimension
 from .magnet import PredictionDivergence, PrincipalComponents, ReconstructionError, fit_principal_components
 from .mahalanobis import Mahalanobis, fit_mahalanobis
@@ -12,6 +13,7 @@ __all__ = [
     "Alarm",
     "BitDepth",
     "Detector",
+    "Ensemble",
     "FeatureSqueezing",
     "Features",
     "LocalIntrinsicDimension",
@@ -23,6 +25,7 @@ __all__ = [
     "ReconstructionError",
     "RegionBased",
     "calibrate",
+    "fit_ensemble",
     "fit_mahalanobis",
     "fit_principal_components",
     "spatial_smoothing",

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..confidence import probabilities
 from ..errors import InvalidInput
 from ..model import Model
 from .detector import Floats, Images
-from .squeezing import probabilities
 
 Autoencoder = Callable[[Images], Images]
 
@@ -45,8 +45,7 @@ class PredictionDivergence:
     def scores(self, x: Images) -> Floats:
         """`(n,)` from 0 to log 2."""
         p, q = (self._softened(values) for values in (x, np.asarray(self.autoencoder(x), x.dtype)))
-        middle = (p + q) / 2
-        return np.asarray((_relative_entropy(p, middle) + _relative_entropy(q, middle)) / 2, np.float64)
+        return jensen_shannon(p, q)
 
     def _softened(self, x: Images) -> Floats:
         powers = np.maximum(probabilities(self.model, x), 1e-300) ** (1 / self.temperature)
@@ -80,6 +79,9 @@ def fit_principal_components(clean: Images, components: int) -> PrincipalCompone
     return PrincipalComponents(mean, np.linalg.svd(flat - mean, full_matrices=False)[2][:components])
 
 
-def _relative_entropy(p: Floats, q: Floats) -> Floats:
+def jensen_shannon(p: Floats, q: Floats) -> Floats:
+    """`(n,)` divergences, 0 to log 2, of rows of probabilities `(n, classes)`."""
+    middle = (p + q) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(p > 0, p * np.log(p / q), 0.0).sum(axis=1), np.float64)
+        halves = [np.where(rows > 0, rows * np.log(rows / middle), 0.0).sum(axis=1) / 2 for rows in (p, q)]
+    return np.asarray(halves[0] + halves[1], np.float64)

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..confidence import model_logits
 from ..errors import InvalidInput
 from ..model import Model
-from ..privacy.confidence import model_logits
 from .detector import Floats, Images
 
 

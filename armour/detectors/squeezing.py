@@ -6,9 +6,9 @@ from importlib import import_module
 
 import numpy as np
 
+from ..confidence import probabilities
 from ..errors import InvalidInput
 from ..model import Model
-from ..privacy.confidence import model_logits
 from .detector import Floats, Images
 
 Squeezer = Callable[[Images], Images]
@@ -74,9 +74,3 @@ class FeatureSqueezing:
 def spatial_smoothing(model: Model, size: int = 3) -> FeatureSqueezing:
     """The detector that compares an image with its median-filtered form alone."""
     return FeatureSqueezing(model, (MedianSmoothing(size),))
-
-
-def probabilities(model: Model, x: Images) -> Floats:
-    """`(n, classes)` softmax of the model's logits."""
-    logits = model_logits(model, x)
-    return np.asarray(np.exp(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)), np.float64)

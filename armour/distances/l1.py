@@ -4,11 +4,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array, as_float64, namespace, to_numpy
-from ..rows import flat, per_sample
+from ..rows import flat
 from .ball import Ball
 from .contract import Norm
-
-_HALVINGS = 40  # of the threshold: exact to 1e-12 of the largest change
 
 
 class L1:
@@ -53,15 +51,20 @@ def _thresholded(change: Array, budget: Array, below: Array, above: Array) -> Ar
     """The nearest change of the ball and the box: every element loses the same amount, then the box cuts.
 
     Reference:
-        Croce and Hein 2021, arXiv:2103.01208, proposition 2.1; the threshold is found by halving.
+        Croce and Hein 2021, arXiv:2103.01208, proposition 2.1; the threshold is exact, by sorting.
     """
     xp = namespace(change)
-    size = xp.abs(change)
-    room = xp.where(change > 0, above, below)
-    low, high = xp.zeros_like(budget), xp.max(flat(size), axis=1)
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        left = xp.minimum(xp.clip(size - per_sample(middle, size), 0.0, None), room)
-        is_long = xp.sum(flat(left), axis=1) > budget
-        low, high = xp.where(is_long, middle, low), xp.where(is_long, high, middle)
-    return xp.sign(change) * xp.minimum(xp.clip(size - per_sample(high, size), 0.0, None), room)
+    size, room = flat(xp.abs(change)), flat(xp.where(change > 0, above, below))
+    # Lowering the threshold from the largest element, each begins to count at its size and stops growing at its room.
+    events = xp.concat([size, size - room], axis=1)
+    turns = xp.concat([xp.ones_like(size), -xp.ones_like(size)], axis=1)
+    order = xp.argsort(events, axis=1, descending=True)
+    events = xp.take_along_axis(events, order, axis=1)
+    growing = xp.cumulative_sum(xp.take_along_axis(turns, order, axis=1), axis=1)
+    sums = xp.cumulative_sum(growing[:, :-1] * (events[:, :-1] - events[:, 1:]), axis=1)  # at the events but the first
+    place = xp.sum(xp.astype(sums < budget[:, None], xp.int64), axis=1)[:, None]
+    reached = xp.where(place > 0, xp.take_along_axis(sums, xp.clip(place - 1, 0, None), axis=1), 0.0)
+    rate = xp.take_along_axis(growing, place, axis=1)
+    missing = (budget[:, None] - reached) / xp.where(rate > 0, rate, xp.ones_like(rate))
+    threshold = xp.clip(xp.take_along_axis(events, place, axis=1) - missing, 0.0, None)
+    return xp.sign(change) * xp.minimum(xp.clip(size - threshold, 0.0, None), room).reshape(change.shape)

@@ -3,7 +3,7 @@
 from .activations import Watched
 from .coverage import Coverage, NeuronCoverage
 from .faults import FAULTS, Fault, FaultOutcome, inject, inject_faults
-from .fuzzer import Corpus, fuzz
+from .fuzzer import Corpus, Mutators, fuzz
 
 __all__ = [
     "FAULTS",
@@ -11,6 +11,7 @@ __all__ = [
     "Coverage",
     "Fault",
     "FaultOutcome",
+    "Mutators",
     "NeuronCoverage",
     "Watched",
     "fuzz",

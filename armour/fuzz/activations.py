@@ -30,6 +30,7 @@ class Watched:
         self, model: Any, sites: tuple[str, ...] | None = None, bounds: tuple[float, float] = (0.0, 1.0)
     ) -> None:
         self.model: Model = wrap(model, bounds=bounds)
+        self.raw = model
         self.modules: Mapping[str, Any] = _modules(model, sites)
 
     @contextmanager

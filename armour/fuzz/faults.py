@@ -68,7 +68,6 @@ def inject(values: NDArray[Any], fault: Fault, count: int, generator: np.random.
 
 def inject_faults(
     watched: Watched,
-    raw: Any,
     x: NDArray[Any],
     y: ArrayLike,
     *,
@@ -81,8 +80,7 @@ def inject_faults(
     """The accuracy under every fault at every site, or at all sites at once.
 
     Args:
-        watched: The model with the sites whose activations may break.
-        raw: The same model, unwrapped, whose parameters may break; they are restored bit for bit.
+        watched: The model with the sites whose activations may break; its parameters are restored bit for bit.
         x: `(n, ...)` inputs with classes `y` `(n,)`.
         faults: What may happen.
         where: To `weights` or `activations`.
@@ -92,14 +90,14 @@ def inject_faults(
     """
     if where not in ("weights", "activations") or count < 1:
         raise InvalidInput(f"where expects weights or activations and count 1 or more, got {where!r} and {count}")
-    sites = list(_parameters(raw)) if where == "weights" else list(watched.modules)
+    sites = list(_parameters(watched.raw)) if where == "weights" else list(watched.modules)
     clean = _accuracy(watched, x, y)
     outcomes = []
     for fault in faults:
         for group in [[site] for site in sites] if one_by_one else [sites]:
             generator = np.random.default_rng(seed)
             broken = [0]
-            block = _weights(raw, group, fault, count, generator, broken)
+            block = _weights(watched.raw, group, fault, count, generator, broken)
             if where == "activations":
                 block = _activations(watched, group, fault, count, generator, broken)
             with block:

@@ -1,17 +1,23 @@
 """Coverage-guided fuzzing: inputs that show new behaviour are kept and mutated further; the corpus outlives a kill."""
 
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..arrays import to_numpy
+from ..attack import Attack
 from ..corruptions import CORRUPTIONS, corrupt
 from ..errors import InvalidInput
 from .activations import Watched
 from .coverage import Coverage, NeuronCoverage
+
+#: Told after each round: the corpus, and what it covers.
+Watcher = Callable[["Corpus", Coverage], None]
 
 _LABELS_HOLD: Final = 2  # severity up to which a mutation is taken to keep the label: our choice
 
@@ -47,6 +53,28 @@ class Corpus:
             return cls(file["inputs"], file["labels"], file["failed"], int(file["rounds"]))
 
 
+@dataclass(frozen=True, slots=True)
+class Mutators:
+    """What makes a mutant out of an input; each is drawn with the same probability.
+
+    Args:
+        corruptions: Names of natural transforms, for images in [0, 1].
+        attacks: Searches that look for a change within `epsilon`.
+        epsilon: Budget of the attacks, in their norms; so small that labels hold.
+    """
+
+    corruptions: tuple[str, ...] = field(default_factory=lambda: tuple(sorted(CORRUPTIONS)))
+    attacks: tuple[Attack, ...] = ()
+    epsilon: float = 0.03
+
+    def __post_init__(self) -> None:
+        if not self.corruptions and not self.attacks:
+            raise InvalidInput("mutators expect one corruption or attack or more, got none")
+        unknown = [name for name in self.corruptions if name not in CORRUPTIONS]
+        if unknown:
+            raise InvalidInput(f"corruptions are {', '.join(sorted(CORRUPTIONS))}, got {', '.join(unknown)}")
+
+
 def fuzz(
     watched: Watched,
     coverage: NeuronCoverage,
@@ -57,6 +85,8 @@ def fuzz(
     mutants: int = 32,
     path: Path | None = None,
     seed: int = 0,
+    mutators: Mutators | None = None,
+    watcher: Watcher | None = None,
 ) -> tuple[Corpus, Coverage]:
     """A corpus of inputs that cover more than the seeds, and what it covers.
 
@@ -70,6 +100,8 @@ def fuzz(
         path: Where the corpus is saved after each round; one that is there is resumed, with the result that the same
             call would have had without the interruption.
         seed: Round k draws from a stream of its own.
+        mutators: Every natural transform by default.
+        watcher: Told after each round.
     """
     labels = np.asarray(y)
     if labels.shape != x.shape[:1] or not len(x) or rounds < 0 or mutants < 1:
@@ -82,29 +114,37 @@ def fuzz(
         corpus = Corpus(x, labels.astype(np.int64), _fails(watched, x, labels), 0)
     for row in range(len(corpus.inputs)):
         coverage.add(corpus.inputs[row : row + 1])
+    chosen = mutators or Mutators()
     for number in range(corpus.rounds, rounds):
-        corpus = _round(watched, coverage, corpus, mutants, np.random.default_rng((seed, number)))
+        corpus = _round(watched, coverage, corpus, mutants, np.random.default_rng((seed, number)), chosen)
         if path is not None:
             corpus.save(path)
+        if watcher is not None:
+            watcher(corpus, coverage.report())
     return corpus, coverage.report()
 
 
 def _round(
-    watched: Watched, coverage: NeuronCoverage, corpus: Corpus, mutants: int, generator: np.random.Generator
+    watched: Watched,
+    coverage: NeuronCoverage,
+    corpus: Corpus,
+    mutants: int,
+    generator: np.random.Generator,
+    mutators: Mutators,
 ) -> Corpus:
-    names = sorted(CORRUPTIONS)
     parents = generator.integers(len(corpus.inputs), size=mutants)
-    found = np.concatenate(
-        [
-            corrupt(
-                corpus.inputs[parent : parent + 1],
-                names[generator.integers(len(names))],
-                int(generator.integers(1, _LABELS_HOLD + 1)),
-                seed=int(generator.integers(2**31)),
-            )
-            for parent in parents
-        ]
-    )
+    kinds = generator.integers(len(mutators.corruptions) + len(mutators.attacks), size=mutants)
+    found = corpus.inputs[parents].copy()
+    for row, kind in enumerate(kinds):
+        severity, seed = int(generator.integers(1, _LABELS_HOLD + 1)), int(generator.integers(2**31))
+        if kind < len(mutators.corruptions):
+            found[row : row + 1] = corrupt(found[row : row + 1], mutators.corruptions[kind], severity, seed=seed)
+    for number, attack in enumerate(mutators.attacks):
+        rows = np.flatnonzero(kinds == len(mutators.corruptions) + number)
+        if len(rows):
+            seed, labels = int(generator.integers(2**31)), corpus.labels[parents[rows]]
+            result = attack(watched.model, found[rows], labels, epsilons=mutators.epsilon, seed=seed)
+            found[rows] = to_numpy(result.adversarials[0])
     failed = _fails(watched, found, corpus.labels[parents])
     new = np.array([coverage.add(found[row : row + 1]) > 0 for row in range(mutants)])
     return Corpus(

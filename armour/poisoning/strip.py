@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..confidence import probabilities
 from ..detectors.detector import Floats, Images
-from ..detectors.squeezing import probabilities
 from ..errors import InvalidInput
 from ..model import Model
 

@@ -13,11 +13,11 @@ BIAS = (GENERATOR.standard_normal(3) / 4).astype(np.float32)
 class EngineNet(nn.Cell):
     """Two layers and a child, so that there are modes to keep apart."""
 
-    def __init__(self):
+    def __init__(self, dtype=np.float32):
         super().__init__()
-        self.first = _Layer(HIDDEN)
-        self.output = Parameter(OUTPUT.copy())
-        self.bias = Parameter(BIAS.copy())
+        self.first = _Layer(HIDDEN.astype(dtype))
+        self.output = Parameter(OUTPUT.astype(dtype))
+        self.bias = Parameter(BIAS.astype(dtype))
 
     def construct(self, x):
         return ops.matmul(ops.maximum(self.first(x.reshape(x.shape[0], 12)), 0.0), self.output) + self.bias
@@ -32,20 +32,25 @@ class _Layer(nn.Cell):
         return ops.matmul(x, self.weight)
 
 
-def engine():
+def engine(dtype=np.float32):
     """The network as a cell in evaluation mode."""
-    return EngineNet().set_train(False)
+    return EngineNet(dtype).set_train(False)
 
 
-def torch_module():
+def torch_module(dtype=np.float32):
     """The network as a torch module in evaluation mode; skips where PyTorch is missing."""
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    torch.set_num_threads(1)  # on a busy machine threads that wait for each other take thirty times as long
     first, second = torch.nn.Linear(12, 16, bias=False), torch.nn.Linear(16, 3)
     with torch.no_grad():
         first.weight.copy_(torch.from_numpy(HIDDEN.T.copy()))
         second.weight.copy_(torch.from_numpy(OUTPUT.T.copy()))
         second.bias.copy_(torch.from_numpy(BIAS))
-    return torch.nn.Sequential(torch.nn.Flatten(), first, torch.nn.ReLU(), second).eval()
+    return (
+        torch.nn.Sequential(torch.nn.Flatten(), first, torch.nn.ReLU(), second)
+        .to(getattr(torch, np.dtype(dtype).name))
+        .eval()
+    )
 
 
 MAKE = {"engine": engine, "torch": torch_module}

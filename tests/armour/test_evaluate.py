@@ -1,9 +1,14 @@
+import base64
 import json
 import math
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
-from mindscope.armour import FGSM, PGD, WORST_CASE, InvalidInput, UnknownAttack, evaluate
+from mindscope.armour import FGSM, PGD, WORST_CASE, InvalidInput, UnknownAttack, evaluate, make_attack
 from mindscope.storage import MemoryStore, RunNotFound, StoreUnavailable, open_store
 
 from tests.armour.networks import ClosedForm, data, model, perceptron
@@ -156,5 +161,104 @@ def test_the_table_has_a_line_for_each_attack():
     lines = evaluate(model(NETWORK), X, Y, [0.1]).table().splitlines()
     assert lines[0] == "accuracy of 120 samples within epsilon (linf)"
     assert lines[1].split() == ["attack", "0", "0.1"]
-    assert [line.split()[0] for line in lines[2:]] == ["fgsm", "pgd", WORST_CASE]
-    assert {len(line) for line in lines[1:]} == {len(lines[1])}
+    assert [line.split()[0] for line in lines[2:5]] == ["fgsm", "pgd", WORST_CASE]
+    assert {len(line) for line in lines[1:5]} == {len(lines[1])}
+    assert lines[5].startswith("half of the samples fall within 0.")
+
+
+def test_the_gap_to_plain_pgd_and_the_nearest_examples_are_told():
+    evaluation = evaluate(model(NETWORK), X, Y, EPSILONS, attacks=["pgd", "deepfool"])
+    plain = PGD(steps=40, step_size=2.5 / 40, random_start=True)
+    for epsilon in EPSILONS:
+        left = np.mean(~lost(plain, epsilon))
+        assert evaluation.gap[epsilon] == pytest.approx(left - evaluation.accuracy()[epsilon])
+        worst = next(o for o in evaluation.outcomes if (o.attack, o.epsilon) == (WORST_CASE, epsilon))
+        assert worst.details["gap"] == evaluation.gap[epsilon]
+        assert worst.details["median_minimum_norm"] == evaluation.median_minimum_norm
+    assert evaluation.gap[0.0] == 0
+    exact = make_attack("deepfool", "linf")(model(NETWORK), X, Y, epsilons=None).minimum_norms
+    assert 0 < evaluation.median_minimum_norm <= np.median(exact) <= 1.1 * evaluation.median_minimum_norm
+
+
+_KILLED = """
+import os, signal
+from tests.armour.test_evaluate import EPSILONS, NETWORK, X, Y
+from tests.armour.networks import model
+from mindscope.armour import evaluate
+
+calls = 0
+def progress(share, label):
+    global calls
+    calls += 1
+    if calls == {calls}:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+evaluate(model(NETWORK), X[:40], Y[:40], EPSILONS, attacks={attacks}, checkpoint={path!r}, progress=progress)
+"""
+
+
+@pytest.mark.parametrize("calls", [3, 8])
+def test_after_a_kill_the_same_call_goes_on_to_the_same_result(tmp_path, calls):
+    attacks = ["fgsm", "deepfool", "apgd-ce"]
+    path = tmp_path / "evaluation.npz"
+    program = _KILLED.format(path=str(path), calls=calls, attacks=attacks)
+    killed = subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parents[2], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    seen = []
+    resumed = evaluate(
+        model(NETWORK), X[:40], Y[:40], EPSILONS, attacks=attacks, checkpoint=path,
+        progress=lambda share, label: seen.append(label),
+    )  # fmt: skip
+    assert len(seen) == {3: 9 - 2, 8: 9 - 7}[calls]  # what was complete before the kill is not done again
+    assert repr(resumed) == repr(evaluate(model(NETWORK), X[:40], Y[:40], EPSILONS, attacks=attacks))
+    assert [file.name for file in tmp_path.iterdir()] == ["evaluation.npz"]
+
+
+def test_the_standard_suite_goes_on_after_a_stop_without_a_trace(tmp_path):
+    network, path = perceptron(), tmp_path / "evaluation.npz"
+    x, y = data(network, 10)
+    arguments = {"suite": "standard", "checkpoint": path}
+    stopped = evaluate(model(network), x, y, [0.2], progress=interrupt_after(4), **arguments)
+    assert stopped.interrupted
+    assert stopped.gap == {}
+    resumed = evaluate(model(network), x, y, [0.2], **arguments)
+    assert repr(resumed) == repr(evaluate(model(network), x, y, [0.2], suite="standard"))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"seed": 1}, "belongs to an evaluation of another model, other samples or other options"),
+        ({"epsilons": [0.2]}, "belongs to an evaluation of another"),
+        ({"y": np.roll(Y, 1)}, "belongs to an evaluation of another"),
+        ({"attacks": [PGD(steps=3)]}, "belongs to an evaluation of another"),
+    ],
+)
+def test_a_checkpoint_of_another_evaluation_is_refused(tmp_path, change, words):
+    path = tmp_path / "evaluation.npz"
+    arguments = {"y": Y, "epsilons": [0.1], "attacks": ["pgd"], "checkpoint": path}
+    evaluate(model(NETWORK), X, **arguments)
+    with pytest.raises(InvalidInput, match=words):
+        evaluate(model(NETWORK), X, **arguments | change)
+    path.write_text("nothing of ours")
+    with pytest.raises(InvalidInput, match="no file of an evaluation to go on from"):
+        evaluate(model(NETWORK), X, **arguments)
+
+
+def test_images_leave_a_gallery_from_which_they_can_be_seen_again():
+    network = perceptron()
+    x, y = data(network, 30, shape=(3, 4))
+    evaluation = evaluate(model(network), x, y, [0.2], attacks=["fgsm"])
+    result = FGSM()(model(network), x, y, epsilons=[0.2])
+    (outcome,) = (o for o in evaluation.outcomes if (o.attack, o.epsilon) == ("fgsm", 0.2))
+    assert len(outcome.details["gallery"]) == 6
+    for entry in outcome.details["gallery"]:
+        row = entry["sample"]
+        clean = np.frombuffer(base64.b64decode(entry["clean"]), np.uint8).reshape(entry["shape"]) / 255
+        change = np.frombuffer(base64.b64decode(entry["change"]), np.int8).reshape(entry["shape"]).astype(float)
+        np.testing.assert_allclose(clean, x[row], atol=0.5 / 255 + 1e-6)
+        expected = result.adversarials[0, row] - x[row]
+        np.testing.assert_allclose(change / 127 * entry["scale"], expected, atol=0.2 / 127 + 1e-6)
+        logits = network.logits(result.adversarials[0, row : row + 1])[0].astype(float)
+        assert entry["adversarial_class"] == logits.argmax() != entry["label"] == entry["clean_class"] == y[row]
+        assert entry["adversarial_confidence"] == pytest.approx(np.exp(logits - logits.max()).sum() ** -1, rel=1e-5)

@@ -13,6 +13,7 @@ from mindscope.armour.detectors import (
     ReconstructionError,
     RegionBased,
     calibrate,
+    fit_ensemble,
     fit_mahalanobis,
     fit_principal_components,
     spatial_smoothing,
@@ -145,3 +146,31 @@ def test_queries_that_creep_are_told_from_queries_at_random():
     assert creeping[15:].min() > honest[10:].max()
     detector.forget()
     assert np.isneginf(detector.scores(start[None])).all()
+
+
+class Axis:
+    """The input's value along one axis, in a unit of its own."""
+
+    def __init__(self, axis, unit):
+        self.axis, self.unit = axis, unit
+
+    def scores(self, x):
+        return x[:, self.axis] * self.unit
+
+
+def test_an_ensemble_weighs_places_not_units_and_counts_votes():
+    clean, more = (np.random.default_rng(seed).standard_normal((2000, 3)) for seed in (1, 2))
+    detectors = [Axis(0, 1.0), Axis(1, 1e6), Axis(2, -1e-6)]
+    suspect = np.array([[9.0, 0.0, 0.0], [9.0, 9.0, 0.0], [9.0, 9.0, -9.0], [0.0, 0.0, 9.0]])
+    for votes, expected in ((1, [1, 1, 1, 0]), (2, [0, 1, 1, 0]), (3, [0, 0, 1, 0])):
+        alarm = calibrate(fit_ensemble(detectors, clean, votes=votes), more, false_positive_rate=0.02)
+        assert alarm.flags(suspect).tolist() == [bool(one) for one in expected]
+        assert alarm.flags(more).mean() <= 0.02
+    # the places of independent clean scores are uniform, and so the largest of three exceeds t with 1 - t ** 3
+    places = fit_ensemble(detectors, clean).scores(more)
+    for share in (0.3, 0.5, 0.9):
+        assert np.mean(places > share) == pytest.approx(1 - share**3, abs=0.03)
+    with pytest.raises(InvalidInput, match="1 to 3 votes"):
+        fit_ensemble(detectors, clean, votes=4)
+    with pytest.raises(InvalidInput, match="one input or more"):
+        fit_ensemble(detectors, clean[:0])

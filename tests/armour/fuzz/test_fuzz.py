@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from mindscope.armour import InvalidInput
-from mindscope.armour.fuzz import FAULTS, NeuronCoverage, Watched, fuzz, inject, inject_faults
+from mindscope.armour import FGSM, InvalidInput
+from mindscope.armour.fuzz import FAULTS, Mutators, NeuronCoverage, Watched, fuzz, inject, inject_faults
 from mindscope.framework import nn
 
 from tests.armour.frameworks import MAKE, inputs, logits, parameters
@@ -70,6 +70,38 @@ def test_fuzzing_covers_more_and_resumes_to_the_same_corpus(make, tmp_path):
     assert covered == more[1]
 
 
+@each_framework
+def test_attacks_are_mutators_that_find_failures_and_resume(make, tmp_path):
+    watched, file = Watched(make()), tmp_path / "corpus.npz"
+    correct = np.flatnonzero(watched.neurons(X)[0].argmax(axis=1) == Y)[:5]
+    told = []
+
+    def run(rounds, mutators, path=None, watcher=None):
+        coverage = NeuronCoverage(watched, X)
+        return fuzz(
+            watched, coverage, X[correct], Y[correct], rounds=rounds, mutants=16, path=path, mutators=mutators,
+            watcher=watcher,
+        )  # fmt: skip
+
+    attacks = Mutators(corruptions=(), attacks=(FGSM(),), epsilon=0.3)
+    attacked = run(4, attacks, watcher=lambda corpus, coverage: told.append((corpus.rounds, coverage)))
+    assert attacked[0].failed.any()
+    assert np.abs(attacked[0].inputs[5:] - attacked[0].inputs[:1]).max() <= 1
+    assert [rounds for rounds, _ in told] == [1, 2, 3, 4]
+    assert told[-1][1] == attacked[1]
+    run(2, attacks, file)
+    np.testing.assert_array_equal(run(4, attacks, file)[0].inputs, attacked[0].inputs)
+    both = run(3, Mutators(corruptions=("brightness",), attacks=(FGSM(),)))
+    assert len(both[0].inputs) > 5
+
+
+def test_mutators_are_checked():
+    with pytest.raises(InvalidInput, match="one corruption or attack or more, got none"):
+        Mutators(corruptions=())
+    with pytest.raises(InvalidInput, match="got rain"):
+        Mutators(corruptions=("rain",))
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_faults_break_as_many_elements_as_asked(dtype):
     values = np.random.default_rng(0).standard_normal((8, 9)).astype(dtype)
@@ -93,7 +125,7 @@ def test_faults_break_as_many_elements_as_asked(dtype):
 def test_the_report_tells_the_drop_and_the_model_is_as_before(make, where):
     raw = make()
     before = [value for value, _ in parameters(raw)]
-    found = inject_faults(Watched(raw), raw, X, Y, where=where, count=4, one_by_one=False)
+    found = inject_faults(Watched(raw), X, Y, where=where, count=4, one_by_one=False)
     assert [outcome.fault for outcome in found] == list(FAULTS)
     by = {outcome.fault: outcome for outcome in found}
     # Broken activations are drawn from the whole batch, so that a sample or two may keep theirs.
@@ -103,7 +135,7 @@ def test_the_report_tells_the_drop_and_the_model_is_as_before(make, where):
     assert all(outcome.elements > 0 for outcome in found)
     for value, (after, _) in zip(before, parameters(raw), strict=True):
         np.testing.assert_array_equal(value, after)
-    single = inject_faults(Watched(raw), raw, X, Y, where=where, faults=["zero"])
+    single = inject_faults(Watched(raw), X, Y, where=where, faults=["zero"])
     assert all(outcome.site for outcome in single)
 
 
@@ -112,6 +144,6 @@ def test_bad_input_is_named():
     with pytest.raises(InvalidInput, match="no module at nowhere; there are first"):
         Watched(raw, sites=("nowhere",))
     with pytest.raises(InvalidInput, match="where expects weights or activations"):
-        inject_faults(Watched(raw), raw, X, Y, where="optimizer")
+        inject_faults(Watched(raw), X, Y, where="optimizer")
     with pytest.raises(InvalidInput, match="expected seeds with one class each"):
         fuzz(Watched(raw), NeuronCoverage(Watched(raw), X), X, Y[:2])

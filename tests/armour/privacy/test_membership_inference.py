@@ -5,6 +5,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 from mindscope.armour import InvalidInput
+from mindscope.armour.confidence import cross_entropy, true_class_margin
 from mindscope.armour.privacy import (
     Shadows,
     lira_attack,
@@ -14,7 +15,6 @@ from mindscope.armour.privacy import (
     threshold_attack,
     train_shadows,
 )
-from mindscope.armour.privacy.confidence import cross_entropy, true_class_margin
 from mindscope.armour.privacy.logistic import fit_logistic
 
 from tests.armour.networks import ClosedForm, model

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import to_numpy
-from ..errors import InvalidInput
-from ..model import Model
+from .arrays import to_numpy
+from .errors import InvalidInput
+from .model import Model
 
 Floats = NDArray[np.float64]
 
@@ -19,6 +19,12 @@ def model_logits(model: Model, x: Any, batch_size: int = 256) -> Floats:
     native = model.native(x)
     parts = [to_numpy(model.logits(native[i : i + batch_size])) for i in range(0, len(x), batch_size)]
     return np.concatenate(parts).astype(np.float64)
+
+
+def probabilities(model: Model, x: Any) -> Floats:
+    """`(n, classes)` softmax of the logits of inputs `(n, ...)`."""
+    logits = model_logits(model, x)
+    return np.asarray(np.exp(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)), np.float64)
 
 
 def true_class_margin(logits: Floats, y: ArrayLike) -> Floats:

@@ -1,0 +1,21 @@
+"""Numbers that describe attacks, defences and models: DEEPSEC's, CLEVER, empirical robustness."""
+
+from .attack_quality import AttackQuality, attack_quality, examples_quality
+from .clever import clever
+from .defence_quality import DefenceQuality, defence_quality
+from .empirical_robustness import empirical_robustness
+from .query_defence import QueryDefence, query_defence
+from .structural_similarity import structural_similarity
+
+__all__ = [
+    "AttackQuality",
+    "DefenceQuality",
+    "QueryDefence",
+    "attack_quality",
+    "clever",
+    "defence_quality",
+    "empirical_robustness",
+    "examples_quality",
+    "query_defence",
+    "structural_similarity",
+]

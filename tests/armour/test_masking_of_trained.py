@@ -1,0 +1,82 @@
+"""The verdict on trained networks for digits: masked ones are told why, and clean ones get none."""
+
+import numpy as np
+import pytest
+from mindscope.armour import PGD, evaluate, wrap
+
+from benchmarks.attacks import digits
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+
+
+class Loud(torch.nn.Module):
+    """Logits times 100, as in a network that hides its gradients from the cross-entropy."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return 100 * self.inner(x)
+
+
+class Quantised(Loud):
+    """Inputs rounded to eight levels."""
+
+    def forward(self, x):
+        return self.inner(torch.round(8 * x) / 8)
+
+
+class Stochastic(Loud):
+    """Noise on the input that evaluation mode does not switch off."""
+
+    def forward(self, x):
+        return self.inner(x + 0.1 * torch.randn_like(x))
+
+
+def samples(count=100):
+    x, y = digits.images()
+    return x[:count], y[:count]
+
+
+def verdict(model, **options):
+    return {symptom.name: symptom for symptom in evaluate(wrap(model), *samples(), [0.05, 0.1], **options).masking}
+
+
+@pytest.mark.parametrize("name", digits.NAMES)
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_clean_networks_get_no_verdict(name, norm):
+    assert verdict(digits.torch_model(name), norm=norm) == {}
+
+
+def test_the_engine_s_network_gets_none_either():
+    assert verdict(digits.engine_model("robust")) == {}
+
+
+@pytest.mark.parametrize(
+    ("mask", "cause"),
+    [(Loud, "logit-scale"), (Quantised, "zero-gradient"), (Stochastic, "randomness")],
+    ids=["logits times 100", "quantised input", "stochastic layer"],
+)
+def test_masked_networks_are_told_why(mask, cause):
+    torch.manual_seed(0)
+    found = verdict(mask(digits.torch_model("plain")).eval())
+    assert cause in found
+    assert found[cause].explanation
+
+
+def test_a_network_left_in_training_mode_is_told():
+    with pytest.warns(UserWarning, match="in training mode"):
+        found = verdict(digits.torch_model("plain").train())
+    assert set(found) == {"training-mode"}
+
+
+def test_logits_times_100_do_not_make_a_network_look_robust():
+    x, y = samples()
+    plain, loud = (
+        PGD(steps=40, step_size=2.5 / 40, random_start=True)(wrap(model), x, y, epsilons=[0.05]).robust_accuracy[0]
+        for model in (digits.torch_model("plain"), Loud(digits.torch_model("plain")).eval())
+    )
+    assert loud == pytest.approx(plain, abs=0.01)
+    assert plain < np.mean(digits.torch_model("plain")(torch.from_numpy(x)).argmax(dim=1).numpy() == y) - 0.05
