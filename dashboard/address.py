@@ -1,17 +1,51 @@
 """The grammar of the dashboard's URLs: a short address that restores what is seen."""
 
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import parse_qsl, urlencode
 
 _LONGEST: Final = 2000
-_TEXTS: Final = ("run", "metric", "site", "view", "scalar", "scale")
-_VIEWS: Final = ("deviation", "raw")
-_SCALES: Final = ("linear", "log")
+_TEXTS: Final = ("run", "metric", "site")
 
 
 class BadAddress(ValueError):
     """A URL whose query does not follow the grammar."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key that the addresses of a page may have beside run, metric, site and step.
+
+    Args:
+        usual: What is meant when the key is not said.
+        words: All that it may say; empty lets it say anything.
+        pattern: A regular expression that all it says must match; empty lets it say anything.
+        example: One thing that matches it.
+    """
+
+    name: str
+    usual: str = ""
+    words: tuple[str, ...] = ()
+    pattern: str = ""
+    example: str = ""
+
+    def of(self, address: "Address") -> str:
+        """What the address says under this key."""
+        return address.options.get(self.name, self.usual)
+
+    def check(self, word: str) -> None:
+        """Refuses what the key cannot say.
+
+        Raises:
+            BadAddress: The word is none of those that it knows, or does not match.
+        """
+        said = f"{self.name}={word[:40]!r} in the address"
+        if self.words and word not in self.words:
+            raise BadAddress(f"{said} is not known; expected {' or '.join(self.words)}")
+        if self.pattern and word and not re.fullmatch(self.pattern, word, re.ASCII):
+            raise BadAddress(f"{said} cannot be read; expected something like {self.name}={self.example}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +56,7 @@ class Address:
         page: First part of the path, empty for the overview.
         run: Id or any other reference to a run.
         site: None when no site is chosen; the root's site is the empty string.
-        view: How the heat map shows its metric: `deviation` or `raw`.
-        scalar: Which scalar the curve shows.
-        scale: The curve's value axis: `linear` or `log`.
+        options: What the page's own keys say, as far as it is not the usual.
     """
 
     page: str = ""
@@ -32,20 +64,18 @@ class Address:
     metric: str = ""
     site: str | None = None
     step: int | None = None
-    view: str = "deviation"
-    scalar: str = "loss"
-    scale: str = "linear"
+    options: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def search(self) -> str:
         """The query with its question mark; empty when everything is as usual."""
-        usual = Address()
-        said = {
-            name: value
-            for name in (*_TEXTS, "step")
-            if (value := getattr(self, name)) is not None and value != getattr(usual, name)
-        }
-        return "?" + urlencode(said, safe="/:") if said else ""
+        said = {name: value for name in _TEXTS if (value := getattr(self, name))}
+        if self.site == "":
+            said["site"] = ""
+        if self.step is not None:
+            said["step"] = self.step
+        said.update(self.options)
+        return "?" + urlencode(said, safe="/:,*") if said else ""
 
     @property
     def href(self) -> str:
@@ -60,32 +90,31 @@ class Address:
         """The same page, looking at another place."""
         return replace(self, metric=metric, site=site, step=step)
 
+    def having(self, **options: str) -> "Address":
+        """The same place with some of the page's own keys saying something else."""
+        return replace(self, options={**self.options, **options})
 
-def parse(pathname: str | None, search: str | None) -> Address:
-    """The address that a URL spells; unknown keys are ignored.
+
+def parse(pathname: str | None, search: str | None, keys: Sequence[Key] = ()) -> Address:
+    """The address that a URL spells; keys that are neither everybody's nor the page's own are ignored.
 
     Raises:
         BadAddress: A value is none of the words that its key knows, or the query is too long.
     """
-    page = (pathname or "/").strip("/")
     query = (search or "").removeprefix("?")
     if len(query) > _LONGEST:
         raise BadAddress(f"the query has {len(query)} characters, expected at most {_LONGEST}; start from a run's page")
     said = dict(parse_qsl(query, keep_blank_values=True))
-    usual = Address()
-    address = Address(
-        page=page,
-        run=said.get("run", usual.run),
-        metric=said.get("metric", usual.metric),
+    for key in keys:
+        key.check(said.get(key.name, key.usual))
+    return Address(
+        page=(pathname or "/").strip("/"),
+        run=said.get("run", ""),
+        metric=said.get("metric", ""),
         site=said.get("site"),
         step=_step(said.get("step")),
-        view=said.get("view", usual.view),
-        scalar=said.get("scalar", usual.scalar),
-        scale=said.get("scale", usual.scale),
+        options={key.name: said[key.name] for key in keys if said.get(key.name, key.usual) != key.usual},
     )
-    _check("view", address.view, _VIEWS)
-    _check("scale", address.scale, _SCALES)
-    return address
 
 
 def _step(text: str | None) -> int | None:
@@ -94,8 +123,3 @@ def _step(text: str | None) -> int | None:
     if not text.isascii() or not text.isdigit() or len(text) > 18:
         raise BadAddress(f"step={text[:40]!r} in the address is not a step; expected a whole number such as step=120")
     return int(text)
-
-
-def _check(key: str, word: str, known: tuple[str, ...]) -> None:
-    if word not in known:
-        raise BadAddress(f"{key}={word[:40]!r} in the address is not known; expected {' or '.join(known)}")

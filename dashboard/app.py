@@ -9,19 +9,25 @@ from dash import ClientsideFunction, Input, Output, State
 from dash.development.base_component import Component
 from werkzeug.exceptions import HTTPException
 
-from ..storage import RunNotFound, Store, StoreError
-from .address import Address, BadAddress, parse
+from ..storage import InvalidName, RunNotFound, Store, StoreError
+from .address import Address, BadAddress
 from .components import notice
 from .components.shell import navigation, shell
 from .data import Reader
+from .downloads import serve_downloads
 from .ids import Shell
+from .metrics import serve_metrics
+from .page import address_of
 from .pages import PAGES
 from .pages.not_found import bad_address, unknown_page, unknown_run, unreadable_store
-from .security import add_headers, protect
+from .security import NotAllowed, add_headers, protect
 from .settings import Settings
+from .theme import SCHEME_SHOWN
+from .words import prose
 
 _log = logging.getLogger(__name__)
 
+#: Plotly is the longest script and Dash asks for no picture before it has it, so the browser begins with it.
 _INDEX = """<!DOCTYPE html>
 <html lang="en">
   <head>
@@ -29,6 +35,7 @@ _INDEX = """<!DOCTYPE html>
     <title>{%title%}</title>
     <link rel="icon" type="image/svg+xml" href="/assets/brand.svg">
     {%css%}
+    <script async src="/_dash-component-suites/plotly/package_data/plotly.min.js"></script>
   </head>
   <body>
     {%app_entry%}
@@ -56,10 +63,14 @@ def create_app(store: Store, settings: Settings | None = None) -> dash.Dash:
         meta_tags=[{"name": "viewport", "content": "width=device-width, initial-scale=1"}],
         on_error=_on_error,
     )
+    server.before_request(reader.begin_answer)
+    server.teardown_request(lambda _: reader.end_answer())
     app.layout = shell(reader.place)
     _connect_shell(app, reader)
     for page in PAGES.values():
         page.connect(app, reader)
+    serve_downloads(server, reader)
+    serve_metrics(server, reader)
     _answer_unknown_addresses(server, reader)
     add_headers(server, tuple(app.csp_hashes()))
     return app
@@ -96,7 +107,7 @@ def page_at(reader: Reader, pathname: str | None, search: str | None) -> tuple[i
     """HTTP status, address and content of what a URL leads to; never raises for anything in the URL or the store."""
     path = (pathname or "/").strip("/")
     try:
-        address = parse(pathname, search)
+        address = address_of(pathname, search)
     except BadAddress as error:
         return 400, Address(path), bad_address(str(error), path if path in PAGES else "")
     if path not in PAGES:
@@ -122,10 +133,11 @@ def _connect_shell(app: dash.Dash, reader: Reader) -> None:
         State(Shell.shown, "data"),
     )
     def show(pathname: str | None, search: str | None, scheme: str, shown: list[str] | None) -> tuple[object, ...]:
-        """Lays out the page when page, run or colours have changed; the rest of the query is the page's own."""
+        """Lays out the page unless it is what is laid out: a page that changes its own address says so in `shown`."""
         key = _key(reader, pathname, search, scheme)
         if key is not None and key == shown:
             raise dash.exceptions.PreventUpdate
+        SCHEME_SHOWN.set(scheme)
         _, address, content = page_at(reader, pathname, search)
         return content, navigation(address), key, None
 
@@ -142,11 +154,11 @@ def _connect_shell(app: dash.Dash, reader: Reader) -> None:
 
 
 def _key(reader: Reader, pathname: str | None, search: str | None, scheme: str) -> list[str] | None:
-    """What must stay the same for a page to stay as it is; None for an address that leads nowhere."""
+    """What is laid out: page, run, colours and query; None for an address that leads nowhere."""
     try:
-        address = parse(pathname, search)
+        address = address_of(pathname, search)
         needs_run = address.page in PAGES and PAGES[address.page].needs_run
-        return [address.page, reader.find(address.run).id if needs_run else "", scheme]
+        return [address.page, reader.find(address.run).id if needs_run else "", scheme, search or ""]
     except (BadAddress, StoreError):
         return None
 
@@ -165,7 +177,7 @@ def _answer_unknown_addresses(server: flask.Flask, reader: Reader) -> None:
 
 def _status_of(reader: Reader, path: str, query: str) -> int:
     try:
-        address = parse(path, query)
+        address = address_of(path, query)
         if address.page not in PAGES:
             return 404
         if address.run:
@@ -181,7 +193,9 @@ def _status_of(reader: Reader, path: str, query: str) -> int:
 
 # Dash hands over whatever was raised and takes anything as outputs; None leaves them as they are.
 def _on_error(error: Exception) -> Any:
-    if isinstance(error, RunNotFound):
+    if isinstance(error, NotAllowed | InvalidName):
+        words = prose(str(error))
+    elif isinstance(error, RunNotFound):
         words = "This run is no longer in the store. Choose another one."
     elif isinstance(error, StoreError):
         words = f"The store cannot be read at the moment: {error}"

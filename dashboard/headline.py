@@ -1,11 +1,12 @@
 """The four things a reader came for: what is wrong first, where, why, and until when all was well."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from ..insight import root_causes
-from ..storage import Finding, Run
+from ..storage import Finding, Run, Structure
+from .data.reader import Reader
 
 Tone = Literal["good", "bad", "watch", "quiet"]
 
@@ -26,9 +27,18 @@ class Headline:
     clean_until: int
 
 
-def headline(run: Run, findings: Sequence[Finding]) -> Headline:
-    """The headline of a run from its findings."""
-    roots = root_causes(findings)
+def headline_of(reader: Reader, run: Run) -> Headline:
+    """The headline of a recorded run."""
+    return headline(run, reader.findings(run.id), lambda: reader.structure(run.id))
+
+
+def headline(run: Run, findings: Sequence[Finding], structure: Callable[[], Structure] | None = None) -> Headline:
+    """The headline of a run from its findings.
+
+    Args:
+        structure: Reads the model's, by whose data flow one finding is told from its consequences.
+    """
+    roots = root_causes(findings, structure() if structure and len(findings) > 1 else None)
     if roots:
         first = roots[0]
         is_error = any(finding.severity == "error" for finding in findings)

@@ -25,12 +25,27 @@ class Overview:
     grid: Final = "overview-grid"
     counts: Final = "overview-counts"
     search: Final = "overview-search"
+    keys: Final = "overview-keys"
+    order: Final = "overview-order"
+    actions: Final = "overview-actions"
+    chosen: Final = "overview-chosen"
+    name: Final = "overview-name"
+    tags: Final = "overview-tags"
+    remark: Final = "overview-remark"
+    save: Final = "overview-save"
+    compare: Final = "overview-compare"
+    delete: Final = "overview-delete"
+    question: Final = "overview-question"
+    asked: Final = "overview-asked"
+    typed: Final = "overview-typed"
+    confirm: Final = "overview-confirm"
+    said: Final = "overview-said"
 
 
 class Live:
     """The live page of a run."""
 
-    url: Final = "live-url"
+    keys: Final = "live-keys"
     tick: Final = "live-tick"
     cursor: Final = "live-cursor"
     tail: Final = "live-tail"
@@ -43,13 +58,54 @@ class Live:
     scalar: Final = "live-scalar"
     scale: Final = "live-scale"
     curve: Final = "live-curve"
+    maps: Final = "live-maps"
+    span: Final = "live-span"
     metric: Final = "live-metric"
     view: Final = "live-view"
     heat: Final = "live-heat"
+    heat_name: Final = "live-heat-name"
     heat_note: Final = "live-heat-note"
     site: Final = "live-site"
     step: Final = "live-step"
     detail: Final = "live-detail"
+
+
+class Layers:
+    """Layer by step for any metric."""
+
+    keys: Final = "layers-keys"
+    tick: Final = "layers-tick"
+    version: Final = "layers-version"
+    run: Final = "layers-run"
+    metric: Final = "layers-metric"
+    view: Final = "layers-view"
+    order: Final = "layers-order"
+    form: Final = "layers-form"
+    scale: Final = "layers-scale"
+    glob: Final = "layers-glob"
+    span: Final = "layers-span"
+    picture: Final = "layers-picture"
+    name: Final = "layers-name"
+    note: Final = "layers-note"
+
+
+class Tensor:
+    """One tensor in full."""
+
+    keys: Final = "tensor-keys"
+    tick: Final = "tensor-tick"
+    version: Final = "tensor-version"
+    run: Final = "tensor-run"
+    metric: Final = "tensor-metric"
+    site: Final = "tensor-site"
+    step: Final = "tensor-step"
+    axis: Final = "tensor-axis"
+    log: Final = "tensor-log"
+    over: Final = "tensor-over"
+    others: Final = "tensor-others"
+    span: Final = "tensor-span"
+    body: Final = "tensor-body"
+    curve: Final = "tensor-curve"
 
 
 class Findings:
@@ -60,10 +116,21 @@ class Findings:
     run: Final = "findings-run"
     list: Final = "findings-list"
     status: Final = "findings-status"
+    keys: Final = "findings-keys"
+    mute: Final = "findings-mute"
+    unmute: Final = "findings-unmute"
+    condition: Final = "findings-condition"
+    replay: Final = "findings-replay"
+    hits: Final = "findings-hits"
+    tried: Final = "findings-tried"
 
 
 class Robustness:
     """What attacks did to a run's model."""
 
     run: Final = "robustness-run"
+    keys: Final = "robustness-keys"
+    norm: Final = "robustness-norm"
+    attack: Final = "robustness-attack"
+    epsilon: Final = "robustness-epsilon"
     body: Final = "robustness-body"

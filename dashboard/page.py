@@ -1,13 +1,13 @@
 """A page of the dashboard and the table of all of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import dash
 from dash.development.base_component import Component
 
-from .address import Address
+from .address import Address, Key, parse
 from .data import Reader
 
 Layout = Callable[[Reader, Address], Component]
@@ -24,6 +24,7 @@ class Page:
         layout: What it shows at an address; reads as little as it can, callbacks do the rest.
         connect: Registers its callbacks, once.
         needs_run: Whether it is about one run; the newest when the URL names none.
+        keys: What its addresses may say beside run, metric, site and step.
     """
 
     path: str
@@ -32,12 +33,25 @@ class Page:
     layout: Layout
     connect: Connect
     needs_run: bool = True
+    keys: tuple[Key, ...] = ()
 
 
 PAGES: Final[dict[str, Page]] = {}
 
 
-def page(path: str, *, title: str, icon: str, connect: Connect, needs_run: bool = True) -> Callable[[Layout], Layout]:
+def address_of(pathname: str | None, search: str | None) -> Address:
+    """The address that a URL spells, by the keys of its page.
+
+    Raises:
+        BadAddress: The query does not follow the grammar.
+    """
+    known = PAGES.get((pathname or "/").strip("/"))
+    return parse(pathname, search, known.keys if known else ())
+
+
+def page(
+    path: str, *, title: str, icon: str, connect: Connect, needs_run: bool = True, keys: Sequence[Key] = ()
+) -> Callable[[Layout], Layout]:
     """Adds the decorated layout to `PAGES`.
 
     Raises:
@@ -47,7 +61,7 @@ def page(path: str, *, title: str, icon: str, connect: Connect, needs_run: bool 
     def add(layout: Layout) -> Layout:
         if path in PAGES:
             raise ValueError(f"page {path!r} is registered twice; give one of the two another path")
-        PAGES[path] = Page(path, title, icon, layout, connect, needs_run)
+        PAGES[path] = Page(path, title, icon, layout, connect, needs_run, tuple(keys))
         return layout
 
     return add

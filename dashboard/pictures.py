@@ -1,33 +1,53 @@
 """The two pictures of a run as the store knows it now: the curve, and layer by step."""
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Final, cast
 
 import plotly.graph_objects as go
 
-from ..storage import InvalidName, nearest, split_metric
-from .data import Reader
-from .figures import View, curve_figure, flags_of, heat_figure, heat_of, points_of, with_elements
+from ..storage import InvalidName, Matrix, nearest, split_metric
+from .data import Reader, element_counts
+from .figures import (
+    Heat,
+    NamedHeat,
+    View,
+    curve_figure,
+    flags_of,
+    from_step,
+    heat_of,
+    heat_stack,
+    points_of,
+    with_elements,
+)
+from .spans import Span
 from .theme import Palette
 
+#: Share of a stretch of steps that is read before it, so that its first columns have a history to deviate from; our
+#: choice: the window of 32 columns of `insight.deviation` out of the fewest columns that a map has.
+_HISTORY: Final = 0.5
 
-def curve_name(scalar: str, scale: str) -> str:
+
+def curve_name(scalar: str, scale: str, span: Span | None = None) -> str:
     """What the browser knows a curve by: a tail of another one must not be appended to it."""
-    return f"{scalar} {scale}"
+    return f"{scalar} {scale} {span}" if span else f"{scalar} {scale}"
 
 
-def curve_picture(reader: Reader, run: str, scalar: str, scale: str, palette: Palette) -> go.Figure:
+def curve_picture(
+    reader: Reader, run: str, scalar: str, scale: str, palette: Palette, span: Span | None = None
+) -> go.Figure:
     """The scalar over the steps with the run's findings on it."""
-    series = reader.scalar(run, scalar)
+    first, last = span or (None, None)
+    series = reader.scalar(run, scalar, first=first, last=last)
     is_log = scale == "log"
     figure = curve_figure(
         points_of(series.steps, series.values, log=is_log),
         palette,
-        name=curve_name(scalar, scale),
+        name=curve_name(scalar, scale, span),
         flags=flags_of(reader.findings(run)),
         log=is_log,
+        span=span,
     )
-    if not series.total:
+    if not series.total and span is None:
         _say(
             figure,
             f"no {scalar} yet: it appears with the first step, or log it with monitor.log({scalar}=...)",
@@ -37,11 +57,40 @@ def curve_picture(reader: Reader, run: str, scalar: str, scale: str, palette: Pa
 
 
 def heat_picture(
-    reader: Reader, run: str, metric: str, view: str, selected: tuple[str, int] | None, palette: Palette
+    reader: Reader,
+    run: str,
+    metrics: Sequence[str],
+    view: str,
+    palette: Palette,
+    *,
+    selected: tuple[str, int] | None = None,
+    span: Span | None = None,
 ) -> go.Figure:
-    """Every site of the metric over the steps."""
-    matrix = with_elements(reader.matrix(run, metric), reader.element_counts(run, metric))
-    return heat_figure(heat_of(matrix, cast("View", view)), palette, selected=selected)
+    """Every site of each of the metrics over the steps."""
+    maps = [
+        NamedHeat(metric, heat_of_run(reader, run, metric, cast("View", view), maps=len(metrics), span=span)[1])
+        for metric in metrics
+    ]
+    return heat_stack(maps, palette, selected=selected, span=span)
+
+
+def heat_of_run(
+    reader: Reader, run: str, metric: str, view: View, *, maps: int = 1, span: Span | None = None
+) -> tuple[Matrix, Heat]:
+    """One metric as it was read, with history before the stretch of steps, and the map of that stretch.
+
+    Args:
+        maps: How many such maps the page shows.
+    """
+    first, last = (_before(span), span[1]) if span else (None, None)
+    counts = element_counts(reader, run, metric, first=first, last=last, maps=maps)
+    matrix = with_elements(reader.matrix(run, metric, first=first, last=last, maps=maps), counts)
+    heat = heat_of(matrix, view)
+    return matrix, from_step(heat, span[0]) if span else heat
+
+
+def _before(span: Span) -> int:
+    return max(0, span[0] - int(_HISTORY * (span[1] - span[0]) + 32))
 
 
 def missing_metric(reader: Reader, run: str, metric: str) -> Sequence[str]:

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..insight.ancestry import Ancestry
 from ..insight.root_cause import explains, root_causes
-from ..storage import Finding
+from ..storage import Finding, Structure
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,15 +17,16 @@ class Root:
     follows: tuple[Finding, ...] = ()
 
 
-def roots_of(findings: Sequence[Finding]) -> tuple[Root, ...]:
+def roots_of(findings: Sequence[Finding], structure: Structure | None = None) -> tuple[Root, ...]:
     """Root causes, earliest first, then what no root explains, grouped by cause; nothing is left out."""
-    heads = list(root_causes(findings))
+    ancestry = Ancestry(structure or Structure())
+    heads = list(root_causes(findings, structure))
     same: dict[int, list[Finding]] = {index: [] for index in range(len(heads))}
     follows: dict[int, list[Finding]] = {index: [] for index in range(len(heads))}
     for finding in findings:
         if finding in heads:
             continue
-        index = _place(finding, heads)
+        index = _place(finding, heads, ancestry)
         if index is None:
             index = len(heads)
             heads.append(finding)
@@ -36,9 +38,9 @@ def roots_of(findings: Sequence[Finding]) -> tuple[Root, ...]:
     return tuple(Root(head, tuple(same[index]), tuple(follows[index])) for index, head in enumerate(heads))
 
 
-def _place(finding: Finding, heads: Sequence[Finding]) -> int | None:
+def _place(finding: Finding, heads: Sequence[Finding], ancestry: Ancestry) -> int | None:
     """The head of the same cause, else the first that explains the finding."""
     for index, head in enumerate(heads):
         if head.cause == finding.cause:
             return index
-    return next((index for index, head in enumerate(heads) if explains(head, finding)), None)
+    return next((index for index, head in enumerate(heads) if explains(head, finding, ancestry)), None)

@@ -24,6 +24,10 @@ _HEADERS: Final = {
 _MONTH_S: Final = 30 * 86_400
 
 
+class NotAllowed(PermissionError):
+    """A change that this visitor may not make."""
+
+
 def protect(server: flask.Flask, settings: Settings) -> None:
     """Puts the guards before every request of the server, pages, callbacks and assets alike."""
     cookie = f"mindscope_{settings.port}"
@@ -36,9 +40,32 @@ def protect(server: flask.Flask, settings: Settings) -> None:
         origin = flask.request.headers.get("Origin")
         if flask.request.method not in ("GET", "HEAD") and origin and urlsplit(origin).netloc != flask.request.host:
             return _refuse(403, f"a page of {origin} may not use this dashboard")
-        if settings.token is None or _knows(settings.token, secret, cookie):
-            return _without_token() if settings.token and "token" in flask.request.args else None
-        return _welcome_or_refuse(settings.token, secret, cookie)
+        knows = settings.token is not None and _knows(settings.token, secret, cookie)
+        flask.g.may_change = knows and not settings.is_read_only
+        flask.g.is_read_only = settings.is_read_only
+        if settings.token is None:
+            return None
+        if "token" in flask.request.args:
+            return _without_token() if knows else _welcome_or_refuse(settings.token, secret, cookie)
+        return None if knows or settings.is_open else _welcome_or_refuse(settings.token, secret, cookie)
+
+
+def may_change() -> bool:
+    """Whether the visitor who is being answered may change what is stored: the token is known, and it is allowed."""
+    return bool(flask.has_request_context() and flask.g.get("may_change"))
+
+
+def demand_change() -> None:
+    """Lets only those through who may change what is stored.
+
+    Raises:
+        NotAllowed: The visitor brought no token, or the dashboard is read-only.
+    """
+    if may_change():
+        return
+    if flask.has_request_context() and flask.g.get("is_read_only"):
+        raise NotAllowed("this dashboard was started with --read-only; nothing can be changed here")
+    raise NotAllowed("changes need the token; open the address that the dashboard printed when it started")
 
 
 def _proof(token: str) -> str:

@@ -12,7 +12,7 @@ from waitress import wasyncore
 
 from ..storage import Store, open_store
 from .app import create_app
-from .settings import Settings, SettingsError, is_loopback, new_token
+from .settings import Settings, SettingsError, settings_for
 
 _WAKE_S = 0.5
 
@@ -43,12 +43,17 @@ class Server:
 
     @property
     def url(self) -> str:
-        """The address to open, with the token where one is demanded."""
+        """The address to open, with the token if there is one."""
+        return self.link("/")
+
+    def link(self, place: str) -> str:
+        """The address of a page, `/run?run=latest`, with the token if there is one."""
         host = self._settings.host
         host = socket.gethostname() if host in ("0.0.0.0", "::") else host
         host = f"[{host}]" if ":" in host else host
-        token = f"?token={self._settings.token}" if self._settings.token else ""
-        return f"http://{host}:{self._http.effective_port}/{token}"
+        sign = "&" if "?" in place else "?"
+        token = f"{sign}token={self._settings.token}" if self._settings.token else ""
+        return f"http://{host}:{self._http.effective_port}{place}{token}"
 
     def run(self) -> None:
         """Serves until `stop` is called or Ctrl-C is pressed."""
@@ -98,8 +103,7 @@ def _bound(host: str, port: int) -> socket.socket:
 
 def start_in_thread(store_url: str, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None) -> Server:
     """A dashboard over the store that serves in its own thread; stop it when done."""
-    settings = Settings(host=host, port=port, token=token or (None if is_loopback(host) else new_token()))
-    return _opened(store_url, settings).start()
+    return _opened(store_url, settings_for(host, port, token)).start()
 
 
 def serve(
@@ -108,6 +112,7 @@ def serve(
     port: int = 8050,
     token: str | None = None,
     *,
+    is_read_only: bool = False,
     announce: Callable[[str], object] | None = None,
 ) -> None:
     """Serves the dashboard over the store until Ctrl-C, which comes through as `KeyboardInterrupt`.
@@ -116,10 +121,12 @@ def serve(
         store_url: What `open_store` takes.
         host: An address that other machines reach demands a token.
         port: 0 takes a free one.
-        token: Made here when one is needed and none is given.
+        token: Asked of every visitor when given. Else one is made, which other machines need to read and this one to
+            change something.
+        is_read_only: Lets nobody change anything.
         announce: Takes the address to open, once; written to stderr when not given.
     """
-    settings = Settings(host=host, port=port, token=token or (None if is_loopback(host) else new_token()))
+    settings = settings_for(host, port, token, is_read_only=is_read_only)
     with _opened(store_url, settings) as server:
         (announce or _tell)(server.url)
         server.run()

@@ -19,6 +19,8 @@ class Settings:
     Args:
         port: 0 takes a free one.
         token: What a visitor must know; None asks nothing and is only accepted on a loopback address.
+        is_open: Whether who has no token may read, though change nothing; only accepted on a loopback address.
+        is_read_only: Whether nobody may change anything, with or without the token.
         refresh_s: Seconds between two looks at a run that is being written.
         threads: Requests served at the same time.
     """
@@ -26,6 +28,8 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8050
     token: str | None = None
+    is_open: bool = False
+    is_read_only: bool = False
     refresh_s: float = 1.0
     threads: int = 8
 
@@ -39,11 +43,26 @@ class Settings:
                 f"dashboard token must have at least {_SHORTEST_TOKEN} characters, got {len(self.token)}; "
                 f"leave it out to have one made"
             )
+        if self.is_open and not is_loopback(self.host):
+            raise SettingsError(
+                f"dashboard on {self.host!r} can be reached from other machines and cannot be open to who has no token"
+            )
         if self.token is None and not is_loopback(self.host):
             raise SettingsError(
                 f"dashboard on {self.host!r} can be reached from other machines and needs a token, got none; "
                 f"pass token=new_token() or listen on 127.0.0.1"
             )
+
+
+def settings_for(host: str, port: int, token: str | None, *, is_read_only: bool = False) -> Settings:
+    """What a dashboard at that address is served with when a person gave no more than this.
+
+    A token that was given is asked of everybody. Else one is made: other machines must bring it to read, this machine
+    only to change something.
+    """
+    is_open = token is None and is_loopback(host)
+    made = None if is_open and is_read_only else new_token()
+    return Settings(host=host, port=port, token=token or made, is_open=is_open, is_read_only=is_read_only)
 
 
 def new_token() -> str:

@@ -1,5 +1,6 @@
 """Colours that colour-blind people can tell apart, in light and dark, and the Plotly template made of them."""
 
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -92,6 +93,10 @@ DARK: Final = Palette(
 def palette_of(scheme: str | None) -> Palette:
     """The palette of a scheme; light for whatever is not `dark`."""
     return DARK if scheme == "dark" else LIGHT
+
+
+#: The scheme of the page that is being laid out: who draws in a layout has no control to read it from.
+SCHEME_SHOWN: Final[ContextVar[str | None]] = ContextVar("scheme_shown", default=None)
 
 
 def template(palette: Palette) -> go.layout.Template:

@@ -2,7 +2,6 @@
 "use strict";
 
 (function () {
-  const same = (a, b) => a === b || (a == null && b == null) || String(a ?? "") === String(b ?? "");
   const none = () => window.dash_clientside.no_update;
   const isKnown = (scheme) => scheme === "dark" || scheme === "light";
   const preferred = () => (window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
@@ -23,40 +22,41 @@
   const chosen = remembered();
   paint(isKnown(chosen) ? chosen : preferred());
 
-  // Keys of the address that are left out when they say the usual.
-  const USUAL = { scalar: "loss", scale: "linear", view: "deviation" };
-  const KEYS = ["scalar", "scale", "metric", "view", "site", "step"];
-
-  function parse(search) {
-    const query = new URLSearchParams(search || "");
-    const said = {};
-    for (const key of KEYS) {
-      said[key] = query.has(key) ? query.get(key) : USUAL[key] ?? null;
-    }
-    if (said.site === "") {
-      said.site = "(model)";
-    }
-    said.step = said.step === null || said.step === "" ? null : Number(said.step);
-    return said;
-  }
-
-  function spell(run, said) {
-    const parts = ["run=" + encodeURIComponent(run)];
-    for (const key of KEYS) {
-      let value = said[key];
-      if (value === null || value === undefined || (value === "" && key !== "site") || value === USUAL[key]) {
-        continue;
+  // The address of a page: its run, then what its controls say beside the usual.
+  function spell(run, keys, values) {
+    const parts = run ? ["run=" + encode(run)] : [];
+    keys.forEach(([key, usual], at) => {
+      const said = Array.isArray(values[at]) ? values[at].join(",") : values[at];
+      if (said === null || said === undefined || said === "" || String(said) === usual) {
+        return;
       }
-      value = key === "site" && value === "(model)" ? "" : value;
-      parts.push(key + "=" + encodeURIComponent(value).replaceAll("%2F", "/").replaceAll("%3A", ":"));
-    }
-    return "?" + parts.join("&");
+      parts.push(key + "=" + (key === "site" && said === "(model)" ? "" : encode(said)));
+    });
+    return parts.length ? "?" + parts.join("&") : "";
   }
 
-  // The address that the controls of the live page agree with.
-  let settled = { run: null, search: null };
+  const encode = (said) => encodeURIComponent(said).replace(/%(2F|3A|2C|2A)/g, decodeURIComponent);
+
+  // [page, run, colours, query] of the page whose controls were seen first after it was laid out.
+  let settled = null;
 
   const plotOf = (id) => document.querySelector("#" + id + " .js-plotly-plot") || document.getElementById(id);
+
+  // The steps that stand between two places of an axis; on one that is not of steps the points carry their steps.
+  function stepsBetween(plot, [low, high]) {
+    const steps = plot.data[0] && plot.data[0].customdata;
+    const axis = plot._fullLayout.xaxis;
+    if (plot.data[0].type === "heatmap" || !steps || !axis) {
+      return [low, high];
+    }
+    // Plotly speaks of ranges in logarithms on a log axis, and on one of time in words that name no zone.
+    const utc = (words) => Date.parse(String(words).slice(0, 23).replace(" ", "T") + "Z");
+    const read = { date: utc, log: Math.log10 }[axis.type] || Number;
+    const ends = axis.type === "date" ? [utc(low), utc(high)] : [low, high];
+    const places = Array.from(plot.data[0].x, read);
+    const inside = Array.from(steps).filter((_, at) => places[at] >= ends[0] && places[at] <= ends[1]);
+    return inside.length ? [inside[0], inside[inside.length - 1]] : [null, null];
+  }
 
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
     mindscope: {
@@ -84,56 +84,92 @@
         return from < 0 ? none() : [{ x: [tail.x.slice(from)], y: [tail.y.slice(from)] }, [0]];
       },
 
-      // Moves the frame of the heat map without asking the server for the map again.
-      frameCell: function (site, step) {
-        const plot = plotOf("live-heat");
-        const heat = plot && plot.data && plot.data[0];
-        if (!heat || !Array.isArray(heat.y) || !window.Plotly) {
+      // Moves the frames of the maps without asking the server for the maps again.
+      frameCell: function (site, step, name) {
+        const plot = plotOf(name);
+        const maps = ((plot && plot.data) || []).filter((trace) => trace.meta && trace.showscale !== false);
+        if (!maps.length || !window.Plotly) {
           return;
         }
-        const row = site ? heat.y.indexOf(site) : -1;
-        if (row < 0 || typeof step !== "number") {
-          window.Plotly.relayout(plot, { shapes: [] });
-          return;
-        }
-        const x = heat.x.filter((first) => first <= step).pop() ?? heat.x[0];
         const line = { width: 1, color: getComputedStyle(plot).color };
-        const around = { type: "rect", xref: "paper", x0: 0, x1: 1, y0: row - 0.5, y1: row + 0.5, line };
-        const down = { type: "line", yref: "paper", x0: x, x1: x, y0: 0, y1: 1, line: { ...line, dash: "dot" } };
-        window.Plotly.relayout(plot, { shapes: [around, down] });
+        const shapes = maps.flatMap((map) => {
+          const row = site ? Array.from(map.y).indexOf(site) : -1;
+          const around = { type: "rect", xref: "paper", x0: 0, x1: 1, yref: map.yaxis || "y", y0: row - 0.5, y1: row + 0.5, line };
+          return row < 0 ? [] : [around];
+        });
+        if (shapes.length && typeof step === "number") {
+          shapes.push({ type: "line", x0: step, x1: step, yref: "paper", y0: 0, y1: 1, line: { ...line, dash: "dot" } });
+        }
+        window.Plotly.relayout(plot, { shapes });
+      },
+
+      // Arguments: what was last done to the axes of each picture, and the stretch of steps that they show.
+      zoomed: function (...all) {
+        const span = all.pop();
+        const [{ value: done, prop_id } = {}] = window.dash_clientside.callback_context.triggered;
+        if (!done || done["xaxis.autorange"]) {
+          return done && span ? "" : none();
+        }
+        const range = done["xaxis.range"] || [done["xaxis.range[0]"], done["xaxis.range[1]"]];
+        if (range.includes(undefined)) {
+          return none();
+        }
+        const [low, high] = stepsBetween(plotOf(prop_id.split(".")[0]), range);
+        if (typeof low !== "number") {
+          return none();
+        }
+        const first = Math.max(0, Math.floor(low));
+        const next = first + "-" + Math.max(first + 1, Math.ceil(high));
+        return next === span ? none() : next;
       },
 
       paused: (isFollowing) => !isFollowing,
 
-      syncLive: function (scalar, scale, metric, view, site, step, click, search, run) {
-        const triggered = window.dash_clientside.callback_context.triggered_id;
-        const shown = { scalar, scale, metric, view, site, step: step === "" ? null : step };
-        let wanted = { ...shown };
-        const isLaidOut = window.dash_clientside.callback_context.triggered.length > 1 || settled.run !== run;
-        const isSame = () => spell(run, parse(search)) === spell(run, parse(settled.search));
-        if (isLaidOut || (triggered === "live-url" && isSame())) {
-          settled = { run, search }; // the controls already say what the address says
-          return Array(KEYS.length + 1).fill(none());
+      // Arguments: the values of the controls, what is laid out, and the controls' keys.
+      keepAddress: function (...all) {
+        const [shown, keys] = all.slice(-2);
+        if (!shown || !keys || JSON.stringify(shown) !== settled) {
+          settled = JSON.stringify(shown); // just laid out: the controls say what the address says
+          return [none(), none()];
         }
-        if (triggered === "live-url") {
-          const query = new URLSearchParams(search || "");
-          if (query.get("run") !== run) {
-            return Array(KEYS.length + 1).fill(none());
-          }
-          wanted = { ...shown, ...parse(search) };
-          wanted.metric = wanted.metric || metric;
-        } else if (triggered === "live-heat" && click && click.points.length) {
-          wanted.site = click.points[0].y;
-          wanted.step = click.points[0].x;
+        const search = spell(shown[1], keys, all);
+        if (search === shown[3]) {
+          return [none(), none()];
         }
-        const spelled = spell(run, wanted);
-        const values = KEYS.map((key) => (same(wanted[key], shown[key]) ? none() : wanted[key] ?? (key === "step" ? "" : null)));
-        settled = { run, search: triggered === "live-url" ? search : spelled };
-        return [spelled === search || triggered === "live-url" ? none() : spelled, ...values];
+        const next = [...shown.slice(0, 3), search];
+        settled = JSON.stringify(next);
+        return [search, next];
       },
 
-      // `shown` is [page, run, colours] of what is laid out: only a choice of another run leads away from it.
+      // The tensor behind a cell of a layer x step map: each map carries its metric.
+      openCell: function (click, name) {
+        const point = click && click.points && click.points[0];
+        const plot = point && plotOf(name);
+        const map = plot && plot.data[point.curveNumber];
+        return map && map.meta ? [map.meta.metric, point.y, point.x] : [none(), none(), none()];
+      },
+
+      // Leads to the tensor behind a cell.
+      visitCell: function (click, name, run) {
+        const point = click && click.points && click.points[0];
+        const plot = point && plotOf(name);
+        const trace = plot && plot.data[point.curveNumber];
+        if (!trace || !trace.meta) {
+          return none();
+        }
+        const said = [trace.meta.metric, trace.meta.site || point.y, point.x];
+        return "/tensor" + spell(run, [["metric", ""], ["site", ""], ["step", ""]], said);
+      },
+
+      // `shown` is [page, run, colours, query] of what is laid out: only a choice of another run leads away from it.
       chooseRun: (run, shown) => (!run || !shown || run === shown[1] ? none() : "?run=" + encodeURIComponent(run)),
+
+      // The column that the table is sorted by, as `field.asc`.
+      orderOf: function (columns, order) {
+        const sorted = (columns || []).find((column) => column.sort);
+        const next = sorted ? sorted.colId + "." + sorted.sort : "";
+        return !columns || next === order ? none() : next;
+      },
 
       quickFilter: (words, options) => ({ ...options, quickFilterText: words || "" }),
     },
@@ -158,7 +194,9 @@
     h("span", { className: "badge badge-" + kind }, h("span", { className: "badge-mark", "aria-hidden": true }, MARKS[kind]), words);
 
   cells.RunLink = ({ data, value }) =>
-    h("a", { href: data.href, className: "run-link", title: data.id, onClick: (event) => go(event, data.href) }, value);
+    h("span", { className: "run-cell" },
+      h("a", { href: data.href, className: "run-link", title: data.id, onClick: (event) => go(event, data.href) }, value),
+      data.remark ? h("span", { className: "run-remark", title: data.remark }, data.remark) : null);
 
   cells.Badge = ({ value }) => badge(value, value);
 

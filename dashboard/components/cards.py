@@ -19,7 +19,8 @@ def headline_cards(run: Run, headline: Headline, findings: int) -> list[html.Div
     ]
 
 
-def _card(label: str, value: str | Component, note: str | Component, tone: str = "") -> html.Div:
+def card(label: str, value: str | Component, note: str | Component, tone: str = "") -> html.Div:
+    """One thing in large under its name, and where it comes from in small."""
     parts = [
         html.Div(label, className="card-label"),
         html.Div(value, className="card-value"),
@@ -43,28 +44,28 @@ def _verdict(run: Run, headline: Headline, findings: int) -> html.Div:
         note = "nothing has been recorded yet"
     else:
         note = f"no anomaly in {count(run.last_step + 1, 'step')}"
-    return _card("Verdict", headline.verdict, note, headline.tone)
+    return card("Verdict", headline.verdict, note, headline.tone)
 
 
 def _where(run: Run, headline: Headline) -> html.Div:
     if headline.first is None:
-        return _card("Where", "–", "the first bad module or parameter would stand here")
+        return card("Where", "–", "the first bad module or parameter would stand here")
     site = display_site(headline.first.site)
     address = Address("run", run=run.id).at(headline.first.metric, headline.first.site, headline.first.first_step)
     link = dcc.Link(site, href=address.href, className="mono site-link", title=site)
-    return _card("Where", link, headline.first.metric)
+    return card("Where", link, headline.first.metric)
 
 
 def _cause(headline: Headline) -> html.Div:
     if headline.first is None:
-        return _card("Why", "–", "its cause, with the evidence under Findings")
+        return card("Why", "–", "its cause, with the evidence under Findings")
     sure = headline.first.confidence
     note = "a fact, not an estimate" if sure >= 1 else f"confidence {sure:.0%}"
-    return _card("Why", sentence(headline.first.cause), note)
+    return card("Why", sentence(headline.first.cause), note)
 
 
 def _clean(run: Run, headline: Headline) -> html.Div:
     if run.last_step < 0:
-        return _card("Clean until", "–", "the last step before the first anomaly")
+        return card("Clean until", "–", "the last step before the first anomaly")
     value = f"step {number(headline.clean_until)}" if headline.clean_until >= 0 else "not from the start"
-    return _card("Clean until", value, f"of {count(run.last_step + 1, 'step')} recorded")
+    return card("Clean until", value, f"of {count(run.last_step + 1, 'step')} recorded")

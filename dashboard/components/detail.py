@@ -1,10 +1,11 @@
 """One tensor: its series, its distribution near a step, and every statistic of that step."""
 
-from dash import html
+from dash import dcc, html
 from dash.development.base_component import Component
 
 from ...storage import InvalidName, Run, display_site, split_metric
-from ..data import Reader
+from ..address import Address
+from ..data import Reader, broken_steps, histogram, statistics
 from ..figures import bars_of, curve_figure, flags_of, histogram_figure, points_of
 from ..theme import Palette
 from ..words import number, sentence
@@ -16,7 +17,8 @@ from .panel import panel
 def tensor_panel(reader: Reader, run: Run, metric: str, site: str, step: int | None, palette: Palette) -> html.Section:
     """The panel about one tensor; an empty state in it when there is nothing of that name."""
     title = html.Span([html.Span(display_site(site), className="mono"), html.Span(metric, className="mono muted")])
-    return panel(title, _body(reader, run, metric, site, step, palette))
+    whole = dcc.Link("Open this tensor", href=Address("tensor", run.id, metric, site, step).href, className="button")
+    return panel(title, _body(reader, run, metric, site, step, palette), [whole])
 
 
 def _body(reader: Reader, run: Run, metric: str, site: str, step: int | None, palette: Palette) -> list[Component]:
@@ -27,14 +29,12 @@ def _body(reader: Reader, run: Run, metric: str, site: str, step: int | None, pa
     series = reader.series(run.id, site, metric)
     if not series.total:
         return [
-            empty_state(
-                "Nothing recorded here", f"{display_site(site)} has no {metric}.", _elsewhere(reader, run, site)
-            )
+            empty_state("Nothing recorded here", f"{display_site(site)} has no {metric}.", nowhere(reader, run, site))
         ]
     at = step if step is not None else int(series.steps[-1])
     mine = [finding for finding in reader.findings(run.id) if finding.site == site]
     figure = curve_figure(
-        points_of(series.steps, series.values, broken=reader.broken_steps(run.id, site, metric)),
+        points_of(series.steps, series.values, broken=broken_steps(reader, run.id, site, metric)),
         palette,
         name=f"{metric} {site}",
         flags=flags_of(mine),
@@ -44,14 +44,16 @@ def _body(reader: Reader, run: Run, metric: str, site: str, step: int | None, pa
     both = html.Div(
         [_part("Over the steps", curve), _distribution(reader, run, site, subject, at, palette)], className="two"
     )
-    return [both, _statistics(reader, run, site, subject, at)]
+    title = f"All statistics of the {subject} at step {at:,}"
+    return [both, _part(title, statistics_of(reader, run, site, subject, at))]
 
 
 def _part(title: str, body: Component) -> html.Div:
     return html.Div([html.H3(title, className="part-title"), body], className="part")
 
 
-def _elsewhere(reader: Reader, run: Run, site: str) -> str:
+def nowhere(reader: Reader, run: Run, site: str) -> str:
+    """What was recorded at a site that lacks what was asked for."""
     others = [metric for metric in reader.metrics(run.id) if site in reader.sites(run.id, metric)]
     if not others:
         return "No metric was recorded at this site; choose another one."
@@ -59,7 +61,7 @@ def _elsewhere(reader: Reader, run: Run, site: str) -> str:
 
 
 def _distribution(reader: Reader, run: Run, site: str, subject: str, step: int, palette: Palette) -> html.Div:
-    found = reader.histogram(run.id, site, subject, step)
+    found = histogram(reader, run.id, site, subject, step)
     if found is None:
         note = empty_state(
             "No histogram",
@@ -67,23 +69,22 @@ def _distribution(reader: Reader, run: Run, site: str, subject: str, step: int, 
             "Turn histograms on in the monitor's configuration.",
         )
         return _part("Distribution", note)
-    nearest, histogram = found
-    figure = histogram_figure(bars_of(histogram), palette)
+    nearest, recorded = found
+    figure = histogram_figure(bars_of(recorded), palette)
     label = f"histogram of the {subject} of {display_site(site)} at step {nearest}"
     return _part(f"Distribution at step {nearest:,}", graph("detail-histogram", label, 240, figure))
 
 
-def _statistics(reader: Reader, run: Run, site: str, subject: str, step: int) -> html.Div:
-    values = reader.statistics(run.id, site, subject, step)
+def statistics_of(reader: Reader, run: Run, site: str, subject: str, step: int) -> Component:
+    """Every statistic of one tensor at one step, by name."""
+    values = statistics(reader, run.id, site, subject, step)
     pairs = [
         html.Div([html.Dt(sentence(name)), html.Dd(number(value), className=_tone(name, value))])
         for name, value in values.items()
     ]
-    title = f"All statistics of the {subject} at step {step:,}"
-    body = (
-        html.Dl(pairs, className="evidence") if pairs else html.P("This step was not observed here.", className="muted")
-    )
-    return _part(title, body)
+    if not pairs:
+        return html.P("This step was not observed here.", className="muted")
+    return html.Dl(pairs, className="evidence")
 
 
 def _tone(name: str, value: float) -> str:

@@ -1,9 +1,11 @@
 """A Plotly graph with the settings that every one of ours has."""
 
+from typing import Final
+
 from dash import dcc, html
 
 #: `showSendToCloud`: plotly.js would otherwise offer to upload the figure to a stranger's server.
-_CONFIG = {
+CONFIG: Final = {
     "displaylogo": False,
     "showSendToCloud": False,
     "plotlyServerURL": "",
@@ -17,7 +19,7 @@ def graph(name: str, label: str, height: int | None = None, figure: object = Non
     """The graph with that id, read out as `label`; without a height it takes the figure's own."""
     blank = {"layout": {"paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)", **_NO_AXES}}
     style = {"height": f"{height}px"} if height else {}
-    drawing = dcc.Graph(id=name, figure=figure or blank, config=_CONFIG, style=style)
+    drawing = dcc.Graph(id=name, figure=figure or blank, config=CONFIG, style=style)
     return html.Div(drawing, className="graph", role="figure", **{"aria-label": label})
 
 

@@ -34,7 +34,7 @@ def run_status(run: Run, now: float) -> list[Component]:
     return [state_badge(run.state), html.Span(text, className="muted"), *tags]
 
 
-def run_picker(name: str, runs: Sequence[Run], run: Run) -> dmc.Select:
+def run_picker(name: str, runs: Sequence[Run], run: Run, label: str = "Run") -> dmc.Select:
     """A searchable list of the newest runs, this one chosen."""
     offered = list(runs[:_OFFERED])
     if all(one.id != run.id for one in offered):
@@ -48,7 +48,7 @@ def run_picker(name: str, runs: Sequence[Run], run: Run) -> dmc.Select:
         size="xs",
         w=230,
         comboboxProps={"width": 320, "position": "bottom-end"},
-        **{"aria-label": "Run"},
+        **{"aria-label": label},
     )
 
 

@@ -7,8 +7,10 @@ from typing import Final
 import plotly.graph_objects as go
 
 from ...storage import Finding, display_site
-from ..theme import Palette, template
+from ..spans import Span
+from ..theme import Palette
 from ..words import sentence
+from .drawing import Part, drawing
 from .points import Points
 
 #: Order of the traces, which live updates rely on.
@@ -18,6 +20,7 @@ MARK_TRACE: Final = 1
 _VALUES: Final = 0.87
 _MARK_HEIGHT: Final = 0.2
 _FLAG_HEIGHT: Final = 0.8
+_MOST_FALLS: Final = 40
 _SYMBOLS: Final = {"error": "diamond", "warning": "triangle-up", "info": "circle"}
 
 
@@ -54,72 +57,96 @@ def curve_figure(
     flags: Sequence[Flag] = (),
     log: bool = False,
     selected: int | None = None,
+    span: Span | None = None,
 ) -> go.Figure:
     """The curve; findings stand as symbols along the top, each with a thin line down to its step.
 
     Marks and flags live in a strip above the values, so they stay in view however those are zoomed.
     """
-    figure = go.Figure(layout={"template": template(palette)})
-    figure.add_scatter(
-        x=list(points.x),
-        y=list(points.y),
-        mode="lines+markers" if len(points.x) < 3 else "lines",
-        name=name,
-        line={"width": 1.8, "color": palette.lines[0]},
-        hovertemplate="step %{x}<br><b>%{y:.6g}</b><extra></extra>",
-    )
-    figure.add_scatter(
-        x=list(points.mark_x),
-        y=[_MARK_HEIGHT] * len(points.mark_x),
-        yaxis="y2",
-        mode="markers",
-        name="not finite",
-        text=list(points.mark_text),
-        marker={
-            "symbol": list(points.mark_symbol),
-            "size": 8,
-            "color": palette.non_finite,
-            "line": {"width": 1.5, "color": palette.non_finite},
-        },
-        cliponaxis=False,
-        hovertemplate="step %{x}<br><b>%{text}</b><extra></extra>",
-    )
-    _add_flags(figure, flags, palette)
+    shapes = _falls(flags, palette)
     if selected is not None:
         line = {"width": 1, "color": palette.muted, "dash": "dot"}
-        figure.add_shape(type="line", x0=selected, x1=selected, yref="paper", y0=0, y1=_VALUES, line=line)
-    figure.update_layout(
+        shapes.append(
+            {"type": "line", "x0": selected, "x1": selected, "yref": "paper", "y0": 0, "y1": _VALUES, "line": line}
+        )
+    steps = {"title": {"text": "step"}, "showgrid": False, "rangemode": "tozero"}
+    return drawing(
+        [_line(points, palette, name), _marks(points, palette), _flags(flags, palette)],
+        palette,
+        shapes=shapes,
         showlegend=False,
         uirevision=name,
-        xaxis={"title": "step", "showgrid": False, "rangemode": "tozero"},
+        xaxis={**steps, "range": list(span)} if span else steps,
         yaxis={"type": "log" if log else "linear", "domain": [0, _VALUES], "exponentformat": "power" if log else "e"},
         yaxis2={"domain": [_VALUES, 1], "range": [0, 1], "anchor": "x", "visible": False, "fixedrange": True},
     )
-    return figure
 
 
-def _add_flags(figure: go.Figure, flags: Sequence[Flag], palette: Palette) -> None:
-    colors = [palette.severity(flag.severity) for flag in flags]  # type: ignore[arg-type]  # a flag's word is a severity
-    figure.add_scatter(
-        x=[flag.step for flag in flags],
-        y=[_FLAG_HEIGHT] * len(flags),
-        yaxis="y2",
-        mode="markers",
-        name="findings",
-        text=[flag.text for flag in flags],
-        marker={"symbol": [_SYMBOLS[flag.severity] for flag in flags], "size": 10, "color": colors},
-        cliponaxis=False,
-        hovertemplate="<b>since step %{x}</b><br>%{text}<extra></extra>",
-    )
-    for flag, color in list(zip(flags, colors, strict=True))[
-        :40
-    ]:  # symbols stay for all; more lines would hide the curve
-        figure.add_shape(
-            type="line",
-            x0=flag.step,
-            x1=flag.step,
-            yref="paper",
-            y0=0,
-            y1=0.95,
-            line={"width": 1, "color": color, "dash": "dot"},
-        )
+def _line(points: Points, palette: Palette, name: str) -> Part:
+    return {
+        "type": "scatter",
+        "x": list(points.x),
+        "y": list(points.y),
+        "mode": "lines+markers" if len(points.x) < 3 else "lines",
+        "name": name,
+        "line": {"width": 1.8, "color": palette.lines[0]},
+        "hovertemplate": "step %{x}<br><b>%{y:.6g}</b><extra></extra>",
+    }
+
+
+def _marks(points: Points, palette: Palette) -> Part:
+    marker = {
+        "symbol": list(points.mark_symbol),
+        "size": 8,
+        "color": palette.non_finite,
+        "line": {"width": 1.5, "color": palette.non_finite},
+    }
+    return {
+        "type": "scatter",
+        "x": list(points.mark_x),
+        "y": [_MARK_HEIGHT] * len(points.mark_x),
+        "yaxis": "y2",
+        "mode": "markers",
+        "name": "not finite",
+        "text": list(points.mark_text),
+        "marker": marker,
+        "cliponaxis": False,
+        "hovertemplate": "step %{x}<br><b>%{text}</b><extra></extra>",
+    }
+
+
+def _flags(flags: Sequence[Flag], palette: Palette) -> Part:
+    marker = {"symbol": [_SYMBOLS[flag.severity] for flag in flags], "size": 10, "color": _colors(flags, palette)}
+    return {
+        "type": "scatter",
+        "x": [flag.step for flag in flags],
+        "y": [_FLAG_HEIGHT] * len(flags),
+        "yaxis": "y2",
+        "mode": "markers",
+        "name": "findings",
+        "text": [flag.text for flag in flags],
+        "marker": marker,
+        "cliponaxis": False,
+        "hovertemplate": "<b>since step %{x}</b><br>%{text}<extra></extra>",
+    }
+
+
+def _colors(flags: Sequence[Flag], palette: Palette) -> list[str]:
+    return [palette.severity(flag.severity) for flag in flags]  # type: ignore[arg-type]  # a flag's word is a severity
+
+
+def _falls(flags: Sequence[Flag], palette: Palette) -> list[Part]:
+    """A thin line from each symbol down to its step; the symbols stay for all, more lines would hide the curve."""
+    drawn = list(zip(flags, _colors(flags, palette), strict=True))[:_MOST_FALLS]
+    return [
+        {
+            "type": "line",
+            "x0": flag.step,
+            "x1": flag.step,
+            "yref": "paper",
+            "y0": 0,
+            "y1": 0.95,
+            "line": {"width": 1, "color": color, "dash": "dot"},
+        }
+        for flag, color in drawn
+    ]

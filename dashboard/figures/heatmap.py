@@ -1,8 +1,8 @@
 """Layer x step: every site a row, every column some steps, raw or as deviation from the row's own history."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import plotly.graph_objects as go
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...insight import deviation
 from ...storage import Matrix, display_site
-from ..theme import ColorScale, Palette, template
+from ..theme import ColorScale, Palette
 from ..words import number, short_site
 
 View = Literal["deviation", "raw"]
@@ -20,7 +20,7 @@ _FULL_COLOR: Final = 12.0
 #: Below this many cells a hover shows the cell's range as well; above it the page would grow past 2 MB.
 _DETAILED_CELLS: Final = 60_000
 _ROW_HEIGHT: Final = 15
-_LABELLED_ROWS: Final = 60
+_LABEL_PIXELS: Final = 11
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +61,19 @@ def with_elements(matrix: Matrix, counts: Sequence[Matrix]) -> Matrix:
 def heat_of(matrix: Matrix, view: View) -> Heat:
     """The colours of a matrix in one of its two views."""
     return _deviation_heat(matrix) if view == "deviation" else _raw_heat(matrix)
+
+
+def from_step(heat: Heat, first: int) -> Heat:
+    """The columns that begin at the step or later: what stood before them served as their history."""
+    keep = heat.steps >= first
+    return replace(
+        heat,
+        steps=heat.steps[keep],
+        z=heat.z[:, keep],
+        low=heat.low[:, keep],
+        high=heat.high[:, keep],
+        non_finite=heat.non_finite[:, keep],
+    )
 
 
 def _heat(matrix: Matrix, z: NDArray[np.float64], **how: object) -> Heat:
@@ -120,41 +133,42 @@ def heat_height(rows: int) -> int:
     return int(np.clip(rows * _ROW_HEIGHT + 64, 220, 720))
 
 
-def heat_figure(heat: Heat, palette: Palette, *, selected: tuple[str, int] | None = None) -> go.Figure:
-    """The heat map; non-finite cells have a colour of their own, missing ones none, the selected one a frame."""
-    names = [display_site(site) for site in heat.sites]
-    figure = go.Figure(layout={"template": template(palette)})
-    figure.add_heatmap(
+def heat_traces(heat: Heat, palette: Palette, *, axis: str = "y", bar: Mapping[str, object] | None = None) -> list[Any]:
+    """The cells, and over them those that are not finite.
+
+    Args:
+        axis: The value axis that holds the sites.
+        bar: Where the colour bar stands, as Plotly takes it.
+    """
+    cells = go.Heatmap(
         x=heat.steps.tolist(),
-        y=names,
+        y=[display_site(site) for site in heat.sites],
         z=heat.z,
+        yaxis=axis,
         zmin=heat.span[0],
         zmax=heat.span[1],
         colorscale=_scale(palette.diverging if heat.diverging else palette.sequential),
         hoverongaps=False,
-        colorbar=_colorbar(heat, palette),
+        colorbar={**_colorbar(heat, palette), **(bar or {})},
         **_hover(heat),
     )
-    _add_non_finite(figure, heat, palette)
-    figure.update_layout(shapes=heat_frame(heat.sites, heat.steps, selected, palette))
-    rows = range(0, len(heat.sites), max(1, -(-len(heat.sites) // _LABELLED_ROWS)))
-    figure.update_layout(
-        height=heat_height(len(heat.sites)),
-        uirevision="heat",
-        margin={"l": 8, "r": 8, "t": 8, "b": 40},
-        xaxis={"title": "step", "showgrid": False, "constrain": "domain"},
-        yaxis={
-            "autorange": "reversed",
-            "showgrid": False,
-            "automargin": True,
-            "type": "category",
-            "tickmode": "array",
-            "tickvals": [names[row] for row in rows],
-            "ticktext": [short_site(names[row]) for row in rows],
-            "tickfont": {"size": 10},
-        },
-    )
-    return figure
+    return [cells, *_non_finite(heat, palette, axis)]
+
+
+def site_axis(sites: Sequence[str], pixels: int) -> dict[str, object]:
+    """A value axis with a row for every site, the first at the top, and as many labels as can be read."""
+    names = [display_site(site) for site in sites]
+    shown = names[:: max(1, -(-len(names) // max(1, pixels // _LABEL_PIXELS)))]
+    return {
+        "autorange": "reversed",
+        "showgrid": False,
+        "automargin": True,
+        "type": "category",
+        "tickmode": "array",
+        "tickvals": shown,
+        "ticktext": [short_site(name) for name in shown],
+        "tickfont": {"size": 10},
+    }
 
 
 def _scale(colors: ColorScale) -> list[list[float | str]]:
@@ -182,30 +196,17 @@ def _hover(heat: Heat) -> dict[str, object]:
     return {"customdata": ranges, "hovertemplate": f"{place}{values}{shade}<extra></extra>"}
 
 
-def _add_non_finite(figure: go.Figure, heat: Heat, palette: Palette) -> None:
+def _non_finite(heat: Heat, palette: Palette, axis: str) -> list[Any]:
     if not heat.non_finite.any():
-        return
-    figure.add_heatmap(
+        return []
+    cells = go.Heatmap(
         x=heat.steps.tolist(),
         y=[display_site(site) for site in heat.sites],
         z=np.where(heat.non_finite > 0, heat.non_finite, np.nan).astype(np.float32),
+        yaxis=axis,
         colorscale=[[0, palette.non_finite], [1, palette.non_finite]],
         showscale=False,
         hoverongaps=False,
         hovertemplate="<b>%{y}</b><br>from step %{x}<br><b>%{z} NaN or infinite</b><extra></extra>",
     )
-
-
-def heat_frame(
-    sites: Sequence[str], steps: NDArray[np.int64], selected: tuple[str, int] | None, palette: Palette
-) -> list[dict[str, object]]:
-    """The shapes around the row and the column of the selected place; none when it is not on the map."""
-    if selected is None or selected[0] not in sites or not steps.size:
-        return []
-    row = sites.index(selected[0])
-    column = max(0, int(np.searchsorted(steps, selected[1], side="right")) - 1)
-    x = float(steps[column])
-    line = {"width": 1, "color": palette.text}
-    around = {"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "y0": row - 0.5, "y1": row + 0.5, "line": line}
-    down = {"type": "line", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1, "line": {**line, "dash": "dot"}}
-    return [around, down]
+    return [cells]

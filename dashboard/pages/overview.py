@@ -6,26 +6,35 @@ from typing import Any
 import dash
 import dash_ag_grid
 import dash_mantine_components as dmc
-from dash import Input, Output, State, dcc, html
+from dash import ClientsideFunction, Input, Output, State, dcc, html
 from dash.development.base_component import Component
 
 from ...storage import Run
-from ..address import Address
+from ..address import Address, Key
 from ..components import empty_state
-from ..data import Reader
-from ..headline import headline
+from ..components.grid_theme import GRID_THEME
+from ..components.run_actions import run_actions
+from ..controls import control_keys, keep_address
+from ..data import Reader, spark
+from ..headline import headline_of
 from ..ids import Overview as Id
 from ..page import page
+from ..run_changes import connect_actions
+from ..security import may_change
+from ..tags import spell_tags
 from ..words import count, sentence
 
 _REFRESH_MS = 2000
 _WITHOUT_SCROLLING = 14
+FILTER = Key("filter")
+ORDER = Key("order", pattern=r"[a-z_]{1,20}\.(asc|desc)", example="first_bad.asc")
+_CONTROLS = ((Id.search, "value", FILTER), (Id.order, "data", ORDER))
 
 # A row of the grid is JSON: unlike values under fixed keys.
 Row = dict[str, Any]
 
-_COLUMNS = [
-    {"field": "name", "headerName": "Run", "cellRenderer": "RunLink", "minWidth": 150, "flex": 1.5, "filter": True},
+_COLUMNS: list[Row] = [
+    {"field": "name", "headerName": "Run", "cellRenderer": "RunLink", "minWidth": 140, "flex": 1.5, "filter": True},
     {"field": "state", "headerName": "State", "cellRenderer": "Badge", "width": 110, "filter": True},
     {
         "field": "worst",
@@ -35,11 +44,12 @@ _COLUMNS = [
         "flex": 1,
         "filter": True,
     },
-    {"field": "first_bad", "headerName": "Since step", "width": 86, "type": "rightAligned"},
+    {"field": "first_bad", "headerName": "Since step", "width": 98, "type": "rightAligned"},
     {"field": "spark", "headerName": "Loss", "cellRenderer": "Spark", "width": 142, "sortable": False},
     {"field": "step", "headerName": "Last step", "width": 86, "type": "rightAligned"},
     {"field": "kind", "headerName": "Kind", "width": 92, "filter": True},
-    {"field": "tags", "headerName": "Tags", "cellRenderer": "Tags", "minWidth": 165, "flex": 2, "filter": True},
+    {"field": "tags", "headerName": "Tags", "cellRenderer": "Tags", "minWidth": 130, "flex": 2, "filter": True},
+    {"field": "remark", "headerName": "Remark", "hide": True, "filter": True},
     {"field": "age", "headerName": "Updated", "cellRenderer": "Age", "width": 92},
 ]
 
@@ -49,22 +59,22 @@ _GRID_OPTIONS = {
     "suppressCellFocus": False,
     "suppressColumnVirtualisation": True,
     "animateRows": False,
-    "enableCellTextSelection": True,
-    "theme": {
-        "function": "themeQuartz.withParams({backgroundColor: 'var(--surface)', foregroundColor: 'var(--text)', "
-        "headerBackgroundColor: 'var(--surface)', headerTextColor: 'var(--muted)', borderColor: 'var(--line)', "
-        "rowHoverColor: 'var(--hover)', accentColor: 'var(--accent)', fontFamily: 'inherit', fontSize: 13, "
-        "cellHorizontalPadding: 11, headerFontSize: 12, headerFontWeight: 500, wrapperBorder: false, "
-        "wrapperBorderRadius: 0, columnBorder: false, headerColumnBorder: false, "
-        "headerColumnResizeHandleColor: 'transparent'})"
+    "rowSelection": {
+        "mode": "multiRow",
+        "checkboxes": True,
+        "headerCheckbox": False,
+        "enableClickSelection": False,
     },
+    "selectionColumnDef": {"width": 42, "resizable": False, "sortable": False},
+    "enableCellTextSelection": True,
+    "includeHiddenColumnsInQuickFilter": True,
+    "theme": GRID_THEME,
 }
 
 
 def row_of(reader: Reader, run: Run, now: float) -> Row:
     """What the table says about one run."""
-    findings = reader.findings(run.id)
-    first = headline(run, findings).first
+    first = headline_of(reader, run).first
     return {
         "id": run.id,
         "name": run.name or run.id,
@@ -73,10 +83,12 @@ def row_of(reader: Reader, run: Run, now: float) -> Row:
         "severity": first.severity if first else "",
         "worst": sentence(first.cause) if first else "",
         "first_bad": first.first_step if first else None,
-        "spark": list(reader.spark(run.id)),
+        "spark": list(spark(reader, run.id)),
         "step": run.last_step if run.last_step >= 0 else None,
         "kind": run.kind,
         "tags": "  ".join(f"{key} {value}" for key, value in run.tags.items()),
+        "remark": run.remark,
+        "tag_line": spell_tags(run.tags),
         "age": round(now - run.updated_at),
     }
 
@@ -110,8 +122,17 @@ def connect(app: dash.Dash, reader: Reader) -> None:
         rows = [row_of(reader, run, now) for run in runs]
         return (dash.no_update if _are_same(rows, shown) else rows), _counts(runs)
 
+    keep_address(app, Id.keys, _CONTROLS)
+    connect_actions(app, reader)
     app.clientside_callback(
-        dash.ClientsideFunction("mindscope", "quickFilter"),
+        ClientsideFunction("mindscope", "orderOf"),
+        Output(Id.order, "data"),
+        Input(Id.grid, "columnState"),
+        State(Id.order, "data"),
+        prevent_initial_call=True,
+    )
+    app.clientside_callback(
+        ClientsideFunction("mindscope", "quickFilter"),
         Output(Id.grid, "dashGridOptions"),
         Input(Id.search, "value"),
         State(Id.grid, "dashGridOptions"),
@@ -127,7 +148,7 @@ def _are_same(rows: list[Row], shown: list[Row] | None) -> bool:
     return still and all(abs(new["age"] - old["age"]) < 5 for new, old in zip(rows, shown, strict=True))
 
 
-@page("", title="Runs", icon="runs", connect=connect, needs_run=False)
+@page("", title="Runs", icon="runs", connect=connect, needs_run=False, keys=(FILTER, ORDER))
 def layout(reader: Reader, address: Address) -> Component:
     """The table of runs."""
     runs = reader.runs()
@@ -140,6 +161,7 @@ def layout(reader: Reader, address: Address) -> Component:
             html.Div(
                 dmc.TextInput(
                     id=Id.search,
+                    value=FILTER.of(address),
                     placeholder="Filter runs",
                     size="xs",
                     w=220,
@@ -154,19 +176,35 @@ def layout(reader: Reader, address: Address) -> Component:
     now = time.time()
     grid = dash_ag_grid.AgGrid(
         id=Id.grid,
-        columnDefs=_COLUMNS,
+        columnDefs=_ordered(ORDER.of(address)),
         rowData=[row_of(reader, run, now) for run in runs],
         getRowId="params.data.id",
         defaultColDef={"sortable": True, "resizable": True, "cellDataType": False},
-        dashGridOptions={**_GRID_OPTIONS, "domLayout": "autoHeight" if len(runs) <= _WITHOUT_SCROLLING else "normal"},
+        dashGridOptions={
+            **_GRID_OPTIONS,
+            "domLayout": "autoHeight" if len(runs) <= _WITHOUT_SCROLLING else "normal",
+            "quickFilterText": FILTER.of(address),
+        },
         className="runs-grid",
-        style={} if len(runs) <= _WITHOUT_SCROLLING else {"height": "calc(100vh - 150px)"},
+        style={} if len(runs) <= _WITHOUT_SCROLLING else {"height": "calc(100vh - 300px)", "minHeight": "320px"},
     )
     body = html.Div(grid, className="grid-frame", style={} if runs else {"display": "none"})
     parts: list[Component] = [head, html.Section(body, className="panel flush")]
     if not runs:
         parts.append(html.Section(_no_runs(), className="panel"))
-    return html.Div([*parts, dcc.Interval(id=Id.tick, interval=_REFRESH_MS)])
+    parts += [
+        run_actions(may_change=may_change()),
+        control_keys(Id.keys, _CONTROLS),
+        dcc.Store(id=Id.order, data=ORDER.of(address)),
+        dcc.Interval(id=Id.tick, interval=_REFRESH_MS),
+    ]
+    return html.Div(parts)
+
+
+def _ordered(order: str) -> list[Row]:
+    """The columns, sorted as the address says."""
+    field, _, direction = order.partition(".")
+    return [{**column, "sort": direction} if column["field"] == field else column for column in _COLUMNS]
 
 
 def _no_runs() -> html.Div:

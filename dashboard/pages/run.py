@@ -1,7 +1,6 @@
 """One run, live: what is wrong first, the curve, layer x step, and the tensor behind any cell."""
 
 import time
-from dataclasses import replace
 from typing import Final
 
 import dash
@@ -10,52 +9,49 @@ from dash import ClientsideFunction, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
-from ...storage import Finding, Run, metric_name
-from ..address import Address
+from ...storage import Run
+from ..address import Address, Key
 from ..components import empty_state, graph, headline_cards, panel, run_header, run_link, run_picker, run_status
+from ..components.choices import site_choices, site_of, with_chosen
 from ..components.detail import tensor_panel
-from ..components.live_controls import curve_controls, heat_controls, site_choices, site_of
-from ..data import ELEMENT_COUNTS, Reader
-from ..headline import headline
+from ..components.live_controls import curve_controls, heat_controls, tensor_controls
+from ..controls import METRIC, SITE, STEP, control_keys, follow_run, keep_address
+from ..data import Reader
+from ..headline import headline_of
 from ..ids import Live as Id
 from ..ids import Shell
 from ..live import cursor_now, from_json, look, to_json
 from ..page import page
 from ..pictures import curve_name, curve_picture, heat_picture, missing_metric
-from ..theme import palette_of
+from ..places import place_of, tensor_of, usual_maps
+from ..spans import SPAN, span_of
+from ..theme import SCHEME_SHOWN, Palette, palette_of
 
 _REFRESH_MS: Final = 1000
-_PREFERRED: Final = ("activation/l2_norm", "gradient/l2_norm", "update/ratio_to_weight", "weight/l2_norm")
-_CONTROLS: Final = (Id.scalar, Id.scale, Id.metric, Id.view, Id.site, Id.step)
+SCALAR, SCALE = Key("scalar", "loss"), Key("scale", "linear", ("linear", "log"))
+MAPS, VIEW = Key("maps"), Key("view", "deviation", ("deviation", "raw"))
+_CONTROLS: Final = (
+    (Id.scalar, "value", SCALAR),
+    (Id.scale, "value", SCALE),
+    (Id.maps, "value", MAPS),
+    (Id.view, "value", VIEW),
+    (Id.span, "data", SPAN),
+    (Id.metric, "value", METRIC),
+    (Id.site, "value", SITE),
+    (Id.step, "value", STEP),
+)
 
 
-def _telling(metric: str, metrics: tuple[str, ...]) -> str:
-    """The metric that shows the tensor of a finding best: for counts of NaN its norm, on which they are marked."""
-    subject, _, statistic = metric.rpartition("/")
-    norm = metric_name(subject, "l2_norm")
-    if statistic in ELEMENT_COUNTS and norm in metrics:
-        return norm
-    return metric if metric in metrics else ""
+def _maps_of(reader: Reader, run: Run, here: Address) -> list[str]:
+    said = [metric for metric in MAPS.of(here).split(",") if metric]
+    return said[:3] or usual_maps(reader.metrics(run.id), here.metric)
 
 
-def _tensor_of(reader: Reader, run: Run, finding: Finding) -> tuple[str, str | None]:
-    """Metric and site of the tensor that a finding speaks of; no site when it speaks of the whole model."""
-    metric = _telling(finding.metric, reader.metrics(run.id))
-    return metric, finding.site if finding.site in reader.sites(run.id, metric) else None
-
-
-def place_of(reader: Reader, run: Run, address: Address) -> Address:
-    """The address with what it leaves open filled in: the first anomaly, if there is one, else the usual."""
-    metrics, scalars = reader.metrics(run.id), reader.scalars(run.id)
-    first = headline(run, reader.findings(run.id)).first
-    if first is not None and not address.metric and address.site is None:
-        address = address.at(*_tensor_of(reader, run, first), first.first_step)
-    if not address.metric:
-        usual: list[str] = [metric for metric in _PREFERRED if metric in metrics]
-        address = replace(address, metric=next(iter((*usual, *metrics)), ""))
-    if address.scalar not in scalars and address.scalar == Address().scalar and scalars:
-        address = replace(address, scalar=scalars[0])
-    return address
+def _scalar_of(reader: Reader, run: Run, here: Address) -> str:
+    """The scalar that the address names; of a run that has no loss, its first."""
+    scalars = reader.scalars(run.id)
+    said = SCALAR.of(here)
+    return scalars[0] if said == SCALAR.usual and said not in scalars and scalars else said
 
 
 def _evaluation(reader: Reader, run: Run) -> Component:
@@ -70,18 +66,28 @@ def _evaluation(reader: Reader, run: Run) -> Component:
     )
 
 
-def _curve_panel(reader: Reader, run: Run, here: Address) -> html.Section:
-    picture = graph(Id.curve, "the chosen scalar over the steps, findings marked", 250)
-    return panel("Curve", picture, curve_controls(reader.scalars(run.id), here))
+def _curve_panel(reader: Reader, run: Run, here: Address, palette: Palette) -> html.Section:
+    """The curve is laid out with its figure: it is what a person waits for, and one question less."""
+    scalar, scale = _scalar_of(reader, run, here), SCALE.of(here)
+    figure = curve_picture(reader, run.id, scalar, scale, palette, span_of(SPAN.of(here)))
+    picture = graph(Id.curve, "the chosen scalar over the steps, findings marked", 230, figure)
+    controls = curve_controls(reader.scalars(run.id), scalar, scale)
+    return panel("Curve", picture, controls)
 
 
 def _heat_panel(reader: Reader, run: Run, here: Address) -> html.Section:
-    controls = heat_controls(reader.metrics(run.id), reader.sites(run.id, here.metric), here)
+    metrics = reader.metrics(run.id)
+    controls = heat_controls(metrics, _maps_of(reader, run, here), VIEW.of(here))
     body = [
-        graph(Id.heat, "layer by step; choose a cell, or a site and step above, to see its tensor"),
+        graph(Id.heat, "layer by step; choose a cell, or a site and step below, to see its tensor"),
         html.Div(id=Id.heat_note),
     ]
     return panel("Layer × step", body, controls)
+
+
+def _tensor_bar(reader: Reader, run: Run, here: Address) -> html.Div:
+    controls = tensor_controls(reader.metrics(run.id), reader.sites(run.id, here.metric), here)
+    return html.Div([html.Span("Tensor", className="bar-title"), *controls], className="bar")
 
 
 def connect(app: dash.Dash, reader: Reader) -> None:
@@ -91,6 +97,8 @@ def connect(app: dash.Dash, reader: Reader) -> None:
     _connect_heat(app, reader)
     _connect_detail(app, reader)
     _connect_browser(app)
+    keep_address(app, Id.keys, _CONTROLS)
+    follow_run(app, Id.run)
 
 
 def _connect_tick(app: dash.Dash, reader: Reader) -> None:
@@ -106,9 +114,10 @@ def _connect_tick(app: dash.Dash, reader: Reader) -> None:
         State(Id.run, "value"),
         State(Id.scalar, "value"),
         State(Id.scale, "value"),
+        State(Id.span, "data"),
         prevent_initial_call=True,
     )
-    def tick(count: int, data: object, reference: str, scalar: str, scale: str) -> tuple[object, ...]:
+    def tick(count: int, data: object, reference: str, scalar: str, scale: str, span: str | None) -> tuple[object, ...]:
         """Answers in a few bytes when nothing has happened, in a few kilobytes when the run has gone on."""
         seen = from_json(data)
         run = reader.find(reference)
@@ -116,13 +125,17 @@ def _connect_tick(app: dash.Dash, reader: Reader) -> None:
         if news is None:
             raise PreventUpdate
         findings = reader.findings(run.id)
-        tail = {"name": curve_name(scalar, scale), "x": news.tail.x, "y": news.tail.y} if news.tail else no_update
+        tail = (
+            {"name": curve_name(scalar, scale, span_of(span)), "x": news.tail.x, "y": news.tail.y}
+            if news.tail
+            else no_update
+        )
         return (
             to_json(news.cursor),
             tail,
             count if news.redraw else no_update,
             count if news.beat else no_update,
-            headline_cards(run, headline(run, findings), len(findings)),
+            headline_cards(run, headline_of(reader, run), len(findings)),
             run_status(run, time.time()),
         )
 
@@ -133,13 +146,17 @@ def _connect_curve(app: dash.Dash, reader: Reader) -> None:
         Output(Id.scalar, "data"),
         Input(Id.scalar, "value"),
         Input(Id.scale, "value"),
+        Input(Id.span, "data"),
         Input(Id.redraw, "data"),
         State(Shell.scheme, "data"),
         State(Id.run, "value"),
+        prevent_initial_call=True,
     )
-    def draw(scalar: str, scale: str, _: int, scheme: str | None, run: str) -> tuple[object, list[str]]:
-        picture = curve_picture(reader, run, scalar, scale, palette_of(scheme))
-        return picture, list(dict.fromkeys((*reader.scalars(run), scalar)))
+    def draw(
+        scalar: str, scale: str, span: str | None, _: int, scheme: str | None, run: str
+    ) -> tuple[object, list[str]]:
+        picture = curve_picture(reader, run, scalar, scale, palette_of(scheme), span_of(span))
+        return picture, with_chosen(reader.scalars(run), scalar)
 
 
 def _connect_heat(app: dash.Dash, reader: Reader) -> None:
@@ -147,10 +164,11 @@ def _connect_heat(app: dash.Dash, reader: Reader) -> None:
         Output(Id.heat, "figure"),
         Output(Id.heat, "style"),
         Output(Id.heat_note, "children"),
+        Output(Id.maps, "data"),
         Output(Id.metric, "data"),
-        Output(Id.site, "data"),
-        Input(Id.metric, "value"),
+        Input(Id.maps, "value"),
         Input(Id.view, "value"),
+        Input(Id.span, "data"),
         Input(Id.beat, "data"),
         State(Id.site, "value"),
         State(Id.step, "value"),
@@ -158,22 +176,30 @@ def _connect_heat(app: dash.Dash, reader: Reader) -> None:
         State(Id.run, "value"),
     )
     def draw(
-        metric: str | None, view: str, _: int, choice: str | None, step: object, scheme: str | None, run: str
+        maps: list[str] | None,
+        view: str,
+        span: str | None,
+        _: int,
+        choice: str | None,
+        step: object,
+        scheme: str | None,
+        run: str,
     ) -> tuple[object, ...]:
-        metrics = reader.metrics(run)
-        note = missing_metric(reader, run, metric or "")
+        metrics = list(reader.metrics(run))
+        wanted = maps or usual_maps(tuple(metrics))[:1]
+        note = next((why for metric in wanted or [""] if (why := missing_metric(reader, run, metric))), None)
         if note:
-            return no_update, {"display": "none"}, empty_state(*note), list(metrics), no_update
-        site, palette = site_of(choice), palette_of(scheme)
+            return no_update, {"display": "none"}, empty_state(*note), with_chosen(metrics, *wanted), metrics
+        site = site_of(choice)
         selected = (site, step) if site is not None and isinstance(step, int) else None
-        picture = heat_picture(reader, run, str(metric), view, selected, palette)
-        style = {"height": f"{picture.layout.height}px"}
-        return picture, style, None, list(metrics), site_choices(reader.sites(run, str(metric)), site)
+        picture = heat_picture(reader, run, wanted, view, palette_of(scheme), selected=selected, span=span_of(span))
+        return picture, {"height": f"{picture.layout.height}px"}, None, metrics, metrics
 
 
 def _connect_detail(app: dash.Dash, reader: Reader) -> None:
     @app.callback(
         Output(Id.detail, "children"),
+        Output(Id.site, "data"),
         Input(Id.metric, "value"),
         Input(Id.site, "value"),
         Input(Id.step, "value"),
@@ -183,15 +209,16 @@ def _connect_detail(app: dash.Dash, reader: Reader) -> None:
     )
     def draw(
         metric: str | None, choice: str | None, step: object, _: int, scheme: str | None, reference: str
-    ) -> list[Component]:
+    ) -> tuple[list[Component], list[str]]:
         run, site = reader.find(reference), site_of(choice)
         at = step if isinstance(step, int) else None
-        first = headline(run, reader.findings(run.id)).first
+        first = headline_of(reader, run).first
+        offered = site_choices(reader.sites(run.id, metric or ""), site)
         if site is None and first is not None:
-            (metric, site), at = _tensor_of(reader, run, first), first.first_step
+            (metric, site), at = tensor_of(reader, run, first), first.first_step
         if site is None or not metric:
-            return []
-        return [tensor_panel(reader, run, metric, site, at, palette_of(scheme))]
+            return [], offered
+        return [tensor_panel(reader, run, metric, site, at, palette_of(scheme))], offered
 
 
 def _connect_browser(app: dash.Dash) -> None:
@@ -206,6 +233,7 @@ def _connect_browser(app: dash.Dash) -> None:
         ClientsideFunction("mindscope", "frameCell"),
         Input(Id.site, "value"),
         Input(Id.step, "value"),
+        State(Id.heat_name, "data"),
         prevent_initial_call=True,
     )
     app.clientside_callback(
@@ -215,25 +243,25 @@ def _connect_browser(app: dash.Dash) -> None:
         prevent_initial_call=True,
     )
     app.clientside_callback(
-        ClientsideFunction("mindscope", "syncLive"),
-        Output(Shell.url, "search", allow_duplicate=True),
-        *(Output(name, "value", allow_duplicate=True) for name in _CONTROLS),
-        *(Input(name, "value") for name in _CONTROLS),
+        ClientsideFunction("mindscope", "openCell"),
+        Output(Id.metric, "value"),
+        Output(Id.site, "value"),
+        Output(Id.step, "value"),
         Input(Id.heat, "clickData"),
-        Input(Id.url, "search"),
-        State(Id.run, "value"),
+        State(Id.heat_name, "data"),
         prevent_initial_call=True,
     )
     app.clientside_callback(
-        ClientsideFunction("mindscope", "chooseRun"),
-        Output(Shell.url, "search", allow_duplicate=True),
-        Input(Id.run, "value"),
-        State(Shell.shown, "data"),
+        ClientsideFunction("mindscope", "zoomed"),
+        Output(Id.span, "data"),
+        Input(Id.curve, "relayoutData"),
+        Input(Id.heat, "relayoutData"),
+        State(Id.span, "data"),
         prevent_initial_call=True,
     )
 
 
-@page("run", title="Live run", icon="run", connect=connect)
+@page("run", title="Live run", icon="run", connect=connect, keys=(SCALAR, SCALE, MAPS, VIEW, SPAN))
 def layout(reader: Reader, address: Address) -> Component:
     """The page of one run."""
     run = reader.find(address.run)
@@ -248,11 +276,18 @@ def layout(reader: Reader, address: Address) -> Component:
     return html.Div(
         [
             run_header(run, status, run_picker(Id.run, reader.runs(), run), [follow]),
-            html.Div(headline_cards(run, headline(run, findings), len(findings)), id=Id.cards, className="cards"),
-            _curve_panel(reader, run, here),
+            html.Div(
+                headline_cards(run, headline_of(reader, run), len(findings)),
+                id=Id.cards,
+                className="cards",
+            ),
+            _curve_panel(reader, run, here, palette_of(SCHEME_SHOWN.get())),
             _heat_panel(reader, run, here),
+            _tensor_bar(reader, run, here),
             html.Div(id=Id.detail, className="detail"),
-            dcc.Location(id=Id.url, refresh="callback-nav"),
+            control_keys(Id.keys, _CONTROLS),
+            dcc.Store(id=Id.span, data=SPAN.of(here)),
+            dcc.Store(id=Id.heat_name, data=Id.heat),
             dcc.Store(id=Id.cursor, data=to_json(seen)),
             dcc.Store(id=Id.tail),
             dcc.Store(id=Id.redraw, data=0),

@@ -51,7 +51,9 @@ class Plan:
 
 def structure_of(plan: Plan) -> Structure:
     sites = module_sites(plan.layers)
-    modules = tuple(ModuleInfo(site, site.rpartition(".")[2] or "Decoder", order) for order, site in enumerate(sites))
+    kinds = {site: site.rpartition(".")[2] or "Decoder" for site in sites}
+    before = {site: (last,) if last else () for last, site in zip(("", *sites), sites, strict=False)}
+    modules = tuple(ModuleInfo(site, kinds[site], order, before[site]) for order, site in enumerate(sites))
     parameters = tuple(ParameterInfo(site, (64, 64), "float32", group=(0, 0)) for site in parameter_sites(plan.layers))
     return Structure(modules, parameters, subjects=("activation", "gradient", "update"))
 

@@ -5,8 +5,10 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mindscope.dashboard.address import Address, BadAddress, parse
+from mindscope.dashboard.address import Address, BadAddress, Key, parse
+from mindscope.dashboard.spans import SPAN, span_of
 
+KEYS = (Key("view", "deviation", ("deviation", "raw")), Key("scalar", "loss"), SPAN)
 TEXT = st.text(st.characters(codec="utf-8"), max_size=30)
 
 
@@ -15,14 +17,14 @@ TEXT = st.text(st.characters(codec="utf-8"), max_size=30)
     metric=TEXT,
     site=st.none() | TEXT,
     step=st.none() | st.integers(0, 10**9),
-    view=st.sampled_from(["deviation", "raw"]),
+    view=st.sampled_from(["", "raw"]),
     scalar=TEXT,
-    scale=st.sampled_from(["linear", "log"]),
 )
-def test_an_address_comes_back_from_its_own_url(**said):
-    address = Address(page="run", **said)
+def test_an_address_comes_back_from_its_own_url(view, scalar, **said):
+    options = {name: word for name, word in (("view", view), ("scalar", scalar)) if word not in ("", "loss")}
+    address = Address(page="run", **said, options=options)
     path, _, query = address.href.partition("?")
-    assert parse(path, query) == address
+    assert parse(path, query, KEYS) == address
 
 
 def test_a_long_looking_place_has_a_short_url():
@@ -35,10 +37,26 @@ def test_the_root_site_and_no_site_are_two_things():
     assert parse("/run", "").site is None
 
 
-@pytest.mark.parametrize("query", ["?step=abc", "?step=-1", "?step=1.5", "?step=" + "9" * 40, "?view=x", "?scale=x"])
+@pytest.mark.parametrize(
+    "query", ["?step=abc", "?step=-1", "?step=1.5", "?step=" + "9" * 40, "?view=x", "?view=", "?steps=1", "?steps=-1-2"]
+)
 def test_broken_queries_say_what_was_expected(query):
-    with pytest.raises(BadAddress, match=r"expected|not known"):
-        parse("/run", query)
+    with pytest.raises(BadAddress, match="expected"):
+        parse("/run", query, KEYS)
+
+
+def test_keys_of_other_pages_are_ignored():
+    assert parse("/findings", "?view=x&run=a") == Address("findings", run="a")
+
+
+@given(first=st.integers(0, 10**17), last=st.integers(0, 10**17))
+def test_a_stretch_of_steps_comes_back_from_its_word(first, last):
+    assert span_of(f"{first}-{last}") == (min(first, last), max(first, last))
+
+
+@pytest.mark.parametrize("word", ["", None, "3", "a-b", "-", "1-", "1-²"])
+def test_what_is_no_stretch_of_steps_means_all(word):
+    assert span_of(word) is None
 
 
 def test_endless_queries_are_refused():

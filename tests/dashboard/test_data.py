@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from mindscope.dashboard.data import Reader
+from mindscope.dashboard.data import Reader, broken_steps, histogram, outcomes, spark, statistics
 from mindscope.storage import RunNotFound, StepRecord, open_store
 
 from .recorded import BAD_SITE, BAD_STEP, module_sites, write_run
@@ -68,36 +68,36 @@ def test_a_matrix_has_no_more_columns_than_a_screen(reader, bad_run):
 
 
 def test_all_statistics_of_a_step_come_in_the_order_of_the_layout(reader, bad_run):
-    values = reader.statistics(bad_run.id, BAD_SITE, "activation", BAD_STEP)
+    values = statistics(reader, bad_run.id, BAD_SITE, "activation", BAD_STEP)
     assert list(values)[:3] == ["l2_norm", "mean", "std"]
     assert values["nans"] == 3
 
 
 def test_the_histogram_nearest_to_the_step_is_found(reader, bad_run):
-    found = reader.histogram(bad_run.id, BAD_SITE, "activation", 187)
+    found = histogram(reader, bad_run.id, BAD_SITE, "activation", 187)
     assert found is not None
     assert found[0] == 180
-    assert reader.histogram(bad_run.id, "embed", "activation", 187) is None
+    assert histogram(reader, bad_run.id, "embed", "activation", 187) is None
 
 
 def test_steps_with_nan_elements_are_known_for_every_metric_of_the_tensor(reader, bad_run):
-    broken = reader.broken_steps(bad_run.id, BAD_SITE, "activation/l2_norm")
+    broken = broken_steps(reader, bad_run.id, BAD_SITE, "activation/l2_norm")
     assert broken[0] == BAD_STEP
-    assert reader.broken_steps(bad_run.id, "embed", "activation/l2_norm") == ()
+    assert broken_steps(reader, bad_run.id, "embed", "activation/l2_norm") == ()
 
 
 def test_evaluations_of_a_run_are_found_by_their_parent(reader, bad_run, healthy_run):
-    ((evaluation, outcomes),) = reader.outcomes(bad_run.id)
+    ((evaluation, found),) = outcomes(reader, bad_run.id)
     assert evaluation.parent == bad_run.id
-    assert len(outcomes) == 12
-    assert reader.outcomes(healthy_run.id) == ()
+    assert len(found) == 12
+    assert outcomes(reader, healthy_run.id) == ()
 
 
 def test_a_spark_is_short_and_shows_what_was_not_finite(reader, bad_run):
-    spark = reader.spark(bad_run.id)
-    assert len(spark) <= 200
-    assert None in spark
-    assert np.isclose(max(value for value in spark if value is not None), 4.2, atol=0.3)
+    points = spark(reader, bad_run.id)
+    assert len(points) <= 200
+    assert None in points
+    assert np.isclose(max(value for value in points if value is not None), 4.2, atol=0.3)
 
 
 def test_the_cache_stays_small():
@@ -107,3 +107,10 @@ def test_the_cache_stays_small():
         for first in range(700):
             reader.scalar(run.id, "loss", first=first)
         assert len(reader._kept) <= 512
+
+
+def test_what_is_kept_is_read_once_for_each_key(recorded_store):
+    reader, asked = Reader(recorded_store), []
+    for key in ("a", "b", "a"):
+        assert reader.kept(key, lambda store: (asked.append(store), store.url)[1]) == recorded_store.url
+    assert asked == [recorded_store, recorded_store]

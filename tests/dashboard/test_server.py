@@ -3,6 +3,7 @@
 import threading
 import urllib.error
 import urllib.request
+from urllib.parse import urlsplit
 
 import pytest
 from mindscope.dashboard import SettingsError, serve, start_in_thread
@@ -61,7 +62,7 @@ def test_for_other_machines_a_token_is_made_and_told_once(folder):
 
 def test_a_taken_port_is_said_in_one_sentence(folder):
     with start_in_thread(folder) as server:
-        port = int(server.url.rstrip("/").rpartition(":")[2])
+        port = urlsplit(server.url).port
         with pytest.raises(SettingsError, match="choose another port"):
             start_in_thread(folder, port=port)
 
@@ -69,3 +70,8 @@ def test_a_taken_port_is_said_in_one_sentence(folder):
 def test_a_host_that_does_not_exist_is_said_in_one_sentence(folder):
     with pytest.raises(SettingsError, match="not an address"):
         start_in_thread(folder, host="no.such.host.invalid")
+
+
+def test_links_carry_the_token_that_lets_their_visitor_change_things(folder):
+    with start_in_thread(folder) as server:
+        assert server.link("/run?run=latest").startswith(server.url.partition("?")[0] + "run?run=latest&token=")

@@ -2,10 +2,16 @@
 
 import numpy as np
 import pytest
-from mindscope.dashboard.figures import heat_figure, heat_frame, heat_height, heat_of, with_elements
+from mindscope.dashboard.figures import NamedHeat, from_step, heat_height, heat_of, heat_stack, with_elements
 from mindscope.dashboard.theme import DARK, LIGHT
 
 from ...matrices import matrix_of
+
+
+def drawn(heat, palette=LIGHT):
+    """The heat map alone on a figure."""
+    return heat_stack([NamedHeat("activation/l2_norm", heat)], palette)
+
 
 WIDE = np.array([[1e-3, 1.0, 1e3], [1e-2, 10.0, 1e2]])
 
@@ -38,7 +44,7 @@ def test_counts_of_zero_alone_can_be_drawn():
 def test_non_finite_cells_are_a_layer_of_their_own_in_a_colour_of_their_own(view):
     broken = np.zeros((2, 8), dtype=np.int64)
     broken[1, 6] = 3
-    figure = heat_figure(heat_of(matrix_of(np.ones((2, 8)), non_finite=broken), view), DARK)
+    figure = drawn(heat_of(matrix_of(np.ones((2, 8)), non_finite=broken), view), DARK)
     layer = figure.data[1]
     assert np.isnan(layer.z).sum() == 15
     assert layer.z[1][6] == 3
@@ -46,7 +52,7 @@ def test_non_finite_cells_are_a_layer_of_their_own_in_a_colour_of_their_own(view
 
 
 def test_without_non_finite_values_there_is_one_layer():
-    assert len(heat_figure(heat_of(matrix_of(WIDE), "raw"), LIGHT).data) == 1
+    assert len(drawn(heat_of(matrix_of(WIDE), "raw"), LIGHT).data) == 1
 
 
 def test_broken_elements_count_although_the_statistic_of_the_others_is_finite():
@@ -59,22 +65,17 @@ def test_counts_of_other_columns_are_not_mixed_in():
 
 
 def test_a_small_map_tells_the_range_of_each_cell_and_a_huge_one_stays_small():
-    small = heat_figure(heat_of(matrix_of(WIDE), "raw"), LIGHT)
+    small = drawn(heat_of(matrix_of(WIDE), "raw"), LIGHT)
     assert np.shape(small.data[0].customdata) == (2, 3, 2)
-    huge = heat_figure(heat_of(matrix_of(np.ones((1000, 150))), "raw"), LIGHT)
+    huge = drawn(heat_of(matrix_of(np.ones((1000, 150))), "raw"), LIGHT)
     assert huge.data[0].customdata is None
     assert len(huge.to_json()) < 2_000_000
-    assert huge.layout.height == heat_height(1000) == 720
+    assert heat_height(1000) == 720
 
 
-def test_the_frame_stands_at_the_selected_row_and_at_the_column_that_holds_the_step():
-    steps = np.array([0, 10, 20])
-    rectangle, line = heat_frame(("a", "", "c"), steps, ("", 17), LIGHT)
-    assert (rectangle["y0"], rectangle["y1"]) == (0.5, 1.5)
-    assert line["x0"] == 10
-
-
-def test_what_is_not_on_the_map_has_no_frame():
-    assert heat_frame(("a",), np.array([0]), ("b", 0), LIGHT) == []
-    assert heat_frame(("a",), np.array([], dtype=np.int64), ("a", 0), LIGHT) == []
-    assert heat_frame(("a",), np.array([0]), None, LIGHT) == []
+def test_columns_before_a_stretch_of_steps_are_history_and_not_drawn():
+    heat = heat_of(matrix_of(np.arange(20.0).reshape(2, 10) + 1), "deviation")
+    shown = from_step(heat, 7)
+    assert shown.steps.tolist() == [7, 8, 9]
+    np.testing.assert_array_equal(shown.z, heat.z[:, 7:])
+    assert np.isfinite(shown.z).all()

@@ -1,31 +1,32 @@
-"""Which tensor the live page opens by itself."""
+"""The page of one run as it is laid out."""
 
-from dataclasses import replace
+from contextvars import copy_context
 
+import pytest
+from dash import dcc
 from mindscope.dashboard.address import Address
-from mindscope.dashboard.data import Reader
-from mindscope.dashboard.pages.run import place_of
-from mindscope.storage import Finding, open_store
-
-from tests.dashboard.recorded import BAD_SITE, BAD_STEP, Plan, findings, write_run
-
-ANOMALY = next(one for one in findings() if one.rule == "non-finite-activation")
+from mindscope.dashboard.ids import Live
+from mindscope.dashboard.pages import run as page
+from mindscope.dashboard.theme import DARK, LIGHT, SCHEME_SHOWN
 
 
-def opened(finding: Finding) -> Address:
-    """The place that the page of a run with this one finding opens."""
-    with open_store("memory:") as store:
-        run = write_run(store, "run", Plan(steps=20, goes_bad=False)).id
-        store.write_findings(run, [finding])
-        reader = Reader(store)
-        return place_of(reader, reader.find("run"), Address("run", run="run"))
+def _laid_out(reader, address, scheme):
+    context = copy_context()
+    context.run(SCHEME_SHOWN.set, scheme)
+    content = context.run(page.layout, reader, address)
+    return next(one for one in content._traverse() if isinstance(one, dcc.Graph) and one.id == Live.curve)
 
 
-def test_the_first_anomaly_is_opened_on_the_norm_that_marks_it():
-    here = opened(ANOMALY)
-    assert (here.metric, here.site, here.step) == ("activation/l2_norm", BAD_SITE, BAD_STEP)
+@pytest.mark.parametrize(("scheme", "palette"), [("light", LIGHT), ("dark", DARK), (None, LIGHT)])
+def test_the_curve_is_there_with_the_page_in_its_colours(reader, bad_run, scheme, palette):
+    figure = _laid_out(reader, Address("run", bad_run.id), scheme).figure
+    assert figure.data[0].name == "loss linear"
+    assert len(figure.data[0].x) > 200
+    assert figure.data[0].line.color == palette.lines[0]
 
 
-def test_a_finding_about_the_whole_model_opens_its_metric_and_no_tensor():
-    here = opened(replace(ANOMALY, site="", metric="gradient/l2_norm"))
-    assert (here.metric, here.site, here.step) == ("gradient/l2_norm", None, BAD_STEP)
+def test_the_curve_is_the_one_that_the_address_names(reader, bad_run):
+    address = Address("run", bad_run.id, options={"scalar": "learning_rate", "scale": "log", "steps": "20-40"})
+    figure = _laid_out(reader, address, "light").figure
+    assert figure.layout.yaxis.type == "log"
+    assert (figure.data[0].x[0], figure.data[0].x[-1]) == (20, 40)

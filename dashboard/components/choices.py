@@ -1,0 +1,73 @@
+"""Controls in which a person chooses, each with a label that is read out."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import dash_mantine_components as dmc
+
+from ...storage import ROOT_SITE, display_site
+
+AT_THE_RIGHT: Final = {"width": 340, "position": "bottom-end"}
+
+
+def choose(
+    name: str,
+    label: str,
+    data: Sequence[str],
+    value: str | None,
+    width: int,
+    *,
+    clearable: bool = False,
+    placeholder: str = "",
+) -> dmc.Select:
+    """One of many, found by typing."""
+    return dmc.Select(
+        id=name,
+        data=list(data),
+        value=value,
+        searchable=True,
+        allowDeselect=clearable,
+        clearable=clearable,
+        placeholder=placeholder,
+        limit=300,
+        size="xs",
+        w=width,
+        comboboxProps=AT_THE_RIGHT,
+        nothingFoundMessage="Nothing of that name",
+        **{"aria-label": label},
+    )
+
+
+def switch(name: str, label: str, data: Sequence[str], value: str) -> dmc.SegmentedControl:
+    """One of a few, all in sight."""
+    return dmc.SegmentedControl(id=name, data=list(data), value=value, size="xs", **{"aria-label": label})
+
+
+def step_input(name: str, step: int | None) -> dmc.NumberInput:
+    """A step, or none."""
+    return dmc.NumberInput(
+        id=name,
+        value="" if step is None else step,
+        placeholder="step",
+        min=0,
+        allowDecimal=False,
+        debounce=300,
+        size="xs",
+        w=90,
+        **{"aria-label": "Step"},
+    )
+
+
+def with_chosen(names: Sequence[str], *chosen: str) -> list[str]:
+    """The names, and what was chosen among them even if it is unknown."""
+    return [name for name in dict.fromkeys((*names, *chosen)) if name]
+
+
+def site_choices(sites: Iterable[str], chosen: str | None = None) -> list[str]:
+    """The sites as a person reads them, the chosen one among them even if it is unknown."""
+    return with_chosen([display_site(site) for site in sites], "" if chosen is None else display_site(chosen))
+
+
+def site_of(choice: str | None) -> str | None:
+    """The site behind what a person has chosen, None for nothing."""
+    return ROOT_SITE if choice == display_site(ROOT_SITE) else choice or None

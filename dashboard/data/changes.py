@@ -1,0 +1,81 @@
+"""What a person may change in the store through the dashboard; every change passes the one guard in front of them."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ...insight.watchpoints import watchpoints_of
+from ...storage import Json, Run, Store, StoreUnavailable
+from ...storage.commands import Deed, send
+from ..security import demand_change
+from .reader import Reader
+from .watched import FIELD, TOPIC
+
+
+def annotate(reader: Reader, run: str, *, name: str, tags: Mapping[str, Json], remark: str) -> None:
+    """Gives a run another name, tags and remark.
+
+    Raises:
+        NotAllowed: The visitor may not change anything.
+    """
+    _change(reader, run, lambda store: store.annotate(run, name=name, tags=tags, remark=remark))
+
+
+def delete(reader: Reader, run: str) -> None:
+    """Removes a run and everything of it.
+
+    Raises:
+        NotAllowed: The visitor may not change anything.
+        StoreUnavailable: The run is being written.
+    """
+    _change(reader, run, lambda store: store.delete_run(run))
+
+
+def mute(reader: Reader, run: str, rule: str, site: str, *, muted: bool) -> None:
+    """Hides the findings of a rule at a site, or shows them again.
+
+    Raises:
+        NotAllowed: The visitor may not change anything.
+    """
+    _change(reader, run, lambda store: store.mute(run, rule, site, muted=muted))
+
+
+def tell(reader: Reader, run: Run, do: Deed, *, steps: int = 1, subject: str = "weight", sites: str = "*") -> None:
+    """Tells the training of a run to pause, to go on, or to show tensors; it obeys at the end of its step.
+
+    Raises:
+        NotAllowed: The visitor may not change anything.
+        StoreUnavailable: The run is over.
+    """
+    _change(
+        reader,
+        _running(run).id,
+        lambda store: send(store.mailbox(run.id), do, steps=steps, subject=subject, sites=sites),
+    )
+
+
+def watch_for(reader: Reader, run: Run, entries: Sequence[Json]) -> None:
+    """Asks the training of a run to watch for these from its next step on, and for nothing else.
+
+    Raises:
+        NotAllowed: The visitor may not change anything.
+        InvalidName: A condition is not understood; nothing is asked for.
+        InvalidRule: An entry is no watchpoint, or two have one name.
+        StoreUnavailable: The run is over.
+    """
+    watchpoints_of({FIELD: list(entries)})
+
+    def post(store: Store) -> None:
+        mailbox = store.mailbox(run.id)
+        mailbox.post(TOPIC, {**(mailbox.read(TOPIC) or {}), FIELD: list(entries)})
+
+    _change(reader, _running(run).id, post)
+
+
+def _running(run: Run) -> Run:
+    if run.state != "running":
+        raise StoreUnavailable(f"run {run.name or run.id!r} is {run.state}; only a running one can be told something")
+    return run
+
+
+def _change(reader: Reader, run: str, write: Callable[[Store], object]) -> None:
+    demand_change()
+    reader.change(run, write)

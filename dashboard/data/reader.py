@@ -1,0 +1,201 @@
+"""The cached way to the store: what every page reads, and how the other modules of this folder read more."""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Final, TypeVar, cast
+
+import numpy as np
+
+from ...storage import (
+    ROOT_SITE,
+    Finding,
+    InvalidName,
+    Layout,
+    Matrix,
+    Run,
+    RunNotFound,
+    Series,
+    Store,
+    Structure,
+    metric_name,
+    split_metric,
+)
+from ..words import store_place
+
+Answer = TypeVar("Answer")
+
+_CACHED: Final = 512
+_RUNS_FOR_S: Final = 0.5
+_CELLS: Final = 150_000
+
+
+class Reader:
+    """What the pages read, each answer kept until the run's version changes; may be used from any thread."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Hashable, object] = OrderedDict()
+        self._ids: frozenset[str] = frozenset()
+        self._runs: tuple[float, tuple[Run, ...]] = (-1e9, ())
+        self._answering = threading.local()
+
+    @property
+    def place(self) -> str:
+        """Where the store is, without secrets."""
+        return store_place(self._store.url)
+
+    def runs(self) -> tuple[Run, ...]:
+        """All runs, newest first, at most half a second old."""
+        at, runs = self._runs
+        if time.monotonic() - at > _RUNS_FOR_S:
+            runs = self._store.runs()
+            self._runs = (time.monotonic(), runs)
+        return runs
+
+    def find(self, reference: str) -> Run:
+        """The run that the reference names.
+
+        Raises:
+            RunNotFound: None or several answer to it.
+        """
+        return self._store.find_run(reference or "latest")
+
+    def version(self, run: str) -> str:
+        """A word that changes with the run.
+
+        Raises:
+            RunNotFound: No run has that id; what comes from a browser is never taken for a place in the store.
+        """
+        known: dict[str, str] | None = getattr(self._answering, "versions", None)
+        if known is not None and run in known:
+            return known[run]
+        if run not in self._ids:
+            self._ids = frozenset({*self._ids, self._store.find_run(run).id})
+            if run not in self._ids:
+                raise RunNotFound(f"no run has the id {run!r}; the whole id is needed here")
+        version = self._store.version(run)
+        if known is not None:
+            known[run] = version
+        return version
+
+    def begin_answer(self) -> None:
+        """From here to `end_answer` this thread asks for the version of a run once: an answer is of one moment."""
+        self._answering.versions = {}
+
+    def end_answer(self) -> None:
+        """What this thread reads is new again."""
+        self._answering.versions = None
+
+    def cached(self, run: str, key: Hashable, read: Callable[[Store], Answer]) -> Answer:
+        """What `read` gets from the store, kept under the key until the run's version changes.
+
+        Two threads may read the same twice, neither waits.
+        """
+        return self.kept((run, self.version(run), key), read)
+
+    def kept(self, key: Hashable, read: Callable[[Store], Answer]) -> Answer:
+        """What `read` gets from the store, kept under a key that changes with it."""
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return cast("Answer", self._kept[key])
+        answer = read(self._store)
+        with self._lock:
+            self._kept[key] = answer
+            while len(self._kept) > _CACHED:
+                self._kept.popitem(last=False)
+        return answer
+
+    def read(self, read: Callable[[Store], Answer]) -> Answer:
+        """What `read` gets from the store, kept nowhere."""
+        return read(self._store)
+
+    def change(self, run: str, write: Callable[[Store], object]) -> None:
+        """Lets `write` change the run; called by `changes` alone, which asks whether the visitor may.
+
+        Raises:
+            RunNotFound: No run has that id.
+        """
+        self.version(run)
+        write(self._store)
+        if getattr(self._answering, "versions", None) is not None:
+            self._answering.versions = {}
+        self._runs = (-1e9, ())
+        self._ids = frozenset()
+
+    def structure(self, run: str) -> Structure:
+        """What was trained."""
+        return self.cached(run, "structure", lambda store: store.structure(run))
+
+    def layouts(self, run: str, *, rank: int = 0) -> tuple[Layout, ...]:
+        """The streams that a rank recorded."""
+        return self.cached(run, ("layouts", rank), lambda store: store.layouts(run, rank=rank))
+
+    def findings(self, run: str) -> tuple[Finding, ...]:
+        """All findings, earliest first."""
+        return self.cached(run, "findings", lambda store: store.findings(run))
+
+    def metrics(self, run: str) -> tuple[str, ...]:
+        """The metrics that have a row for every site, sorted."""
+        return tuple(metric for metric in self.all_metrics(run) if not metric.startswith("scalar/"))
+
+    def scalars(self, run: str) -> tuple[str, ...]:
+        """The names of the run's scalars, sorted."""
+        return tuple(metric.removeprefix("scalar/") for metric in self.all_metrics(run) if metric.startswith("scalar/"))
+
+    def all_metrics(self, run: str, *, rank: int = 0) -> tuple[str, ...]:
+        """All metrics of a rank of the run, scalars among them, sorted."""
+        return self.cached(run, ("metrics", rank), lambda store: store.metrics(run, rank=rank))
+
+    def sites(self, run: str, metric: str, *, rank: int = 0) -> tuple[str, ...]:
+        """The sites that have the metric, in model order; none for an unknown metric."""
+        try:
+            subject, _ = split_metric(metric)
+        except InvalidName:
+            return ()
+        mine = sorted(
+            (layout for layout in self.layouts(run, rank=rank) if layout.subject == subject),
+            key=lambda layout: layout.part,
+        )
+        return tuple(dict.fromkeys(site for layout in mine for site in layout.sites))
+
+    def series(
+        self,
+        run: str,
+        site: str,
+        metric: str,
+        *,
+        first: int | None = None,
+        last: int | None = None,
+        limit: int = 1000,
+        rank: int = 0,
+        call: int = 0,
+    ) -> Series:
+        """One series in at most `limit` points, extremes and non-finite values kept."""
+        key = ("series", site, metric, first, last, limit, rank, call)
+        return self.cached(
+            run,
+            key,
+            lambda store: store.series(run, site, metric, rank=rank, call=call, first=first, last=last, limit=limit),
+        )
+
+    def scalar(
+        self, run: str, name: str, *, first: int | None = None, last: int | None = None, limit: int = 1000
+    ) -> Series:
+        """One scalar of the run."""
+        return self.series(run, ROOT_SITE, metric_name("scalar", name), first=first, last=last, limit=limit)
+
+    def matrix(
+        self, run: str, metric: str, *, first: int | None = None, last: int | None = None, maps: int = 1
+    ) -> Matrix:
+        """One metric over all sites, in as many columns as a screen shows and a page carries.
+
+        Args:
+            maps: How many of these a page shows; together they stay within what it carries.
+        """
+        columns = int(np.clip(_CELLS // max(1, maps * len(self.sites(run, metric))), 60, 400))
+        key = ("matrix", metric, first, last, columns)
+        return self.cached(run, key, lambda store: store.matrix(run, metric, first=first, last=last, limit=columns))

@@ -1,0 +1,28 @@
+"""How a figure of many points is put together: its parts are taken as they are."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import plotly.graph_objects as go
+
+from ..theme import Palette, template
+
+#: Properties of a trace or of a layout, as plotly.js spells them.
+Part = Mapping[str, object]
+
+
+def drawing(traces: Sequence[Part], palette: Palette, **layout: object) -> go.Figure:
+    """The traces on the palette's template.
+
+    Plotly would look at every point of every list again, which took nine tenths of a figure's time (5.1 of 5.7 ms for
+    1,000 points); what is drawn here is checked by the tests instead.
+    """
+    return go.Figure([dict(trace) for trace in traces], {"template": _template(palette), **layout}, _validate=False)
+
+
+@cache
+def _template(palette: Palette) -> dict[str, Any]:
+    """The template as JSON; every figure copies it."""
+    spelled: dict[str, Any] = template(palette).to_plotly_json()
+    return spelled

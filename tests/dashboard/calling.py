@@ -1,0 +1,29 @@
+"""Calls a callback of the application as a browser does, through HTTP."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import dash
+from flask.testing import FlaskClient
+
+
+def call(
+    app: dash.Dash,
+    output: str,
+    inputs: Mapping[str, object],
+    state: Mapping[str, object] | None = None,
+    *,
+    client: FlaskClient | None = None,
+) -> Any:
+    """The answer of the first callback with that output; inputs and state by the ids of their components."""
+    name, spec = next((name, spec) for name, spec in app.callback_map.items() if output in name)
+    ends = [dict(zip(("id", "property"), one.rsplit(".", 1), strict=True)) for one in name.strip(".").split("...")]
+    given = {**(state or {}), **inputs}
+    body = {
+        "output": name,
+        "outputs": ends if name.startswith("..") else ends[0],
+        "inputs": [{**end, "value": given.get(end["id"])} for end in spec["inputs"]],
+        "state": [{**end, "value": given.get(end["id"])} for end in spec["state"]],
+        "changedPropIds": [f"{end['id']}.{end['property']}" for end in spec["inputs"] if end["id"] in inputs],
+    }
+    return (client or app.server.test_client()).post("/_dash-update-component", json=body)

@@ -1,0 +1,45 @@
+"""Figures whose parts are taken as they are must still be figures to Plotly's own checks."""
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+from mindscope.dashboard.figures import Edge, Flag, Level, Track, band_figure, curve_figure, held_figure, points_of
+from mindscope.dashboard.figures.drawing import drawing
+from mindscope.dashboard.theme import DARK, LIGHT
+
+POINTS = points_of(np.arange(5), np.array([1.0, np.nan, np.inf, -2.0, 3.0]))
+FLAGS = [Flag(1, "error", "NaN"), Flag(3, "info", "spike")]
+
+
+def held():
+    track = Track("a", POINTS, POINTS.x, POINTS.mark_x)
+    places = [(flag.step, flag) for flag in FLAGS]
+    return held_figure([track, track], DARK, title="step", levels=[Level(2.0, "limit")], flags=places, selected=2)
+
+
+def band():
+    edge = Edge(POINTS, POINTS.x)
+    return band_figure(edge, edge, edge, LIGHT, title="epoch")
+
+
+def curve():
+    return curve_figure(POINTS, LIGHT, name="loss", flags=FLAGS, selected=2, span=(0, 4))
+
+
+@pytest.mark.parametrize("figure", [held, band, curve])
+def test_plotly_itself_finds_nothing_wrong(figure):
+    made = figure().to_plotly_json()
+    assert go.Figure(made).to_plotly_json()["data"] == made["data"]
+
+
+def test_what_is_wrong_is_left_to_that_check():
+    wrong = drawing([{"type": "scatter", "mode": "no such mode"}], LIGHT)
+    with pytest.raises(ValueError, match="no such mode"):
+        go.Figure(wrong.to_plotly_json())
+
+
+def test_figures_of_one_palette_share_no_template():
+    one, other = drawing([], LIGHT), drawing([], LIGHT)
+    one.layout.template.layout.font.size = 99
+    assert other.layout.template.layout.font.size == 12
+    assert drawing([], LIGHT).layout.template.layout.font.size == 12
