@@ -10,15 +10,22 @@ import typer
 
 from . import (
     armour,
+    attach,
     comparing,
     configuration,
     dashboard,
     demonstrate,
     diagnosis,
     doctor,
+    explaining,
     export,
+    graph,
     importing,
+    landscape,
+    lineage,
     migrate,
+    profiling,
+    replaying,
     runs,
     script,
     setting,
@@ -46,14 +53,21 @@ application.command("dashboard", rich_help_panel=_READ)(dashboard.dashboard)
 application.command("sites", rich_help_panel=_WATCH, context_settings={"allow_interspersed_args": False})(sites.sites)
 application.add_typer(configuration.application, name="config", rich_help_panel=_WATCH)
 application.command("set", rich_help_panel=_WATCH)(setting.set_)
+application.command("attach", rich_help_panel=_WATCH)(attach.attach)
 application.command("runs", rich_help_panel=_READ)(runs.runs)
 application.command("show", rich_help_panel=_READ)(runs.show)
 application.command("diagnose", rich_help_panel=_READ)(diagnosis.diagnose)
 application.command("compare", rich_help_panel=_READ)(comparing.compare)
+application.command("graph", rich_help_panel=_READ)(graph.graph)
+application.command("explain", rich_help_panel=_READ)(explaining.explain)
+application.command("landscape", rich_help_panel=_READ)(landscape.landscape)
+application.command("lineage", rich_help_panel=_READ)(lineage.lineage)
+application.command("profile", rich_help_panel=_READ)(profiling.profile)
+application.command("replay", rich_help_panel=_READ)(replaying.replay)
 application.command("export", rich_help_panel=_READ)(export.export)
 application.command("import", rich_help_panel=_READ)(importing.import_)
 application.command("migrate", rich_help_panel=_KEEP)(migrate.migrate)
-application.command("doctor", rich_help_panel=_KEEP)(doctor.doctor)
+application.command("doctor", rich_help_panel=_KEEP, context_settings={"ignore_unknown_options": True})(doctor.doctor)
 application.add_typer(armour.application, name="armour", rich_help_panel=_READ)
 
 

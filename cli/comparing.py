@@ -7,14 +7,12 @@ import typer
 
 from .failures import WrongUse
 from .options import DEFAULT_STORE, JsonOption, StoreOption
-from .output import add_row, console, print_json, table
-from .stores import open_existing
+from .output import add_row, console, print_json, remark, table
+from .stores import open_existing, tensors_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..insight.compare import TensorDifference
-    from ..storage import Blobs, Run, Store
+    from ..storage import Run, Store
 
 _Run = Annotated[str, typer.Argument(metavar="RUN", help="An id, a unique prefix, a name or 'latest'.")]
 _OtherStore = Annotated[str, typer.Option("--other-store", metavar="URL", help="Where B is, if not where A is.")]
@@ -60,9 +58,9 @@ def _compare_tensors(
     stores: "tuple[Store, Store]", runs: "tuple[Run, Run]", ranks: tuple[int, int], as_document: bool
 ) -> int:
     from ..insight.compare import compare_dumps
-    from ..storage import blobs_of, display_site
+    from ..storage import display_site
 
-    blobs = _blobs_of(blobs_of, stores[0], runs[0]), _blobs_of(blobs_of, stores[1], runs[1])
+    blobs = tensors_of(stores[0], runs[0]), tensors_of(stores[1], runs[1])
     found = list(compare_dumps(stores, runs, blobs, ranks))
     if not found:
         raise WrongUse(f"{runs[0].name!r} and {runs[1].name!r} have dumped no tensor in common; configure `dump`")
@@ -74,13 +72,9 @@ def _compare_tensors(
             cells = (str(one.step), f"{display_site(one.site)}{f' call {one.call}' if one.call else ''}", one.subject)
             add_row(listing, *cells, *_cells(one.difference))
         console().print(listing)
+        if any(one.difference is not None and one.difference.differing for one in found):
+            remark(f"which of two outputs is right? mindscope replay {runs[0].id} SITE --module FILE.py:NAME")
     return int(any(one.difference is None or one.difference.differing for one in found))
-
-
-def _blobs_of(open_blobs: "Callable[..., Blobs]", store: "Store", run: "Run") -> "Blobs":
-    dump = run.config.get("dump")
-    folder = dump.get("folder") if isinstance(dump, dict) else None
-    return open_blobs(store.url, run.id, folder)
 
 
 def _cells(found: "TensorDifference | None") -> tuple[str, ...]:

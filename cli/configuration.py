@@ -1,13 +1,14 @@
 """`mindscope config` writes, checks and explains monitoring configurations."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .failures import WrongUse
 from .options import JsonOption
 from .output import add_row, console, print_json, table
+from .template import TEMPLATE
 
 if TYPE_CHECKING:
     from ..probe import Config, Schedule
@@ -15,28 +16,6 @@ if TYPE_CHECKING:
 application = typer.Typer(help="Write, check and explain a monitoring configuration.", no_args_is_help=True)
 
 _File = Annotated[str, typer.Argument(metavar="FILE", help="YAML or JSON; a configuration of msprobe will do.")]
-
-_TEMPLATE: Final = """\
-# What mindscope records of a training. These are the defaults; what is commented out is off, or an example.
-every: 1                      # cadence of every subject that says nothing else
-# subjects:                   # a number is a cadence, false is off
-#   activation: {every: 10, first: 100, windows: [[5000, 5100]]}
-#   gradient: {per_decade: 20, start: 1000, stop: 90000}
-#   optimizer: false
-modules: ["*"]                # globs over the sites of modules, as `mindscope sites SCRIPT` prints them
-parameters: ["*"]             # and of parameters
-exclude: []                   # of either
-types: ["*"]                  # globs over the classes of modules
-# depth: 3                    # how many names deep a module may lie
-record: training              # training | gradients | all: which forwards count
-accumulation_steps: 1         # backward passes that one optimizer step sums on purpose
-expected_frozen: []           # sites that are not meant to learn
-histograms: {every: 100, subjects: [activation, weight, gradient], bins: 64}
-queue: {capacity: 64, when_full: block}
-# dump: {sites: ["head"], subjects: [activation, gradient], when: {windows: [[100, 110]]}}   # whole tensors
-nan_trace: false              # name the first operation, and its line, that makes NaN or infinity
-# budget: 3%                  # what all this may cost; the schedule is thinned to stay below
-"""
 
 
 @application.command("init")
@@ -46,7 +25,7 @@ def init(
     """Write a configuration with every setting and its default."""
     try:
         with Path(file).open("x", encoding="utf-8") as opened:
-            opened.write(_TEMPLATE)
+            opened.write(TEMPLATE)
     except FileExistsError:
         raise WrongUse(f"{file} is there already; name another file, or remove it first") from None
     print(file)
@@ -57,8 +36,10 @@ def init(
 def check(file: _File, as_document: JsonOption = False) -> int:
     """Say whether a configuration is right; exit code 2 and one line if not."""
     from ..probe import load_config
+    from ..watching import check_causes
 
     config = load_config(file)
+    check_causes(config)
     if as_document:
         print_json({"file": file, "config": config.model_dump(mode="json", exclude_unset=True)})
     else:
@@ -74,13 +55,13 @@ def explain(file: _File, as_document: JsonOption = False) -> int:
     config = load_config(file)
     rows = {name: _words(config.schedule(name)) for name in sorted(COLLECTORS)}
     if as_document:
-        print_json({"file": file, "subjects": rows, "where": _where(config)})
+        print_json({"file": file, "subjects": rows, "where": _where(config), "else": _what_else(config)})
         return 0
     listing = table("", "subject", "when")
     for name, words in rows.items():
         add_row(listing, name, words)
     console().print(listing)
-    for line in _where(config):
+    for line in (*_where(config), *_what_else(config)):
         print(line)
     return 0
 
@@ -101,6 +82,8 @@ def _words(schedule: "Schedule") -> str:
         parts.append(f"from step {schedule.start} on")
     if schedule.stop is not None:
         parts.append(f"up to step {schedule.stop - 1}")
+    if schedule.around and schedule.every != 1:
+        parts.append(f"each of {schedule.around} behind a finding")
     return ", ".join(parts)
 
 
@@ -112,6 +95,34 @@ def _where(config: "Config") -> list[str]:
         lines.append(f"only modules at most {config.depth} names deep")
     if config.exclude:
         lines.append(f"without {', '.join(config.exclude)}")
+    return lines
+
+
+def _what_else(config: "Config") -> list[str]:
+    """What is recorded beside the subjects, and what happens on findings."""
+    lines = [f"every tensor's {name} too" for name in config.statistics]
+    if config.dump is not None:
+        lines.append(
+            f"whole tensors of {', '.join(config.dump.sites)}: {_words(config.dump.when.schedule())}, "
+            f"{', '.join(config.dump.subjects)}, up to {config.dump.limit_gb:g} GB"
+        )
+    if config.flight_recorder is not None:
+        lines.append(
+            f"in memory, until something is wrong: everything of the last {config.flight_recorder.steps} steps"
+        )
+    if config.around.after:
+        lines.append(f"behind a finding: everything for {config.around.after} steps")
+    if config.nan_trace:
+        lines.append("the first operation that makes NaN or infinity, with its line")
+    lines += [
+        f"watched: {one.when}, {one.severity}{', and the training waits' * one.pause}" for one in config.watchpoints
+    ]
+    lines += [
+        f"{one.do}: of {', '.join(one.causes)}, {one.severity} or worse{f', {one.call}' if one.call else ''}"
+        for one in config.on_finding
+    ]
+    if config.webhook is not None:
+        lines.append(f"told over the web: findings, {config.webhook.severity} or worse")
     if config.budget is not None:
         lines.append(f"thinned where monitoring costs more than {100.0 * config.budget:g} %")
     return lines

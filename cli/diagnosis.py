@@ -7,7 +7,7 @@ import typer
 from .failures import WrongUse
 from .options import DEFAULT_STORE, JsonOption, RunArgument, StoreOption
 from .output import print_json
-from .stores import open_existing
+from .stores import open_existing, tensors_of
 
 
 def diagnose(
@@ -18,12 +18,21 @@ def diagnose(
         str, typer.Option("--fail-on", metavar="SEVERITY", help="Exit with 1 on findings of this severity or worse.")
     ] = "",
     write: Annotated[bool, typer.Option("--write", help="Keep what is found in the store.")] = False,
+    watch: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CONDITION",
+            help="Only say where this holds in series and dumped tensors; may be repeated.",
+        ),
+    ] = None,
 ) -> int:
     """Say what went wrong in a run: root causes first, each with its evidence and what to do."""
     severities = _at_least(fail_on)
     from ..insight import diagnose as diagnosis_of
     from ..insight import render_json, render_text
 
+    if watch:
+        return _watched(run, store, watch, as_document, severities)
     with open_existing(store) as opened:
         found = diagnosis_of(opened, opened.find_run(run).id, write=write)
     if as_document:
@@ -31,6 +40,24 @@ def diagnose(
     else:
         print(render_text(found))
     return int(any(finding.severity in severities for finding in found.findings))
+
+
+def _watched(run: str, store: str, conditions: list[str], as_document: bool, severities: tuple[str, ...]) -> int:
+    """Where conditions hold in a run that is over."""
+    from ..insight.render import finding_to_json
+    from ..insight.watchpoints.stored import watch_dumps, watch_series
+
+    with open_existing(store) as opened:
+        chosen = opened.find_run(run)
+        found = list(watch_series(opened, chosen, conditions))
+        if opened.events(chosen.id, kind="tensor", limit=1):
+            found += watch_dumps(opened, chosen, tensors_of(opened, chosen), conditions)
+    if as_document:
+        print_json({"run": chosen.id, "findings": [finding_to_json(one) for one in found]})
+    else:
+        lines = (f"step {one.step}, {one.site or 'the run'}, {one.metric}: {one.explanation}" for one in found)
+        print("\n".join(lines) or "the conditions hold nowhere in what was recorded")
+    return int(any(one.severity in severities for one in found))
 
 
 def _at_least(severity: str) -> tuple[str, ...]:

@@ -42,7 +42,9 @@ class Check:
 
 _Words = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[STORE | -- SCRIPT [ARGS]...]", help="A store, or a script with its own arguments."),
+    typer.Argument(
+        metavar="[STORE | SCRIPT [ARGS]...]", help="A store; or a script, or -m MODULE, with its arguments."
+    ),
 ]
 
 
@@ -58,13 +60,13 @@ def doctor(
 
     Exit code 3 when the store cannot be used, 1 when something is wrong with the script.
     """
-    if words and words[0].endswith(".py"):
+    if words and (words[0].endswith(".py") or words[0] == "-m"):
         from .script_doctor import examine
 
-        script = existing_script(words[0])
-        return examine(script, words[1:], steps=steps, is_causal=causal, as_document=as_document)
+        script, arguments = existing_script(words)
+        return examine(script, arguments, steps=steps, is_causal=causal, as_document=as_document)
     if words and len(words) > 1:
-        raise WrongUse(f"doctor expects one store or a script that ends in .py, got {' '.join(words)!r}")
+        raise WrongUse(f"doctor expects one store, a script that ends in .py, or -m MODULE, got {' '.join(words)!r}")
     store = words[0] if words else os.environ.get("MINDSCOPE_STORE", DEFAULT_STORE)
     checks = (*_versions(), *_extras(), _blas(), _cores(), _sqlite(), *_store(store))
     if as_document:

@@ -20,16 +20,28 @@ def load_model(reference: str) -> object:
     Raises:
         WrongUse: There is no such file, module or name.
     """
+    found = load_named(reference, what="a model")
+    return found() if callable(found) and _is_maker(found) else found
+
+
+def load_named(reference: str, *, what: str) -> object:
+    """What stands behind `file.py:name` or `package.module:name`, as it is.
+
+    Args:
+        what: It is meant to be, for the error.
+
+    Raises:
+        WrongUse: There is no such file, module or name.
+    """
     from ..storage import nearest
 
     place, _, name = reference.rpartition(":")
     if not place or not name:
-        raise WrongUse(f"a model is named 'file.py:name' or 'package.module:name', got {reference!r}")
+        raise WrongUse(f"{what} is named 'file.py:name' or 'package.module:name', got {reference!r}")
     module = _load_file(Path(place)) if place.endswith(".py") else _import(place)
     if not hasattr(module, name):
         raise WrongUse(f"{place} has no {name!r}{nearest(name, vars(module))}")
-    found = getattr(module, name)
-    return found() if _is_maker(found) else found
+    return getattr(module, name)
 
 
 def load_samples(path: str) -> "tuple[NDArray[np.generic], NDArray[np.generic]]":

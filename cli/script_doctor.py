@@ -3,10 +3,14 @@
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+from .failures import WrongUse
 from .output import print_json
+
+if TYPE_CHECKING:
+    from ..probe.script import Program
 
 #: Events of every run that say nothing about health.
 _QUIET = frozenset({"initial_weight"})
@@ -14,7 +18,7 @@ _QUIET = frozenset({"initial_weight"})
 _SHOWN = 4
 
 
-def examine(script: Path, arguments: Sequence[str], *, steps: int, is_causal: bool, as_document: bool) -> int:
+def examine(script: "Program", arguments: Sequence[str], *, steps: int, is_causal: bool, as_document: bool) -> int:
     """The exit code: 1 when anything is found that is worse than a notice.
 
     Args:
@@ -23,7 +27,7 @@ def examine(script: Path, arguments: Sequence[str], *, steps: int, is_causal: bo
     """
     from ..insight import LiveDiagnosis, render_json, render_text
     from ..probe import begin, load_config
-    from ..probe.script import Stopped, run_script
+    from ..probe.script import Stopped, run_to_end
     from ..storage import open_store
 
     store, diagnosis = open_store("memory:"), LiveDiagnosis()
@@ -31,7 +35,7 @@ def examine(script: Path, arguments: Sequence[str], *, steps: int, is_causal: bo
     monitors: list[Any] = []
 
     def watch(adapter: Any) -> Any:  # Any: an adapter of any framework
-        monitor = begin(adapter, store, config, name=script.stem, listeners=(diagnosis,))
+        monitor = begin(adapter, store, config, name=script.path.stem, listeners=(diagnosis,))
         monitors.append(monitor)
 
         def stop(*_: object) -> None:
@@ -42,9 +46,9 @@ def examine(script: Path, arguments: Sequence[str], *, steps: int, is_causal: bo
         return monitor
 
     with redirect_stdout(sys.stderr):  # what the script prints is not ours
-        code = run_script(script, arguments, watch)
-    if not monitors:
-        raise _nothing_to_see(script)
+        code, reason = run_to_end(script, arguments, watch)
+    if reason:
+        raise WrongUse(reason)
     run = monitors[0].run.id
     found = diagnosis.diagnosis()
     facts = [fact for record in store.replay(run) for fact in map(_fact, record.events) if fact["kind"] not in _QUIET]
@@ -65,14 +69,11 @@ def examine(script: Path, arguments: Sequence[str], *, steps: int, is_causal: bo
         for line in _lines(facts):
             print(line)
         print()
-        print(render_text(found))
+        quiet = len(found.reasons)  # after so few steps that is most rules, and no news
+        print(render_text(replace(found, run=str(script), state="finished", reasons={})))
+        if quiet:
+            print(f"\n{quiet} rules need more than {monitors[0].step} steps; --steps N runs N of them")
     return int(any(finding.severity != "info" for finding in found.findings))
-
-
-def _nothing_to_see(script: Path) -> Exception:
-    from .failures import WrongUse
-
-    return WrongUse(f"{script} trained no model that could be watched; it must call one with gradients on")
 
 
 def _fact(event: Any) -> dict[str, Any]:  # Any: an event of storage, which is loaded late

@@ -1,5 +1,6 @@
 """`mindscope set RUN key=value ...` changes what a running training records, from its next step on."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -19,14 +20,14 @@ def set_(
     as_document: JsonOption = False,
 ) -> int:
     """Change what a running training records; values are YAML, dots lead into a key."""
-    fields = _fields(settings)
-    from ..probe.control import ask_for, request_file
+    fields = fields_of(settings)
+    from ..probe.control import ask_for
 
     with open_existing(store) as opened:
         found = opened.find_run(run)
         if found.state != "running":
             raise WrongUse(f"run {found.name!r} is {found.state}; only a running one can be changed")
-        ask_for(request_file(opened.url, found.id), fields)
+        ask_for(opened.mailbox(found.id), fields)
     if as_document:
         print_json({"run": found.id, "asked": fields})
     else:
@@ -34,7 +35,12 @@ def set_(
     return 0
 
 
-def _fields(settings: list[str]) -> dict[str, Any]:
+def fields_of(settings: Sequence[str]) -> dict[str, Any]:  # Any: whatever the YAML says
+    """The keys and values of `key=value` words; dots lead into a key.
+
+    Raises:
+        WrongUse: A word is none of these, or its value is no YAML.
+    """
     import yaml
 
     fields: dict[str, Any] = {}

@@ -2,7 +2,7 @@
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -11,16 +11,17 @@ from rich.console import Console
 class Pages:
     """A served dashboard."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url.rstrip("/")
+    def __init__(self, link: Callable[[str], str]) -> None:
+        self._link = link
+        self.home = link("/")
 
     def announce(self, run: str, console: Console) -> None:
         """Prints where the live page of a run is."""
-        console.print(f"watch it live: {self.url}/run?run={run}", highlight=False, soft_wrap=True)
+        console.print(f"watch it live: {self._link(f'/run?run={run}')}", highlight=False, soft_wrap=True)
 
     def wait(self, console: Console) -> None:
         """Comes back only by Ctrl-C."""
-        console.print(f"still serving {self.url}; Ctrl-C ends it", highlight=False)
+        console.print(f"still serving {self.home}; Ctrl-C ends it", highlight=False)
         threading.Event().wait()
 
 
@@ -31,7 +32,7 @@ def pages(store: str, port: int) -> Iterator[Pages]:
 
     server = start_in_thread(store, host="127.0.0.1", port=port if _is_free(port) else 0)
     try:
-        yield Pages(server.url)
+        yield Pages(server.link)
     finally:
         server.stop()
 

@@ -142,5 +142,5 @@ def _served(wishes: Wishes, console: Console) -> Iterator["Pages | None"]:
         yield None
         return
     with pages(wishes.store, wishes.port) as served:
-        console.print(f"dashboard: {served.url}", highlight=False)
+        console.print(f"dashboard: {served.home}", highlight=False)
         yield served

@@ -1,10 +1,16 @@
 """`mindscope config` writes what it reads, and `mindscope sites` shows what can be named in it."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
-from mindscope.probe import load_config
+import pytest
+import yaml
+from mindscope.probe import Config, load_config
+from mindscope.probe.config import Cadence
+from pydantic import BaseModel
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plain_pytorch.py"
 
@@ -18,14 +24,63 @@ def test_init_writes_the_defaults_and_never_over_a_file(command: Callable, tmp_p
     assert "is there already" in again.err
 
 
-def test_the_settings_that_are_commented_out_are_right_too(command: Callable, tmp_path: Path) -> None:
+@pytest.fixture
+def everything(command: Callable, tmp_path: Path) -> Path:
+    """The template with all that is commented out switched on."""
     command("config", "init", tmp_path / "monitor.yaml")
-    text = (tmp_path / "monitor.yaml").read_text().replace("# ", "", 1)
-    lines = [line.removeprefix("# ") for line in text.splitlines()[1:]]
-    (tmp_path / "all.yaml").write_text("\n".join(lines))
-    config = load_config(tmp_path / "all.yaml")
-    assert (config.budget, config.depth) == (0.03, 3)
+    text = (tmp_path / "monitor.yaml").read_text()
+    path = tmp_path / "all.yaml"
+    path.write_text("\n".join(re.sub(r"^# (?=[a-z_]+:| )", "", line) for line in text.splitlines()))
+    return path
+
+
+def test_the_settings_that_are_commented_out_are_right_too(command: Callable, everything: Path) -> None:
+    assert command("config", "check", everything).code == 0
+    config = load_config(everything)
+    assert (config.budget, config.depth, len(config.on_finding), len(config.watchpoints)) == (0.03, 3, 2, 2)
     assert config.schedule("gradient").per_decade == 20
+
+
+def test_the_template_names_every_key_of_the_schema(everything: Path) -> None:
+    data = yaml.safe_load(everything.read_text())
+    assert list_missing(data, Config) == []
+
+
+def list_missing(data: object, model: type[BaseModel], place: str = "") -> list[str]:
+    """The keys of the model, and of those inside it, that no entry of the data has."""
+    entries = [one for one in (data if isinstance(data, list) else [data]) if isinstance(one, dict)]
+    missing = []
+    for name, field in model.model_fields.items():
+        values = [one[name] for one in entries if name in one]
+        if not values:
+            missing.append(f"{place}{name}")
+        for inner in models_in(field.annotation):
+            if inner is not Cadence or name == "subjects":  # which shows all of a cadence; other places need not
+                held = [*values[0].values()] if name == "subjects" else values[0]
+                missing += list_missing(held, inner, f"{place}{name}.")
+    return missing
+
+
+def models_in(annotation: object) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [one for inner in get_args(annotation) for one in models_in(inner)]
+
+
+def test_explain_tells_what_happens_on_findings_and_keeps_the_address_to_itself(
+    command: Callable, everything: Path
+) -> None:
+    told = command("config", "explain", everything)
+    assert told.code == 0
+    words = " ".join(told.out.split())
+    for part in (
+        "nan @ *, error, and the training waits",
+        "gradient/l2_norm @ decoder.* > 10 for 3 steps",
+        "alerts:page_me",
+        "the last 20 steps",
+    ):
+        assert part in words
+    assert "example.org" not in words
 
 
 def test_check_says_what_is_wrong(command: Callable, tmp_path: Path) -> None:
@@ -33,6 +88,8 @@ def test_check_says_what_is_wrong(command: Callable, tmp_path: Path) -> None:
     told = command("config", "check", tmp_path / "monitor.yaml")
     assert (told.code, told.out) == (2, "")
     assert "did you mean 'every'" in told.err
+    (tmp_path / "monitor.yaml").write_text("on_finding: {do: stop, causes: [dead_unit]}\n")
+    assert "did you mean 'dead_units'" in command("config", "check", tmp_path / "monitor.yaml").err
     (tmp_path / "monitor.yaml").write_text("every: 3\n")
     assert command("config", "check", tmp_path / "monitor.yaml").code == 0
 

@@ -47,3 +47,11 @@ def test_a_rank_that_is_not_there_is_wrong_use(command: Callable, run_folder: Pa
     told = command("compare", "digits", "digits", "--ranks", "0,3", "--store", run_folder)
     assert (told.code, told.out) == (2, "")
     assert "has no rank 3" in told.err
+
+
+def test_conditions_are_put_to_a_run_that_is_over(command: Callable, nan_folder: Path) -> None:
+    told = command("diagnose", "--store", nan_folder, "--watch", "scalar/loss > -1e9", "--json", "--fail-on", "warning")
+    assert told.code == 1
+    assert [one["cause"] for one in json.loads(told.out)["findings"]] == ["watchpoint"]
+    none = command("diagnose", "--store", nan_folder, "--watch", "scalar/loss < -1e9")
+    assert (none.code, none.out) == (0, "the conditions hold nowhere in what was recorded\n")

@@ -1,0 +1,111 @@
+"""`mindscope armour certify`: what no attack can do."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..failures import INTERRUPTED, WrongUse
+from ..loading import load_model, load_samples
+from ..options import DEFAULT_STORE, JsonOption, StoreOption
+from ..output import remark
+from .arguments import (
+    BoundsOption,
+    DataOption,
+    EpsilonsOption,
+    HtmlOption,
+    ModelArgument,
+    ParentOption,
+    SeedOption,
+    numbers,
+)
+from .progress import bar
+from .record import check_parent, record, tell
+
+if TYPE_CHECKING:
+    from ...storage import Json, Outcome
+
+_USUAL_EPSILONS = ["0.01,0.03,0.1"]
+_METHODS = ("crown", "ibp", "smoothing")
+
+
+def certify(
+    model: ModelArgument,
+    data: DataOption,
+    method: Annotated[
+        str, typer.Option("--method", help="crown or ibp: bounds of an engine network. smoothing: any model, in L2.")
+    ] = "crown",
+    norm: Annotated[str, typer.Option("--norm", help="linf or l2; smoothing knows l2 alone.")] = "linf",
+    epsilons: EpsilonsOption = _USUAL_EPSILONS,
+    sigma: Annotated[float, typer.Option("--sigma", help="Deviation of smoothing's noise.")] = 0.1,
+    trials: Annotated[int, typer.Option("--trials", min=1, help="Noisy copies by which smoothing certifies.")] = 10_000,
+    alpha: Annotated[float, typer.Option("--alpha", help="Probability that a smoothing radius is too large.")] = 0.001,
+    bounds: BoundsOption = (0.0, 1.0),
+    store: StoreOption = DEFAULT_STORE,
+    parent: ParentOption = "",
+    seed: SeedOption = 0,
+    html: HtmlOption = "",
+    as_document: JsonOption = False,
+) -> int:
+    """Prove which predictions hold within a budget: a lower bound, beside the upper one of the attacks."""
+    if method not in _METHODS:
+        raise WrongUse(f"--method expects {', '.join(_METHODS)}, got {method!r}")
+    network = load_model(model)
+    x, y = load_samples(data)
+    budgets = sorted(numbers(epsilons, "--epsilons"))
+    check_parent(store, parent)
+    config: dict[str, Json] = {"method": method, "norm": norm, "epsilons": list(budgets), "seed": seed}
+    outcomes: list[Outcome] = []
+    is_interrupted = False
+    try:
+        if method == "smoothing":
+            outcomes += _smoothed(network, x, y, budgets, bounds, sigma, trials, alpha, seed)
+            config |= {"norm": "l2", "sigma": sigma, "trials": trials, "alpha": alpha}
+        else:
+            with bar(method) as told:
+                for number, budget in enumerate(budgets):
+                    outcomes += _bounded(network, x, y, budget, bounds, method, norm)
+                    told((number + 1) / len(budgets), f"{method} {budget:g}")
+    except KeyboardInterrupt:
+        is_interrupted = True
+    if not outcomes:
+        raise KeyboardInterrupt
+    run = record(outcomes, store, name=f"certified {method}", parent=parent, config=config)
+    lines = [f"certified accuracy of {outcomes[0].samples} samples ({outcomes[0].norm}, {method})"]
+    lines += [f"{one.epsilon:<8g} {one.accuracy:.3f}" for one in outcomes]
+    tell(outcomes, lines, run, store, json=as_document, html=html)
+    if is_interrupted:
+        remark("interrupted; the budgets above were complete")
+    return INTERRUPTED if is_interrupted else 0
+
+
+def _bounded(
+    network: object, x: Any, y: Any, budget: float, bounds: tuple[float, float], method: str, norm: str
+) -> "list[Outcome]":
+    from ...armour.certificates import certify as proven
+    from ...armour.outcomes import certificate_outcomes
+    from ...framework.nn import Cell
+
+    cell: Any = network
+    if isinstance(network, Cell):
+        cell = network.set_train(False)
+    # The names are checked by the function itself, which lists the known ones.
+    return certificate_outcomes(proven(cell, x, y, budget, norm=norm, method=method, bounds=bounds))  # type: ignore[arg-type]
+
+
+def _smoothed(
+    network: object,
+    x: Any,
+    y: Any,
+    budgets: list[float],
+    bounds: tuple[float, float],
+    sigma: float,
+    trials: int,
+    alpha: float,
+    seed: int,
+) -> "list[Outcome]":
+    from ...armour import wrap
+    from ...armour.certificates import smooth
+    from ...armour.outcomes import smoothing_outcomes
+
+    found = smooth(wrap(network, bounds=bounds), x, sigma, trials=trials, alpha=alpha, seed=seed)
+    return smoothing_outcomes(found, y, budgets, sigma=sigma, trials=trials, alpha=alpha)

@@ -1,0 +1,167 @@
+"""`mindscope attach RUN` halts a running training at the end of a step, looks into it, and lets it go on."""
+
+import cmd
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .failures import WrongUse
+from .options import DEFAULT_STORE, JsonOption, RunArgument, StoreOption
+from .output import print_json
+from .stores import open_existing
+
+if TYPE_CHECKING:
+    from ..storage import Store
+    from ..storage.commands import TrainingState
+
+_DEEDS = ("state", "pause", "step", "continue", "stop", "show")
+_INTRO = "halt the training with pause, go on with step [N] or continue; help lists all, quit leaves it as it is"
+
+
+def attach(
+    run: RunArgument,
+    do: Annotated[str, typer.Option("--do", metavar="|".join(_DEEDS), help="One command instead of a prompt.")] = "",
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Steps until it waits again, for step.")] = 1,
+    subject: Annotated[str, typer.Option("--subject", help="weight or gradient, for show.")] = "weight",
+    site: Annotated[str, typer.Option("--site", metavar="GLOB", help="Whose tensors, for show.")] = "*",
+    timeout: Annotated[float, typer.Option("--timeout", min=0.0, help="Seconds to wait for the end of a step.")] = 60.0,
+    store: StoreOption = DEFAULT_STORE,
+    as_document: JsonOption = False,
+) -> int:
+    """Halt a running training at the end of a step, look into it, and let it go on."""
+    if do and do not in _DEEDS:
+        raise WrongUse(f"--do must be one of {', '.join(_DEEDS)}, got {do!r}")
+    if as_document and not do:
+        raise WrongUse("--json needs one command; name it with --do")
+    with open_existing(store) as opened:
+        found = opened.find_run(run)
+        if found.state != "running":
+            raise WrongUse(f"run {found.name!r} is {found.state}; only a running one can be attached to")
+        talk = _Talk(opened, found.id, timeout)
+        if not do:
+            talk.cmdloop()
+            return 0
+        state = talk.ask(do, steps=steps, subject=subject, sites=site)
+        print_json(_document(state)) if as_document else print(_in_words(state))
+    return 0
+
+
+class _Talk(cmd.Cmd):
+    """The prompt."""
+
+    intro = _INTRO
+    prompt = "(mindscope) "
+
+    def __init__(self, store: "Store", run: str, timeout: float) -> None:
+        super().__init__()
+        self._store, self._run, self._timeout = store, run, timeout
+
+    def ask(self, do: str, **details: Any) -> "TrainingState":  # Any: what belongs to the command
+        """Where the training is once it has obeyed."""
+        from ..storage.commands import send, state_of, wait_for
+
+        mailbox = self._store.mailbox(self._run)
+        if do == "state":
+            return state_of(mailbox)
+        number = send(mailbox, do, **details)  # type: ignore[arg-type]  # checked where it comes in
+        state = wait_for(mailbox, number, self._timeout)
+        if state is None:
+            raise WrongUse(
+                f"the training has not answered within {self._timeout:g} s; it looks at the end of a step: "
+                f"is one that long, or does it wait in a collective?"
+            )
+        return state
+
+    def do_state(self, _: str) -> None:
+        """state: where the training is"""
+        self._say("state")
+
+    def do_pause(self, _: str) -> None:
+        """pause: halt at the end of the step in progress"""
+        self._say("pause")
+
+    def do_step(self, line: str) -> None:
+        """step [N]: go on for one step, or N, and halt again"""
+        if line and not line.isdigit():
+            print(f"step takes a number of steps, got {line!r}")
+            return
+        self._say("step", steps=int(line or 1))
+
+    def do_continue(self, _: str) -> None:
+        """continue: let it go on"""
+        self._say("continue")
+
+    def do_stop(self, _: str) -> bool:
+        """stop: end the training, which raises TrainingStopped"""
+        self._say("stop")
+        return True
+
+    def do_show(self, line: str) -> None:
+        """show GLOB [weight|gradient]: tensors, and what feeds them"""
+        glob, _, subject = line.partition(" ")
+        self._say("show", sites=glob or "*", subject=subject.strip() or "weight")
+        self._print_neighbours(glob or "*")
+
+    def do_watch(self, line: str) -> None:
+        """watch CONDITION: set a watchpoint that halts the training; without one, list those that are set"""
+        from ..probe.control import ask_for
+        from ..probe.errors import ConfigError
+
+        mailbox = self._store.mailbox(self._run)
+        begun_with = self._store.find_run(self._run).config.get("watchpoints") or []
+        watched: list[Any] = [*(mailbox.read("set") or {}).get("watchpoints", begun_with)]
+        if line:
+            try:
+                ask_for(mailbox, {"watchpoints": [*watched, {"when": line, "pause": True}]})
+            except ConfigError as error:
+                print(error)
+                return
+            watched.append({"when": line})
+        print(
+            "\n".join(str(one["when"] if isinstance(one, dict) else one) for one in watched) or "no watchpoint is set"
+        )
+
+    def do_quit(self, _: str) -> bool:
+        """quit: leave; the training stays as it is"""
+        return True
+
+    do_EOF = do_quit  # noqa: N815  the name by which cmd calls it
+
+    def emptyline(self) -> bool:
+        """Nothing is repeated."""
+        return False
+
+    def _say(self, do: str, **details: Any) -> None:  # Any: as above
+        try:
+            print(_in_words(self.ask(do, **details)))
+        except WrongUse as error:
+            print(error)
+
+    def _print_neighbours(self, glob: str) -> None:
+        """The modules around those whose tensors were shown."""
+        from fnmatch import fnmatchcase
+
+        for module in self._store.structure(self._run).modules:
+            if fnmatchcase(module.site, glob) or fnmatchcase(f"{module.site}.weight", glob):
+                print(f"{module.site or '(model)'} ({module.kind}) takes {', '.join(module.inputs) or 'the input'}")
+
+
+def _in_words(state: "TrainingState") -> str:
+    lines = [f"{state.state} after step {state.step}" if state.step >= 0 else state.state]
+    if state.why:
+        lines.append(state.why)
+    for site, one in state.tensors.items():
+        lines.append(f"{site}: {one}" if not isinstance(one, dict) else f"{site}: {_described(one)}")
+    return "\n".join(lines)
+
+
+def _described(one: dict[str, Any]) -> str:
+    numbers = ", ".join(f"{name} {one[name]:.6g}" for name in ("min", "max", "mean", "std") if name in one)
+    values = " ".join(f"{value:.4g}" for value in one["values"][:8])
+    return f"{one['dtype']} {tuple(one['shape'])} {numbers}, {one['nans']} NaN, {one['infs']} Inf; {values} ..."
+
+
+def _document(state: "TrainingState") -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return asdict(state)

@@ -1,0 +1,91 @@
+"""`mindscope attach` against a training that runs in another thread."""
+
+import io
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import mindscope as ms
+import numpy as np
+import pytest
+from mindscope.framework import Key, Tensor, nn, ops
+from mindscope.probe import TrainingStopped
+from mindscope.probe import monitor as monitor_module
+
+
+class Training(threading.Thread):
+    """Steps until it is told to stop, or the test is over."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(daemon=True)
+        self.model = nn.Dense(4, 2, key=Key(0)).set_train()
+        self.optimizer = nn.SGD(self.model.trainable_params(), 1e-3)
+        self.monitor = ms.watch(self.model, self.optimizer, store=folder, run="live")
+        self.over = threading.Event()
+        self.stopped: TrainingStopped | None = None
+
+    def run(self) -> None:
+        x = Tensor(np.ones((2, 4), np.float32))
+        try:
+            with self.monitor:
+                while not self.over.is_set():
+                    ops.square(self.model(x)).mean().backward()
+                    self.optimizer.step()
+                    self.optimizer.zero_grad()
+        except TrainingStopped as error:
+            self.stopped = error
+
+
+@pytest.fixture
+def training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Training]:
+    monkeypatch.setattr(monitor_module, "LOOK_S", 0.0)
+    thread = Training(tmp_path)
+    thread.start()
+    yield thread
+    thread.over.set()
+    thread.join(30)
+
+
+def test_a_training_is_halted_looked_into_stepped_and_stopped(
+    command: Callable, training: Training, tmp_path: Path
+) -> None:
+    def told(do: str, *more: object) -> dict:
+        return json.loads(command("attach", "live", "--store", tmp_path, "--json", "--do", do, *more).out)
+
+    paused = told("pause")
+    assert paused["state"] == "paused"
+    weight = told("show", "--site", "weight")["tensors"]["weight"]
+    assert weight["values"] == training.model.weight.numpy().ravel().tolist()
+    told("step", "--steps", 2)
+    while (state := told("state"))["state"] != "paused":
+        pass
+    assert state["step"] == paused["step"] + 2
+    assert told("stop")["state"] == "stopped"
+    training.join(30)
+    assert "a person stopped the training" in str(training.stopped)
+
+
+def test_a_run_that_is_over_cannot_be_attached_to(command: Callable, run_folder: Path) -> None:
+    told = command("attach", "digits", "--store", run_folder, "--do", "pause")
+    assert told.code == 2
+    assert "only a running one can be attached to" in told.err
+
+
+def test_an_unknown_command_is_wrong_use(command: Callable, run_folder: Path) -> None:
+    told = command("attach", "digits", "--store", run_folder, "--do", "halt")
+    assert (told.code, told.out) == (2, "")
+    assert "must be one of state, pause" in told.err
+
+
+def test_a_watchpoint_that_is_set_at_the_prompt_joins_those_that_the_run_began_with(
+    command: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ms.open_store(tmp_path) as store:
+        writer = store.begin_run("live", config={"watchpoints": ["nan @ *"]})
+        monkeypatch.setattr("sys.stdin", io.StringIO("watch scalar/loss > 4\nquit\n"))
+        told = command("attach", "live", "--store", tmp_path)
+        assert "nan @ *\nscalar/loss > 4" in told.out
+        asked = store.mailbox(writer.run.id).read("set")
+        assert asked["watchpoints"] == ["nan @ *", {"when": "scalar/loss > 4", "pause": True}]
+        writer.close()

@@ -1,0 +1,114 @@
+"""Scripts as people have them: with arguments, with two models, in a package, or broken before they train anything."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed")
+
+STEP = "loss.backward(); optimizer.step(); optimizer.zero_grad()\n"
+ARGUMENTS = (
+    "import argparse, torch\n"
+    "parser = argparse.ArgumentParser()\n"
+    "parser.add_argument('--width', type=int, required=True)\n"
+    "net = torch.nn.Linear(4, parser.parse_args().width)\n"
+    "optimizer = torch.optim.SGD(net.parameters(), 0.1)\n"
+    "for _ in range(3):\n    loss = net(torch.ones(2, 4)).square().mean(); " + STEP
+)
+TWO = (
+    "import torch\n"
+    "maker, judge = torch.nn.Linear(3, 4), torch.nn.Sequential(torch.nn.Linear(4, 1), torch.nn.Sigmoid())\n"
+    "judge(maker(torch.ones(2, 3)))\n"
+)
+UNFINISHED = "import torch\ntorch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(5, 4))(torch.ones(2, 3))\n"
+PACKAGE = (
+    "import sys, torch\n"
+    "from .parts import net\n"
+    "optimizer = torch.optim.SGD(net.parameters(), float(sys.argv[1]))\n"
+    "for _ in range(3):\n    loss = net(torch.ones(2, 3)).square().mean(); " + STEP
+)
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Writes a script into the folder that is the current one."""
+    monkeypatch.chdir(tmp_path)
+
+    def put(text: str, name: str = "train.py") -> str:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        return name
+
+    return put
+
+
+@pytest.fixture
+def package(write: Callable) -> str:
+    write("", "odd_package/__init__.py")
+    write("import torch\nnet = torch.nn.Linear(3, 1)\n", "odd_package/parts.py")
+    return write(PACKAGE, "odd_package/train.py")
+
+
+def test_a_script_has_its_own_arguments_and_says_what_it_misses(command: Callable, write: Callable) -> None:
+    script = write(ARGUMENTS)
+    told = command("sites", "--json", script, "--width", "5")
+    assert json.loads(told.out)["sites"][0]["outputs"] == ["(2, 5) float32"]
+    for name in ("sites", "doctor"):
+        told = command(name, script)
+        assert told.code == 2
+        assert "arguments are required: --width" in told.err
+        assert "train.py ended with exit code 2 before it trained a model" in told.err
+        assert "gradients on" not in told.err
+
+
+def test_a_second_model_is_named(command: Callable, write: Callable) -> None:
+    told = command("sites", "--json", write(TWO))
+    document = json.loads(told.out)
+    assert [one["site"] for one in document["sites"]] == [""]
+    assert "Sequential" in document["others"]
+    assert "not shown: " in command("sites", "train.py").err
+
+
+def test_a_script_that_raises_before_it_trains_says_so_behind_its_own_traceback(
+    command: Callable, write: Callable
+) -> None:
+    told = command("sites", write("raise FileNotFoundError('train.bin')"))
+    assert (told.code, told.out) == (2, "")
+    assert "FileNotFoundError: train.bin" in told.err
+    assert told.err.rstrip().endswith("train.py ended with FileNotFoundError before it trained a model")
+
+
+def test_a_forward_that_raises_shows_how_far_it_came(command: Callable, write: Callable) -> None:
+    told = command("sites", write(UNFINISHED))
+    assert told.code == 0
+    assert "did not come to its end" in told.err
+    document = json.loads(command("sites", "--json", "train.py").out)
+    assert [(one["site"], one["calls"]) for one in document["sites"]] == [("0", 1), ("", 0), ("1", 0)]
+    assert document["is_whole"] is False
+
+
+def test_a_part_of_a_package_runs_as_a_module_and_is_told_to(command: Callable, package: str) -> None:
+    told = command("sites", package, "0.1")
+    assert "a part of a package runs as `-- -m PACKAGE.MODULE`" in told.err
+    told = command("doctor", "--json", "--", "-m", "odd_package.train", "0.1")
+    document = json.loads(told.out)
+    assert (document["steps"], document["exit_code"]) == (2, 0)
+    assert command("run", "--store", "runs", "--", "-m", "odd_package.train", "0.1").code == 0
+    assert "train" in command("show", "--store", "runs", "latest").out
+
+
+def test_a_module_that_is_not_there_is_said(command: Callable, package: str) -> None:
+    for words in (["odd_package.trian"], ["odd_package"], ["nothing.at.all"], []):
+        told = command("sites", "--", "-m", *words)
+        assert (told.code, told.out) == (2, "")
+        assert "no module" in told.err or "must be followed" in told.err
+
+
+def test_doctor_does_not_list_the_rules_that_two_steps_cannot_feed(command: Callable, write: Callable) -> None:
+    told = command("doctor", write(ARGUMENTS), "--width", "5")
+    assert "rules need more than 2 steps" in told.out
+    assert "could not run" not in told.out
+    assert "still running" not in told.out

@@ -1,0 +1,46 @@
+"""`mindscope set` reaches a training that runs, wherever its run is kept, and leaves nothing behind a deleted run."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from mindscope.framework import Key, Tensor, nn
+from mindscope.framework.optim import SGD
+from mindscope.probe import monitor as monitor_module
+from mindscope.probe import watch
+from mindscope.storage import open_store
+
+
+@pytest.fixture(params=["folder", pytest.param("postgres", marks=pytest.mark.postgres)])
+def place(request, tmp_path) -> str:
+    """Where a store is."""
+    return str(tmp_path / "runs") if request.param == "folder" else request.getfixturevalue("postgres_url")
+
+
+def test_a_running_training_records_what_it_is_told_to(place, command: Callable, monkeypatch) -> None:
+    monkeypatch.setattr(monitor_module, "LOOK_S", -1.0)
+    monkeypatch.setattr(monitor_module, "DATABASE_LOOK_S", -1.0)
+    net = nn.SequentialCell(nn.Dense(6, 3, key=Key(1))).set_train()
+    optimizer = SGD(net.trainable_params(), learning_rate=0.1)
+    x = Tensor(np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32))
+    with open_store(place) as store:
+        with watch(net, optimizer, store=store, config={"every": 1}, run="told") as monitor:
+            for step in range(9):
+                if step == 4:
+                    told = command("set", "told", "subjects.weight=false", "--store", place)
+                    assert (told.code, told.err) == (0, "")
+                optimizer.zero_grad()
+                (net(x) ** 2).mean().backward()
+                optimizer.step()
+                monitor.flush()
+        run = monitor.run.id
+        weights = store.series(run, "0.weight", "weight/mean").steps.tolist()
+        gradients = store.series(run, "0.weight", "gradient/mean").steps.tolist()
+        assert gradients == list(range(9))
+        assert weights == list(range(len(weights)))
+        assert len(weights) in (4, 5)
+        (changed,) = store.events(run, kind="configuration_changed")
+        assert "weight" in changed.data["subjects"]
+        assert store.mailbox(run).read("set") is not None
+        store.delete_run(run)
+        assert store.mailbox(run).read("set") is None
