@@ -2,6 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 TORCH ?= torch==2.13.0
 MINDSPORE ?= mindspore==2.10.0
+TRITON ?= triton==3.9.0
 STORE ?= runs/
 FAULT ?= none
 ARGS ?=
@@ -9,7 +10,7 @@ ARGS ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all test-mindspore check bench dashboard docs lock clean
+.PHONY: demo test test-all test-mindspore test-triton check bench dashboard docs lock clean
 
 demo: .venv/.installed
 	@exec $(BIN)/mindscope demo --fault $(FAULT) --store $(STORE) $(ARGS)
@@ -21,8 +22,10 @@ dashboard: .venv/.installed
 test test-all test-mindspore: export OPENBLAS_NUM_THREADS = 1
 test test-all test-mindspore: export OMP_NUM_THREADS = 1
 
+# The browser comes after the rest and alone: it watches real trainings, which two busy cores would starve.
 test: .venv/.installed-test
-	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not browser" $(ARGS)
+	$(BIN)/python -m pytest -m browser $(ARGS) || [ $$? = 5 ]
 
 # The complete suites: every sampled case, every seed.
 test-all: .venv/.installed-test
@@ -31,6 +34,10 @@ test-all: .venv/.installed-test
 # MindSpore's wheels want NumPy 1 and 2.8 GB: an environment of its own, kept apart from the locked one.
 test-mindspore: .venv-mindspore/.installed
 	.venv-mindspore/bin/python -m pytest tests/probe/mindspore $(ARGS)
+
+# The Triton kernels in Triton's own interpreter, which needs no GPU; its wheel takes a gigabyte, so it stays apart.
+test-triton: .venv/.installed-test .triton/.installed
+	TRITON_INTERPRET=1 PYTHONPATH=.triton $(BIN)/python -m pytest tests/probe/kernels/test_device.py $(ARGS)
 
 check: .venv/.installed-test .check/mindscope
 	$(BIN)/ruff check .
@@ -45,7 +52,7 @@ bench: .venv/.installed-test
 docs: .venv/.installed-test
 	for folder in framework probe insight armour; do $(BIN)/python -m mindscope.$$folder.catalogue; done
 	$(BIN)/python benchmarks/render.py
-	MINDSCOPE_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests/end_to_end/test_browser.py
+	MINDSCOPE_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests/end_to_end/test_browser_pages.py tests/end_to_end/test_insight_pages.py
 
 # Needs uv; writes what `pip install --require-hashes` reads.
 lock:
@@ -56,7 +63,7 @@ lock:
 	  --extra test -c requirements.lock pyproject.toml .venv/build.in -o requirements-test.lock
 
 clean:
-	rm -rf .venv .venv-mindspore .check build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-mindspore .triton .check build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mindscope needs Python 3.11 or newer, found " + sys.version)'
@@ -65,7 +72,7 @@ clean:
 .venv/.installed: .venv/bin/python requirements.lock pyproject.toml
 	$(PIP) install --require-hashes -r requirements.lock
 	$(PIP) install --no-deps --no-build-isolation --editable .
-	@echo 'compiling the kernels, once'
+	@echo 'compiling the kernels, once: about half a minute'
 	@scratch=$$(mktemp -d) && $(BIN)/mindscope demo --steps 2 --no-dashboard --store "$$scratch" >/dev/null && rm -r "$$scratch"
 	@touch $@
 
@@ -73,6 +80,10 @@ clean:
 .venv/.installed-test: .venv/.installed requirements-test.lock
 	$(PIP) install '$(TORCH)'
 	$(PIP) install --require-hashes -r requirements-test.lock
+	@touch $@
+
+.triton/.installed:
+	$(PIP) install --no-deps --target .triton '$(TRITON)'
 	@touch $@
 
 .venv-mindspore/.installed: pyproject.toml

@@ -1,218 +1,165 @@
-"""What a monitor costs a training step: median ratio of monitored to plain steps, against hooks written by hand.
+"""What a monitor costs a training step, against hooks by hand and other tools; what it takes on disk, and how soon.
 
-    python benchmarks/monitor_overhead.py [--json] [--quick] [--model NAME] [--framework NAME]
+    python benchmarks/monitor_overhead.py [--json] [--quick] [--model NAME] [--framework NAME] [--tool NAME]
 
-Every variant trains its own copy of the model. Blocks of steps take turns, shuffled in every round; a ratio is that of
-a variant's block to the plain block of the same round. A monitored block ends when everything it recorded is in the
-store: writer thread, SQLite and live diagnosis are paid for inside it.
+Every cell of the table is a process of its own: one copy of the model with the tool, one without, and a second one
+without for control take turns in blocks of steps, shuffled in every round. A ratio is the processor time of a block to
+that of the plain block of the same round. A monitored block ends when everything it recorded is in the store: writer
+thread, SQLite and live diagnosis are paid for inside it. `thread_ratio` counts the training thread alone.
 """
 
 import argparse
-import importlib
-import importlib.util
 import json
 import platform
-import random
-import statistics
 import sys
-import tempfile
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from importlib.metadata import version
-from pathlib import Path
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from itertools import chain
 from typing import Any
 
-import mindscope
 import numpy as np
+import torch
 from environment import again_with_free_blas, machine
-from mindscope.storage import open_store
-from models import engine_model, torch_model
-from threadpoolctl import threadpool_limits
+from overhead.disk import bytes_per_observation, seconds_to_a_reader
+from overhead.process import Cell, Effort, ToolFailed, measure
+from overhead.targets import GPU_CASE, GPU_MODEL, GPU_TARGETS, MODELS, PEERS, TARGETS, target_of
 
-EVERYTHING = {
-    "every": 1,
-    "histograms": {"every": 100, "subjects": ["activation", "activation_grad", "weight", "gradient"]},
-}
-TARGET_GPT = 1.25
-
-
-@dataclass
-class Variant:
-    """One copy of the model and how to run it; `finish` ends a block, `close` the benchmark."""
-
-    step: Callable[[], None]
-    finish: Callable[[], object] = lambda: None
-    close: Callable[[], object] = lambda: None
-    wall: list[float] = field(default_factory=list)
-    cpu: list[float] = field(default_factory=list)
+_OURS = "mindscope"
+_BYTES, _READER_S = 24.0, 1.0
+#: By how much the second plain copy may miss the first before the machine is too busy to tell.
+_CONTROL = 0.05
+_DISTRIBUTIONS = {"msprobe": "mindstudio-probe", "trainscope": "trainscope", "torchmortem": "torchmortem"}
+_Result = dict[str, Any]
 
 
-def row_by_hand(tensor: Any) -> Any:
-    """The same statistics by torch's own reductions; its mean, deviation and norm go blind after one NaN."""
-    import torch
+class Table:
+    """Measures cell by cell; what cannot be measured is noted with its reason."""
 
-    x = tensor.detach().float()
-    deviation, mean = torch.std_mean(x, correction=0)
-    low, high = torch.aminmax(x)
-    counts = [(x == 0).sum(), x.isnan().sum(), x.isposinf().sum(), x.isneginf().sum()]
-    return torch.stack([x.norm(), mean, deviation, low, high, *counts])
+    def __init__(self, ours: Effort, peers: Effort, tools: list[str] | None) -> None:
+        self._ours, self._peers = ours, peers
+        self._tools = [name for name in PEERS if tools is None or name in tools]
+        self.missing: dict[str, str] = {}
 
+    def rows(self, framework: str, model: str) -> Iterator[_Result]:
+        """The results of one model, as they come."""
+        for row in TARGETS:
+            case = f"{framework} {MODELS[model]}, {row}"
+            found = measure(framework, model, _OURS, row, self._ours)
+            target = target_of(model, row)
+            others = self._others(model, row) if framework == "torch" else {}
+            yield _ratio(case, "cpu", found, others, target)
+            yield _ratio(case, "thread", found, {}, None)
+            control = found.again["cpu"]
+            yield _result(f"{case}: A/A", "cpu_ratio", control, "plain/plain", ok=abs(control - 1.0) <= _CONTROL)
+        yield _result(f"{framework} {MODELS[model]}", "plain_step", found.plain_s * 1e3, "ms")
 
-def by_hand(model: Any, optimizer: Any) -> Callable[[], None]:
-    """Takes off hooks that compute the statistics with torch's own reductions and gather them once a step."""
-    import torch
+    def rows_on_a_gpu(self) -> Iterator[_Result]:
+        """The results of GPT-2 124M; none where there is no GPU, which is said."""
+        if not torch.cuda.is_available():
+            self.missing[GPU_CASE] = "no CUDA device is here"
+            return
+        for row, target in GPU_TARGETS.items():
+            found = measure("torch", GPU_MODEL, _OURS, row, self._ours)
+            yield _ratio(f"torch {GPU_CASE}, {row}", "wall", found, {}, target)
+            control = found.again["wall"]
+            case = f"torch {GPU_CASE}, {row}: A/A"
+            yield _result(case, "wall_ratio", control, "plain/plain", ok=abs(control - 1.0) <= _CONTROL)
 
-    parameters = list(model.parameters())
-    rows: list[Any] = []
-    kept: list[list[list[float]]] = []
-    before: list[Any] = []
-
-    def see(tensor: Any) -> None:
-        rows.append(row_by_hand(tensor))
-
-    def after_forward(_module: Any, _inputs: Any, output: Any) -> None:
-        see(output)
-        output.register_hook(see)
-
-    def before_step(*_: Any) -> None:
-        before[:] = [parameter.detach().clone() for parameter in parameters]
-        for parameter in parameters:
-            see(parameter.grad)
-
-    def after_step(*_: Any) -> None:
-        slots = [slot for parameter in parameters for slot in optimizer.state[parameter].values() if slot.dim()]
-        changes = [now.detach() - old for now, old in zip(parameters, before, strict=True)]
-        for tensor in (*parameters, *slots, *changes):
-            see(tensor)
-        ratios = [change.norm() / old.norm() for change, old in zip(changes, before, strict=True)]
-        kept.append([*torch.stack(rows).tolist(), torch.stack(ratios).tolist()])
-        rows.clear()
-        del kept[:-64]
-
-    handles = [module.register_forward_hook(after_forward) for module in model.modules()]
-    handles += [optimizer.register_step_pre_hook(before_step), optimizer.register_step_post_hook(after_step)]
-
-    def off() -> None:
-        for handle in handles:
-            handle.remove()
-
-    return off
+    def _others(self, model: str, row: str) -> dict[str, Cell]:
+        found = {}
+        for name in self._tools:
+            if row in PEERS[name] and name not in self.missing:
+                try:
+                    found[name] = measure("torch", model, name, row, self._peers)
+                except ToolFailed as failed:
+                    self.missing[name] = str(failed)
+        return found
 
 
-def variants(framework: str, name: str, folder: Path) -> dict[str, Variant]:
-    """The copies that take turns."""
-    build = torch_model if framework == "torch" else engine_model
-    made: dict[str, Variant] = {}
-    for label in ("plain", "plain again", "default", "everything", "by hand"):
-        if label == "by hand" and framework != "torch":
+def _ratio(case: str, clock: str, found: Cell, others: dict[str, Cell], target: float | None) -> _Result:
+    value = found.tool[clock]
+    peers = {name: cell.tool[clock] for name, cell in others.items()}
+    is_met = None if target is None else value <= target and all(value < peer for peer in peers.values())
+    result = _result(case, f"{clock}_ratio", value, "monitored/plain", target=target, ok=is_met)
+    controls = {name: cell.again[clock] for name, cell in others.items()}
+    return result | {"peers": peers, "peers_a_a": controls, "steps_per_block": found.steps}
+
+
+def _result(
+    case: str, metric: str, value: float, unit: str, *, target: float | None = None, ok: bool | None = None
+) -> _Result:
+    row = {"case": case, "metric": metric, "value": value, "unit": unit}
+    return row | {"limit": None, "peers": {}, "target": target, "ok": ok}
+
+
+def of_the_store(*, is_quick: bool) -> Iterator[_Result]:
+    """What a run takes on disk, and how soon its points are seen."""
+    torch.set_num_threads(1)
+    name, steps = ("small-mlp", 600) if is_quick else ("small-gpt", 1000)
+    size, count = bytes_per_observation(name, steps)
+    case = f"run file of {MODELS[name]}, {count} observations of ten statistics"
+    target = None if is_quick else _BYTES  # of a short run the empty pages of the file are a third
+    yield _result(case, "disk", size, "bytes/observation", target=target, ok=None if is_quick else size <= _BYTES)
+    for pause_s in (0.0, 0.7):
+        _, largest = seconds_to_a_reader("small-mlp", 3.0 if is_quick else 15.0, pause_s)
+        case = f"point visible to a reader, steps of {pause_s:g} s and 2 ms"
+        yield _result(case, "largest_delay", largest, "s", target=_READER_S, ok=largest <= _READER_S)
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version(), "numpy": np.__version__, "numba": version("numba")}
+    for name, distribution in {"torch": "torch", **_DISTRIBUTIONS}.items():
+        try:
+            found[name] = version(distribution)
+        except PackageNotFoundError:
             continue
-        model, optimizer, step = build(name)
-        variant = Variant(step)
-        if label == "by hand":
-            variant.close = by_hand(model, optimizer)
-        elif not label.startswith("plain"):
-            config = EVERYTHING if label == "everything" else None
-            monitor = mindscope.watch(model, optimizer, store=open_store(folder), config=config)
-            variant.finish, variant.close = monitor.flush, monitor.close
-        made[label] = variant
-    return made
+    return found
 
 
-def run(made: dict[str, Variant], seconds: float, rounds: int) -> int:
-    """Steps in a block; fills the times of every variant. Hooks by hand run a quarter of them: they are slow."""
-    for variant in made.values():
-        timed(variant, 3)
-    steps = max(4, round(seconds / timed(made["plain"], 4)[0]))
-    order = random.Random(0)
-    labels = list(made)
-    for _ in range(rounds):
-        order.shuffle(labels)
-        for label in labels:
-            wall, cpu = timed(made[label], max(2, steps // 4) if label == "by hand" else steps)
-            made[label].wall.append(wall)
-            made[label].cpu.append(cpu)
-    return steps
-
-
-def timed(variant: Variant, steps: int) -> tuple[float, float]:
-    """Wall and processor seconds of one step, after one more that the previous block's traces are left to."""
-    variant.step()
-    variant.finish()
-    wall, cpu = time.perf_counter(), time.process_time()
-    for _ in range(steps):
-        variant.step()
-    variant.finish()
-    return (time.perf_counter() - wall) / steps, (time.process_time() - cpu) / steps
-
-
-def ratios(made: dict[str, Variant], label: str, clock: str) -> float:
-    """Median over the rounds of the variant's time to that of the plain copy."""
-    pairs = zip(getattr(made[label], clock), getattr(made["plain"], clock), strict=True)
-    return statistics.median(one / plain for one, plain in pairs)
-
-
-def results_of(case: str, made: dict[str, Variant], steps: int) -> list[dict[str, Any]]:
-    """The rows of one model."""
-    found: list[dict[str, Any]] = []
-    for clock in ("wall", "cpu"):
-        again = ratios(made, "plain again", clock)
-        hand = {"hooks by hand": ratios(made, "by hand", clock)} if "by hand" in made else {}
-        for label in ("default", "everything"):
-            value = ratios(made, label, clock)
-            target = TARGET_GPT if case.endswith("gpt") and label == "everything" else None
-            is_met = (target is None or value <= target) and all(value < peer for peer in hand.values())
-            row = {"case": f"{case} {label}", "metric": f"{clock}_ratio", "value": value, "unit": "monitored/plain"}
-            found.append(row | {"limit": None, "peers": hand, "target": target, "ok": is_met})
-        control = {"case": f"{case} A/A", "metric": f"{clock}_ratio", "value": again, "unit": "plain/plain"}
-        found.append(control | {"limit": None, "peers": {}, "target": None, "ok": abs(again - 1) < 0.1})
-    milliseconds = statistics.median(made["plain"].wall) * 1000
-    size = {"case": case, "metric": "plain_step", "value": milliseconds, "unit": "ms", "limit": None, "peers": {}}
-    return [*found, size | {"target": None, "ok": None, "steps_per_block": steps}]
-
-
-def main() -> int:
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--model", choices=["mlp", "cnn", "gpt"], action="append")
+    parser.add_argument("--model", choices=list(MODELS), action="append")
     parser.add_argument("--framework", choices=["torch", "engine"], action="append")
-    parser.add_argument("--threads", type=int, help="of torch and BLAS; 1 where others share the machine")
-    options = parser.parse_args()
-    if options.threads and importlib.util.find_spec("torch"):
-        importlib.import_module("torch").set_num_threads(options.threads)
-    threadpool_limits(options.threads, user_api="blas")  # until the process ends; None leaves it as it is
-    seconds, rounds = (0.15, 5) if options.quick else (1.0, 15)
-    results: list[dict[str, Any]] = []
-    missing: list[dict[str, str]] = []
-    for framework in options.framework or ["torch", "engine"]:
-        if framework == "torch" and importlib.util.find_spec("torch") is None:
-            missing.append({"peer": "torch", "reason": "PyTorch is not installed"})
-            continue
-        for name in options.model or ["mlp", "cnn", "gpt"]:
-            with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-                made = variants(framework, name, Path(folder))
-                steps = run(made, seconds, rounds)
-                for variant in made.values():
-                    variant.close()
-                results += results_of(f"{framework} {name}", made, steps)
+    parser.add_argument("--tool", choices=list(PEERS), action="append", help="which peers; all by default")
+    parser.add_argument("--threads", type=int, default=1, help="of torch and BLAS")
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = _options()
+    models = options.model or (["small-mlp"] if options.quick else list(MODELS))
+    tools = options.tool or (["hooks by hand, 4 statistics"] if options.quick else None)
+    ours = Effort(*((0.05, 7) if options.quick else (0.3, 25)), options.threads)
+    peers = Effort(*((0.03, 3) if options.quick else (0.1, 7)), options.threads)
+    table = Table(ours, peers, tools)
+    table.missing.update({name: "is not installed" for name in _DISTRIBUTIONS if find_spec(name) is None})
+    results: list[_Result] = []
+    for framework in options.framework or (["torch"] if options.quick else ["torch", "engine"]):
+        for model in models:
+            for result in table.rows(framework, model):
+                results.append(result)
+                _say(result)
+    for result in chain(table.rows_on_a_gpu(), of_the_store(is_quick=options.quick)):
+        results.append(result)
+        _say(result)
+    for name, reason in table.missing.items():
+        print(f"{name}: {reason}", file=sys.stderr)
     results += again_with_free_blas()
-    document = {
-        "benchmark": "monitor_overhead",
-        "machine": machine(),
-        "versions": {"python": platform.python_version(), "numpy": np.__version__, "numba": version("numba")}
-        | ({"torch": version("torch")} if importlib.util.find_spec("torch") else {}),
-        "results": results,
-        "missing": missing,
-    }
     if options.json:
-        print(json.dumps(document, indent=1))
-    else:
-        for row in results:
-            peers = "".join(f"  {name} {value:.3f}" for name, value in row["peers"].items())
-            verdict = "" if row["ok"] is None else "  ok" if row["ok"] else "  MISSED"
-            print(f"{row['case']:24} {row['metric']:11} {row['value']:8.3f} {row['unit']}{peers}{verdict}")
+        missing = [{"peer": name, "reason": reason} for name, reason in table.missing.items()]
+        document = {"benchmark": "monitor_overhead", "machine": machine(), "versions": _versions()}
+        print(json.dumps(document | {"results": results, "missing": missing}, indent=1))
     return 0 if all(row["ok"] is not False for row in results) else 1
+
+
+def _say(row: _Result) -> None:
+    """The row for a person who waits, where no JSON is in the way."""
+    peers = "".join(f"  {name} {value:.3f}" for name, value in row["peers"].items())
+    verdict = "" if row["ok"] is None else "  ok" if row["ok"] else "  MISSED"
+    print(f"{row['case']:48} {row['metric']:12} {row['value']:8.3f} {row['unit']}{peers}{verdict}", file=sys.stderr)
 
 
 if __name__ == "__main__":

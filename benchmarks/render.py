@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+#: Lists of cases with the seeds at which they were so, or what was said of them.
+_NAMED = ("missed", "misnamed", "misplaced", "false alarms")
 RECORDED = ROOT / "docs" / "benchmarks"
 PAGE = ROOT / "docs" / "benchmarks.md"
 INTRODUCTION = """# Benchmarks
@@ -28,9 +30,22 @@ def _section(document: dict[str, Any]) -> str:
     lines = [f"## {document['benchmark']}", "", f"Machine: {machine}.", "", f"Versions: {versions}.", ""]
     lines += ["| case | metric | value | unit | target | met | limit | peers |", "|---|---|---|---|---|---|---|---|"]
     lines += [_row(result) for result in document["results"]]
+    if held_out := document.get("held out"):
+        lines += ["", f"Scripts on which no threshold was chosen: {', '.join(held_out)}."]
+    if seeds := document.get("seeds"):
+        lines += ["", f"Seeds: {', '.join(map(str, seeds))}; intervals are Wilson's at 95 %."]
+    lines += [line for title in _NAMED for line in _named(title, document.get(title))]
     for missing in document.get("missing", ()):
         lines += ["", f"Not measured: {missing if isinstance(missing, str) else json.dumps(missing)}."]
     return "\n".join(lines) + "\n"
+
+
+def _named(title: str, cases: dict[str, list[object]] | None) -> list[str]:
+    """What a benchmark of cases lists by name, on one line."""
+    if cases is None:
+        return []
+    found = [f"{name} ({', '.join(map(str, what))})" for name, what in cases.items()]
+    return ["", f"{title.capitalize()}: {', '.join(found) or 'none'}."]
 
 
 def _row(result: dict[str, Any]) -> str:
@@ -39,7 +54,7 @@ def _row(result: dict[str, Any]) -> str:
     cells = (
         result["case"],
         result["metric"],
-        _number(result["value"]),
+        _number(result["value"]) + _interval(result.get("interval")),
         result["unit"],
         _number(result.get("target")),
         met,
@@ -47,6 +62,10 @@ def _row(result: dict[str, Any]) -> str:
         peers,
     )
     return f"| {' | '.join(cells)} |"
+
+
+def _interval(ends: list[float] | None) -> str:
+    return f" [{ends[0]:.1f}, {ends[1]:.1f}]" if ends else ""
 
 
 def _number(value: object) -> str:

@@ -7,7 +7,12 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from mindscope.storage import Store, open_store
+
+# How long an example takes says something of the machine, which is shared, and nothing of the code.
+settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared")
 
 # A shell that runs the tests in the background lets them, and all they start, ignore Ctrl-C; here it is tested.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

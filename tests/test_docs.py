@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -62,8 +63,8 @@ def test_the_commands_of_the_readme_run_one_after_another(workplace: Path) -> No
     pytest.importorskip("torch", reason="PyTorch (torch) is not installed")
     assert len(COMMANDS) >= 10
     for command in COMMANDS:
-        words = command.split()[1:]
-        if words[0] == "dashboard":
+        words = shlex.split(command)[1:]
+        if words[0] == "dashboard" and "--port" in words:
             serve_until_it_answers(words, workplace)
             continue
         done = subprocess.run([*MINDSCOPE, *words], cwd=workplace, capture_output=True, text=True, check=False)

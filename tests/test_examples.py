@@ -13,12 +13,18 @@ EXAMPLES = {path.stem: path for path in sorted((Path(__file__).parents[1] / "exa
 #: A line that each example must print, to show that it has done its work.
 EXPECTED = {
     "attack_a_model": "worst-case",
+    "attack_on_a_cluster": "worst-case",
+    "explain_a_model": "landscape: the plane shows",
+    "explain_pytorch": "on the ink",
     "grpo": "wrong digits",
     "moe_language_model": "perplexity",
     "custom_operator": "loss 0.3",
+    "defend_a_model": "TRADES: accuracy",
+    "digits": "trained to a loss of",
     "own_quantities": "stable rank of 0.weight",
     "plain_pytorch": "trained to a loss of",
     "read_a_store": "by-hand",
+    "search": "best: ",
     "unet": "overlap",
     "watch_engine": "digits: 100 steps",
     "watch_pytorch": "digits: 100 steps",
@@ -27,22 +33,26 @@ EXPECTED = {
 
 #: Those that show a part of the engine and watch nothing.
 UNWATCHED = {"custom_operator"}
+#: Those that know nothing of mindscope and are run by its command.
+PLAIN = {"digits", "plain_pytorch"}
 
 
 def run(name, store):
-    """What the example prints; the one that knows nothing of mindscope is run by its command."""
+    """What the example prints, run in the folder that holds the store."""
     command = [sys.executable, "-W", "error", str(EXAMPLES[name]), str(store)]
-    if name.startswith("plain_"):
+    if name in PLAIN:
         command = [sys.executable, "-m", "mindscope", "run", "--store", str(store), "--", str(EXAMPLES[name])]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=store.parent, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return done.stdout
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_runs_and_leaves_finished_runs_that_another_can_read(name, tmp_path):
-    if "pytorch" in name and find_spec("torch") is None:
+    if (name in PLAIN or "pytorch" in name) and find_spec("torch") is None:
         pytest.skip("PyTorch is not installed: pip install 'mindscope[torch]'")
+    if name == "attack_on_a_cluster" and find_spec("distributed") is None:
+        pytest.skip("Dask is not installed: pip install 'mindscope[cluster]'")
     if name == "custom_operator" and not any(map(which, ("c++", "g++", "clang++"))):
         pytest.skip("no C++ compiler on the PATH")
     assert EXPECTED[name] in run(name, tmp_path / "runs")

@@ -67,13 +67,17 @@ def test_the_extras_are_the_promised_ones() -> None:
         "mindspore",
         "xla",
         "postgres",
+        "armour",
         "cluster",
         "bench",
+        "cuda",
         "test",
         "demo",
         "onnx",
         "parquet",
+        "metrics",
         "privacy",
+        "tune",
     }
     assert set(PROJECT["project"]["optional-dependencies"]) == promised
 

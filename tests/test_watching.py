@@ -4,6 +4,7 @@ import mindscope as ms
 import numpy as np
 import pytest
 from mindscope.framework import Key, Tensor, nn, ops
+from mindscope.probe import ConfigError
 from mindscope.storage import StoreUnavailable
 
 
@@ -34,3 +35,11 @@ def test_a_store_that_cannot_be_written_is_said_at_once_and_leaves_no_hook(tmp_p
         ms.watch(model, store=tmp_path / "file" / "runs")
     hooks = [cell._cell_hooks for _, cell in model.cells_and_names()]
     assert not any(one.forward or one.forward_pre for one in hooks if one)
+
+
+def test_a_reaction_to_what_nobody_finds_is_an_error_that_names_the_nearest(tmp_path):
+    model = nn.SequentialCell(nn.Dense(2, 2, key=Key(0)))
+    config = {"on_finding": [{"do": "stop", "causes": ["watchpoint/*", "dead-*", "los_spike"]}]}
+    with pytest.raises(ConfigError, match="'los_spike'; did you mean 'loss_spike'"):
+        ms.watch(model, store=tmp_path, config=config)
+    assert not list(tmp_path.iterdir())

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from mindscope.probe import COLLECTORS, STATISTICS, collector
 from mindscope.probe.collector import Step
-from mindscope.probe.kernels import readable, table_of
+from mindscope.probe.kernels import Bins, readable, table_of
 from mindscope.probe.quantities.noise_scale import MicroBatches
 
 
@@ -56,6 +56,7 @@ def slow(arrays):
 def _expected_rows(name, view, before):
     return {
         "weight": {"weight": slow(view.weight)},
+        "weight/before": {"weight/before": slow(view.weight)},  # at its moment the weights are those before the step
         "gradient": {"gradient": slow(view.gradient)},
         "optimizer": {"optimizer/exp_avg": slow(view.slot)},
         "update": {"update": slow([now - old for now, old in zip(view.weight, before, strict=True)])},
@@ -72,7 +73,7 @@ SITES = {
     ),
     "gradient/signal": lambda *_: None,  # nothing before its window is full; tests/probe/quantities fills one
 }
-HOOKED = {"attention", "router"}
+HOOKED = {"activation/units", "attention", "batch", "operator", "ranks", "router"}
 ROWS = [name for name, entry in COLLECTORS.items() if entry.columns and entry.build and name not in SITES]
 ARRAYS = [name for name, entry in COLLECTORS.items() if entry.measure]
 SCALARS = {
@@ -87,7 +88,7 @@ SCALARS = {
 
 
 def test_every_collector_is_of_one_kind_that_is_tested_here():
-    assert set(COLLECTORS) == {*ROWS, *ARRAYS, *SITES, *HOOKED, *SCALARS, "histogram", "memory"}
+    assert set(COLLECTORS) == {*ROWS, *ARRAYS, *SITES, *HOOKED, *SCALARS, "histogram", "memory", "time"}
 
 
 @pytest.mark.parametrize("name", COLLECTORS)
@@ -160,7 +161,7 @@ def test_memory_is_told_at_every_tenth_due_step_and_grows_with_what_is_held():
 
 
 def test_histograms_count_every_value_of_the_chosen_subjects():
-    step = Step(FakeView(), 0, histogram_subjects=("weight", "gradient", "activation"), bins=5)
+    step = Step(FakeView(), 0, histogram_subjects=("weight", "gradient", "activation"), bins=Bins(5))
     found = COLLECTORS["histogram"].build()(step)
     counted = {(one.subject, one.site): int(one.counts.sum()) for one in found}
     sizes = {("weight", "a.weight"): 20, ("weight", "a.bias"): 4, ("weight", "b.weight"): 7}

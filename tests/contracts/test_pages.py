@@ -11,6 +11,7 @@ from mindscope.dashboard.data import Reader
 from mindscope.dashboard.pages import PAGES
 from mindscope.storage import StepRecord, Store, StoreUnavailable, open_store
 
+from tests.dashboard.calling import call
 from tests.dashboard.recorded import Plan, findings, records, structure_of, write_evaluation, write_run
 
 RUNS = ("bad", "healthy", "empty", "one-step", "failed", "only-scalars", "all-nan", "attacked", "no-name-of-its-own")
@@ -93,12 +94,25 @@ def test_an_unknown_page_gets_the_nearest_page(reader):
     assert "/findings" in words(content)
 
 
-@pytest.mark.parametrize("page", PAGES)
-@pytest.mark.parametrize("query", ["?step=x", "?view=%00", "?scale=log10", "?run=" + "x" * 5000])
+def broken_queries():
+    """For every page: what no page understands, and nonsense under each of its own keys that cannot say everything."""
+    for page in PAGES.values():
+        yield from ((page.path, query) for query in ("?step=x", "?run=" + "x" * 5000))
+        yield from ((page.path, f"?{key.name}=%00-") for key in page.keys if key.words or key.pattern)
+
+
+@pytest.mark.parametrize(("page", "query"), list(broken_queries()))
 def test_a_broken_query_is_told_and_never_a_server_error(app, page, query):
     answer = app.server.test_client().get(f"/{page}{query}")
     assert answer.status_code == 400
     assert answer.mimetype == "text/html"
+
+
+def test_patterns_of_keys_match_their_examples():
+    patterned = [key for page in PAGES.values() for key in page.keys if key.pattern]
+    assert patterned
+    for key in patterned:
+        key.check(key.example)
 
 
 @pytest.mark.parametrize("path", ["/nowhere", "/run?run=nobody", "/findings/deeper", "/%2e%2e/%2e%2e/etc/passwd"])
@@ -120,16 +134,16 @@ def test_a_store_that_fails_is_told_by_every_page(store, page):
 
 
 def test_every_id_of_a_callback_is_laid_out_somewhere(app, reader):
-    known = {getattr(part, "id", None) for part in parts(shell("here"))}
+    known = {str(getattr(part, "id", None)) for part in parts(shell("here"))}
     for page in PAGES:
-        known |= {getattr(part, "id", None) for part in parts(page_at(reader, f"/{page}", "?run=bad")[2])}
+        known |= {str(getattr(part, "id", None)) for part in parts(page_at(reader, f"/{page}", "?run=bad")[2])}
     used = {end["id"] for call in app.callback_map.values() for end in (*call["inputs"], *call["state"])}
-    assert used <= known
+    assert {name for name in used if not name.startswith("{")} <= known
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_no_id_is_laid_out_twice(reader, page):
-    ids = [part.id for part in parts(page_at(reader, f"/{page}", "?run=bad")[2]) if getattr(part, "id", None)]
+    ids = [str(part.id) for part in parts(page_at(reader, f"/{page}", "?run=bad")[2]) if getattr(part, "id", None)]
     assert len(ids) == len(set(ids))
 
 
@@ -157,53 +171,34 @@ def test_nothing_that_is_served_names_another_host_to_load_from(app, path):
     ]
 
 
-def _call(app, output, inputs, state):
-    """What a browser gets from a callback, through HTTP."""
-    spec = next(call for name, call in app.callback_map.items() if output in name)
-
-    def ends(given, wanted):
-        return [{**end, "value": given.get(end["id"])} for end in wanted]
-
-    name = next(name for name in app.callback_map if output in name)
-    several = name.startswith("..")
-    outputs = [dict(zip(("id", "property"), one.rsplit(".", 1), strict=True)) for one in name.strip(".").split("...")]
-    body = {
-        "output": name,
-        "outputs": outputs if several else outputs[0],
-        "inputs": ends(inputs, spec["inputs"]),
-        "state": ends(state, spec["state"]),
-        "changedPropIds": [f"{key}.value" for key in inputs],
-    }
-    return app.server.test_client().post("/_dash-update-component", json=body)
-
-
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("view", ["raw", "deviation"])
 def test_the_pictures_of_every_run_can_be_drawn(app, store: Store, run, view):
     reference = store.find_run(run).id
     state = {"live-run": reference, "scheme": "dark"}
-    curve = _call(app, "live-curve.figure", {"live-scalar": "loss", "live-scale": "log"}, state)
+    curve = call(app, "live-curve.figure", {"live-scalar": "loss", "live-scale": "log"}, state)
     assert curve.status_code == 200
     asked = {
+        "live-maps": ["activation/l2_norm", "gradient/l2_norm"],
         "live-metric": "activation/l2_norm",
         "live-view": view,
         "live-site": "head",
         "live-step": 0,
         "live-beat": 1,
     }
-    heat = _call(app, "live-heat.figure", asked, state)
+    heat = call(app, "live-heat.figure", asked, state)
     assert heat.status_code == 200
     assert "head" in heat.get_data(as_text=True) or "No statistics" in heat.get_data(as_text=True)
-    detail = _call(app, "live-detail.children", asked, state)
+    detail = call(app, "live-detail.children", asked, state)
     assert detail.status_code == 200
     assert "head" in detail.get_data(as_text=True)
-    assert _call(app, "robustness-body.children", {"robustness-run": reference}, state).status_code == 200
+    assert call(app, "robustness-body.children", {"robustness-run": reference}, state).status_code == 200
 
 
 @pytest.mark.parametrize("metric", ["nonsense", "activation/l2_nrm", "no/such", "../x"])
 def test_an_unknown_metric_is_told_with_the_nearest(app, store, metric):
     state = {"live-run": store.find_run("bad").id, "scheme": "light"}
-    answer = _call(app, "live-heat.figure", {"live-metric": metric, "live-view": "raw"}, state)
+    answer = call(app, "live-heat.figure", {"live-maps": [metric], "live-view": "raw"}, state)
     body = json.dumps(answer.get_json(), ensure_ascii=False)
     assert "No such metric" in body or "No metric" in body
     if metric == "activation/l2_nrm":
@@ -211,7 +206,7 @@ def test_an_unknown_metric_is_told_with_the_nearest(app, store, metric):
 
 
 def test_a_run_deleted_while_it_is_watched_is_told_without_a_server_error(app):
-    answer = _call(app, "live-curve.figure", {"live-scalar": "loss", "live-scale": "linear"}, {"live-run": "gone"})
+    answer = call(app, "live-curve.figure", {"live-scalar": "loss", "live-scale": "linear"}, {"live-run": "gone"})
     assert answer.status_code in (200, 204)
     assert "no longer in the store" in answer.get_data(as_text=True)
 

@@ -19,8 +19,10 @@ from mindscope.storage import (
     StoreError,
     StoreUnavailable,
     Structure,
+    open_store,
     quantize,
 )
+from mindscope.storage.beside import joined
 
 from tests.storage.samples import finding, layout, walk
 
@@ -221,7 +223,9 @@ def test_findings_are_ordered_replaced_and_muted(store: Store) -> None:
     store.mute(run, "vanishing", "layer.1")
     assert [one.rule for one in store.findings(run)] == ["dead-relu", "dead-relu"]
     assert store.find_run(run).findings == 2
+    assert store.muted(run) == (("vanishing", "layer.1"),)
     store.mute(run, "vanishing", "layer.1", muted=False)
+    assert store.muted(run) == ()
     assert len(store.findings(run)) == 3
     writer.close()
     store.write_findings(run, [finding(1, rule="offline")])
@@ -367,3 +371,50 @@ def test_sites_that_come_and_go_make_one_series_and_one_matrix(store: Store) -> 
         assert one.series(run, "layer.4", "activation/max").total > 150
         assert one.matrix(run, "activation/max").sites == layout(9).sites
     np.testing.assert_array_equal(store.matrix(run, "activation/max").low, reference.matrix(run, "activation/max").low)
+
+
+def beside(record, subject: str, **scalars: float):
+    """What another subject showed at the record's step."""
+    blocks = tuple(Block(replace(one.layout, subject=subject), one.values + 1.0, one.present) for one in record.blocks)
+    return replace(record, blocks=blocks, scalars=scalars, events=(), histograms=())
+
+
+def test_what_joins_earlier_records_stands_at_its_own_steps_in_the_same_series(store: Store) -> None:
+    records = walk(600, layout(5))
+    scheduled = [beside(one, "weight", rate=0.5) for one in records[::100]]
+    joining = [beside(one, "weight", rate=0.25) for one in records[421:430]]
+    with open_store("memory:") as reference:
+        run = ""
+        for one in (store, reference):
+            writer = one.begin_run("joined", run_id=run or None)
+            run = writer.run.id
+            both = {two.step: two for two in scheduled}
+            for record in records:
+                more = both.get(record.step)
+                writer.write([joined(record, more)], (), joining if record.step == records[500].step else ())
+                while writer.maintain():
+                    pass
+            writer.close()
+        for mine, theirs in zip(reference.replay(run), store.replay(run), strict=True):
+            assert_same(mine, theirs)
+        for site, metric in (("layer.3", "weight/max"), ("", "scalar/rate")):
+            expected = reference.series(run, site, metric)
+            found = store.series(run, site, metric)
+            assert found.total == len(scheduled) + len(joining)
+            np.testing.assert_array_equal(found.steps, expected.steps)
+            np.testing.assert_array_equal(found.values, expected.values)
+        assert store.layouts(run) == reference.layouts(run)
+        assert store.metrics(run) == reference.metrics(run)
+
+
+def test_what_joins_records_comes_in_order_and_never_before_its_record(store: Store) -> None:
+    records = walk(10, layout(5))
+    writer = store.begin_run("order")
+    writer.write(records[:5])
+    with pytest.raises(StoreError, match="write the record first"):
+        writer.write((), (), [beside(records[5], "weight")])
+    writer.write(records[5:], (), [beside(one, "weight") for one in records[3:8]])
+    with pytest.raises(StoreError, match="expects a record after"):
+        writer.write((), (), [beside(records[7], "weight")])
+    writer.close()
+    assert store.series(writer.run.id, "layer.1", "weight/mean").total == 5

@@ -1,16 +1,43 @@
 """The command as a process of its own, watched line by line."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from mindscope.cli import main
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+_BROWSER = (
+    "--no-sandbox",
+    "--headless",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
 Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture(scope="session")
+def browser() -> "Iterator[Browser]":
+    """One Chromium for all tests that look at pages."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="no browser: playwright is not installed")
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None:
+        pytest.skip("no browser: neither chromium nor google-chrome is on the path")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=list(_BROWSER))
+        yield browser
+        browser.close()
 
 
 @pytest.fixture

@@ -1,53 +1,26 @@
 """A person opens the dashboard in a real Chromium while a run is being written, and looks at everything."""
 
-import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from mindscope.cli import main
 from mindscope.cli.demo.faults import FAULTS
 from mindscope.dashboard import start_in_thread
-from mindscope.dashboard.pages import PAGES
 from mindscope.storage import Run, Store, open_store
 
 from tests.dashboard.recorded import write_evaluation
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="no browser: playwright is not installed")
+from .browsing import Watched, watched_page
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
-_ARGUMENTS = (
-    "--no-sandbox",
-    "--headless",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-)
-#: Where the picture of the readme is, and whether it is to be taken anew; normal runs leave it alone.
-PICTURE = Path(__file__).parents[2] / "docs" / "dashboard.png"
-IS_WRITING_DOCS = bool(os.environ.get("MINDSCOPE_WRITE_DOCS"))
 FAULT = "nan-at-layer"
 BAD_SITE, BAD_STEP = FAULTS[FAULT].sites["transformer"], FAULTS[FAULT].step
 CURVE = "document.querySelector('#live-curve .js-plotly-plot').data[0].x"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if program is None:
-        pytest.skip("no browser: neither chromium nor google-chrome is on the path")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=list(_ARGUMENTS))
-        yield browser
-        browser.close()
 
 
 class Training:
@@ -97,73 +70,15 @@ def training(tmp_path_factory) -> Iterator[Training]:
         write_evaluation(store, train_badly(store))
         training = Training(store)
         with start_in_thread(str(folder)) as server:
-            training.url = server.url
+            training.url = server.url.partition("?")[0]  # a visitor who only looks needs no token
             yield training
             training.stop()
 
 
-class Watched:
-    """A page of which every complaint and every request is noted."""
-
-    def __init__(self, page, url: str) -> None:
-        self.page, self.url, self.complaints = page, url, []
-        page.on("console", lambda said: self._note(said.text) if said.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: self._note(str(error)))
-        page.on("request", lambda request: self._request(request.url))
-        page.on("response", lambda answer: self._note(answer.url) if answer.status >= 400 else None)
-
-    def _note(self, words: str) -> None:
-        self.complaints.append(words)
-
-    def _request(self, url: str) -> None:
-        if not url.startswith((self.url, "data:", "blob:")):
-            self._note(f"a request left the machine: {url}")
-
-    def open(self, path: str, selector: str) -> None:
-        self.page.goto(self.url.rstrip("/") + path)
-        self.page.wait_for_selector(selector)
-
-    def wait(self, claim: str) -> None:
-        """Comes back once the claim holds; Playwright's own way needs `eval`, which the page's policy forbids."""
-        deadline = time.monotonic() + 20
-        while not self.page.evaluate(claim):
-            assert time.monotonic() < deadline, f"did not come true in 20 s: {claim}"
-            self.page.wait_for_timeout(50)
-
-    def click_until(self, box, claim: str) -> None:
-        """Clicks into the middle, as a hand does, until the claim holds: a map that is being redrawn takes no click."""
-        deadline = time.monotonic() + 20
-        while not self.page.evaluate(claim):
-            assert time.monotonic() < deadline, f"no click led to this in 20 s: {claim}"
-            for nudge in (0.5, 0.51):
-                self.page.mouse.move(box["x"] + box["width"] * nudge, box["y"] + box["height"] / 2)
-            self.page.mouse.click(box["x"] + box["width"] * 0.51, box["y"] + box["height"] / 2)
-            self.page.wait_for_timeout(100)
-
-
 @pytest.fixture
-def watched(browser, training, request) -> Iterator[Watched]:
-    scheme = getattr(request, "param", "light")
-    context = browser.new_context(viewport={"width": 1400, "height": 1060}, color_scheme=scheme)
-    context.set_default_timeout(20_000)
-    watched = Watched(context.new_page(), training.url)
-    yield watched
-    context.close()
-    assert watched.complaints == []
-
-
-SEEN = {
-    "": "a.run-link:text-is('gpt-nan')",
-    "run": "#live-heat .heatmaplayer image",
-    "findings": ".finding",
-    "robustness": "#robustness-body .scatterlayer .trace",
-}
-
-
-@pytest.mark.parametrize("page", PAGES)
-@pytest.mark.parametrize("watched", ["light", "dark"], indirect=True)
-def test_every_page_opens_while_a_run_is_written(watched, page):
-    watched.open(f"/{page}?run=gpt-nan", SEEN[page])
+def watched(browser, training) -> Iterator[Watched]:
+    with watched_page(browser, training.url, "light") as watched:
+        yield watched
 
 
 def test_the_cause_is_on_the_screen_without_a_click(watched):
@@ -171,11 +86,8 @@ def test_the_cause_is_on_the_screen_without_a_click(watched):
     cards = watched.page.inner_text("#live-cards")
     for words in ("Unhealthy", BAD_SITE, "Non-finite activation", f"step {BAD_STEP - 1}"):
         assert words in cards
-    watched.page.wait_for_selector(SEEN["run"])
+    watched.page.wait_for_selector("#live-heat .heatmaplayer image")
     assert watched.page.input_value("#live-site") == BAD_SITE
-    if IS_WRITING_DOCS:
-        watched.page.mouse.move(0, 0)
-        watched.page.screenshot(path=str(PICTURE))
 
 
 def test_the_curve_grows_and_a_cell_leads_to_its_series(watched, training):
@@ -229,7 +141,7 @@ def test_colours_are_chosen_by_keyboard_and_remembered(watched):
 
 
 def test_the_way_back_leads_back(watched):
-    watched.open("/", SEEN[""])
+    watched.open("/", "a.run-link:text-is('gpt-nan')")
     watched.page.click("a.run-link:text-is('gpt-nan')")
     watched.page.wait_for_selector("#live-heat .heatmaplayer image")
     watched.page.click(".nav-link >> text=Findings")
@@ -238,7 +150,7 @@ def test_the_way_back_leads_back(watched):
     watched.page.go_back()
     watched.page.wait_for_selector("#live-heat .heatmaplayer image")
     watched.page.go_back()
-    watched.page.wait_for_selector(SEEN[""])
+    watched.page.wait_for_selector("a.run-link:text-is('gpt-nan')")
 
 
 def test_an_address_that_leads_nowhere_says_so(browser, training):

@@ -17,12 +17,12 @@ _TRAINING = """
 torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-x = torch.randn(64, 8)
-y = (x.sum(1) > 0).long()
 """
 
 _STEPS = """
 for step in range(20):
+    x = torch.randn(64, 8)
+    y = (x.sum(1) > 0).long()
     optimizer.zero_grad()
     loss = torch.nn.functional.cross_entropy(model(x), y)
     loss.backward()

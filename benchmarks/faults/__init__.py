@@ -1,0 +1,1 @@
+"""Trainings that someone has broken, their healthy twins, and what a diagnosis says of each of them."""

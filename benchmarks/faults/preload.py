@@ -1,0 +1,17 @@
+"""What every process of the benchmark needs: loaded once in the server that forks them, not once in each.
+
+torch loads its compiler for DistributedDataParallel, and scikit-learn brings scipy: five seconds together.
+"""
+
+import mindscope.insight
+import mindscope.probe.kernels.cpu
+import mindscope.storage
+import mindscope.watching
+import sklearn.datasets
+import torch._dynamo
+import torch.distributed
+from mindscope.framework.optim import kernels
+
+from . import cases
+
+__all__ = ["cases", "kernels", "mindscope", "sklearn", "torch"]

@@ -1,0 +1,153 @@
+"""Every page in a real Chromium over a store with a run of every kind, dark and light: what one must find is there."""
+
+import base64
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from mindscope.dashboard import start_in_thread
+from mindscope.dashboard.pages import PAGES
+
+from tests.dashboard.evaluated import EXPLANATION
+from tests.dashboard.recorded import BAD_SITE, BAD_STEP
+
+from .browsing import Watched, watched_page
+from .kinds import KINDS, write_kinds
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+
+#: Where the pictures of the documentation are, and whether they are to be taken anew; normal runs leave them alone.
+PICTURES = Path(__file__).parents[2] / "docs" / "dashboard"
+IS_WRITING_DOCS = bool(os.environ.get("MINDSCOPE_WRITE_DOCS"))
+SCHEMES = ("light", "dark")
+#: Address, what is drawn there, and the words that a person came for.
+FOUND = {
+    "": ("/", "a.run-link:text-is('faulty')", ("Non-finite activation",)),
+    "run": (
+        "/run?run=faulty",
+        "#live-heat .heatmaplayer image",
+        ("Unhealthy", BAD_SITE, "Non-finite activation", f"step {BAD_STEP - 1}"),
+    ),
+    "layers": ("/layers?run=faulty", "#layers-picture .heatmaplayer image", (BAD_SITE,)),
+    "tensor": (
+        f"/tensor?run=faulty&metric=activation/l2_norm&site={BAD_SITE}&step={BAD_STEP}",
+        "#tensor-distribution .heatmaplayer image",
+        (BAD_SITE, "Smallest to largest", f"at step {BAD_STEP}"),
+    ),
+    "findings": ("/findings?run=faulty", ".finding", ("turned finite input into 3 NaN", "Clamp its input")),
+    "graph": ("/graph?run=faulty", "#graph-picture .scatterlayer .trace", ()),
+    "ranks": ("/ranks?run=four-ranks", "#ranks-heat .heatmaplayer image", ("rank 2",)),
+    "compare": (
+        "/compare?run=faulty&with=healthy",
+        "#compare-lines .scatterlayer .trace",
+        ("Different from the start",),
+    ),
+    "watchpoints": ("/watchpoints?run=faulty", "#watchpoints-attached .empty-title", ("No training is running",)),
+    "profile": ("/profile?run=profiled", "#profile-split .barlayer .trace", ("data",)),
+    "lineage": ("/lineage", "#lineage-grid .ag-row", ("lr",)),
+    "landscape": ("/landscape?run=explained", "#landscape-body .js-plotly-plot .main-svg", ()),
+    "robustness": (
+        "/robustness?run=attacked&epsilon=0.1",
+        "#robustness-body .gallery img",
+        ("Do not trust it", EXPLANATION[1:], "37.0%", "20.0%", "class 3, 99.1% sure", "Drift of the inputs"),
+    ),
+    "logs": ("/logs?run=failed", "#logs-grid .ag-row", ("out of memory",)),
+}
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory) -> Iterator[str]:
+    store = str(tmp_path_factory.mktemp("store") / "runs")
+    write_kinds(store)
+    with start_in_thread(store) as server:
+        yield server.url.partition("?")[0]
+
+
+@pytest.fixture
+def watched(browser, url, request) -> Iterator[Watched]:
+    with watched_page(browser, url, getattr(request, "param", "light")) as watched:
+        yield watched
+
+
+def _picture(watched: Watched, name: str) -> None:
+    """Takes the picture of the documentation, when it is to be taken."""
+    if not IS_WRITING_DOCS:
+        return
+    PICTURES.mkdir(exist_ok=True)
+    watched.page.mouse.move(0, 0)
+    watched.page.evaluate("scrollTo(0, 0)")
+    browser = watched.page.context.new_cdp_session(watched.page)
+    taken = browser.send("Page.captureScreenshot", {"format": "webp", "quality": 82})
+    (PICTURES / f"{name}.webp").write_bytes(base64.b64decode(taken["data"]))
+
+
+def test_every_page_has_something_to_be_found():
+    assert set(FOUND) == set(PAGES)
+
+
+@pytest.mark.parametrize("watched", SCHEMES, indirect=True, ids=SCHEMES)
+def test_every_page_shows_what_a_person_came_for(watched, request):
+    """One visit after the other in the same browser window, as a person goes: each is drawn and none complains."""
+    scheme = request.node.callspec.params["watched"]
+    watched.open("/", FOUND[""][1])
+    for page, (path, selector, words) in FOUND.items():
+        watched.page.evaluate(
+            "place => { history.pushState({}, '', place); dispatchEvent(new PopStateEvent('popstate')) }", path
+        )
+        watched.page.wait_for_selector(selector, state="attached")
+        said = watched.settled()
+        assert [word for word in words if word not in said] == [], page
+        assert watched.complaints == [], page
+        if (scheme == "dark") == (page in ("layers", "robustness")):
+            _picture(watched, page or "runs")
+
+
+IS_COMPLETE = bool(os.environ.get("MINDSCOPE_TEST_ALL"))
+
+
+def _visits() -> list[pytest.ParameterSet]:
+    """Every kind of run with a third of the pages in one scheme, in turn; all of it when all tests are asked for."""
+    thirds = [list(PAGES)[at::3] for at in range(3)]
+    rows = [(scheme, kind, list(PAGES)) for kind in KINDS for scheme in SCHEMES]
+    few = [(SCHEMES[at % 2], kind, thirds[at % 3]) for at, kind in enumerate(KINDS)]
+    return [
+        pytest.param(scheme, kind, pages, id=f"{kind}-{scheme}")
+        for scheme, kind, pages in (rows if IS_COMPLETE else few)
+    ]
+
+
+@pytest.mark.parametrize(("watched", "kind", "pages"), _visits(), indirect=["watched"])
+def test_no_page_complains_of_any_kind_of_run(watched, kind, pages):
+    watched.open(f"/run?run={kind}", ".nav-link.here")
+    for page in pages:
+        said = watched.visit(PAGES[page].title)
+        assert len(said) > 40, page
+        assert watched.page.text_content("#banner") == "", page
+        assert watched.complaints == [], page
+
+
+def test_the_tensor_is_two_clicks_away(watched):
+    watched.open("/", FOUND[""][1])
+    watched.page.click("a.run-link:text-is('faulty')")
+    watched.page.wait_for_selector("#detail-curve .scatterlayer .trace", state="attached")
+    watched.page.click("text=Open this tensor")
+    watched.page.wait_for_selector("#tensor-curve .scatterlayer .trace", state="attached")
+    assert BAD_SITE in watched.settled()
+    assert f"site={BAD_SITE}" in watched.page.url
+    assert f"step={BAD_STEP}" in watched.page.url
+
+
+def test_an_attack_and_a_budget_are_chosen_and_the_address_keeps_them(watched):
+    watched.open("/robustness?run=attacked", "#robustness-body .gallery img")
+    watched.settled()
+    watched.page.click("#robustness-attack")
+    watched.page.click("[role=option]:has-text('square')")
+    watched.page.click("#robustness-epsilon")
+    watched.page.click("[role=option]:has-text('0.2')")
+    watched.page.wait_for_selector("text=Examples by square at epsilon 0.2")
+    watched.settled()
+    assert "attack=square" in watched.page.url
+    assert "epsilon=0.2" in watched.page.url
+    watched.page.reload()
+    watched.page.wait_for_selector("text=Examples by square at epsilon 0.2")
