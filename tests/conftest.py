@@ -10,9 +10,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 from mindscope.storage import Store, open_store
 
-# How long an example takes says something of the machine, which is shared, and nothing of the code.
-settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("shared")
+# How long an example takes says something of the machine, which is shared, and nothing of the code; and a draw that
+# outgrows its buffer counts as filtered. The usual run draws the same examples each time; `make test-all` draws new ones.
+_CALM = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+settings.register_profile("sampled", deadline=None, suppress_health_check=_CALM, derandomize=True)
+settings.register_profile("complete", deadline=None, suppress_health_check=_CALM, print_blob=True)
+settings.load_profile("complete" if os.environ.get("MINDSCOPE_TEST_ALL") else "sampled")
 
 # A shell that runs the tests in the background lets them, and all they start, ignore Ctrl-C; here it is tested.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
