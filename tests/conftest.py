@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from mindscope.storage import Store, open_store
 
 # How long an example takes says something of the machine, which is shared, and nothing of the code; and a draw that
-# outgrows its buffer counts as filtered. The usual run draws the same examples each time; `make test-all` draws new ones.
+# outgrows its buffer counts as filtered. The usual run draws the same examples each time, `make test-all` new ones.
 _CALM = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 settings.register_profile("sampled", deadline=None, suppress_health_check=_CALM, derandomize=True)
 settings.register_profile("complete", deadline=None, suppress_health_check=_CALM, print_blob=True)
