@@ -37,10 +37,14 @@ def depth_profile(table: Table, anatomy: Anatomy) -> DepthProfile | None:
     norms = table.column("l2_norm")[order]
     with np.errstate(invalid="ignore", divide="ignore"):
         sizes = norms / np.sqrt(table.column("size")[order])
-    usable = (sizes > 0) & (sizes < np.inf) & table.present[order] & ~table.non_finite[order]
-    if int(usable.sum()) < 4:
+    usable = (sizes > 0) & (sizes < np.inf)
+    if not table.is_whole or table.holds_non_finite:
+        usable &= table.present[order] & ~table.non_finite[order]
+    count = np.count_nonzero(usable)
+    if count < 4:
         return None
-    sizes, order = sizes[usable], order[usable]
+    if count < len(sizes):
+        sizes, order = sizes[usable], order[usable]
     third = max(1, len(sizes) // 3)
     ratio = median(sizes[:third]) / median(sizes[-third:])
     order_of_sizes = _tau(sizes) if not 1 / _PLAIN < ratio < _PLAIN else 0.0

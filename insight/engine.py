@@ -6,8 +6,9 @@ the offline one agree bit for bit.
 
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
-from ..storage import Event, Finding, Json, StepRecord, Structure
+from ..storage import Event, Finding, FindingKey, Json, StepRecord, Structure
 from .adam_bound import AdamBound
 from .anatomy import Anatomy
 from .moment import Moment
@@ -20,7 +21,15 @@ _log = logging.getLogger(__name__)
 
 #: Kinds of records, by what they carry, for which the rules to ask are remembered.
 _KINDS = 256
-FindingKey = tuple[str, str, int, int]
+
+
+@dataclass(slots=True)
+class _Kind:
+    """Records that carry the same: what that is, the rules to ask, and how many there were since last counted."""
+
+    carries: frozenset[str]
+    rules: tuple[Rule, ...]
+    records: int = 0
 
 
 class Engine:
@@ -40,8 +49,8 @@ class Engine:
         self._rows: dict[str, Rows] = {}
         self._anatomy = Anatomy(Structure())
         self._bound = AdamBound()
-        self._seen: dict[str, int] = {}
-        self._asked: dict[frozenset[str], tuple[Rule, ...]] = {}
+        self._counted: dict[str, int] = {}
+        self._kinds: dict[tuple[object, ...], _Kind] = {}
         self._findings: dict[FindingKey, Finding] = {}
         self._faults: list[Event] = []
         self.records = 0
@@ -60,64 +69,80 @@ class Engine:
     def learn_structure(self, structure: Structure) -> None:
         """Takes the structure, or its change; histories are kept."""
         self._anatomy = Anatomy(structure, self._expected_frozen)
+        self._forget_kinds()
 
     def observe(self, record: StepRecord) -> tuple[Finding, ...]:
         """The findings that this record gives rise to; a rule that raises is switched off and reported as one."""
         now = Moment(record, self._rows, self._anatomy, self._rank, self._bound)
-        available = {"record", *now.subjects, *(f"scalar/{name}" for name in record.scalars)}
-        available.update(f"event/{event.kind}" for event in record.events)
-        if self._anatomy.is_known:
-            available.add("structure")
-        for need in available:
-            self._seen[need] = self._seen.get(need, 0) + 1
+        kind = self._kind(now)
+        kind.records += 1
         self.records += 1
         found: list[Finding] = []
-        for rule in self._concerned(frozenset(available)):
+        for rule in kind.rules:
             found.extend(self._ask(rule, now))
         for finding in found:
-            self._findings[finding.rule, finding.site, finding.rank, finding.first_step] = finding
+            self._findings[finding.key] = finding
         for event in now.events("configuration_changed"):
             if "watchpoints" in event.data:
                 self._watch(event.data)
         return tuple(found)
 
-    def _concerned(self, available: frozenset[str]) -> tuple[Rule, ...]:
-        """The rules that need something of what a record carries; most records of a run carry the same."""
-        if available not in self._asked:
-            if len(self._asked) > _KINDS:
-                self._asked.clear()
-            self._asked[available] = tuple(
-                rule for rule in self._rules.values() if not available.isdisjoint(rule.needs)
-            )
-        return self._asked[available]
+    def _kind(self, now: Moment) -> _Kind:
+        """What the record carries, and the rules that need something of it; most records of a run carry the same."""
+        record = now.record
+        key = (*now.subjects, None, *record.scalars, None, *[event.kind for event in record.events])
+        kind = self._kinds.get(key)
+        if kind is None:
+            if len(self._kinds) >= _KINDS:
+                self._forget_kinds()
+            carries = {"record", *now.subjects, *(f"scalar/{name}" for name in record.scalars)}
+            carries.update(f"event/{event.kind}" for event in record.events)
+            if self._anatomy.is_known:
+                carries.add("structure")
+            rules = tuple(rule for rule in self._rules.values() if not carries.isdisjoint(rule.asked_on or rule.needs))
+            kind = self._kinds[key] = _Kind(frozenset(carries), rules)
+        return kind
+
+    def _forget_kinds(self) -> None:
+        """Counts what the kinds of records have carried so far; they are made anew."""
+        self._counted = self._seen()
+        self._kinds.clear()
+
+    def _seen(self) -> dict[str, int]:
+        """By what rules need: the records that carried it."""
+        seen = dict(self._counted)
+        for kind in list(self._kinds.values()):  # in one piece: the writer's thread may be adding to it
+            for need in kind.carries:
+                seen[need] = seen.get(need, 0) + kind.records
+        return seen
 
     def run(self) -> tuple[str, ...]:
         """Rules that have seen all that they need, often enough for their silence to mean something."""
+        seen = self._seen()
         return tuple(
-            rule.name
-            for rule in self._rules.values()
-            if all(self._seen.get(need, 0) >= rule.warm_up for need in rule.needs)
+            rule.name for rule in self._rules.values() if all(seen.get(need, 0) >= rule.warm_up for need in rule.needs)
         )
 
     def not_run(self) -> dict[str, str]:
         """For every rule whose silence means nothing: why."""
         reasons = {event.site: str(event.data["error"]) for event in self._faults}
+        seen = self._seen()
         for rule in self._rules.values():
-            missing = [need for need in rule.needs if need not in self._seen]
-            short = [need for need in rule.needs if 0 < self._seen.get(need, 0) < rule.warm_up]
+            missing = [need for need in rule.needs if need not in seen]
+            short = [need for need in rule.needs if 0 < seen.get(need, 0) < rule.warm_up]
             if missing and rule.is_optional:
                 continue
             if missing:
                 reasons[rule.name] = f"{' and '.join(missing)} {'was' if len(missing) == 1 else 'were'} never recorded"
             elif short:
-                reasons[rule.name] = f"{short[0]} was recorded {self._seen[short[0]]} times, {rule.warm_up} are needed"
+                reasons[rule.name] = f"{short[0]} was recorded {seen[short[0]]} times, {rule.warm_up} are needed"
         return dict(sorted(reasons.items()))
 
     def _watch(self, config: Mapping[str, Json]) -> None:
         """Takes the watchpoints that a person has set while the training runs; those that stay keep their memories."""
         kept = {name: rule for name, rule in self._rules.items() if not name.startswith(PREFIX)}
         self._rules = rules_with(kept, config)
-        self._asked.clear()
+        self._forget_kinds()
         for name, rule in self._rules.items():
             if name not in self._memories:
                 self._memories[name] = rule.memory() if rule.memory else None
@@ -129,7 +154,7 @@ class Engine:
         except Exception as error:  # noqa: BLE001 - a rule of whatever quality must never harm the run
             _log.warning("rule %s failed at step %d and is switched off", rule.name, now.step, exc_info=True)
             del self._rules[rule.name]
-            self._asked.clear()
+            self._forget_kinds()
             return [self._fault(rule, now, error)]
 
     def _fault(self, rule: Rule, now: Moment, error: Exception) -> Finding:

@@ -26,6 +26,7 @@ class Rule:
         cause: The word of the vocabulary of diagnosis that its findings carry.
         needs: What must have been recorded: subjects (`gradient`), scalars (`scalar/loss`), events
             (`event/resume_seam`), `structure`, any `record`. The check is called for every record that carries one.
+        asked_on: Of the needs those that make the check be called; all of them when empty.
         phase: Where in the step the cause acts: `CONFIGURATION`, `FORWARD`, `LOSS`, `BACKWARD` or `OPTIMIZER`.
         check: Yields the findings of one record. Keeps what it must remember in `memory`.
         memory: Makes the rule's memory at the start of a run; None when it needs none.
@@ -53,6 +54,7 @@ class Rule:
     fires_on: tuple[Recording, ...]
     silent_on: tuple[Recording, ...]
     text: str
+    asked_on: tuple[str, ...] = ()
 
 
 #: Every rule by its name, in the order of the catalogue.
@@ -72,6 +74,7 @@ def rule(
     is_fact: bool = False,
     is_optional: bool = False,
     asks: Asks = "",
+    asked_on: tuple[str, ...] = (),
 ) -> Callable[[Check], Check]:
     """A decorator that enters the check into `RULES`; see `Rule` for the arguments.
 
@@ -99,6 +102,7 @@ def rule(
             fires_on=fires_on,
             silent_on=silent_on,
             text=check.__doc__,
+            asked_on=asked_on,
         )
         return check
 

@@ -2,7 +2,8 @@
 
 from bisect import bisect_left, insort
 from collections import deque
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import islice, pairwise
 from math import isfinite, nan, sqrt
 
 import numpy as np
@@ -30,7 +31,8 @@ def median(values: Floats) -> float:
 class Window:
     """The newest finite values of one scalar; what is not finite is never learned.
 
-    They are kept in order of time and in order of size, so that the median costs nothing and learning next to nothing.
+    They are kept in order of time and in order of size, and so are their differences once somebody asks for the noise;
+    then every median costs nothing and learning next to nothing.
 
     Args:
         length: How many values are kept.
@@ -39,6 +41,7 @@ class Window:
     def __init__(self, length: int) -> None:
         self._values: deque[float] = deque(maxlen=length)
         self._ordered: list[float] = []
+        self._differences: list[float] | None = None  # of neighbours in time, by size
 
     def __len__(self) -> int:
         return len(self._values)
@@ -47,10 +50,15 @@ class Window:
         """Learns the value if it is finite."""
         if not isfinite(value):
             return
-        if len(self._values) == self._values.maxlen:
-            del self._ordered[bisect_left(self._ordered, self._values[0])]
-        self._values.append(float(value))
-        insort(self._ordered, float(value))
+        value = float(value)
+        values, ordered = self._values, self._ordered
+        is_full = len(values) == values.maxlen
+        if self._differences is not None:
+            self._learn_difference(value, is_full=is_full)
+        if is_full:
+            del ordered[bisect_left(ordered, values[0])]
+        values.append(value)
+        insort(ordered, value)
 
     def newest(self, count: int) -> list[float]:
         """The last values, oldest of them first; fewer when the window holds fewer."""
@@ -62,22 +70,56 @@ class Window:
 
     def spread(self) -> float:
         """Median absolute deviation, scaled to a normal's standard deviation; NaN while the window is empty."""
-        center = self.median()
-        return _NORMAL * _middle(sorted([abs(value - center) for value in self._ordered]))
+        return _NORMAL * _middle_distance(self._ordered, self.median())
 
     def noise(self) -> float:
         """Spread of one value around the trend, from the differences of neighbours; NaN while there are none."""
-        differences = sorted([later - earlier for earlier, later in pairwise(self._values)])
-        center = _middle(differences)
-        return _NORMAL / sqrt(2) * _middle(sorted([abs(difference - center) for difference in differences]))
+        if self._differences is None:
+            self._differences = sorted([later - earlier for earlier, later in pairwise(self._values)])
+        return _NORMAL / sqrt(2) * _middle_distance(self._differences, _middle(self._differences))
+
+    def _learn_difference(self, value: float, *, is_full: bool) -> None:
+        """Takes the difference of the value to the last one, and forgets that of the two oldest."""
+        values, differences = self._values, self._differences
+        assert differences is not None
+        if is_full and len(values) > 1:
+            first, second = islice(values, 2)
+            del differences[bisect_left(differences, second - first)]
+        if values and values.maxlen != 1:
+            insort(differences, value - values[-1])
 
 
-def _middle(ordered: list[float]) -> float:
+def _middle(ordered: Sequence[float]) -> float:
     """Median of values in ascending order, NaN of none."""
-    if not ordered:
+    count = len(ordered)
+    if not count:
         return nan
-    half = len(ordered) // 2
-    return ordered[half] if len(ordered) % 2 else 0.5 * (ordered[half - 1] + ordered[half])
+    half = count // 2
+    return ordered[half] if count % 2 else 0.5 * (ordered[half - 1] + ordered[half])
+
+
+def _middle_distance(ordered: Sequence[float], center: float) -> float:
+    """Median of the distances of values in ascending order from a center, NaN of none.
+
+    The nearest so many values stand side by side: where they begin is found by halving, without sorting the distances.
+    """
+    count = len(ordered)
+    if not count:
+        return nan
+    half = count // 2
+    begin, last = 0, count - half - 1  # the nearest half + 1 values begin at one of these
+    while begin < last:
+        middle = (begin + last) // 2
+        if center - ordered[middle] > ordered[middle + half + 1] - center:
+            begin = middle + 1
+        else:
+            last = middle
+    left, right = abs(ordered[begin] - center), abs(ordered[begin + half] - center)
+    farthest = max(left, right)
+    if count % 2:
+        return farthest
+    next_left, next_right = (begin + 1, begin + half) if left > right else (begin, begin + half - 1)
+    return 0.5 * (farthest + max(abs(ordered[next_left] - center), abs(ordered[next_right] - center)))
 
 
 class Streaks:
@@ -89,6 +131,7 @@ class Streaks:
     def __init__(self) -> None:
         self.lengths: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self.since: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._runs = False  # whether any row has a streak
 
     def update(self, holds: Mask, present: Mask, step: int) -> NDArray[np.int64]:
         """`(rows,)` lengths after this observation; `since` holds the step at which each streak began."""
@@ -96,9 +139,12 @@ class Streaks:
             grown = len(holds) - len(self.lengths)
             self.lengths = np.pad(self.lengths, (0, grown))
             self.since = np.pad(self.since, (0, grown))
-        if not holds.any():
-            self.lengths[present] = 0
+        if not np.count_nonzero(holds):
+            if self._runs:
+                self.lengths[present] = 0
+                self._runs = np.count_nonzero(self.lengths) > 0
             return self.lengths
+        self._runs = True
         started = holds & present & (self.lengths == 0)
         self.since[started] = step
         self.lengths[present & ~holds] = 0

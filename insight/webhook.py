@@ -15,7 +15,7 @@ from urllib.error import URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-from ..storage import SEVERITIES, Finding, Listener, Run, Severity, StepRecord, Structure
+from ..storage import SEVERITIES, Finding, FindingKey, Listener, Run, Severity, StepRecord, Structure
 from .errors import InvalidRule
 from .render import finding_to_json
 
@@ -43,7 +43,7 @@ class Webhook:
             raise InvalidRule(f"webhook {url!r} must be an address that starts with http:// or https://")
         self._listener, self._url, self._timeout_s = listener, url, timeout_s
         self._least = SEVERITIES.index(severity)
-        self._told: set[tuple[str, str, int, int]] = set()
+        self._told: set[FindingKey] = set()
         self._waiting: deque[bytes] = deque()
         self._wake = threading.Event()
         self._is_over = False
@@ -72,9 +72,8 @@ class Webhook:
     def _sent(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
         found = tuple(findings)
         for one in found:
-            key = (one.rule, one.site, one.rank, one.first_step)
-            if SEVERITIES.index(one.severity) >= self._least and key not in self._told:
-                self._told.add(key)
+            if SEVERITIES.index(one.severity) >= self._least and one.key not in self._told:
+                self._told.add(one.key)
                 self._send(one)
         return found
 

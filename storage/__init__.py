@@ -5,7 +5,7 @@ from .errors import InvalidName, RunNotFound, StoreDamaged, StoreError, StoreToo
 from .layout import quantize
 from .memory import MemoryStore
 from .names import ROOT_SITE, SEVERITIES, SUBJECTS, Severity, display_site, metric_name, split_metric
-from .records import Block, Event, Finding, Histogram, Json, Layout, Outcome, StepRecord
+from .records import Block, Event, Finding, FindingKey, Histogram, Json, Layout, Outcome, StepRecord
 from .retention import Retention
 from .run import ModuleInfo, OptimizerInfo, ParameterInfo, Run, RunKind, RunState, Structure
 from .series import Matrix, Series
@@ -22,6 +22,7 @@ __all__ = [
     "Block",
     "Event",
     "Finding",
+    "FindingKey",
     "Histogram",
     "InvalidName",
     "Json",

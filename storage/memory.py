@@ -21,7 +21,7 @@ from .names import ROOT_SITE, SEVERITIES, Severity, split_metric
 from .order import check_order
 from .pictures import Columns, every_record, first_calls, join_matrix, join_series, list_metrics, row_of
 from .process import machine
-from .records import Block, Event, Finding, Histogram, Json, Layout, Outcome, StepRecord
+from .records import Block, Event, Finding, FindingKey, Histogram, Json, Layout, Outcome, StepRecord
 from .run import Run, RunKind, RunState, Structure
 from .series import Matrix, Series
 from .streams import SCALAR
@@ -37,14 +37,14 @@ class _Rank:
     records: list[StepRecord] = field(default_factory=list)
     joined_last: tuple[int, int] = (-1, 0)
     events: list[tuple[int, int, Event]] = field(default_factory=list)
-    findings: dict[tuple[str, str, int, int], Finding] = field(default_factory=dict)
+    findings: dict[FindingKey, Finding] = field(default_factory=dict)
     outcomes: dict[tuple[str, str, float], Outcome] = field(default_factory=dict)
     layouts: dict[Layout, None] = field(default_factory=dict)
     revision: int = 0
     is_written: bool = True
 
     def add_findings(self, findings: Iterable[Finding]) -> None:
-        self.findings.update({(one.rule, one.site, one.rank, one.first_step): one for one in findings})
+        self.findings.update({one.key: one for one in findings})
         self.revision += 1
 
 

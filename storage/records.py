@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from .names import Severity
 
+#: Rule, site, rank and first step of a finding.
+FindingKey = tuple[str, str, int, int]
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
@@ -89,6 +91,8 @@ class Event:
     sites, weights_elsewhere, local_sizes, clip), `rank_times` (at, seconds by phase and rank), all by rank 0,
     `resume_point` (reason, checksum, parameters, learning_rates, counts, generators), `resume_seam` (what a resumed run
     has kept; docs/scalars.md lists the fields of these five),
+    `landscape` (the fields of a surface of `insight.landscape`),
+    `explanation` (sample, target, method, x, importance, region, scores),
     `clipping` (by: norm or value; limit; told when it changes), `causality` (is_causal, is_declared: it is meant to be,
     changed, first_output, difference, noise, positions; or is_causal None and reason).
     """
@@ -150,6 +154,11 @@ class Finding:
     confidence: float = 1.0
     rank: int = 0
     order: tuple[int, int, int] = (0, 0, 0)
+
+    @property
+    def key(self) -> FindingKey:
+        """What makes it this finding and no other: a later one with the same key takes its place."""
+        return self.rule, self.site, self.rank, self.first_step
 
 
 @dataclass(frozen=True, slots=True)

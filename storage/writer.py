@@ -18,7 +18,7 @@ from .errors import StoreError
 from .layout import quantize
 from .names import display_site
 from .order import check_order
-from .records import Block, Event, Finding, Json, StepRecord
+from .records import Block, Event, Finding, FindingKey, Json, StepRecord
 from .run import Run, RunState, Structure
 from .store import Keeper, Listener, RunWriter
 
@@ -77,6 +77,7 @@ class QueueWriter:
         self._closing: tuple[RunState, str] | None = None
         self._begun = False
         self._found: list[Finding] = []
+        self._told: set[FindingKey] = set()
         self._fault: BaseException | None = None
         self._last = (-(2**62), 0)
         self._last_step = 0
@@ -320,7 +321,7 @@ class QueueWriter:
     def _tell(self, findings: list[Finding]) -> None:
         """Remembers findings, and logs each serious one once: who only watches the terminal should know as well."""
         for one in findings:
-            if one.severity != "info" and not any(_same(one, known) for known in self._found):
+            if one.severity != "info" and one.key not in self._told:
                 place = display_site(one.site)
                 _log.warning(
                     "run %s: %s at %s since step %d: %s",
@@ -331,6 +332,7 @@ class QueueWriter:
                     one.explanation,
                 )
             self._found.append(one)
+            self._told.add(one.key)
 
     def _prepare(self, record: StepRecord) -> StepRecord | None:
         """The record rounded as it will be stored, with what happened to the monitor meanwhile; None if it is lost."""
@@ -429,8 +431,3 @@ def _rounded(record: StepRecord) -> tuple[tuple[Block, ...], dict[str, float]]:
     """Blocks and scalars as they will be stored."""
     blocks = tuple(quantize(block) for block in record.blocks)
     return blocks, {name: float(value) for name, value in record.scalars.items()}
-
-
-def _same(one: Finding, other: Finding) -> bool:
-    """Whether one replaces the other in the store."""
-    return (one.rule, one.site, one.rank, one.first_step) == (other.rule, other.site, other.rank, other.first_step)

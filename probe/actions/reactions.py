@@ -4,7 +4,7 @@ import importlib
 import logging
 from collections.abc import Callable, Sequence
 
-from ...storage import Finding, display_site
+from ...storage import Finding, FindingKey, display_site
 from ..errors import ConfigError, TrainingStopped
 from .settings import Reaction
 
@@ -29,7 +29,7 @@ class Reactions:
         self, settings: Sequence[Reaction], *, save: Callable[[int], object], pause: Callable[[Finding], object]
     ) -> None:
         self._save, self._pause = save, pause
-        self._seen: set[tuple[str, str, int, int]] = set()
+        self._seen: set[FindingKey] = set()
         self._saved_at = -1
         self.follow(settings)
 
@@ -69,9 +69,8 @@ class Reactions:
     def _carry_out(self, findings: Sequence[Finding], deeds: Sequence[tuple[Reaction, _Deed]]) -> None:
         new = []
         for finding in findings:
-            key = (finding.rule, finding.site, finding.rank, finding.first_step)
-            if key not in self._seen:
-                self._seen.add(key)
+            if finding.key not in self._seen:
+                self._seen.add(finding.key)
                 new.append(finding)
         for reaction, deed in deeds:
             for finding in new:
