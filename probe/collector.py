@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..storage.errors import nearest
 from ..storage.records import Histogram
-from .kernels import NO_MORE, USUAL_BINS, Arrays, Bins, More
+from .kernels import NO_MORE, STATISTICS, USUAL_BINS, Arrays, Bins, More
 from .outbox import Outbox
 from .promises import LateScalar
 from .quantities.noise_scale import MicroBatches
@@ -98,17 +98,17 @@ class Step:
         """`(n, 10 and those on request)`, one row an array; the ten are taken as known where they are given."""
         if known is None:
             return self._late_statistics(arrays) if self.may_be_late(arrays) else arrays.statistics(self.more)
-        return self.add_more(arrays, known) if self.more.flags else known
+        is_whole = known.shape[1] == len(STATISTICS) + len(self.more.columns)
+        return known if is_whole else self.add_more(arrays, known)
 
     def may_be_late(self, arrays: Arrays) -> bool:
-        """Whether rows of these arrays are filled after the step: statistics on request of a device are waited for."""
-        is_asked = self.outbox is not None and self.outbox.takes_promises
-        return bool(arrays.remote) and is_asked and not self.more.flags
+        """Whether rows of these arrays are filled after the step."""
+        return bool(arrays.remote) and self.outbox is not None and self.outbox.takes_promises
 
     def _late_statistics(self, arrays: Arrays) -> NDArray[np.float64]:
-        rows = replace(arrays, remote={}).statistics()
+        rows = replace(arrays, remote={}).statistics(self.more)
         if self.outbox is not None:
-            self.outbox.owe_rows(arrays.remote, rows)
+            self.outbox.owe_rows(arrays.remote, rows, self.more)
         return rows
 
     def add_more(self, arrays: Arrays, rows: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..storage.records import Block, Event, Histogram, StepRecord
-from .kernels import STATISTICS, Bins
-from .promises import Arrival, Debtor, Device, LateScalar, Owed, Promise
+from .kernels import NO_MORE, STATISTICS, Bins, More
+from .promises import Arrival, Debtor, Device, Fetched, LateScalar, Made, Owed, Promise
 
 #: Records that wait at most; then the oldest is waited for.
 _MOST: Final = 64
@@ -33,16 +33,25 @@ class _Debts:
         self.histograms: list[Callable[[], Histogram | None]] = []
         self.events: list[Callable[[], Sequence[Event]]] = []
         self.finish: Callable[[StepRecord], StepRecord] | None = None
+        self.fault: Exception | None = None
 
     def is_there(self) -> bool:
         return all(one.is_there() for one in self.arrivals)
 
+    def take(self) -> None:
+        """Nothing; what is on its way is there, and what was to be done with it is done."""
+        arrivals, self.arrivals = self.arrivals, []
+        for arrival in arrivals:
+            arrival.take()
+        work, self.work = self.work, []
+        for one in work:
+            one()
+
     def settle(self, record: StepRecord) -> StepRecord:
         """The record with everything in its place."""
-        for arrival in self.arrivals:
-            arrival.take()
-        for work in self.work:
-            work()
+        if self.fault is not None:
+            raise self.fault
+        self.take()
         late = {name: value for name, make in self.scalars.items() if (value := make()) is not None}
         made = (one for make in self.histograms if (one := make()) is not None)
         events = [event for make in self.events for event in make()]
@@ -85,22 +94,27 @@ class Outbox:
         """Whether there is a device to ask."""
         return self.device is not None
 
-    def owe_row(self, tensor: Any, row: Debtor, *, at_once: bool = False) -> None:
+    def owe_row(self, tensor: Any, row: Debtor, *, more: More = NO_MORE, at_once: bool = False) -> None:
         """Nothing; a promise fills the row. Where a tensor was once changed too early, it is read at once from then on.
 
         Args:
+            more: Statistics on request, behind the ten.
             at_once: Read it at once in any case.
         """
-        row.owe(self._ask(tensor, at_once=at_once or row in self._hasty))
+        row.owe(self._ask(tensor, more=more, at_once=at_once or row in self._hasty))
 
-    def owe_rows(self, tensors: Mapping[int, Any], rows: NDArray[np.float64]) -> Mapping[int, Promise]:
-        """The promises that fill the rows of these numbers, in the first ten columns."""
-        promises = {number: self._ask(tensor) for number, tensor in tensors.items()}  # made one by one, where they are
+    def owe_rows(
+        self, tensors: Mapping[int, Any], rows: NDArray[np.float64], more: More = NO_MORE
+    ) -> Mapping[int, Promise]:
+        """The promises that fill the rows of these numbers: their first ten columns, and with `more` their last."""
+        promises = {number: self._ask(tensor, more=more) for number, tensor in tensors.items()}  # one by one, in place
+        behind = rows.shape[1] - len(more.columns)
 
         def fill() -> None:
             for number, promise in promises.items():
                 if promise.row is not None:
-                    rows[number, :_TEN] = promise.row
+                    rows[number, :_TEN] = promise.row[:_TEN]
+                    rows[number, behind:] = promise.row[_TEN:]
 
         self._debts().work.append(fill)
         return promises
@@ -121,6 +135,43 @@ class Outbox:
             return Histogram(site, subject, edges, promise.counts.astype(np.int64), call)
 
         self._debts().histograms.append(make)
+
+    def fetch(self, tensor: Any) -> Fetched:
+        """The tensor itself, as it is now; it is there when work that is asked for later `when_there` is done."""
+        assert self.device is not None, "tensors are taken for remote only where there is a device"
+        self._debts()
+        return self.device.fetch(tensor)
+
+    def make(self, name: str, compute: Callable[[], Sequence[float] | None]) -> Made:
+        """The promise of numbers that are made when everything that was asked for so far is there.
+
+        Args:
+            name: The collector that is switched off if this raises.
+            compute: Makes them; None for nothing to tell.
+        """
+        made = Made()
+
+        def work() -> None:
+            found = compute()
+            made.row = None if found is None else np.array(found, np.float64)
+
+        self.do(name, work)
+        return made
+
+    def do(self, name: str, work: Callable[[], object]) -> None:
+        """Nothing; the work is done when everything that was asked for so far is there.
+
+        Args:
+            name: The collector that is switched off if this raises.
+        """
+
+        def guarded() -> None:
+            try:
+                work()
+            except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+                self._report(name, error)
+
+        self._debts().work.append(guarded)
 
     def late_scalar(self, name: str, make: LateScalar) -> None:
         """Nothing; the scalar is added to the record in progress, if the user has not logged one of that name."""
@@ -144,7 +195,7 @@ class Outbox:
         def fill() -> None:
             for number, (row, promise) in owed.promises.items():
                 if promise.row is not None:
-                    owed.values[number, :_TEN] = promise.row
+                    owed.values[number, : promise.row.size] = promise.row
                 else:
                     owed.values[number], owed.present[number] = np.nan, False
                     self._hasty.add(row)
@@ -155,6 +206,17 @@ class Outbox:
         """Nothing; what was asked for is read before anything that happens from now on."""
         if self.owed is not None and self.device is not None:
             self.owed.arrivals += self.device.launch()
+
+    def wait(self) -> None:
+        """Nothing; everything that was asked for so far is there: the device is waited for."""
+        self.launch()
+        if self.owed is None:
+            return
+        try:
+            self.owed.take()
+        except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+            self.owed.fault = error
+            self._lose(error)
 
     # What the recorder does -------------------------------------------------------------------------------------
 
@@ -188,10 +250,10 @@ class Outbox:
 
     # Inside -----------------------------------------------------------------------------------------------------
 
-    def _ask(self, tensor: Any, *, bins: Bins | None = None, at_once: bool = False) -> Promise:
+    def _ask(self, tensor: Any, *, bins: Bins | None = None, more: More = NO_MORE, at_once: bool = False) -> Promise:
         assert self.device is not None, "tensors are taken for remote only where there is a device"
         self._debts()
-        return self.device.add(tensor, bins=bins, at_once=at_once)
+        return self.device.add(tensor, bins=bins, more=more, at_once=at_once)
 
     def _debts(self) -> _Debts:
         if self.owed is None:
@@ -202,9 +264,12 @@ class Outbox:
         try:
             return debts.settle(record)
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
-            self.device = None
-            self._report("device", error)
+            self._lose(error)
             return replace(record, blocks=())
+
+    def _lose(self, error: Exception) -> None:
+        self.device = None
+        self._report("device", error)
 
 
 def sum_of(one: "float | LateScalar | None", other: "float | LateScalar") -> "float | LateScalar":

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .kernels import Bins
+from .kernels import NO_MORE, Bins, More
 
 #: A scalar that is worth waiting for: None where there turns out to be none.
 LateScalar: TypeAlias = Callable[[], float | None]
@@ -17,12 +17,37 @@ class Promise(Protocol):
     """Numbers of one tensor that a device was asked for.
 
     Attributes:
-        row: `(10,)` statistics once they are there; None before, and of a tensor that was changed before it was read.
+        row: `(10 and those on request,)` statistics once they are there; None before, and of a tensor that was changed
+            before it was read.
         counts: `(bins,)` of its histogram, if that was asked for.
     """
 
     row: NDArray[np.float64] | None
     counts: NDArray[np.float64] | None
+
+
+class Made:
+    """Numbers that are made on the host of what a device brings.
+
+    Attributes:
+        row: The numbers once they are made; None before, and where there turns out to be nothing to tell.
+    """
+
+    __slots__ = ("counts", "row")
+
+    def __init__(self) -> None:
+        self.row: NDArray[np.float64] | None = None
+        self.counts: NDArray[np.float64] | None = None
+
+
+class Fetched(Protocol):
+    """A tensor on its way to the host.
+
+    Attributes:
+        array: Its values in their own shape once they are there; None before.
+    """
+
+    array: NDArray[Any] | None
 
 
 class Arrival(Protocol):
@@ -38,8 +63,11 @@ class Arrival(Protocol):
 class Device(Protocol):
     """What measures tensors where they lie; the tensors are the framework's."""
 
-    def add(self, tensor: Any, *, bins: Bins | None = None, at_once: bool = False) -> Promise:
-        """The promise of the tensor's ten statistics, and of its histogram where there are bins."""
+    def add(self, tensor: Any, *, bins: Bins | None = None, more: More = NO_MORE, at_once: bool = False) -> Promise:
+        """The promise of the tensor's ten statistics, of `more`, and of its histogram where there are bins."""
+
+    def fetch(self, tensor: Any) -> Fetched:
+        """The promise of the tensor itself, as it is now."""
 
     def copies(self) -> Any:
         """Copies of tensors, to tell how far they moved: `DeviceCopies`."""

@@ -10,6 +10,7 @@ from ..collector import Rows, Step, collector
 from ..kernels import STATISTICS, Arrays, measure_updates, readable, table_of, values_at
 from ..quantities.device_updates import DeviceUpdates
 
+_COLUMNS = len(STATISTICS) + 1
 _ITEM_BYTES = np.array([4, 8, 2, 2], np.int64)
 
 
@@ -51,14 +52,20 @@ class Update:
         now = _weights(step)
         if not self._fits(now):
             raise RuntimeError("the parameters changed their shapes or dtypes inside the step; updates cannot be told")
-        changes = _changes(now, self._addresses) if step.more.flags else None
-        weights, moved = np.full((now.sizes.size, 10), np.nan), np.full((now.sizes.size, 11), np.nan)
+        count, more = now.sizes.size, step.more
+        here = replace(now, remote={}) if now.remote else now
+        changes = _changes(here, self._addresses) if more.flags else None
+        weights = np.full((count, len(STATISTICS) + len(more.columns)), np.nan)
+        moved = np.full((count, _COLUMNS + len(more.columns)), np.nan)
         measure_updates(now.addresses, now.sizes, now.codes, self._addresses, self._norms, weights, moved)
+        if changes is not None:
+            changes.add(more, moved, _COLUMNS)
+            here.add(more, weights, len(STATISTICS))
         if step.outbox is not None:
-            self._on_device.fill(now.remote, step.outbox, weights, moved)
+            self._on_device.fill(now.remote, step.outbox, weights, moved, more)
         self._step = step.number
         step.weight_rows = weights
-        return {"update": Rows(moved if changes is None else step.add_more(changes, moved), now.present)}
+        return {"update": Rows(moved, now.present)}
 
     def _fits(self, now: Arrays) -> bool:
         return (

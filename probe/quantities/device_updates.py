@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernels import STATISTICS
+from ..kernels import NO_MORE, STATISTICS, More
 from ..outbox import Outbox
 from ..promises import Promise
 
@@ -39,19 +39,25 @@ class DeviceUpdates:
         self._norms = outbox.owe_rows(now, np.empty((max(now) + 1, _RATIO)))
 
     def fill(
-        self, now: Mapping[int, Any], outbox: Outbox, weights: NDArray[np.float64], moved: NDArray[np.float64]
+        self,
+        now: Mapping[int, Any],
+        outbox: Outbox,
+        weights: NDArray[np.float64],
+        moved: NDArray[np.float64],
+        more: More = NO_MORE,
     ) -> None:
         """Nothing; promises fill the tensors' rows of `weights` and of `moved`, and the copies are as they are now.
 
         Args:
-            weights: `(n, 10 or more)`.
-            moved: `(n, 11)`, the last column for the ratio of the change to the weight before it.
+            weights: `(n, 10 and more)`.
+            moved: `(n, 11 and more)`, the eleventh column for the ratio of the change to the weight before it.
+            more: Statistics on request, in the last columns of both.
         """
         if not now:
             return
         changes = self._copies.changes([*now.values()])
-        outbox.owe_rows(dict(zip(now, changes, strict=True)), moved)
-        before, self._norms = self._norms, outbox.owe_rows(now, weights)
+        outbox.owe_rows(dict(zip(now, changes, strict=True)), moved, more)
+        before, self._norms = self._norms, outbox.owe_rows(now, weights, more)
 
         def divide() -> None:
             for number, promise in before.items():

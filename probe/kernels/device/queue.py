@@ -5,7 +5,7 @@ when it holds much memory, and whenever `launch` is called. What somebody change
 measured any more: its promise is broken, and who made it may ask for the next one `at_once`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
@@ -15,9 +15,12 @@ from numpy.typing import NDArray
 
 from ..bins import Bins
 from ..cpu import STATISTICS
+from ..more import NO_MORE, More
 from .copies import DeviceCopies
 from .counting import count_on_device
+from .fetching import Fetched, fetch
 from .measuring import measure_on_device, readable
+from .requested import requested_on_device
 
 #: What a batch holds at most: more would keep gradients alive that the backward pass wants to free. Our choice.
 _MOST_BYTES: Final = 256 << 20
@@ -28,15 +31,16 @@ class Promise:
     """The numbers of one tensor.
 
     Attributes:
-        row: `(10,)` once they are there; None before, and of a tensor that was changed before it was read.
+        row: `(10 and those on request,)` once they are there; None before, and of a tensor that was changed before it
+            was read.
         counts: `(bins,)` of its histogram, if that was asked for.
         is_broken: Whether it was changed.
     """
 
-    __slots__ = ("bins", "counts", "is_broken", "row")
+    __slots__ = ("bins", "counts", "is_broken", "more", "row")
 
-    def __init__(self, bins: Bins | None) -> None:
-        self.bins = bins
+    def __init__(self, bins: Bins | None, more: More) -> None:
+        self.bins, self.more = bins, more
         self.row: NDArray[np.float64] | None = None
         self.counts: NDArray[np.float64] | None = None
         self.is_broken = False
@@ -63,6 +67,10 @@ class Arrival:
             if promise.bins is not None:
                 promise.counts = numbers[place : place + promise.bins.number]
                 place += promise.bins.number
+            if promise.more.flags:
+                asked = numbers[place : place + len(promise.more.columns)]
+                promise.row = np.concatenate([promise.row, asked])
+                place += asked.size
 
 
 class DeviceQueue:
@@ -70,20 +78,21 @@ class DeviceQueue:
 
     def __init__(self) -> None:
         self._batches: dict[Any, _Batch] = {}
-        self._arrivals: list[Arrival] = []
+        self._arrivals: list[Arrival | Fetched] = []
 
-    def add(self, tensor: Any, *, bins: Bins | None = None, at_once: bool = False) -> Promise:
+    def add(self, tensor: Any, *, bins: Bins | None = None, more: More = NO_MORE, at_once: bool = False) -> Promise:
         """The promise of the tensor's statistics, and of its histogram where there are bins.
 
         Args:
             tensor: Real and dense; of a sharded one the part that lies here is read.
+            more: Statistics on request.
             at_once: Whether it is read before anything that is queued from now on.
         """
         held = tensor.detach()
         held = readable(held.to_local() if hasattr(held, "to_local") else held)
         stream = torch.cuda.current_stream(held.device) if held.is_cuda else None
         batch = self._batches.setdefault(stream, _Batch(stream))
-        promise = batch.add(held, bins)
+        promise = batch.add(held, bins, more)
         if at_once or batch.is_full():
             self._send(batch)
         return promise
@@ -92,7 +101,14 @@ class DeviceQueue:
         """Copies of tensors, to tell how far they moved."""
         return DeviceCopies()
 
-    def launch(self) -> list[Arrival]:
+    def fetch(self, tensor: Any) -> Fetched:
+        """The promise of the tensor itself as it is now; of a sharded one the part that lies here."""
+        held = tensor.detach()
+        fetched = fetch(held.to_local() if hasattr(held, "to_local") else held)
+        self._arrivals.append(fetched)
+        return fetched
+
+    def launch(self) -> list[Arrival | Fetched]:
         """All that was gathered is on its way; what is to arrive since the last time."""
         for batch in self._batches.values():
             self._send(batch)
@@ -113,8 +129,8 @@ class _Batch:
         self._held: list[tuple[Promise, Any, int]] = []
         self._bytes = 0
 
-    def add(self, tensor: Any, bins: Bins | None) -> Promise:
-        promise = Promise(bins)
+    def add(self, tensor: Any, bins: Bins | None, more: More) -> Promise:
+        promise = Promise(bins, more)
         self._held.append((promise, tensor, tensor._version))
         self._bytes += tensor.numel() * tensor.element_size()
         return promise
@@ -133,11 +149,8 @@ class _Batch:
             return None
         with self._in_order():
             rows = measure_on_device([tensor for _, tensor in kept])
-            pairs = zip(kept, rows, strict=True)
-            counts = [
-                count_on_device(one, row, promise.bins) for (promise, one), row in pairs if promise.bins is not None
-            ]
-            numbers, event = self._to_the_host(torch.cat([rows.reshape(-1), *counts]))
+            more = [part for (promise, one), row in zip(kept, rows, strict=True) for part in _beside(promise, one, row)]
+            numbers, event = self._to_the_host(torch.cat([rows.reshape(-1), *more]))
         return Arrival([promise for promise, _ in kept], numbers, event)
 
     def _in_order(self) -> AbstractContextManager[Any]:
@@ -152,3 +165,11 @@ class _Batch:
         event = torch.cuda.Event()
         event.record(self._stream)
         return there, event
+
+
+def _beside(promise: Promise, tensor: Any, row: Any) -> Iterator[Any]:
+    """What was asked for beside the ten, in the order in which `Arrival` takes it."""
+    if promise.bins is not None:
+        yield count_on_device(tensor, row, promise.bins)
+    if promise.more.flags:
+        yield requested_on_device(tensor, row, promise.more)
