@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,24 +57,24 @@ class Anatomy:
         module = self.modules.get(self.owner(site))
         return "" if module is None else module.kind.lower()
 
-    @property
+    @cached_property
     def last_layer(self) -> int:
         """Position in the call order of the last module with parameters of its own; -1 when none is known."""
         return max((self.order(site) for site in self.parameters), default=-1)
 
-    @property
+    @cached_property
     def outside(self) -> int:
         """How many parameters require a gradient and are in no optimizer."""
         return sum(item.requires_grad and item.group is None for item in self.parameters.values())
 
-    @property
+    @cached_property
     def outputs(self) -> int:
         """Width of the last weight matrix in the call order; 0 when none is known."""
         matrices = [item for item in self.parameters.values() if self.is_matrix(item.site)]
         last = max(matrices, key=lambda item: self.order(item.site), default=None)
         return 0 if last is None or self.order(last.site) < 0 else int(last.shape[0])
 
-    @property
+    @cached_property
     def first_kind(self) -> str:
         """Class name, in lower case, of the leaf module that was called first; empty when none is known."""
         leaves = [module for module in self.modules.values() if module.is_leaf and module.order >= 0]

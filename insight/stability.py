@@ -7,6 +7,7 @@ every healthy one that never lost ground, and passed 0.3 in every ruined one bef
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import isfinite, isnan
 from typing import Final
 
 import numpy as np
@@ -66,7 +67,7 @@ class Stability:
         """Learns the record: first the loss, which earlier updates made, then this step's own update."""
         self._learn_rate(now)
         loss = now.scalar("loss")
-        if loss is not None and not (now.is_of_a_policy and np.isfinite(loss)):
+        if loss is not None and not (now.is_of_a_policy and isfinite(loss)):
             self._learn_loss(loss)
         elif loss is not None:
             self.records += 1
@@ -86,7 +87,7 @@ class Stability:
         measure."""
         if self.large_since is None or self.large_since >= step or not self.is_harmed:
             return False
-        return self.harm >= 3 or not np.isfinite(self.loss) or self.loss > self._bound(5.0)
+        return self.harm >= 3 or not isfinite(self.loss) or self.loss > self._bound(5.0)
 
     def is_damaged(self) -> bool:
         """True when too large updates came first, and in two looks since something was ruined beside the loss."""
@@ -94,7 +95,7 @@ class Stability:
 
     def is_beyond_measure(self) -> bool:
         """True when the loss is not finite or about ten times what it was at first: no recovery needs to be awaited."""
-        return not np.isfinite(self.loss) or self.loss > self._bound(90.0)
+        return not isfinite(self.loss) or self.loss > self._bound(90.0)
 
     def has_recovered(self) -> bool:
         """True when the loss of late lies clearly, by 15 %, below the first."""
@@ -113,9 +114,9 @@ class Stability:
         self.loss = loss
         self.records += 1
         self.recent.add(loss)
-        if not np.isfinite(self.first):
-            self.first = loss if np.isfinite(loss) else self.first
-        self.is_harmed = not np.isfinite(loss) or (len(self.usual) > 0 and loss > self._bound(1.0))
+        if not isfinite(self.first):
+            self.first = loss if isfinite(loss) else self.first
+        self.is_harmed = not isfinite(loss) or (len(self.usual) > 0 and loss > self._bound(1.0))
         self.harm = self.harm + 1 if self.is_harmed else 0
         if not self.is_harmed:
             self.usual.add(loss)
@@ -134,12 +135,12 @@ class Stability:
 
     def _learn_rate(self, now: Moment) -> None:
         rate = now.scalar("learning_rate")
-        if rate is None or not np.isfinite(rate):
+        if rate is None or not isfinite(rate):
             return
         if rate > 2 * self.rate > 0:
             self.jumped_at, self.jump = now.step, rate / self.rate
-        self.first_rate = rate if np.isnan(self.first_rate) else self.first_rate
-        self.highest_rate = rate if np.isnan(self.highest_rate) else max(self.highest_rate, rate)
+        self.first_rate = rate if isnan(self.first_rate) else self.first_rate
+        self.highest_rate = rate if isnan(self.highest_rate) else max(self.highest_rate, rate)
         self.rate = rate
 
 

@@ -1,5 +1,6 @@
 """One subject of one step as a table, whose rows keep their numbers over the whole run."""
 
+from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
@@ -13,6 +14,14 @@ Mask = NDArray[np.bool_]
 _COUNTS = ("nans", "pos_infs", "neg_infs")
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Place:
+    """Where the sites of a layout stand: `rows` `(sites,)`, and whether these are the first rows, column for column."""
+
+    rows: NDArray[np.intp]
+    is_straight: bool
+
+
 class Rows:
     """The rows of one subject over a whole run: they are only ever added, so a row keeps its number.
 
@@ -23,26 +32,26 @@ class Rows:
     def __init__(self, layout: Layout) -> None:
         self.statistics = layout.statistics
         self.column = {name: at for at, name in enumerate(layout.statistics)}
-        places = [self.column[name] for name in _COUNTS if name in self.column]
-        neighbours = bool(places) and places[-1] - places[0] == len(places) - 1
-        self.counts: slice | list[int] = slice(places[0], places[-1] + 1) if neighbours else places
+        self.counts = [self.column[name] for name in _COUNTS if name in self.column]
         self.sites: list[str] = []
         self.calls: list[int] = []
         self._numbers: dict[tuple[str, int], int] = {}
-        self._places: dict[Layout, NDArray[np.intp]] = {}
-        self._straight: dict[Layout, bool] = {}
+        self._places: dict[Layout, _Place] = {}
+        self._newest: tuple[Layout, _Place] | None = None  # a layout is compared by all of its sites, which takes long
         self.all_present = _all_present(0)
         self._same: tuple[Rows, int, bool] | None = None
 
-    def place(self, layout: Layout) -> NDArray[np.intp]:
-        """The row of each of the layout's sites."""
+    def _place(self, layout: Layout) -> "_Place":
+        """Where the layout's sites stand."""
+        if self._newest is not None and self._newest[0] is layout:
+            return self._newest[1]
         place = self._places.get(layout)
         if place is None:
             calls = layout.calls or (0,) * len(layout.sites)
-            place = np.array([self._number(key) for key in zip(layout.sites, calls, strict=True)], dtype=np.intp)
-            self._places[layout] = place
-            straight = np.array_equal(place, np.arange(len(place))) and layout.statistics == self.statistics
-            self._straight[layout] = bool(straight)
+            rows = np.array([self._number(key) for key in zip(layout.sites, calls, strict=True)], dtype=np.intp)
+            is_straight = np.array_equal(rows, np.arange(len(rows))) and layout.statistics == self.statistics
+            place = self._places[layout] = _Place(rows, bool(is_straight))
+        self._newest = layout, place
         return place
 
     def _number(self, key: tuple[str, int]) -> int:
@@ -63,17 +72,17 @@ class Rows:
 
     def table(self, blocks: list[Block]) -> "Table":
         """One table of all blocks of the subject in a step; a block that has all rows in order is not copied."""
-        places = [self.place(block.layout) for block in blocks]
+        places = [self._place(block.layout) for block in blocks]
         only = blocks[0]
-        if len(blocks) == 1 and len(places[0]) == len(self.sites) and self._straight[only.layout]:
+        if len(blocks) == 1 and places[0].is_straight and len(places[0].rows) == len(self.sites):
             return Table(self, np.ascontiguousarray(only.values, dtype=np.float64), self._present(only))
         values = np.full((len(self.sites), len(self.statistics)), np.nan)
         present = np.zeros(len(self.sites), dtype=np.bool_)
         for block, place in zip(blocks, places, strict=True):
             for at, name in enumerate(block.layout.statistics):
                 if name in self.column:
-                    values[place, self.column[name]] = block.values[:, at]
-            present[place] = True if block.present is None else block.present
+                    values[place.rows, self.column[name]] = block.values[:, at]
+            present[place.rows] = True if block.present is None else block.present
         return Table(self, values, present)
 
     def _present(self, block: Block) -> Mask:
@@ -143,18 +152,21 @@ class Table:
         """True when a tensor that is present held a NaN or an infinity."""
         if self._strange is None:
             # a cheap look at all counts, which are zero: the mask is only made when something is there
-            counts = self.values[:, self.rows.counts]
-            self._strange = np.count_nonzero(counts) > 0 and some((counts > 0).any(axis=1) & self.present)
+            anything = any(np.count_nonzero(self.values[:, at]) for at in self.rows.counts)
+            self._strange = anything and some(self._with_counts() & self.present)
         return self._strange
 
     @property
     def non_finite(self) -> Mask:
         """`(rows,)` True where the tensor held a NaN or an infinity."""
         if self._non_finite is None:
-            counts = self.values[:, self.rows.counts]
             anything = self.holds_non_finite
-            self._non_finite = (counts > 0).any(axis=1) & self.present if anything else np.zeros_like(self.present)
+            self._non_finite = self._with_counts() & self.present if anything else np.zeros_like(self.present)
         return self._non_finite
+
+    def _with_counts(self) -> Mask:
+        found: Mask = (self.values[:, self.rows.counts] > 0).any(axis=1)
+        return found
 
     @property
     def norm(self) -> float:

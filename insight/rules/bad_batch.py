@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import isfinite, isnan, sqrt
 
 import numpy as np
 
@@ -86,8 +87,8 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         return
     deviates, what = _inputs(now, memory)
     usual, known = memory.loss.value, len(memory.loss.history) >= _WARM_UP
-    loss_deviates = memory.loss.update(loss) if np.isfinite(loss) else (np.inf if known else np.nan)
-    memory.first = loss if np.isnan(memory.first) else memory.first
+    loss_deviates = memory.loss.update(loss) if isfinite(loss) else (np.inf if known else np.nan)
+    memory.first = loss if isnan(memory.first) else memory.first
     rises = not loss - usual < 0.5 * max(memory.first - usual, 0.1 * abs(memory.first))
     was_ordinary = memory.last_step.is_ordinary
     memory.last_step.learn(now)
@@ -99,10 +100,10 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
             now.step, loss, usual, loss_deviates, deviates, what, float("nan") if batch is None else batch
         )
         return
-    if np.isfinite(loss_deviates):
+    if isfinite(loss_deviates):
         memory.farthest_loss = max(memory.farthest_loss, loss_deviates)
     memory.farthest_input = max(memory.farthest_input, deviates)
-    memory.highest = max(memory.highest, loss) if np.isfinite(loss) else memory.highest
+    memory.highest = max(memory.highest, loss) if isfinite(loss) else memory.highest
 
 
 def _inputs(now: Moment, memory: _Memory) -> tuple[float, str]:
@@ -112,7 +113,7 @@ def _inputs(now: Moment, memory: _Memory) -> tuple[float, str]:
         if name not in memory.inputs:
             memory.inputs[name] = Usual(is_log=is_log, warm_up=_WARM_UP)
         deviates = abs(memory.inputs[name].update(value))
-        if np.isfinite(deviates):
+        if isfinite(deviates):
             found.append((deviates, name))
     return max(found)
 
@@ -126,7 +127,7 @@ def _figures(now: Moment) -> Iterator[tuple[str, float, bool]]:
     elif table is not None and ROOT_SITE in table.rows.sites:
         row = table.rows.sites.index(ROOT_SITE)
         size = max(table.value(row, "size"), 1.0)
-        scale = table.value(row, "l2_norm") / np.sqrt(size)
+        scale = table.value(row, "l2_norm") / sqrt(size)
         yield "scale", scale, True
         yield "mean", table.value(row, "mean") / max(scale, 1e-30), False
 

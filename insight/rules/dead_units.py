@@ -11,7 +11,7 @@ from ..moment import Moment
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 from ..series import Streaks, Window
-from ..table import Floats, Mask, Table
+from ..table import Floats, Mask, Table, some
 
 _MODEL = chain("one:Dense", "relu:ReLU", "two:Dense")
 #: Share of zeros from which a layer is dead. Large trained ReLU layers are up to 99 % sparse and healthy (Li et al.
@@ -94,9 +94,11 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         return
     yield from _dead_units(now, memory)
     size = table.column("size")
-    dead = (table.column("zeros") >= _DEAD * size) & (table.column("min") >= 0) & (size >= _FEWEST)
+    dead: Mask = table.column("zeros") >= _DEAD * size
+    if some(dead):
+        dead &= (table.column("min") >= 0) & (size >= _FEWEST)
     lengths = memory.streaks.update(dead, table.present, now.step)
-    if not (lengths >= _LASTING).any():
+    if not some(dead):
         return
     rows = [int(row) for row in np.flatnonzero(lengths >= _LASTING) if row not in memory.said]
     memory.said.update(rows)

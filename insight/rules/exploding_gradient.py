@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-
-import numpy as np
+from math import isfinite
 
 from ...storage import ROOT_SITE, Finding, display_site
 from ..moment import Moment
@@ -103,9 +102,8 @@ def _with_depth(now: Moment, memory: _Memory) -> Iterator[Finding]:
 
 
 def _with_time(now: Moment, memory: _Memory, table: Table) -> Iterator[Finding]:
-    norms = table.column("l2_norm")[table.present]
-    norm = float(np.sqrt(np.square(norms).sum()))
-    if not np.isfinite(norm) or table.non_finite.any():
+    norm = table.norm
+    if not isfinite(norm) or table.holds_non_finite:
         return
     memory.seen += 1
     usual = memory.history.median()

@@ -108,7 +108,7 @@ def _without_requires_grad(now: Moment, memory: _Memory) -> Iterator[Finding]:
 
 def _unreached(now: Moment, memory: _Memory, table: Table) -> Iterator[Finding]:
     absent = ~table.present
-    if not absent.any() or absent.all():
+    if table.is_whole or absent.all():
         memory.streaks.update(absent & False, table.present | absent, now.step)
         return
     lengths = memory.streaks.update(absent, np.ones_like(absent), now.step)

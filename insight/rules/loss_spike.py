@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-
-import numpy as np
+from math import isfinite, isnan
 
 from ...storage import ROOT_SITE, Finding
 from ..moment import Moment
@@ -52,9 +51,9 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     our healthy trainings is (our choice).
     """
     loss = now.scalar("loss")
-    if loss is None or not np.isfinite(loss) or now.is_of_a_policy:
+    if loss is None or not isfinite(loss) or now.is_of_a_policy:
         return
-    memory.first = loss if np.isnan(memory.first) else memory.first
+    memory.first = loss if isnan(memory.first) else memory.first
     usual, spread = memory.history.median(), memory.history.noise()
     progress = max(memory.first - usual, 0.1 * abs(memory.first))
     if len(memory.history) < _WARM_UP or loss < usual + max(8 * spread, 0.5 * progress):

@@ -12,7 +12,7 @@ from ..moment import Moment
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 from ..series import Streaks
-from ..table import Mask, Table
+from ..table import Mask, Table, some
 from ..usual import Streak
 
 _MODEL = chain("one:Dense", "two:Dense")
@@ -120,8 +120,9 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     still = _standing(weight, update, memory)
     memory.before = weight.values
     driven = _driven(now, gradient, weight)
-    lengths = memory.streaks.update(still & driven, driven, now.step)[: len(driven)]
-    if not memory.is_said and driven.any() and (lengths[driven] >= _LASTING).all():
+    stuck = still & driven
+    lengths = memory.streaks.update(stuck, driven, now.step)[: len(driven)]
+    if not memory.is_said and some(stuck) and (lengths[driven] >= _LASTING).all():
         memory.is_said = True
         yield now.finding(
             ROOT_SITE,
@@ -144,7 +145,7 @@ def _put_back(now: Moment, memory: _Memory) -> Iterator[Finding]:
     for event in now.events("initial_checksum"):
         memory.first = texts(event, "parameters")
     update = now.table("update")
-    memory.moved += update is not None and bool((update.column("l2_norm")[update.present] > 0).any())
+    memory.moved += update is not None and some(update.there("l2_norm") > 0)
     for event in now.events("resume_point"):
         is_same = bool(memory.first) and texts(event, "parameters") == memory.first
         if memory.is_said or not is_same or memory.moved < _LASTING:
@@ -169,8 +170,8 @@ def _cleared(now: Moment, memory: _Memory, gradient: Table) -> Iterator[Finding]
     arrives = now.table("activation_grad")
     if arrives is None:
         return
-    norms, backward = gradient.column("l2_norm")[gradient.present], arrives.column("l2_norm")[arrives.present]
-    is_lost = len(norms) > 0 and not norms.any() and len(backward) > 0 and bool((backward > 0).all())
+    norms, backward = gradient.there("l2_norm"), arrives.there("l2_norm")
+    is_lost = len(norms) > 0 and not np.count_nonzero(norms) and len(backward) > 0 and bool((backward > 0).all())
     if memory.cleared.update(is_lost, now.step) < _LASTING:
         return
     memory.is_said = True
@@ -188,9 +189,9 @@ def _cleared(now: Moment, memory: _Memory, gradient: Table) -> Iterator[Finding]
 
 def _standing(weight: Table, update: Table | None, memory: _Memory) -> Mask:
     """`(rows of weight,)` True where the weight did not change in this step."""
-    if update is not None and update.rows.sites == weight.rows.sites:
-        moved: Mask = update.column("l2_norm") != 0
-        return ~moved & update.present
+    if update is not None and weight.rows.are(update.rows):
+        stands: Mask = update.column("l2_norm") == 0
+        return stands if update.is_whole else stands & update.present
     if memory.before is None or memory.before.shape != weight.values.shape:
         return np.zeros(len(weight.values), dtype=np.bool_)
     return np.asarray((memory.before == weight.values).all(axis=1), dtype=np.bool_)
@@ -199,9 +200,10 @@ def _standing(weight: Table, update: Table | None, memory: _Memory) -> Mask:
 def _driven(now: Moment, gradient: Table, weight: Table) -> Mask:
     """`(rows of weight,)` True for matrices that a finite gradient reached."""
     matrices = now.anatomy.matrices(weight.rows.sites) & weight.present
-    norms = gradient.column("l2_norm")
-    flows = (norms > 0) & gradient.present & ~gradient.non_finite
-    if gradient.rows.sites == weight.rows.sites:
+    flows: Mask = gradient.column("l2_norm") > 0
+    if not gradient.is_whole or gradient.holds_non_finite:
+        flows &= gradient.present & ~gradient.non_finite
+    if weight.rows.are(gradient.rows):
         return np.asarray(matrices & flows, dtype=np.bool_)
     flowing = {gradient.rows.sites[row] for row in np.flatnonzero(flows)}
     return np.array([is_one and site in flowing for is_one, site in zip(matrices, weight.rows.sites, strict=True)])

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-import numpy as np
+from math import isfinite
 
 from ...storage import ROOT_SITE, Event, Finding
 from ..moment import Moment
@@ -56,7 +55,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     events = [event for event in now.events("gradient_before_forward") if _count(event) > now.anatomy.outside]
     if not events:
         is_next = memory.streak > 0 and now.step <= memory.last + 1  # another micro-step, or a step not yet complete
-        memory.norm_before = norm if np.isfinite(norm) and not is_next else memory.norm_before
+        memory.norm_before = norm if isfinite(norm) and not is_next else memory.norm_before
         return
     memory.streak = memory.streak + 1 if events[0].step == memory.last + 1 else 1
     memory.last = events[0].step
@@ -94,6 +93,4 @@ def _count(event: Event) -> float:
 
 def _norm(now: Moment) -> float:
     table = now.table("gradient")
-    if table is None:
-        return float("nan")
-    return float(np.sqrt(np.square(table.column("l2_norm")[table.present]).sum()))
+    return float("nan") if table is None else table.norm

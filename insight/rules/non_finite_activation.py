@@ -50,13 +50,14 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     """
     weights = now.table("weight")
     table = now.table("activation")
-    if table is not None and not memory.is_said and table.non_finite.any():
+    if table is not None and not memory.is_said and table.holds_non_finite:
         bad = table.non_finite & ~_is_mask(table) if _loss_is_fine(now) else table.non_finite
         if bad.any():
             memory.is_said = True
             yield _report(now, table, int(np.argmax(bad)), int(bad.sum()), memory)
     if weights is not None:
-        memory.bad_weights = tuple(weights.rows.sites[row] for row in np.flatnonzero(weights.non_finite))
+        bad_rows = np.flatnonzero(weights.non_finite) if weights.holds_non_finite else ()
+        memory.bad_weights = tuple(weights.rows.sites[row] for row in bad_rows)
 
 
 def _is_mask(table: Table) -> Mask:

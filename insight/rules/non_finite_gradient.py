@@ -55,7 +55,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     """
     if memory.is_done or (now.record.skipped and now.scalar("loss_scale") is not None):
         return
-    bad = [table for name in ("gradient", "activation_grad") if (table := now.table(name)) and table.non_finite.any()]
+    bad = [table for name in ("gradient", "activation_grad") if (table := now.table(name)) and table.holds_non_finite]
     if not bad:
         return
     memory.is_done = True
@@ -84,7 +84,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
 def _forward_is_bad(now: Moment) -> bool:
     table = now.table("activation")
     loss = now.scalar("loss")
-    return (table is not None and bool(table.non_finite.any())) or (loss is not None and not np.isfinite(loss))
+    return (table is not None and table.holds_non_finite) or (loss is not None and not np.isfinite(loss))
 
 
 def _origin(now: Moment, table: Table, seen: str) -> tuple[str, str]:

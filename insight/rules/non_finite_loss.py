@@ -50,7 +50,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         return
     memory.is_done = True
     table = now.table("activation")
-    if table is not None and table.non_finite.any():
+    if table is not None and table.holds_non_finite:
         return
     explanation, confidence = (
         ("every recorded activation of the step is finite, so the loss function makes it", 1.0)

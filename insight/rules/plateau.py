@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import isfinite
 
 import numpy as np
 
@@ -58,11 +59,11 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     of policies, and those that are logged with rewards, have no floor and are left out.
     """
     loss = now.scalar("loss")
-    if loss is None or memory.is_done or not np.isfinite(loss):
+    if loss is None or memory.is_done or not isfinite(loss):
         return
     memory.records += 1
     memory.recent.add(loss)
-    memory.path += now.typical_update if np.isfinite(now.typical_update) else 0.0
+    memory.path += now.typical_update if isfinite(now.typical_update) else 0.0
     if len(memory.first) < 5:
         memory.first.append(loss)
     if memory.records < _RECORDS or memory.path < _PATH:

@@ -30,6 +30,7 @@ class _Memory:
     rows: int = 0
     sigmoids: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     tanhs: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    has_any: bool = False
     lasting: Lasting = field(default_factory=Lasting)
 
 
@@ -64,7 +65,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         return
     if memory.rows != len(table.rows.sites):
         _find_modules(now, memory, table)
-    if not (memory.sigmoids.any() or memory.tanhs.any()):
+    if not memory.has_any:
         return
     slopes = _slopes(memory, table)
     rows = memory.lasting.newly(slopes < _LEFT, table.present, now.step, records=_LASTING)
@@ -79,6 +80,7 @@ def _find_modules(now: Moment, memory: _Memory, table: Table) -> None:
     hidden = np.array([0 <= now.anatomy.order(site) < last for site in sites], np.bool_)
     memory.sigmoids = hidden & np.array([now.anatomy.kind(site) == "sigmoid" for site in sites], np.bool_)
     memory.tanhs = hidden & np.array([now.anatomy.kind(site) == "tanh" for site in sites], np.bool_)
+    memory.has_any = bool((memory.sigmoids | memory.tanhs).any())
 
 
 def _slopes(memory: _Memory, table: Table) -> Floats:

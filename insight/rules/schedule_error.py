@@ -80,8 +80,11 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         )
         return
     yield from _restart(now, memory, rate)
-    yield from _double_tick(now, memory, rate)
-    yield from _alternating(now, memory, rate)
+    if memory.rates.count(rate) == len(memory.rates):  # nothing changes
+        memory.alternates = 0
+    else:
+        yield from _double_tick(now, memory, rate)
+        yield from _alternating(now, memory, rate)
     yield from _ended(now, memory, rate)
     memory.last_fall = max(memory.rates[-1] - rate, 0.0) if memory.rates else 0.0
     memory.falls += memory.last_fall > 0

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from math import inf, log
+from math import inf, isfinite, isnan, log
 
 import numpy as np
 
@@ -145,7 +145,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         if event.data.get("loss") in ("cross_entropy", "nll_loss") and isinstance(columns, int) and columns > 1:
             memory.columns = columns
             memory.entropy = log(columns) if np.isnan(memory.entropy) else memory.entropy
-    if loss is None or not np.isfinite(loss):
+    if loss is None or not isfinite(loss):
         return
     entropy = now.scalar("target/entropy")
     if entropy is not None:
@@ -161,8 +161,8 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
 def _from_the_start(now: Moment, memory: _Memory, loss: float) -> Iterator[Finding]:
     memory.records += 1
     memory.recent.add(loss)
-    memory.path += now.typical_update if np.isfinite(now.typical_update) else 0.0
-    if "start" in memory.said or np.isnan(memory.entropy) or memory.entropy == 0.0:
+    memory.path += now.typical_update if isfinite(now.typical_update) else 0.0
+    if "start" in memory.said or isnan(memory.entropy) or memory.entropy == 0.0:
         return
     patience = _PATIENCE if now.known_sites("batch/tokens") else 1
     if memory.records < patience * _RECORDS or memory.path < patience * _PATH or memory.records % _JUDGED:
@@ -211,7 +211,7 @@ def _constant(now: Moment, memory: _Memory) -> Iterator[Finding]:
 
 def _from_here(now: Moment, memory: _Memory, loss: float) -> Iterator[Finding]:
     table = now.table("activation")
-    memory.first = loss if np.isnan(memory.first) else memory.first
+    memory.first = loss if isnan(memory.first) else memory.first
     usual = memory.loss.value
     progress = max(memory.first - usual, 0.1 * abs(memory.first))
     rises = memory.loss.update(loss) > _STRANGE and loss - usual > 0.5 * progress

@@ -89,8 +89,8 @@ def _dead(now: Moment, memory: _Memory) -> Iterator[Finding]:
     table = now.table("gradient")
     if table is None or now.record.skipped:
         return
-    norms = table.column("l2_norm")[table.present]
-    is_dead = len(norms) > 0 and not norms.any()
+    norms = table.there("l2_norm")
+    is_dead = len(norms) > 0 and not np.count_nonzero(norms)
     if memory.dead.update(is_dead, now.step) < _DEAD or "dead" in memory.said:
         return
     memory.said.add("dead")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from math import log
+from math import isfinite, isnan, log
 
 import numpy as np
 
@@ -138,11 +138,11 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     four times the noise of its mean, for 8 records.
     """
     loss = now.scalar("loss")
-    if loss is None or memory.is_said or not np.isfinite(loss):
+    if loss is None or memory.is_said or not isfinite(loss):
         return
     memory.seen += 1
     memory.called |= {str(event.data.get("loss")) for event in now.events("loss_input")}
-    memory.first = loss if np.isnan(memory.first) else memory.first
+    memory.first = loss if isnan(memory.first) else memory.first
     found = (
         _maximising(now)
         or _negative(now, memory, loss)
