@@ -3,6 +3,9 @@
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
+from ..insight import deviation
 from ..storage import Finding, InvalidName, Run, metric_name, split_metric
 from .address import Address
 from .data import ELEMENT_COUNTS, Reader
@@ -25,9 +28,28 @@ def usual_maps(metrics: tuple[str, ...], metric: str = "") -> list[str]:
 
 
 def tensor_of(reader: Reader, run: Run, finding: Finding) -> tuple[str, str | None]:
-    """Metric and site of the tensor that a finding speaks of; no site when it speaks of the whole model."""
-    metric = _telling(finding.metric, reader.metrics(run.id))
-    return metric, finding.site if finding.site in reader.sites(run.id, metric) else None
+    """Metric and site of the tensor that a finding speaks of.
+
+    One that speaks of the whole model leads to the tensor that departed most from its own history at that step; no site
+    when none did.
+    """
+    metrics = reader.metrics(run.id)
+    metric = _telling(finding.metric, metrics)
+    if finding.site in reader.sites(run.id, metric):
+        return metric, finding.site
+    metric = metric or next(iter(usual_maps(metrics)), "")
+    return metric, _most_unusual(reader, run.id, metric, finding.first_step) if metric else None
+
+
+def _most_unusual(reader: Reader, run: str, metric: str, step: int) -> str | None:
+    """The site that is farthest from its own history at a step or right after it, where an update shows."""
+    matrix = reader.matrix(run, metric, maps=len(usual_maps(reader.metrics(run), metric)))
+    at = int(np.searchsorted(matrix.steps, step, side="right")) - 1
+    around = np.s_[:, max(0, at) : at + 2]
+    broken = (matrix.non_finite[around] > 0).any(axis=1)
+    far = np.nan_to_num(np.abs(deviation(matrix)[around]), nan=0.0).max(axis=1, initial=0.0)
+    worth = np.where(broken, np.inf, far)
+    return matrix.sites[int(worth.argmax())] if worth.size and worth.max() > 0 else None
 
 
 def _telling(metric: str, metrics: tuple[str, ...]) -> str:

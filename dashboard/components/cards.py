@@ -1,22 +1,32 @@
-"""The headline of a run as four cards: verdict, where, why, and how long all was well."""
+"""The headline of a run: verdict, where, why, how long all was well, and what to do."""
 
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ...storage import Run, display_site
+from ...storage import Finding, Run, display_site
 from ..address import Address
 from ..headline import Headline
-from ..words import count, number, sentence
+from ..words import count, number, prose, sentence
 
 
 def headline_cards(run: Run, headline: Headline, findings: int) -> list[html.Div]:
-    """The four cards; each says its one thing in large and where it comes from in small."""
-    return [
+    """The four cards, each one thing in large and where it comes from in small; under them what to do about it."""
+    cards = [
         _verdict(run, headline, findings),
         _where(run, headline),
         _cause(headline),
         _clean(run, headline),
     ]
+    return cards if headline.first is None else [*cards, _told(headline.first)]
+
+
+def _told(first: Finding) -> html.Div:
+    """Cause, site and step in one sentence, how it shows, and what to do."""
+    claim = f"{sentence(first.cause)} at {display_site(first.site)} since step {first.first_step:,}. "
+    parts: list[Component | str] = [html.Strong(claim), prose(first.explanation)]
+    if first.advice:
+        parts += [" ", html.Strong("What to do. "), prose(first.advice)]
+    return html.Div(parts, className="told")
 
 
 def card(label: str, value: str | Component, note: str | Component, tone: str = "") -> html.Div:

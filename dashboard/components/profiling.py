@@ -46,9 +46,10 @@ def profile_cards(run: Run, split: StepSplit, use: MemoryUse | None) -> list[htm
 def _step(run: Run, split: StepSplit) -> html.Div:
     if not split.steps:
         return card("A step takes", duration(split.step_s), "steps were not timed one by one")
-    links: list[Component | str] = [f"95 % at most {duration(split.slow_s)}; longest: "]
-    for step in split.slowest[:3]:
-        links += [dcc.Link(f"{step:,}", href=Address("run", run.id, step=step).href), " "]
+    links: list[Component | str] = [f"95 % at most {duration(split.slow_s)}; longest: steps "]
+    for at, step in enumerate(split.slowest[:3]):
+        links += [", "] if at else []
+        links.append(dcc.Link(f"{step:,}", href=Address("run", run.id, step=step).href))
     return card("A step takes", duration(split.step_s), html.Span(links))
 
 

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from ...storage import Histogram
 from ..theme import Palette, template
 from ..words import number
+from .bin_axis import edge_labels, is_uneven
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,7 @@ class Bars:
         centers: Where each bar stands; open bins get the width of their neighbour.
         labels: The range of each bar in words.
         open: Whether the bin reaches to infinity.
+        marks: Places and words of edges where each bar takes one place of the axis; empty on an axis of values.
     """
 
     centers: tuple[float, ...]
@@ -26,10 +28,15 @@ class Bars:
     counts: tuple[int, ...]
     labels: tuple[str, ...]
     open: tuple[bool, ...]
+    marks: tuple[tuple[float, str], ...] = ()
 
 
 def bars_of(histogram: Histogram) -> Bars:
-    """The bars of a histogram; bins open to infinity are drawn as wide as the one beside them."""
+    """The bars of a histogram; bins open to infinity are drawn as wide as the one beside them.
+
+    Bins whose widths differ by magnitudes, as those that halve towards zero, are drawn equally wide, for a linear axis
+    would hide most of them.
+    """
     edges = np.array(histogram.edges, dtype=np.float64)
     finite = edges[np.isfinite(edges)]
     width = float(np.diff(finite).min()) if finite.size > 1 else 1.0
@@ -41,6 +48,10 @@ def bars_of(histogram: Histogram) -> Bars:
     labels = tuple(f"{number(a)} to {number(b)}" for a, b in pairwise(edges.tolist()))
     centers, widths = (left + right) / 2, right - left
     counts = tuple(int(count) for count in histogram.counts)
+    if is_uneven(edges):
+        places = np.arange(len(counts)) + 0.5
+        ones = (1.0,) * len(counts)
+        return Bars(tuple(places.tolist()), ones, counts, labels, tuple(is_open.tolist()), edge_labels(edges.tolist()))
     return Bars(tuple(centers.tolist()), tuple(widths.tolist()), counts, labels, tuple(is_open.tolist()))
 
 
@@ -60,4 +71,7 @@ def histogram_figure(bars: Bars, palette: Palette) -> go.Figure:
         hovertemplate="%{customdata}<br><b>%{y:,} values</b><extra></extra>",
     )
     figure.update_layout(bargap=0, xaxis={"title": "value", "showgrid": False}, yaxis={"rangemode": "tozero"})
+    if bars.marks:
+        places, words = zip(*bars.marks, strict=True)
+        figure.update_xaxes(title="value, every bin as wide", tickvals=list(places), ticktext=list(words))
     return figure

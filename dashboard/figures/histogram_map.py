@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -10,10 +11,13 @@ from numpy.typing import NDArray
 
 from ...storage import Histogram
 from ..theme import Palette, template
+from ..words import number
+from .bin_axis import edge_labels, is_uneven
 from .held import Place
 
-#: Rows of the map where the histograms have no edges in common.
+#: Rows of the map where the histograms have no edges in common, and the most that it has.
 _ROWS: Final = 80
+_MOST_ROWS: Final = 320
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,6 +46,10 @@ def _common_edges(histograms: Sequence[Histogram]) -> NDArray[np.float64]:
     closed = [_closed(one.edges) for one in histograms]
     if all(np.array_equal(one.edges, first) for one in histograms):
         return closed[0]
+    if any(is_uneven(one) for one in closed):  # edges that halve towards zero are the same but for whole octaves
+        every = np.unique(np.concatenate(closed))
+        if every.size <= _MOST_ROWS:
+            return every
     low, high = min(one[0] for one in closed), max(one[-1] for one in closed)
     return np.linspace(low, high if high > low else low + 1.0, _ROWS + 1)
 
@@ -74,9 +82,10 @@ def distribution_figure(
     lowest = min(float(np.nanmin(z)) if is_known else -1.0, highest - 1.0)
     ticks = np.linspace(lowest, highest, 4)
     figure = go.Figure(layout={"template": template(palette)})
+    rows, axis = _rows(distribution.edges)
     figure.add_heatmap(
         x=list(places),
-        y=((distribution.edges[:-1] + distribution.edges[1:]) / 2).tolist(),
+        y=rows,
         z=z.astype(np.float32),
         customdata=np.broadcast_to(np.array(distribution.steps, dtype=np.float64), z.shape),
         zmin=lowest,
@@ -91,7 +100,23 @@ def distribution_figure(
             "ticktext": [f"{10.0**tick:.2g}" for tick in ticks],
             "tickfont": {"size": 10, "color": palette.muted},
         },
-        hovertemplate="step %{customdata}<br>about %{y:.4g}<br>10^%{z:.2f} of the elements<extra></extra>",
+        hovertemplate="step %{customdata}<br>%{y}<br>10^%{z:.2f} of the elements<extra></extra>",
     )
-    figure.update_layout(xaxis={"title": title, "showgrid": False}, yaxis={"title": "value", "showgrid": False})
+    figure.update_layout(xaxis={"title": title, "showgrid": False}, yaxis=axis)
+    if len(set(places)) == 1:  # one column has no width of its own, and Plotly would mark fractions of a step
+        figure.update_xaxes(tickvals=list(places))
     return figure
+
+
+def _rows(edges: NDArray[np.float64]) -> tuple[list[float] | list[str], dict[str, object]]:
+    """Where the rows stand, and their axis: of values, or of bins by their range where a linear one would hide some."""
+    if not is_uneven(edges):
+        return ((edges[:-1] + edges[1:]) / 2).tolist(), {"title": "value", "showgrid": False, "hoverformat": ".4g"}
+    places, words = zip(*edge_labels(edges.tolist()), strict=True)
+    return [f"{number(low)} to {number(high)}" for low, high in pairwise(edges.tolist())], {
+        "title": "value, every bin as high",
+        "type": "category",
+        "showgrid": False,
+        "tickvals": [place - 0.5 for place in places],
+        "ticktext": list(words),
+    }

@@ -53,7 +53,7 @@ def scale_of(name: str, values: Sequence[Json]) -> Scale:
     words = sorted({str(value) for value in there})
     where = {word: at / max(1, len(words) - 1) if len(words) > 1 else 0.5 for at, word in enumerate(words)}
     every = -(-len(words) // _LABELS) if words else 1
-    ticks = tuple((where[word], short_site(word, 14)) for word in words[::every])
+    ticks = tuple((where[word], short_site(word, 10)) for word in words[::every])
     return Scale(name, tuple(None if value is None else where[str(value)] for value in values), ticks)
 
 
@@ -128,8 +128,8 @@ def parallel_figure(
                 y=place,
                 text=label,
                 showarrow=False,
-                xanchor="left" if at < len(scales) - 1 else "right",
-                xshift=5 if at < len(scales) - 1 else -5,
+                xanchor="left",
+                xshift=5,
                 font={"size": 10.5, "color": palette.text},
                 bgcolor=palette.surface,
                 opacity=0.85,
@@ -137,11 +137,11 @@ def parallel_figure(
     figure.update_layout(
         showlegend=True,
         height=_HEIGHT,
-        margin={"t": 40, "l": 24, "r": 24, "b": 44},
+        margin={"t": 40, "l": 24, "r": 70, "b": 44},
         xaxis={
             "tickvals": list(range(len(scales))),
             "ticktext": [short_site(scale.name, 22) for scale in scales],
-            "range": [-0.08, len(scales) - 0.92],
+            "range": [-0.08, len(scales) - 1],
             "showgrid": False,
             "fixedrange": True,
         },
@@ -174,6 +174,7 @@ def _add(
         text=texts,
         name=bundle.name,
         mode="lines+markers",
+        cliponaxis=False,
         line={"width": width, "color": color, "dash": "dot" if is_rest else "solid"},
         marker={"size": 5, "symbol": "x" if is_rest else "circle"},
         hovertemplate="<b>%{text}</b><extra></extra>",

@@ -86,8 +86,8 @@ def split_figure(
     figure.update_layout(
         barmode="stack",
         bargap=0,
-        margin={"t": 36},
-        legend={"traceorder": "normal"},
+        margin={"t": 66},
+        legend={"traceorder": "normal", "yref": "container", "y": 1.0, "yanchor": "top"},
         xaxis={"title": "step", "showgrid": False},
         yaxis={"title": "seconds of a step", "rangemode": "tozero", "domain": [0, _STACK]},
         yaxis2={"title": "longest", "rangemode": "tozero", "domain": [_STACK + 0.06, 1], "anchor": "x"},

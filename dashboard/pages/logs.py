@@ -81,7 +81,7 @@ def columns_of(rows: list[Row]) -> list[Row]:
             "headerName": name,
             "type": "rightAligned" if name in _NUMBERS else None,
             "flex": 3 if at == len(names) - 1 and name not in _NUMBERS else 1,
-            "minWidth": 90,
+            "minWidth": 90 if name in _NUMBERS else 150,
             "tooltipField": name,
         }
         for at, name in enumerate(names)

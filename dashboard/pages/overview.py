@@ -34,7 +34,7 @@ _CONTROLS = ((Id.search, "value", FILTER), (Id.order, "data", ORDER))
 Row = dict[str, Any]
 
 _COLUMNS: list[Row] = [
-    {"field": "name", "headerName": "Run", "cellRenderer": "RunLink", "minWidth": 140, "flex": 1.5, "filter": True},
+    {"field": "name", "headerName": "Run", "cellRenderer": "RunLink", "minWidth": 180, "flex": 2, "filter": True},
     {"field": "state", "headerName": "State", "cellRenderer": "Badge", "width": 110, "filter": True},
     {
         "field": "worst",

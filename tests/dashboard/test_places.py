@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
+import numpy as np
 from mindscope.dashboard.address import Address
 from mindscope.dashboard.data import Reader
 from mindscope.dashboard.places import no_metric, place_of
-from mindscope.storage import Finding, open_store
+from mindscope.storage import Block, Finding, Layout, StepRecord, open_store
 
 from tests.dashboard.recorded import BAD_SITE, BAD_STEP, Plan, findings, write_run
 
@@ -26,9 +27,35 @@ def test_the_first_anomaly_is_opened_on_the_norm_that_marks_it():
     assert (here.metric, here.site, here.step) == ("activation/l2_norm", BAD_SITE, BAD_STEP)
 
 
-def test_a_finding_about_the_whole_model_opens_its_metric_and_no_tensor():
-    here = opened(replace(ANOMALY, site="", metric="gradient/l2_norm"))
-    assert (here.metric, here.site, here.step) == ("gradient/l2_norm", None, BAD_STEP)
+def spiked(steps: int, first_step: int) -> Address:
+    """The place that opens when the whole model is said to be wrong and one of four layers jumped at step 30."""
+    layout = Layout("gradient", ("a", "b", "c", "d"), ("l2_norm",), ("float32",))
+    noise = np.exp(np.random.default_rng(0).normal(0, 0.01, (steps, 4)))
+    noise[30, 2] = 50.0
+    records = [
+        StepRecord(step, float(step), blocks=(Block(layout, row[:, None]),), scalars={"loss": 1.0})
+        for step, row in enumerate(noise)
+    ]
+    with open_store("memory:") as store:
+        writer = store.begin_run("run")
+        writer.write(records)
+        writer.close()
+        store.write_findings(writer.run.id, [replace(ANOMALY, site="", metric="scalar/loss", first_step=first_step)])
+        reader = Reader(store)
+        return place_of(reader, reader.find("run"), Address("run", run="run"))
+
+
+def test_a_finding_about_the_whole_model_opens_the_tensor_that_departed_most_at_that_step():
+    here = spiked(steps=40, first_step=30)
+    assert (here.metric, here.site, here.step) == ("gradient/l2_norm", "c", 30)
+
+
+def test_an_update_shows_one_step_later():
+    assert spiked(steps=40, first_step=29).site == "c"
+
+
+def test_without_a_history_no_tensor_is_singled_out():
+    assert spiked(steps=31, first_step=0).site is None
 
 
 def test_a_word_that_is_no_metric_is_told_and_a_metric_or_scalar_is_not():

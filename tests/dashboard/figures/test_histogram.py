@@ -28,3 +28,17 @@ def test_open_bins_are_as_wide_as_their_neighbour_and_hatched():
 
 def test_one_bin_over_everything_can_be_drawn():
     assert _bars([-np.inf, np.inf], [9]).counts == (9,)
+
+
+def test_bins_that_halve_towards_zero_are_drawn_equally_wide():
+    edges = [-1, -0.01, 0, 0.01, 1]
+    bars = _bars(edges, [4, 3, 2, 1])
+    assert bars.centers == (0.5, 1.5, 2.5, 3.5)
+    assert set(bars.widths) == {1.0}
+    assert bars.labels[1] == "-0.01 to 0"
+    axis = histogram_figure(bars, LIGHT).layout.xaxis
+    assert (2.0, "0") in zip(axis.tickvals, axis.ticktext, strict=True)
+
+
+def test_bins_of_one_width_stay_on_an_axis_of_values():
+    assert _bars(np.linspace(0, 1, 81), [1] * 80).marks == ()

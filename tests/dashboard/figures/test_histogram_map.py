@@ -62,3 +62,25 @@ def test_empty_bins_have_no_colour_and_the_scale_is_logarithmic():
 def test_a_tensor_without_elements_can_be_drawn():
     found = distribution_of([(3, histogram([0, 1], [0]))])
     assert np.isnan(distribution_figure(found, [3], LIGHT, title="step").data[0].z).all()
+
+
+def octaves(top, number):
+    positive = 2.0 ** np.arange(top - number + 1, top + 1)
+    return np.concatenate([-positive[::-1], [0.0], positive])
+
+
+def test_octaves_of_different_steps_are_laid_together_without_mixing_their_bins():
+    small, large = octaves(-3, 10), octaves(0, 10)
+    counts = np.arange(1, 21)
+    found = distribution_of([(0, histogram(small, counts)), (1, histogram(large, counts))])
+    assert set(small) | set(large) == set(found.edges)
+    top = found.shares[found.edges[:-1] >= 2.0**-3, :]
+    assert top[:, 0].sum() == 0
+    np.testing.assert_allclose(top[:, 1].sum(), (18 + 19 + 20) / counts.sum())
+
+
+def test_bins_of_octaves_are_rows_of_the_same_height_named_by_their_range():
+    figure = distribution_figure(distribution_of([(0, histogram(octaves(0, 8), [1] * 16))]), [0], LIGHT, title="step")
+    assert figure.layout.yaxis.type == "category"
+    assert figure.data[0].y[-1] == "0.5 to 1"
+    assert list(figure.layout.xaxis.tickvals) == [0]
