@@ -1,6 +1,5 @@
 """Attacks on trained models, and what they leave of the accuracy."""
 
-from .attack import Attack
 from .attacks import (
     APGDCE,
     APGDDLR,
@@ -35,16 +34,17 @@ from .attacks import (
     Spatial,
     Square,
 )
-from .criterion import Criterion, Misclassification, Targeted
+from .contract.attack import Attack
+from .contract.registry import ATTACKS, make_attack
+from .contract.result import AttackResult
 from .distances import DISTANCES, Norm
 from .errors import ArmourError, InvalidInput, InvalidModel, InvalidSearch, UnknownAttack
-from .evaluate import evaluate
-from .evaluation import WORST_CASE, Evaluation
-from .masking import Symptom
+from .evaluation.evaluate import evaluate
+from .evaluation.masking import Symptom
+from .evaluation.report import WORST_CASE, Evaluation
 from .model import Model, Normalization, wrap
 from .problem import Problem
-from .registry import ATTACKS, make_attack
-from .result import AttackResult
+from .problem.criterion import Criterion, Misclassification, Targeted
 
 __all__ = [
     "APGDCE",

@@ -5,7 +5,7 @@ from inspect import cleandoc
 from pathlib import Path
 
 from . import attacks  # noqa: F401  fills the table of attacks
-from .registry import ATTACKS, Entry
+from .contract.registry import ATTACKS, Entry
 
 _HEAD = """# Attacks
 

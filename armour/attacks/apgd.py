@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..arrays import Array, Rows, copy
-from ..ascent import climb
-from ..attack import Attack
-from ..objective import Objective, cross_entropy, logits_ratio
-from ..options import at_least
+from ..contract.attack import Attack
+from ..contract.options import at_least
+from ..contract.registry import attack
 from ..problem import Problem
-from ..registry import attack
-from ..rivals import rivals, towards
-from ..sparse_ascent import climb_sparsely
+from ..problem.objective import Objective, cross_entropy, logits_ratio
+from ..search.ascent import climb
+from ..search.rivals import rivals, towards
+from ..search.sparse_ascent import climb_sparsely
 
 _PAPER: Final = "Croce and Hein 2020, arXiv:2003.01690; in L1 Croce and Hein 2021, arXiv:2103.01208"
 

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from ..arrays import Array
-from ..attack import Attack
-from ..options import at_least
+from ..contract.attack import Attack
+from ..contract.options import at_least
+from ..contract.registry import attack
 from ..problem import Problem
-from ..registry import attack
-from ..stepping import stepped
+from ..search.stepping import stepped
 
 
 @attack(

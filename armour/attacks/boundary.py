@@ -5,15 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arrays import Array, Rows, namespace
-from ..attack import Attack
-from ..closest import Closest
+from ..arrays.rows import flat, per_sample
+from ..contract.attack import Attack
+from ..contract.options import at_least, positive
+from ..contract.registry import attack
 from ..distances import Norm
 from ..distances.l2 import euclidean
-from ..options import at_least, positive
 from ..problem import Problem
-from ..registry import attack
-from ..rows import flat, per_sample
-from ..starts import find_starts
+from ..search.closest import Closest
+from ..search.starts import find_starts
 
 _CHECK = 5  # steps between two looks at the sideways step alone: our choice
 _GROWTH = 1.3  # of a step's length after a success: our choice

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arrays import Array, namespace
-from ..attack import Attack
-from ..closest import Closest
+from ..contract.attack import Attack
+from ..contract.options import at_least, positive
+from ..contract.registry import attack
+from ..distances.hyperplane import dual_length
 from ..distances.l2 import euclidean
-from ..hyperplane import dual_length
-from ..objective import margin
-from ..options import at_least, positive
-from ..polish import refined
+from ..distances.trust_region import trust_step
 from ..problem import Problem
-from ..registry import attack
-from ..trust_region import trust_step
+from ..problem.objective import margin
+from ..search.closest import Closest
+from ..search.polish import refined
 from .fmn import FMN
 
 _BEYOND = 1e-2  # of the radius, by which a step aims beyond the boundary: our choice, so that most are adversarial

@@ -6,18 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array, Rows, from_numpy, namespace, to_numpy
-from ..attack import Attack
-from ..closest import Closest
-from ..descent import Cost, descend
+from ..arrays.rows import flat, per_sample
+from ..contract.attack import Attack
+from ..contract.options import at_least, positive
+from ..contract.registry import attack
 from ..distances import Norm
-from ..hyperplane import dual_length
-from ..objective import margin
-from ..options import at_least, positive
-from ..polish import refined
+from ..distances.hyperplane import dual_length
 from ..problem import Problem
-from ..registry import attack
-from ..rows import flat, per_sample
-from ..weighing import Weighing
+from ..problem.objective import margin
+from ..search.closest import Closest
+from ..search.descent import Cost, descend
+from ..search.polish import refined
+from ..search.weighing import Weighing
 
 
 @attack(

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arrays import Array, namespace
-from ..attack import Attack
-from ..closest import Closest
+from ..arrays.rows import per_sample
+from ..contract.attack import Attack
+from ..contract.options import at_least, positive
+from ..contract.registry import attack
 from ..distances import Norm
-from ..objective import cross_entropy
-from ..options import at_least, positive
-from ..polish import refined
 from ..problem import Problem
-from ..registry import attack
-from ..rows import per_sample
+from ..problem.objective import cross_entropy
+from ..search.closest import Closest
+from ..search.polish import refined
 
 
 @attack(

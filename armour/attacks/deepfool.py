@@ -5,14 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arrays import Array, Rows, cast, copy, namespace
-from ..attack import Attack
-from ..closest import Closest
-from ..hyperplane import dual_length, step_to_hyperplane
-from ..options import at_least, positive
+from ..arrays.rows import is_class, per_sample
+from ..contract.attack import Attack
+from ..contract.options import at_least, positive
+from ..contract.registry import attack
+from ..distances.hyperplane import dual_length, step_to_hyperplane
 from ..problem import Problem
-from ..registry import attack
-from ..rivals import rivals
-from ..rows import is_class, per_sample
+from ..search.closest import Closest
+from ..search.rivals import rivals
 
 
 @attack(

@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array, Rows, copy, namespace
-from ..attack import Attack
-from ..objective import cross_entropy
-from ..options import at_least, fraction
-from ..pixels import as_images, image_shape
+from ..arrays.images import as_images, image_shape
+from ..contract.attack import Attack
+from ..contract.options import at_least, fraction
+from ..contract.registry import attack
 from ..problem import Problem
-from ..registry import attack
+from ..problem.objective import cross_entropy
 from .momentum import of_mean_one
 
 _REACH = 2.0  # all steps together, in budgets, as those of `stepped`

@@ -6,16 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array, namespace, to_numpy
-from ..attack import Attack
-from ..closest import Closest
+from ..arrays.rows import flat
+from ..contract.attack import Attack
+from ..contract.options import at_least, positive
+from ..contract.registry import attack
 from ..distances import Norm
-from ..objective import hinge
-from ..options import at_least, positive
-from ..polish import refined
 from ..problem import Problem
-from ..registry import attack
-from ..rows import flat
-from ..weighing import Weighing
+from ..problem.objective import hinge
+from ..search.closest import Closest
+from ..search.polish import refined
+from ..search.weighing import Weighing
 
 _CHECKS, _PROGRESS = 10, 0.9999  # when a sample is done, as in `descend`
 

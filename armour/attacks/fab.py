@@ -6,15 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array, Rows, as_float64, cast, concatenate, from_numpy, namespace
-from ..attack import Attack
-from ..closest import Closest
-from ..hyperplane import step_to_hyperplane
-from ..objective import margin
-from ..options import at_least
+from ..arrays.rows import flat, is_class, per_sample
+from ..contract.attack import Attack
+from ..contract.options import at_least
+from ..contract.registry import attack
+from ..distances.hyperplane import step_to_hyperplane
 from ..problem import Problem
-from ..registry import attack
-from ..rivals import rivals
-from ..rows import flat, is_class, per_sample
+from ..problem.objective import margin
+from ..search.closest import Closest
+from ..search.rivals import rivals
 
 _OVERSHOOT = 1.05  # the paper's eta
 _BACKWARD = 0.9  # the paper's beta

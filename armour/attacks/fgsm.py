@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from ..arrays import Array
-from ..attack import Attack
-from ..objective import cross_entropy
+from ..contract.attack import Attack
+from ..contract.registry import attack
 from ..problem import Problem
-from ..registry import attack
-from ..sparse import whole_step
+from ..problem.objective import cross_entropy
+from ..search.sparse import whole_step
 
 
 @attack(

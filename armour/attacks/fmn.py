@@ -7,16 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array, cast, from_numpy, namespace, to_numpy
-from ..attack import Attack
-from ..closest import Closest
+from ..arrays.rows import per_sample
+from ..contract.attack import Attack
+from ..contract.options import at_least, positive
+from ..contract.registry import attack
 from ..distances import Norm, distance_named
-from ..hyperplane import dual_length
-from ..objective import soft_margin
-from ..options import at_least, positive
-from ..polish import refined
+from ..distances.hyperplane import dual_length
 from ..problem import Problem
-from ..registry import attack
-from ..rows import per_sample
+from ..problem.objective import soft_margin
+from ..search.closest import Closest
+from ..search.polish import refined
 
 _LAST_STEP, _LAST_CHANGE = 1e-5, 1e-3  # where step and change of the budget end: the authors' code
 

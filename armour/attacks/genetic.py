@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array, Rows, copy, from_numpy, namespace
-from ..attack import Attack
-from ..criterion import Criterion
-from ..objective import cross_entropy
-from ..options import at_least, fraction
+from ..arrays.rows import per_sample
+from ..contract.attack import Attack
+from ..contract.options import at_least, fraction
+from ..contract.registry import attack
 from ..problem import Problem
-from ..registry import attack
-from ..rows import per_sample
-from ..scores import scores
+from ..problem.criterion import Criterion
+from ..problem.objective import cross_entropy
+from ..search.scores import scores
 
 _PLATEAU = 100  # generations without progress after which mutations become finer: the paper's section 4.3
 _DECAY, _LEAST_RATE, _LEAST_RANGE = 0.9, 0.1, 0.15  # the same section

@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array, Rows, copy, namespace
-from ..attack import Attack
-from ..closest import Closest
+from ..arrays.rows import per_sample
+from ..contract.attack import Attack
+from ..contract.options import at_least, positive
+from ..contract.registry import attack
 from ..distances import Norm, distance_named
-from ..options import at_least, positive
 from ..problem import Problem
-from ..registry import attack
-from ..rows import per_sample
-from ..starts import find_starts
+from ..search.closest import Closest
+from ..search.starts import find_starts
 
 _MOST_QUERIES = 10_000  # for one normal: the authors' bound
 _EUCLIDEAN = distance_named("l2")  # directions have this length 1 in both norms, as in the authors' own program

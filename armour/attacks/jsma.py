@@ -6,14 +6,14 @@ import array_api_compat
 import numpy as np
 
 from ..arrays import Array, Rows, cast, concatenate, copy, namespace, to_numpy
-from ..attack import Attack
-from ..closest import Closest
+from ..arrays.rows import flat, is_class
+from ..contract.attack import Attack
+from ..contract.options import fraction, positive
+from ..contract.registry import attack
 from ..distances import Norm
-from ..options import fraction, positive
 from ..problem import Problem
-from ..registry import attack
-from ..rivals import rivals
-from ..rows import flat, is_class
+from ..search.closest import Closest
+from ..search.rivals import rivals
 
 _PAIRS = 1 << 22  # scored at once: our choice, 32 MB in double precision
 

@@ -7,15 +7,15 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from ..arrays import Array, Rows, to_numpy
-from ..attack import Attack
-from ..closest import Closest
+from ..contract.attack import Attack
+from ..contract.options import at_least
+from ..contract.registry import attack
 from ..distances import Norm
-from ..objective import cross_entropy
-from ..options import at_least
-from ..polish import refined
 from ..problem import Problem
-from ..registry import attack
-from ..weighing import Weighing
+from ..problem.objective import cross_entropy
+from ..search.closest import Closest
+from ..search.polish import refined
+from ..search.weighing import Weighing
 
 
 @attack(

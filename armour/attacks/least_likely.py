@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 from ..arrays import Array, namespace
-from ..attack import Attack
-from ..criterion import Criterion, Targeted
-from ..objective import Objective, cross_entropy
+from ..contract.attack import Attack
+from ..contract.registry import attack
 from ..problem import Problem
-from ..registry import attack
-from ..sparse import whole_step
-from ..stepping import stepped
+from ..problem.criterion import Criterion, Targeted
+from ..problem.objective import Objective, cross_entropy
+from ..search.sparse import whole_step
+from ..search.stepping import stepped
 from .bim import BIM
 
 

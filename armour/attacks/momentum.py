@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from ..arrays import Array, namespace
-from ..attack import Attack
-from ..options import at_least, positive
+from ..arrays.rows import flat, per_sample
+from ..contract.attack import Attack
+from ..contract.options import at_least, positive
+from ..contract.registry import attack
 from ..problem import Problem
-from ..registry import attack
-from ..rows import flat, per_sample
-from ..stepping import stepped
+from ..search.stepping import stepped
 
 
 @attack(

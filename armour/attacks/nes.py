@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arrays import Array, copy
-from ..attack import Attack
-from ..options import at_least, positive
+from ..contract.attack import Attack
+from ..contract.options import at_least, positive
+from ..contract.registry import attack
 from ..problem import Problem
-from ..registry import attack
-from ..scores import guessed_gradient
+from ..search.scores import guessed_gradient
 
 
 @attack(

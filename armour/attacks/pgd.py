@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arrays import Array, Rows, copy
-from ..attack import Attack
+from ..contract.attack import Attack
+from ..contract.registry import attack
 from ..errors import InvalidInput
-from ..objective import cross_entropy
 from ..problem import Problem
-from ..registry import attack
-from ..sparse import steepest_step
+from ..problem.objective import cross_entropy
+from ..search.sparse import steepest_step
 
 
 @attack(

@@ -6,12 +6,12 @@ from typing import Literal, get_args
 import numpy as np
 
 from ..arrays import Array, Rows, copy
-from ..attack import Attack
+from ..arrays.rows import per_sample
+from ..contract.attack import Attack
+from ..contract.options import at_least
+from ..contract.registry import attack
 from ..errors import InvalidInput
-from ..options import at_least
 from ..problem import Problem
-from ..registry import attack
-from ..rows import per_sample
 
 Kind = Literal["uniform", "gaussian"]
 

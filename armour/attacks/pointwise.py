@@ -5,14 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arrays import Array, Rows, namespace, to_numpy
-from ..attack import Attack
-from ..closest import Closest
+from ..arrays.rows import flat, is_class
+from ..contract.attack import Attack
+from ..contract.options import at_least
+from ..contract.registry import attack
 from ..distances import Norm
-from ..options import at_least
 from ..problem import Problem
-from ..registry import attack
-from ..rows import flat, is_class
-from ..starts import find_starts
+from ..search.closest import Closest
+from ..search.starts import find_starts
 from .salt_and_pepper import peppered
 
 

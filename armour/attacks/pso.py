@@ -6,12 +6,12 @@ from typing import Final
 import numpy as np
 
 from ..arrays import Array, copy, from_numpy, namespace
-from ..attack import Attack
-from ..options import at_least
+from ..arrays.rows import per_sample
+from ..contract.attack import Attack
+from ..contract.options import at_least
+from ..contract.registry import attack
 from ..problem import Problem
-from ..registry import attack
-from ..rows import per_sample
-from ..scores import scores
+from ..search.scores import scores
 
 #: Inertia and pull of a swarm that contracts: Clerc and Kennedy 2002, "The particle swarm", section V.
 _INERTIA: Final = 0.7298

@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array, Rows, from_numpy, namespace
-from ..attack import Attack
-from ..closest import Closest
+from ..arrays.rows import per_sample
+from ..contract.attack import Attack
+from ..contract.options import at_least
+from ..contract.registry import attack
 from ..distances import Norm
-from ..options import at_least
 from ..problem import Problem
-from ..registry import attack
-from ..rows import per_sample
+from ..search.closest import Closest
 
 
 @attack(

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array, from_numpy, namespace
-from ..attack import Attack
-from ..closest import Closest
+from ..arrays.images import as_images, image_shape
+from ..contract.attack import Attack
+from ..contract.options import at_least, fraction
+from ..contract.registry import attack
 from ..errors import InvalidInput
-from ..options import at_least, fraction
-from ..pixels import as_images, image_shape
 from ..problem import Problem
-from ..registry import attack
+from ..search.closest import Closest
 
 
 @attack(

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arrays import Array, Rows, copy, namespace
-from ..attack import Attack
-from ..options import at_least, positive
+from ..contract.attack import Attack
+from ..contract.options import at_least, positive
+from ..contract.registry import attack
 from ..problem import Problem
-from ..registry import attack
-from ..scores import guessed_gradient
+from ..search.scores import guessed_gradient
 
 _BETA1, _BETA2, _TINY = 0.9, 0.999, 1e-8  # Adam's own defaults, which the paper keeps
 

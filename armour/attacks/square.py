@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array, Rows, copy, from_numpy, namespace
-from ..attack import Attack
-from ..options import at_least, fraction
-from ..pixels import as_images, image_shape
+from ..arrays.images import as_images, image_shape
+from ..arrays.rows import flat, per_sample
+from ..contract.attack import Attack
+from ..contract.options import at_least, fraction
+from ..contract.registry import attack
 from ..problem import Problem
-from ..registry import attack
-from ..rows import flat, per_sample
-from ..scores import scores
-from ..windows import bump, window
+from ..search.scores import scores
+from ..search.windows import bump, window
 
 _CHUNK = 100  # steps whose random numbers are drawn at once: our choice
 #: Steps, of 10,000, after which the share of pixels in a window has halved once more: the paper's section 5.

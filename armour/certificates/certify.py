@@ -9,10 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...framework import Tensor
 from ...framework.nn import Cell
+from ..arrays import Floats
 from ..errors import InvalidInput
 from .interval import Interval, interval_bounds
 from .linear_bounds import bound_below, crown_bounds
-from .program import Floats, Program, record
+from .program import Program, record
 
 Method = Literal["ibp", "crown"]
 BallNorm = Literal["linf", "l2"]

@@ -6,8 +6,9 @@ from typing import Any, Final
 import numpy as np
 
 from ...framework import Tensor
+from ..arrays import Floats
 from ..errors import InvalidModel
-from .program import Floats, Program, Step
+from .program import Program, Step
 
 #: Functions that are linear in the slot, with the positions where it may stand; all else must be constant.
 PRODUCTS: Final[dict[str, tuple[int, ...]]] = {

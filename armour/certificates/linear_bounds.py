@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from ...framework import Tensor, vjp, vmap
+from ..arrays import Floats
 from ..errors import InvalidModel
 from .interval import Interval, is_affine, step_interval
-from .program import Floats, Program, Step
+from .program import Program, Step
 
 
 @dataclass(frozen=True, slots=True, eq=False)

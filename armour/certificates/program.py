@@ -11,8 +11,6 @@ from ...framework import Primitive, Tensor
 from ...framework.nn import Cell
 from ..errors import InvalidModel
 
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True, slots=True)
 class Slot:

@@ -10,7 +10,8 @@ from ..distances import Norm, distance_named
 from ..errors import InvalidInput
 from ..model import Model, network_of
 from .losses import cross_entropy
-from .trainee import Optimizer, trainee
+from .trainee import Optimizer
+from .trainees import trainee
 from .training import DefendedStep, checked_batch, share_right
 
 

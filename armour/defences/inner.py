@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arrays import Array
-from ..criterion import Misclassification
 from ..distances import Norm, distance_named
 from ..errors import InvalidInput
 from ..model import Model
-from ..objective import Objective, cross_entropy
 from ..problem import Problem
+from ..problem.criterion import Misclassification
+from ..problem.objective import Objective, cross_entropy
 
 
 @dataclass(frozen=True, slots=True)

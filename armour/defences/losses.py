@@ -1,7 +1,7 @@
 """Losses of defences as functions of logits, with their gradients in closed form: the same for every framework."""
 
 from ..arrays import Array, cast, namespace
-from ..rows import is_class
+from ..arrays.rows import is_class
 
 
 def cross_entropy(logits: Array, labels: Array) -> tuple[float, Array]:

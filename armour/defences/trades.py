@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 
 from ..arrays import Array, concatenate
-from ..criterion import Criterion
 from ..errors import InvalidInput
 from ..model import Model
+from ..problem.criterion import Criterion
 from .inner import Inner
 from .losses import cross_entropy, divergence
 from .recipe import Lesson

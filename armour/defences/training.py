@@ -6,11 +6,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..arrays import Array, from_numpy, namespace, to_numpy
-from ..attack import Attack
+from ..contract.attack import Attack
 from ..errors import InvalidInput
 from ..model import Model, network_of
 from .recipe import Recipe
-from .trainee import Optimizer, trainee
+from .trainee import Optimizer
+from .trainees import trainee
 from .weight_perturbation import worst_weights
 
 

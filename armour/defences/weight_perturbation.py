@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from ...probe import aside
 from ..arrays import Array, namespace
-from ..rows import flat
+from ..arrays.rows import flat
 from .recipe import Lesson
 from .trainee import Trainee
 

@@ -6,10 +6,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Floats, Images
 from ..errors import InvalidInput
-
-Floats = NDArray[np.float64]
-Images = NDArray[Any]  # Any: float32 or float64
 
 
 class Detector(Protocol):

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..arrays import Floats, Images
 from ..errors import InvalidInput
-from .detector import Detector, Floats, Images
+from .detector import Detector
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..arrays import Floats, Images
+from ..arrays.statistics import pairwise_distances
 from ..errors import InvalidInput
-from .detector import Features, Floats, Images, flat_features
+from .detector import Features, flat_features
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,12 +40,3 @@ class LocalIntrinsicDimension:
             raise InvalidInput("neighbours expects fewer than the references that differ from each input")
         logs = np.log(nearest / nearest[:, -1:]).mean(axis=1)
         return np.asarray(-1 / np.minimum(logs, -1e-12), np.float64)
-
-
-def pairwise_distances(a: Floats, b: Floats) -> Floats:
-    """`(n, m)` Euclidean distances of rows `(n, d)` and `(m, d)`."""
-    squares = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1) - 2 * a @ b.T
-    close = squares < 1e-9 * ((a**2).sum(axis=1)[:, None] + 1e-300)  # cancelled: measured again, exactly
-    for i, j in zip(*np.nonzero(close), strict=True):
-        squares[i, j] = np.sum((a[i] - b[j]) ** 2)
-    return np.asarray(np.sqrt(np.maximum(squares, 0.0)), np.float64)

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..confidence import probabilities
+from ..arrays import Floats, Images
+from ..arrays.statistics import jensen_shannon
 from ..errors import InvalidInput
 from ..model import Model
-from .detector import Floats, Images
+from ..model.confidence import probabilities
 
 Autoencoder = Callable[[Images], Images]
 
@@ -77,11 +78,3 @@ def fit_principal_components(clean: Images, components: int) -> PrincipalCompone
         raise InvalidInput(f"components expects 1 to {min(flat.shape)}, got {components}")
     mean = flat.mean(axis=0)
     return PrincipalComponents(mean, np.linalg.svd(flat - mean, full_matrices=False)[2][:components])
-
-
-def jensen_shannon(p: Floats, q: Floats) -> Floats:
-    """`(n,)` divergences, 0 to log 2, of rows of probabilities `(n, classes)`."""
-    middle = (p + q) / 2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        halves = [np.where(rows > 0, rows * np.log(rows / middle), 0.0).sum(axis=1) / 2 for rows in (p, q)]
-    return np.asarray(halves[0] + halves[1], np.float64)

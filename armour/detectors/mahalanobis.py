@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..arrays import Floats, Images
 from ..errors import InvalidInput
-from .detector import Features, Floats, Images, flat_features
+from .detector import Features, flat_features
 
 
 @dataclass(frozen=True, slots=True, eq=False)

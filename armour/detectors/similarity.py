@@ -4,9 +4,10 @@ from collections import deque
 
 import numpy as np
 
+from ..arrays import Floats, Images
+from ..arrays.statistics import pairwise_distances
 from ..errors import InvalidInput
-from .detector import Features, Floats, Images, flat_features
-from .local_intrinsic_dimension import pairwise_distances
+from .detector import Features, flat_features
 
 
 class QuerySimilarity:

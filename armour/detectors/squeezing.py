@@ -6,10 +6,10 @@ from importlib import import_module
 
 import numpy as np
 
-from ..confidence import probabilities
+from ..arrays import Floats, Images
 from ..errors import InvalidInput
 from ..model import Model
-from .detector import Floats, Images
+from ..model.confidence import probabilities
 
 Squeezer = Callable[[Images], Images]
 

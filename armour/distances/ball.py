@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array, Rows, as_float64, cast, from_numpy, namespace
-from ..rows import per_sample
+from ..arrays.rows import per_sample
 
 #: Shrinks `(n, ...)` changes to `(n,)` budgets; also given where the box ends below and above each element.
 Shrink = Callable[[Array, Array, Array, Array], Array]

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array, as_float64, namespace, to_numpy
-from ..rows import flat, per_sample
+from ..arrays.rows import flat, per_sample
 from .ball import Ball
 from .contract import Norm
 

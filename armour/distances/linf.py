@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array, Rows, as_float64, cast, from_numpy, namespace, to_numpy
-from ..rows import flat, per_sample
+from ..arrays.rows import flat, per_sample
 from .contract import Norm
 
 

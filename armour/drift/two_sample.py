@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..detectors.local_intrinsic_dimension import pairwise_distances
+from ..arrays import Floats
+from ..arrays.statistics import pairwise_distances
 from ..errors import InvalidInput
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Floats
 from ..errors import InvalidInput
 from .activations import Watched
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import to_numpy
-from ..attack import Attack
+from ..contract.attack import Attack
 from ..corruptions import CORRUPTIONS, corrupt
 from ..errors import InvalidInput
 from .activations import Watched

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import Array, to_numpy
-from ..confidence import probabilities
+from ..contract.result import AttackResult
 from ..distances import DISTANCES, Norm
 from ..model import Model
-from ..result import AttackResult
+from ..model.confidence import probabilities
 from .structural_similarity import structural_similarity
 
 

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array, drawn, namespace, to_numpy
+from ..arrays.rows import is_class
 from ..distances import Norm, distance_named
+from ..distances.hyperplane import dual_length
 from ..errors import InvalidInput
-from ..hyperplane import dual_length
 from ..model import Model
-from ..rows import is_class
 
 _EQUAL: Final = 1e-6  # relative spread of maxima below which they are one number: our choice, float32's rounding
 

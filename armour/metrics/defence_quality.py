@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..detectors.magnet import jensen_shannon
+from ..arrays.statistics import jensen_shannon
 from ..errors import InvalidInput
 
 

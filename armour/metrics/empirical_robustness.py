@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..arrays import Array
-from ..attack import Attack
 from ..attacks import DeepFool
+from ..contract.attack import Attack
 from ..distances import distance_named
 from ..model import Model
 

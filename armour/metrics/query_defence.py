@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..contract.result import AttackResult
 from ..errors import InvalidInput
-from ..result import AttackResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from ..arrays.images import as_images
 from ..errors import InvalidInput
-from ..pixels import as_images
 
 _DEVIATION: Final = 1.5  # of the window's weights in pixels, and its reach: the paper's section III-C
 _REACH: Final = 5

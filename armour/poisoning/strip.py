@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..confidence import probabilities
-from ..detectors.detector import Floats, Images
+from ..arrays import Floats, Images
 from ..errors import InvalidInput
 from ..model import Model
+from ..model.confidence import probabilities
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,9 +5,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Floats
 from ..errors import InvalidInput
-
-Floats = NDArray[np.float64]
 
 _RIDGE = 1e-3  # by the number of samples: keeps separable data finite; our choice
 

@@ -7,13 +7,12 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..confidence import cross_entropy, model_logits, true_class_margin
+from ..arrays import Floats
 from ..errors import InvalidInput
 from ..model import Model
+from ..model.confidence import cross_entropy, model_logits, true_class_margin
 from .leakage import Leakage, measure_leakage
 from .logistic import fit_logistic
-
-Floats = NDArray[np.float64]
 
 
 class Trainer(Protocol):

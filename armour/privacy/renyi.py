@@ -5,9 +5,8 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from ..arrays import Floats
 
 #: Dense where the best order usually lies, sparse beyond.
 ORDERS: Final[Floats] = np.array([*np.arange(1.1, 11, 0.1), *range(11, 64), 80, 96, 128, 192, 256, 512, 1024], float)

@@ -55,7 +55,7 @@ def _ours(attack: str, model: object, epsilon: float) -> Call:
 
     wrapped = armour.wrap(model)
     if attack == "standard":
-        suite = [armour.make_attack(name) for name in armour.suites.SUITES["standard"]]
+        suite = [armour.make_attack(name) for name in armour.evaluation.SUITES["standard"]]
 
         def ensemble(x: NDArray[np.float32], y: NDArray[np.int64]) -> Found:
             """Each attack on what the ones before it left, as in `evaluate`, without its verdict and its record."""

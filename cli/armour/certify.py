@@ -82,7 +82,7 @@ def _bounded(
     network: object, x: Any, y: Any, budget: float, bounds: tuple[float, float], method: str, norm: str
 ) -> "list[Outcome]":
     from ...armour.certificates import certify as proven
-    from ...armour.outcomes import certificate_outcomes
+    from ...armour.certificates.outcomes import certificate_outcomes
     from ...framework.nn import Cell
 
     cell: Any = network
@@ -105,7 +105,7 @@ def _smoothed(
 ) -> "list[Outcome]":
     from ...armour import wrap
     from ...armour.certificates import smooth
-    from ...armour.outcomes import smoothing_outcomes
+    from ...armour.certificates.outcomes import smoothing_outcomes
 
     found = smooth(wrap(network, bounds=bounds), x, sigma, trials=trials, alpha=alpha, seed=seed)
     return smoothing_outcomes(found, y, budgets, sigma=sigma, trials=trials, alpha=alpha)

@@ -27,7 +27,7 @@ def drift(
 ) -> int:
     """Compare two samples of inputs, feature by feature and all together, and store what was found as a run."""
     from ...armour.drift import ks_drift, mmd_drift
-    from ...armour.outcomes import drift_outcome
+    from ...armour.drift.outcomes import drift_outcome
 
     (before, _), (now, _) = load_samples(reference), load_samples(current)
     check_parent(store, parent)

@@ -24,7 +24,7 @@ from .report import write_report
 
 if TYPE_CHECKING:
     from ...armour import Norm
-    from ...armour.suites import Suite
+    from ...armour.evaluation.suites import Suite
 
 _USUAL_EPSILONS = ["0.01,0.03,0.1,0.3"]
 _NO_ATTACKS: list[str] = []  # those of the suite

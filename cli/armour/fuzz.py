@@ -102,7 +102,7 @@ def _cover(
     """Puts one outcome into the list, also when it is interrupted after a round."""
     from ...armour.fuzz import Corpus, NeuronCoverage
     from ...armour.fuzz import fuzz as fuzzed
-    from ...armour.outcomes import coverage_outcome
+    from ...armour.fuzz.outcomes import coverage_outcome
 
     coverage = NeuronCoverage(watched, x)
     coverage.add(x)
@@ -128,7 +128,7 @@ def _cover(
 
 def _broken(watched: "Watched", x: Any, y: Any, where: str, seed: int) -> "list[Outcome]":
     from ...armour.fuzz import inject_faults
-    from ...armour.outcomes import fault_outcome
+    from ...armour.fuzz.outcomes import fault_outcome
 
     found = [
         outcome

@@ -68,8 +68,8 @@ def privacy(
 
 
 def _spent(noise: float, sample_rate: float, steps: int, delta: float, accountant: str) -> "Outcome":
-    from ...armour.outcomes import privacy_outcome
     from ...armour.privacy import Phase
+    from ...armour.privacy.outcomes import privacy_outcome
 
     return privacy_outcome(Phase(noise, sample_rate, steps), delta, accountant)  # type: ignore[arg-type]  # it checks
 
@@ -80,8 +80,8 @@ def _leaked(
     import numpy as np
 
     from ...armour import wrap
-    from ...armour.outcomes import membership_outcome
     from ...armour.privacy import lira_attack, shadow_attack, threshold_attack, train_shadows
+    from ...armour.privacy.outcomes import membership_outcome
 
     wrapped, inside, outside = wrap(network, bounds=bounds), load_samples(data), load_samples(others)
     counts = (len(inside[0]), len(outside[0]))

@@ -20,7 +20,7 @@ def record(
     framework: str = "",
 ) -> str:
     """The id of the run of kind `evaluation` that now holds the outcomes."""
-    from ...armour.outcome_log import OutcomeLog
+    from ...armour.evaluation.outcome_log import OutcomeLog
     from ...storage import open_store
 
     with open_store(url) as store, OutcomeLog(store, name, framework, parent or None, config) as log:

@@ -6,18 +6,13 @@ import math
 import numpy as np
 import pytest
 from mindscope.armour.certificates import certify, smooth
+from mindscope.armour.certificates.outcomes import certificate_outcomes, smoothing_outcomes
 from mindscope.armour.drift import ks_drift, mmd_drift
+from mindscope.armour.drift.outcomes import drift_outcome
 from mindscope.armour.fuzz import NeuronCoverage, Watched, fuzz, inject_faults
-from mindscope.armour.outcomes import (
-    certificate_outcomes,
-    coverage_outcome,
-    drift_outcome,
-    fault_outcome,
-    membership_outcome,
-    privacy_outcome,
-    smoothing_outcomes,
-)
+from mindscope.armour.fuzz.outcomes import coverage_outcome, fault_outcome
 from mindscope.armour.privacy import Phase, measure_leakage
+from mindscope.armour.privacy.outcomes import membership_outcome, privacy_outcome
 from mindscope.framework import nn
 from mindscope.storage import MemoryStore
 

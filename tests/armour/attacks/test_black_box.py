@@ -5,7 +5,7 @@ import pytest
 from mindscope.armour import ATTACKS, FGSM, PGD, InvalidInput
 from mindscope.armour.attacks.spatial import Spatial
 from mindscope.armour.distances import DISTANCES
-from mindscope.armour.hyperplane import step_to_hyperplane
+from mindscope.armour.distances.hyperplane import step_to_hyperplane
 from scipy.ndimage import affine_transform
 
 from tests.armour.attacks.cases import light

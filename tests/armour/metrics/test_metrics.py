@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from mindscope.armour import FGSM, PGD, InvalidInput, evaluate, wrap
-from mindscope.armour.hyperplane import dual_length
+from mindscope.armour.distances.hyperplane import dual_length
 from mindscope.armour.metrics import (
     attack_quality,
     clever,

@@ -5,7 +5,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 from mindscope.armour import InvalidInput
-from mindscope.armour.confidence import cross_entropy, true_class_margin
+from mindscope.armour.model.confidence import cross_entropy, true_class_margin
 from mindscope.armour.privacy import (
     Shadows,
     lira_attack,

@@ -1,0 +1,156 @@
+"""Inputs and labels checked before anything is computed with them, and what the model makes of the clean inputs."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...framework import Tensor
+from ..arrays import Array, Rows, concatenate, from_numpy, namespace, to_numpy
+from ..errors import InvalidInput, InvalidModel
+from ..model import Model, looks_like_probabilities
+from ..problem.criterion import Criterion, Misclassification, Targeted
+
+_GLANCE = 16  # inputs that the model sees before everything else is computed: our choice
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """Checked inputs with the model's view of them.
+
+    Args:
+        x: `(n, ...)` native inputs.
+        labels: `(n,)` true classes.
+        criterion: When an input counts as adversarial, on the device of `x`.
+        clean_predictions: `(n,)` classes that the model gives the clean inputs.
+        solved: `(n,)` bool, True where the clean input meets the criterion already; these are not attacked.
+    """
+
+    x: Array
+    labels: Rows
+    criterion: Criterion
+    clean_predictions: Rows
+    solved: NDArray[np.bool_]
+
+    @property
+    def clean_accuracy(self) -> float:
+        """Share of clean inputs that get their label."""
+        return float(np.mean(self.clean_predictions == self.labels))
+
+
+def check_samples(
+    model: Model, x: Array, y: ArrayLike, *, targets: ArrayLike | None, margin: float, batch_size: int
+) -> Samples:
+    """The inputs, checked, with the model's clean predictions.
+
+    Args:
+        x: `(n, ...)` float32 or float64, within the model's bounds.
+        y: `(n,)` integer labels.
+        targets: `(n,)` classes to reach; None asks for any other class than the label.
+        margin: By how much the winning logit must lead.
+
+    Raises:
+        InvalidInput: Inputs, labels, targets, margin or batch size cannot be what was meant.
+        InvalidModel: The model does not return finite logits for them.
+    """
+    if batch_size < 1:
+        raise InvalidInput(f"batch_size expects 1 or more, got {batch_size}")
+    if not (math.isfinite(margin) and margin >= 0):
+        raise InvalidInput(f"margin expects a finite number of 0 or more, got {margin}")
+    inputs = _checked_inputs(model, x)
+    labels = _checked_classes(y, len(inputs), "labels")
+    wanted = None if targets is None else _checked_classes(targets, len(inputs), "targets")
+    classes = _glance(model, inputs[:_GLANCE])
+    _check_range(labels, classes, "labels")
+    criterion: Criterion
+    if wanted is None:
+        criterion = Misclassification(from_numpy(labels, inputs), margin)
+    else:
+        _check_range(wanted, classes, "targets")
+        criterion = Targeted(from_numpy(wanted, inputs), margin)
+    parts = [model.logits(inputs[start : start + batch_size]) for start in range(0, len(inputs), batch_size)]
+    logits = concatenate(parts)
+    _check_finite(logits)
+    predictions = np.asarray(to_numpy(namespace(logits).argmax(logits, axis=1)), np.int64)
+    solved = np.asarray(to_numpy(criterion.met(logits)), np.bool_)
+    return Samples(inputs, labels, criterion, predictions, solved)
+
+
+def check_epsilons(epsilons: float | Iterable[float]) -> tuple[float, ...]:
+    """The budgets as a tuple, in the order given.
+
+    Raises:
+        InvalidInput: There is none, or one is negative or not finite.
+    """
+    values = (epsilons,) if isinstance(epsilons, float | int) else tuple(epsilons)
+    if not values:
+        raise InvalidInput("epsilons expects one budget or more, got none")
+    for value in values:
+        if not (math.isfinite(value) and value >= 0):
+            raise InvalidInput(f"epsilons expects finite numbers of 0 or more, got {value}")
+    return tuple(float(value) for value in values)
+
+
+def _checked_inputs(model: Model, x: Array) -> Array:
+    native = model.native(x)
+    dtype = str(native.dtype).removeprefix("torch.")
+    if dtype not in ("float32", "float64"):
+        raise InvalidInput(f"x expects float32 or float64, got {dtype}; cast it, and scale it to {model.bounds}")
+    if native.ndim < 2 or 0 in native.shape:
+        raise InvalidInput(f"x expects one sample or more, shape (n, ...), got {tuple(native.shape)}")
+    xp = namespace(native)
+    if not xp.isfinite(native).all():
+        raise InvalidInput(f"x expects finite values, got {int((~xp.isfinite(native)).sum())} NaN or infinite")
+    (low, high), smallest, largest = model.bounds, native.min(), native.max()
+    if smallest < low or largest > high:
+        raise InvalidInput(
+            f"x expects values within the model's bounds [{low:g}, {high:g}], got [{float(smallest):g}, "
+            f"{float(largest):g}]; scale x, or name its bounds: wrap(model, bounds=(low, high))"
+        )
+    return native
+
+
+def _checked_classes(values: ArrayLike, samples: int, name: str) -> Rows:
+    if isinstance(values, Tensor):
+        values = values.numpy()
+    array: NDArray[Any] = to_numpy(values) if hasattr(values, "cpu") else np.asarray(values)
+    if array.dtype.kind not in "iu":
+        raise InvalidInput(f"{name} expects integer classes, got dtype {array.dtype}")
+    if array.shape != (samples,):
+        raise InvalidInput(f"{name} expects one class a sample, shape ({samples},), got {array.shape}")
+    return array.astype(np.int64)
+
+
+def _check_range(values: Rows, classes: int, name: str) -> None:
+    if values.min() < 0 or values.max() >= classes:
+        raise InvalidInput(
+            f"{name} expects classes 0 to {classes - 1}, as the model has {classes} logits; "
+            f"got {values.min()} to {values.max()}"
+        )
+
+
+def _glance(model: Model, x: Array) -> int:
+    """Number of classes, learned from a few inputs so that a wrong model or label stops before the work begins."""
+    try:
+        logits = model.logits(x)
+    except InvalidModel:
+        raise
+    except Exception as error:
+        raise InvalidInput(
+            f"the model cannot be called with x of shape {tuple(x.shape)} and dtype {x.dtype}: {error}"
+        ) from error
+    _check_finite(logits)
+    if looks_like_probabilities(logits):
+        raise InvalidModel(
+            "the model must return logits, got rows that are probabilities (non-negative, sum 1); "
+            "leave out the softmax: behind it gradients vanish and robustness is overstated"
+        )
+    return int(logits.shape[1])
+
+
+def _check_finite(logits: Array) -> None:
+    if not namespace(logits).isfinite(logits).all():
+        raise InvalidModel("the model must return finite logits for clean inputs, got NaN or infinity")

@@ -1,0 +1,7 @@
+"""What is searched: samples with budgets, when a candidate is adversarial, and the value that a search climbs."""
+
+from .batch import Ascent, Gallery, Problem
+from .criterion import Both, Criterion, Misclassification, Targeted
+from .objective import Objective
+
+__all__ = ["Ascent", "Both", "Criterion", "Gallery", "Misclassification", "Objective", "Problem", "Targeted"]

@@ -1,0 +1,152 @@
+"""When an input counts as adversarial: criteria are values, made for a batch and combined with `&`."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from ..arrays import Array, Rows, namespace
+from ..arrays.rows import is_class
+
+
+class Criterion(ABC):
+    """The judge of a batch, and the class that a search moves away from or towards."""
+
+    @property
+    @abstractmethod
+    def anchor(self) -> Array:
+        """`(n,)` integer classes that the search moves away from, or towards when targeted."""
+
+    @property
+    @abstractmethod
+    def is_targeted(self) -> bool:
+        """True when the anchor is to be reached."""
+
+    @property
+    @abstractmethod
+    def lead(self) -> float:
+        """By how much the winning logit must lead."""
+
+    @abstractmethod
+    def met(self, logits: Array) -> Array:
+        """`(n,)` bool, True where the `(n, classes)` logits make the input adversarial."""
+
+    @abstractmethod
+    def take(self, rows: Rows) -> "Criterion":
+        """The same criterion for these samples of the batch."""
+
+    def __and__(self, other: "Criterion") -> "Criterion":
+        return Both(self, other)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Misclassification(Criterion):
+    """Adversarial is what the model no longer gives its label.
+
+    Args:
+        labels: `(n,)` true classes.
+        margin: By how much another logit must lead the label's; 0 asks for another prediction only.
+    """
+
+    labels: Array
+    margin: float = 0.0
+
+    @property
+    def anchor(self) -> Array:
+        """The labels, to move away from."""
+        return self.labels
+
+    @property
+    def is_targeted(self) -> bool:
+        """Never."""
+        return False
+
+    @property
+    def lead(self) -> float:
+        """The margin."""
+        return self.margin
+
+    def met(self, logits: Array) -> Array:
+        """`(n,)` bool, True where the prediction is not the label, by the margin."""
+        if self.margin:
+            return -_lead(logits, self.labels) >= self.margin
+        return namespace(logits).argmax(logits, axis=1) != self.labels
+
+    def take(self, rows: Rows) -> "Misclassification":
+        """The same criterion for these samples."""
+        return Misclassification(self.labels[rows], self.margin)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Targeted(Criterion):
+    """Adversarial is what the model gives the target class.
+
+    Args:
+        targets: `(n,)` classes to reach.
+        margin: By how much the target's logit must lead all others; 0 asks for the prediction only.
+    """
+
+    targets: Array
+    margin: float = 0.0
+
+    @property
+    def anchor(self) -> Array:
+        """The targets, to move towards."""
+        return self.targets
+
+    @property
+    def is_targeted(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def lead(self) -> float:
+        """The margin."""
+        return self.margin
+
+    def met(self, logits: Array) -> Array:
+        """`(n,)` bool, True where the prediction is the target, by the margin."""
+        if self.margin:
+            return _lead(logits, self.targets) >= self.margin
+        return namespace(logits).argmax(logits, axis=1) == self.targets
+
+    def take(self, rows: Rows) -> "Targeted":
+        """The same criterion for these samples."""
+        return Targeted(self.targets[rows], self.margin)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Both(Criterion):
+    """Adversarial is what both criteria call so; the first one leads the search."""
+
+    first: Criterion
+    second: Criterion
+
+    @property
+    def anchor(self) -> Array:
+        """The anchor of the first criterion."""
+        return self.first.anchor
+
+    @property
+    def is_targeted(self) -> bool:
+        """Whether the first criterion is."""
+        return self.first.is_targeted
+
+    @property
+    def lead(self) -> float:
+        """The larger of both."""
+        return max(self.first.lead, self.second.lead)
+
+    def met(self, logits: Array) -> Array:
+        """`(n,)` bool, True where both are met."""
+        return self.first.met(logits) & self.second.met(logits)
+
+    def take(self, rows: Rows) -> "Both":
+        """Both criteria for these samples."""
+        return Both(self.first.take(rows), self.second.take(rows))
+
+
+def _lead(logits: Array, classes: Array) -> Array:
+    """`(n,)` by how much each row's own class leads the best of the others; negative when it does not."""
+    xp = namespace(logits)
+    own = is_class(logits, classes)
+    best_other = xp.max(xp.where(own, -xp.inf, logits), axis=1)
+    return xp.sum(xp.where(own, logits, 0.0), axis=1) - best_other

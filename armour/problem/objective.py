@@ -1,0 +1,133 @@
+"""What a search climbs: values and directions in logit space, in closed form, for every library alike."""
+
+from collections.abc import Callable
+
+from ..arrays import Array, namespace
+from ..arrays.rows import is_class
+from .criterion import Criterion
+
+#: `(n,)` values to be raised, and their gradient `(n, classes)` to the logits, for a criterion.
+Objective = Callable[[Array, Criterion], tuple[Array, Array]]
+
+_TOUCH = 1e-9  # a tie is no other prediction yet, so a lead of exactly nothing is pulled on
+
+
+def cross_entropy(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
+    """The log-odds of all other classes against the anchor, which the cross-entropy is a rising function of.
+
+    With `p` the anchor's probability the cross-entropy is `-log p`, and `1 - p` underflows when the logits are large:
+    value, sign and direction are then lost, and the model only seems robust. The log-odds `log((1 - p) / p)` order all
+    inputs as the cross-entropy does and have a gradient in the same direction, exact at any scale of the logits, so
+    searches that compare values and follow signs or directions, as all here do, are otherwise unchanged.
+
+    Reference:
+        Carlini and Wagner 2017, arXiv:1608.04644, section 5 (the masking); the log-odds are our choice.
+    """
+    xp = namespace(logits)
+    own = is_class(logits, criterion.anchor)
+    others = xp.where(own, -xp.inf, logits)
+    largest = xp.max(others, axis=1, keepdims=True)
+    shares = xp.exp(others - largest)
+    total = xp.sum(shares, axis=1, keepdims=True)
+    value = largest[:, 0] + xp.log(total[:, 0]) - _at(logits, own)
+    return _signed(value, shares / total - _one(own, logits), criterion)
+
+
+def lead(logits: Array, criterion: Criterion) -> Array:
+    """`(n,)` the margin's value alone, for searches that ask for no gradient."""
+    xp = namespace(logits)
+    own = is_class(logits, criterion.anchor)
+    value = xp.max(xp.where(own, -xp.inf, logits), axis=1) - _at(logits, own)
+    return -value if criterion.is_targeted else value
+
+
+def margin(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
+    """The lead of the best other class over the anchor, or of the anchor over it when targeted."""
+    xp = namespace(logits)
+    own = is_class(logits, criterion.anchor)
+    others = xp.where(own, -xp.inf, logits)
+    best = is_class(logits, xp.argmax(others, axis=1))
+    return _signed(xp.max(others, axis=1) - _at(logits, own), _one(best, logits) - _one(own, logits), criterion)
+
+
+def soft_margin(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
+    """The margin's value with the direction of the log-odds, in which all other classes share by their odds.
+
+    Our choice for searches of the nearest example: the margin's own direction stays with the class that leads first,
+    and on networks for digits such searches ended 2 to 8 percent farther away.
+    """
+    return margin(logits, criterion)[0], cross_entropy(logits, criterion)[1]
+
+
+def hinge(weight: Array) -> Objective:
+    """The soft margin, to be raised until the criterion's lead is reached; the direction times `(n,)` weights."""
+
+    def objective(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
+        value, slope = soft_margin(logits, criterion)
+        pull = namespace(logits).where(value < criterion.lead + _TOUCH, weight, 0.0)
+        return value, slope * pull[:, None]
+
+    return objective
+
+
+def logits_ratio(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
+    """The difference of logits ratio: the margin over the gap between the first and third largest logit.
+
+    With two classes there is no third one, and it is the margin itself; so it is when the criterion is targeted, as the
+    ratio is constant wherever the target is the third.
+
+    Reference:
+        Croce and Hein 2020, arXiv:2003.01690, eq. 6.
+    """
+    if logits.shape[1] < 3 or criterion.is_targeted:
+        return margin(logits, criterion)
+    order = namespace(logits).argsort(logits, axis=1, descending=True, stable=True)
+    first, third = is_class(logits, order[:, 0]), is_class(logits, order[:, 2])
+    value, direction = margin(logits, criterion)
+    return _ratio(value, direction, logits, ((1.0, first), (-1.0, third)))
+
+
+def targeted_logits_ratio(target: Array) -> Objective:
+    """The lead of `(n,)` target classes over the anchor, over the gap between the largest and those below the second.
+
+    With fewer than four classes the denominator would vanish, and it is the lead itself.
+
+    Reference:
+        Croce and Hein 2020, arXiv:2003.01690, eq. 7.
+    """
+
+    def objective(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
+        wanted, own = is_class(logits, target), is_class(logits, criterion.anchor)
+        value = _at(logits, wanted) - _at(logits, own)
+        direction = _one(wanted, logits) - _one(own, logits)
+        if logits.shape[1] < 4:
+            return value, direction
+        order = namespace(logits).argsort(logits, axis=1, descending=True, stable=True)
+        first, third, fourth = (is_class(logits, order[:, place]) for place in (0, 2, 3))
+        return _ratio(value, direction, logits, ((1.0, first), (-0.5, third), (-0.5, fourth)))
+
+    return objective
+
+
+def _ratio(value: Array, direction: Array, logits: Array, gap: tuple[tuple[float, Array], ...]) -> tuple[Array, Array]:
+    """The value over the weighted sum of logits that `gap` names, and the quotient's gradient."""
+    xp = namespace(logits)
+    below = sum(weight * _at(logits, place) for weight, place in gap)
+    tiny = xp.finfo(logits.dtype).smallest_normal ** 0.5
+    below = xp.where(below > tiny, below, tiny)[:, None]
+    slope = sum(weight * _one(place, logits) for weight, place in gap)
+    ratio = value[:, None] / below
+    return ratio[:, 0], (direction - ratio * slope) / below
+
+
+def _at(logits: Array, place: Array) -> Array:
+    xp = namespace(logits)
+    return xp.sum(xp.where(place, logits, 0.0), axis=1)
+
+
+def _one(place: Array, like: Array) -> Array:
+    return namespace(like).astype(place, like.dtype)
+
+
+def _signed(value: Array, direction: Array, criterion: Criterion) -> tuple[Array, Array]:
+    return (-value, -direction) if criterion.is_targeted else (value, direction)
