@@ -38,14 +38,18 @@ def dashboard(
     gc.disable()  # importing makes many objects and no garbage; looking for some took an eighth of the time
     from ..dashboard import serve
 
-    gc.freeze()
-    gc.enable()
     try:
-        serve(store, host=host, port=port, token=token or None, is_read_only=read_only)
+        serve(store, host=host, port=port, token=token or None, is_read_only=read_only, ready=_collect_garbage)
     except KeyboardInterrupt:
         raise Interrupted("dashboard stopped") from None
     remark("mindscope: dashboard stopped")
     return 0
+
+
+def _collect_garbage() -> None:
+    """Garbage is looked for again, only among what comes after this."""
+    gc.freeze()
+    gc.enable()
 
 
 def _export(url: str, reference: str, folder: Path) -> int:

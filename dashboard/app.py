@@ -14,6 +14,7 @@ from .address import Address, BadAddress
 from .components import notice
 from .components.shell import navigation, shell
 from .data import Reader
+from .document import HEAD, RENDERER, REST
 from .downloads import serve_downloads
 from .ids import Shell
 from .metrics import serve_metrics
@@ -27,22 +28,6 @@ from .words import prose
 
 _log = logging.getLogger(__name__)
 
-#: Plotly is the longest script and Dash asks for no picture before it has it, so the browser begins with it.
-_INDEX = """<!DOCTYPE html>
-<html lang="en">
-  <head>
-    {%metas%}
-    <title>{%title%}</title>
-    <link rel="icon" type="image/svg+xml" href="/assets/brand.svg">
-    {%css%}
-    <script async src="/_dash-component-suites/plotly/package_data/plotly.min.js"></script>
-  </head>
-  <body>
-    {%app_entry%}
-    <footer>{%config%}{%scripts%}{%renderer%}</footer>
-  </body>
-</html>"""
-
 
 def create_app(store: Store, settings: Settings | None = None) -> dash.Dash:
     """The application; its `server` is a Flask application that any WSGI server can serve."""
@@ -53,16 +38,16 @@ def create_app(store: Store, settings: Settings | None = None) -> dash.Dash:
         "mindscope.dashboard",
         server=server,
         assets_folder=f"{__file__.rpartition('app.py')[0]}assets",
-        index_string=_INDEX,
+        index_string=HEAD + REST,
         title="mindscope",
         update_title=None,
         suppress_callback_exceptions=True,
         serve_locally=True,
         compress=False,
         add_log_handler=False,
-        meta_tags=[{"name": "viewport", "content": "width=device-width, initial-scale=1"}],
         on_error=_on_error,
     )
+    app.renderer = RENDERER
     server.before_request(reader.begin_answer)
     server.teardown_request(lambda _: reader.end_answer())
     app.layout = shell(reader.place)

@@ -1,5 +1,6 @@
 """Who may ask: Host and Origin of every request, the token where one is demanded, the headers of every answer."""
 
+import base64
 import hashlib
 import hmac
 import ipaddress
@@ -117,6 +118,11 @@ def _is_own_host(asked: str, host: str) -> bool:
         machine = socket.gethostname().lower()
         return name.lower() in {host.lower(), machine, machine.partition(".")[0], socket.getfqdn().lower()}
     return True
+
+
+def hash_of(script: str) -> str:
+    """What a policy calls a script that stands inside of a document."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
 def add_headers(server: flask.Flask, script_hashes: tuple[str, ...]) -> None:

@@ -4,15 +4,19 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import waitress
 from waitress import wasyncore
 
 from ..storage import Store, open_store
-from .app import create_app
+from .opening import Opening
 from .settings import Settings, SettingsError, settings_for
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
 
 _WAKE_S = 0.5
 
@@ -20,21 +24,25 @@ _WAKE_S = 0.5
 class Server:
     """A dashboard that listens; it owns the store that it was given.
 
+    Args:
+        ready: Called once, in another thread, when all pages are there.
+
     Raises:
         SettingsError: The address cannot be listened on.
     """
 
-    def __init__(self, store: Store, settings: Settings) -> None:
+    def __init__(self, store: Store, settings: Settings, ready: Callable[[], object] | None = None) -> None:
         self._store = store
         self._settings = settings
         self._sockets: dict[int, object] = {}
         self._is_stopping = threading.Event()
         self._thread: threading.Thread | None = None
-        application = create_app(store, settings).server
+        socket_ = _bound(settings.host, settings.port)
+        self._opening = Opening(store, settings, partial(_pages, store, settings, ready))
         self._http = waitress.create_server(
-            application,
+            self._opening,
             map=self._sockets,
-            sockets=[_bound(settings.host, settings.port)],
+            sockets=[socket_],
             threads=settings.threads,
             ident=None,
             clear_untrusted_proxy_headers=True,
@@ -56,12 +64,14 @@ class Server:
         return f"http://{host}:{self._http.effective_port}{place}{token}"
 
     def run(self) -> None:
-        """Serves until `stop` is called or Ctrl-C is pressed."""
+        """Serves until `stop` is called or Ctrl-C is pressed; raises what stopped the pages from being made."""
         while not self._is_stopping.is_set():
+            self._opening.fail_if_broken()
             wasyncore.loop(timeout=_WAKE_S, map=self._sockets, count=1)
 
     def start(self) -> Self:
-        """Serves in a thread that does not keep the process alive."""
+        """Serves in a thread that does not keep the process alive; comes back when the pages are there."""
+        self._opening.wait()
         self._thread = threading.Thread(target=self.run, name="mindscope-dashboard", daemon=True)
         self._thread.start()
         return self
@@ -114,6 +124,7 @@ def serve(
     *,
     is_read_only: bool = False,
     announce: Callable[[str], object] | None = None,
+    ready: Callable[[], object] | None = None,
 ) -> None:
     """Serves the dashboard over the store until Ctrl-C, which comes through as `KeyboardInterrupt`.
 
@@ -125,20 +136,31 @@ def serve(
             change something.
         is_read_only: Lets nobody change anything.
         announce: Takes the address to open, once; written to stderr when not given.
+        ready: Called once, in another thread, when all pages are there; a visitor may come before.
     """
     settings = settings_for(host, port, token, is_read_only=is_read_only)
-    with _opened(store_url, settings) as server:
+    with _opened(store_url, settings, ready) as server:
         (announce or _tell)(server.url)
         server.run()
 
 
-def _opened(store_url: str, settings: Settings) -> Server:
+def _opened(store_url: str, settings: Settings, ready: Callable[[], object] | None = None) -> Server:
     store = open_store(store_url)
     try:
-        return Server(store, settings)
+        return Server(store, settings, ready)
     except BaseException:
         store.close()
         raise
+
+
+def _pages(store: Store, settings: Settings, ready: Callable[[], object] | None) -> "WSGIApplication":
+    """The pages; imported here and not above, for that takes longer than all else and the server listens meanwhile."""
+    from .app import create_app  # noqa: PLC0415
+
+    pages: WSGIApplication = create_app(store, settings).server
+    if ready is not None:
+        ready()
+    return pages
 
 
 def _tell(url: str) -> None:
