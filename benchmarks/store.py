@@ -64,7 +64,7 @@ class Bare:
 
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(path, isolation_level=None)
-        for pragma in ("page_size=8192", "auto_vacuum=INCREMENTAL", "journal_mode=WAL", "synchronous=NORMAL"):
+        for pragma in ("page_size=4096", "auto_vacuum=INCREMENTAL", "journal_mode=WAL", "synchronous=NORMAL"):
             self._connection.execute(f"PRAGMA {pragma}").fetchall()
         self._connection.execute("PRAGMA wal_autocheckpoint=0").fetchall()
         self._connection.execute(

@@ -142,7 +142,7 @@ class Streaks:
         if not np.count_nonzero(holds):
             if self._runs:
                 self.lengths[present] = 0
-                self._runs = np.count_nonzero(self.lengths) > 0
+                self._runs = bool(np.count_nonzero(self.lengths))
             return self.lengths
         self._runs = True
         started = holds & present & (self.lengths == 0)

@@ -96,7 +96,7 @@ class Rows:
 
 def some(mask: Mask) -> bool:
     """`mask.any()`, in a fifth of the time for the few rows of a step."""
-    return np.count_nonzero(mask) > 0
+    return bool(np.count_nonzero(mask))
 
 
 def _all_present(rows: int) -> Mask:
@@ -165,8 +165,7 @@ class Table:
         return self._non_finite
 
     def _with_counts(self) -> Mask:
-        found: Mask = (self.values[:, self.rows.counts] > 0).any(axis=1)
-        return found
+        return np.asarray((self.values[:, self.rows.counts] > 0).any(axis=1), dtype=np.bool_)
 
     @property
     def norm(self) -> float:

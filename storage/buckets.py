@@ -1,6 +1,6 @@
 """Buckets of consecutive records: what a bucket holds of each site, made in one pass, joined, stored and read back."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -11,6 +11,8 @@ from .codec import decode, decode_counts, encode
 
 #: Buckets, or records, that one bucket of the next tier holds.
 RATIO = 16
+#: Values of all records that are bucketed at once: a megabyte.
+_TOGETHER = 2**17
 _ORDER = ("low", "high", "non_finite", "present", "low_at", "high_at")
 
 
@@ -46,21 +48,36 @@ class Buckets:
         return Buckets(*(getattr(self, name)[begin:end] for name in _ORDER))
 
 
-def bucket_records(values: NDArray[np.float64], present: NDArray[np.bool_]) -> Buckets:
-    """Buckets of `RATIO` records each, from values and presence `(records, sites)`."""
-    shape = (len(values) // RATIO, RATIO, values.shape[1])
-    if not values.any() and present.all():  # most counts, most of the time
-        zero = np.zeros((shape[2], shape[0]))
-        none = np.zeros(zero.shape, dtype=np.int64)
-        return Buckets(zero, zero, none, np.full_like(none, RATIO), none, none)
-    cells, there = values.reshape(shape), present.reshape(shape)
-    finite = np.isfinite(cells) & there
+def bucket_records(values: NDArray[np.float64], present: NDArray[np.bool_]) -> Iterator[Buckets]:
+    """By statistic: buckets of `RATIO` records each.
+
+    Args:
+        values: `(statistics, records, sites)`; few statistics are looked at together, as many as the caches bear.
+        present: `(records, sites)`.
+    """
+    shape = (values.shape[1] // RATIO, RATIO, values.shape[2])
+    there = present.reshape(shape)
     count = there.sum(axis=1, dtype=np.int64)
-    strange = count - finite.sum(axis=1, dtype=np.int64)
-    low, low_at = _extreme(np.where(finite, cells, np.inf), np.min)
-    high, high_at = _extreme(np.where(finite, cells, -np.inf), np.max)
+    together = max(1, _TOGETHER // max(present.size, 1))
+    for begin in range(0, len(values), together):
+        yield from _bucket_few(values[begin : begin + together].reshape(-1, *shape), there, count)
+
+
+def _bucket_few(cells: NDArray[np.float64], there: NDArray[np.bool_], count: NDArray[np.int64]) -> Iterator[Buckets]:
+    """Buckets of `(statistics, buckets, RATIO, sites)`."""
+    if not cells.any() and there.all():  # most counts, most of the time
+        zero = np.zeros(count.T.shape)
+        none = np.zeros(zero.shape, dtype=np.int64)
+        yield from [Buckets(zero, zero, none, count.T, none, none)] * len(cells)
+        return
+    finite = np.isfinite(cells) & there
+    strange = count - finite.sum(axis=2, dtype=np.int64)
+    is_plain = bool(finite.all())
+    low, low_at = _extreme(cells if is_plain else np.where(finite, cells, np.inf), np.min)
+    high, high_at = _extreme(cells if is_plain else np.where(finite, cells, -np.inf), np.max)
     low[count == strange] = high[count == strange] = np.nan
-    return Buckets(low.T, high.T, strange.T, count.T, low_at.T, high_at.T)
+    for one in zip(low, high, strange, low_at, high_at, strict=True):
+        yield Buckets(one[0].T, one[1].T, one[2].T, count.T, one[3].T, one[4].T)
 
 
 def bucket_buckets(parts: Sequence[Buckets], size: int) -> Buckets:
@@ -108,9 +125,9 @@ def read_buckets(data: bytes, shape: tuple[int, int], rows: slice = slice(None),
 def _extreme(
     cells: NDArray[np.float64], reduce: Callable[..., NDArray[np.float64]]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The extreme of each bucket of `(buckets, RATIO, sites)` and its first place; argmin is slow across memory."""
-    extreme = reduce(cells, axis=1)
+    """The extreme of each bucket of `(..., RATIO, sites)` and its first place; argmin is slow across memory."""
+    extreme = reduce(cells, axis=-2)
     at = np.zeros(extreme.shape, dtype=np.int64)
     for place in range(RATIO - 1, -1, -1):
-        np.copyto(at, place, where=cells[:, place] == extreme)
+        np.copyto(at, place, where=cells[..., place, :] == extreme)
     return extreme, at

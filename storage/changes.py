@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Table, and_, insert, update
+from sqlalchemy import Connection, Dialect, Table, and_, insert, update
 
 from .tables import recording
 
@@ -16,9 +17,20 @@ def touch(connection: Connection, number: int, **values: object) -> None:
 
 
 def insert_rows(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:  # Any: values of any column
-    """Adds rows by one statement; none is fine."""
+    """Adds rows by one statement; none is fine.
+
+    The driver gets the values as they are: they must be plain numbers, text, bytes or None, in one set of columns.
+    """
     if rows:
-        connection.execute(insert(table), rows)
+        text, names = _insertion(table, connection.dialect, tuple(rows[0]))
+        connection.exec_driver_sql(text, [tuple([row[name] for name in names]) for row in rows] if names else rows)
+
+
+@lru_cache(maxsize=16)
+def _insertion(table: Table, dialect: Dialect, columns: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """The statement in the driver's own words, and the order of its values; none where it takes them by name."""
+    made = insert(table).inline().compile(dialect=dialect, column_keys=list(columns))
+    return str(made), tuple(made.positiontup or ())
 
 
 def replace_rows(

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Select, select
 
 from .codec import decode, encode
-from .sequences import decode_flags, encode_flags
+from .sequences import decode_flags
 from .streams import Stream
 from .tables import chunk
 
@@ -16,10 +16,14 @@ from .tables import chunk
 GROUP, LENGTH = 16, 256
 
 
-def chunk_bytes(values: NDArray[np.float64], present: NDArray[np.bool_], code: int | None = None) -> bytes:
-    """The values `(sites, records)` of one statistic and which of them are there; `read_chunk` gives both back."""
-    flags = encode_flags(present)
-    return len(flags).to_bytes(4, "little") + flags + encode(np.where(present, values, 0.0), code)
+def chunk_bytes(values: NDArray[np.float64], flags: bytes, code: int | None = None) -> bytes:
+    """The values `(sites, records)` of one statistic, zero where missing; `read_chunk` gives them back.
+
+    Args:
+        flags: Which of them are there, as `encode_flags` has it: the same for all statistics.
+        code: As `encode` takes it.
+    """
+    return len(flags).to_bytes(4, "little") + flags + encode(values, code)
 
 
 def read_chunk(

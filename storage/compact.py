@@ -7,115 +7,147 @@
     tier 256, 16 such rows         -> tier 256   256 buckets x 16 sites
 
 Nothing is remembered between calls: what is left to do is what stands in the tables, so a restart goes on where it was.
+When a run ends, what is left becomes a chunk of fewer records; a run that goes on takes it apart again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import BindParameter, Connection, and_, bindparam, delete, func, or_, select
 
 from .buckets import RATIO, Buckets, bucket_buckets, bucket_bytes, bucket_records, join, read_buckets
-from .chunks import GROUP, LENGTH, chunk_bytes
+from .changes import insert_rows
+from .chunks import GROUP, LENGTH, chunk_bytes, read_archived
 from .codec import CODEC_VERSION, WIDEST, narrowest
-from .streams import Stream, read_streams
+from .layout import PACK_VERSION, pack_alike, unpack_columns
+from .records import Block
+from .sequences import encode_flags
+from .streams import Stream
 from .tables import chunk, hot, span, stream
-from .timeline import Timeline, span_bytes
-from .values import read_hot
+from .timeline import read_span, span_bytes
 
 #: The tiers of buckets; the last one is not bucketed further.
 TIERS = (16, 256)
 
+# Made once: to put a statement together takes SQLAlchemy longer than to run it.
+_OF: BindParameter[int] = bindparam("of")
+_OLDEST = (
+    select(hot.c.step, hot.c.micro_step, hot.c.time, hot.c.data)
+    .where(hot.c.stream == _OF)
+    .order_by(hot.c.step, hot.c.micro_step)
+    .limit(bindparam("count"))
+)
+_UP_TO = delete(hot).where(
+    hot.c.stream == _OF,
+    or_(
+        hot.c.step < bindparam("last"),
+        and_(hot.c.step == bindparam("last"), hot.c.micro_step <= bindparam("micro_step")),
+    ),
+)
+_ARCHIVED = select(func.max(span.c.first + span.c.count)).where(span.c.stream == _OF)
+_WIDE = and_(chunk.c.stream == _OF, chunk.c.tier == bindparam("of_tier"), chunk.c.site_group == -1)
+_WIDE_ROWS = select(chunk.c.statistic, chunk.c.first, chunk.c.data).where(_WIDE).order_by(chunk.c.first)
+_NO_MORE_WIDE = delete(chunk).where(_WIDE)
 
-def compact_once(connection: Connection, number: int) -> bool:
-    """True when a stream of recording `number` had enough hot records and they are in chunks now."""
-    full = connection.execute(
-        select(hot.c.stream)
+
+def count_hot(connection: Connection, number: int) -> dict[int, int]:
+    """By stream of recording `number`: its hot records."""
+    query = (
+        select(hot.c.stream, func.count())
         .join(stream, hot.c.stream == stream.c.id)
         .where(stream.c.recording == number)
         .group_by(hot.c.stream)
-        .having(func.count() >= LENGTH)
-        .limit(1)
-    ).scalar()
-    if full is None:
-        return False
-    one = next(known for known in read_streams(connection, number) if known.id == full)
-    order = (hot.c.step, hot.c.micro_step)
-    query = select(hot.c.id, hot.c.step, hot.c.micro_step, hot.c.time).where(hot.c.stream == full)
-    rows = connection.execute(query.order_by(*order).limit(LENGTH)).all()
-    _, steps, micro_steps, times = zip(*rows, strict=True)
-    line = Timeline(0, 0, np.array(steps), np.array(micro_steps), np.array(times))
-    _write_chunks(connection, one, line)
-    _merge(connection, one)
-    connection.execute(delete(hot).where(hot.c.id.in_([row[0] for row in rows])))
-    return True
-
-
-def _write_chunks(connection: Connection, one: Stream, line: Timeline) -> None:
-    """Tier 1, and the row of tier 16, of the records of a timeline."""
-    first = (
-        connection.execute(select(func.max(span.c.first + span.c.count)).where(span.c.stream == one.id)).scalar() or 0
     )
-    bounds = {"first_step": int(line.steps[0]), "last_step": int(line.steps[-1])}
-    data = span_bytes(line.steps, line.micro_steps, line.times)
-    head = {"stream": one.id, "first": first, "count": len(line), "codec": CODEC_VERSION}
-    connection.execute(insert(span).values(**head, **bounds, data=data))
-    columns, present = read_hot(connection, one, line, range(len(one.layout.statistics)))
-    columns, present = columns[:, : len(line)], present[: len(line)]
-    rows: list[dict[str, Any]] = []
-    for statistic, values in enumerate(columns):
-        rows += _records(one, first, statistic, values, present)
-        rows.append(_wide(one, TIERS[0], statistic, first, bucket_records(values, present)))
-    connection.execute(insert(chunk), rows)
+    return {key: count for key, count in connection.execute(query)}
+
+
+def compact(connection: Connection, one: Stream, count: int = LENGTH) -> int:
+    """How many of the oldest hot records of a stream are in chunks now: `count`, or as many as there were.
+
+    Fewer than `LENGTH` may only be the last ones of a run that ends.
+    """
+    rows = connection.execute(_OLDEST, {"of": one.id, "count": count}).all()
+    if not rows:
+        return 0
+    steps, micro_steps, times, blocks = zip(*rows, strict=True)
+    values, present = unpack_columns(blocks, range(len(one.layout.statistics)), len(one.layout.sites))
+    first = connection.execute(_ARCHIVED, {"of": one.id}).scalar() or 0
+    line = (np.array(steps), np.array(micro_steps), np.array(times))
+    head = {"stream": one.id, "first": first, "count": len(rows), "codec": CODEC_VERSION}
+    bounds = {"first_step": steps[0], "last_step": steps[-1]}
+    insert_rows(connection, span, [{**head, **bounds, "data": span_bytes(*line)}])
+    insert_rows(connection, chunk, list(_records(one, first, values, present)))
+    if len(rows) == LENGTH:
+        buckets = enumerate(bucket_records(values, present))
+        insert_rows(connection, chunk, [_wide(one, TIERS[0], statistic, first, few) for statistic, few in buckets])
+        _merge(connection, one, first)
+    connection.execute(_UP_TO, {"of": one.id, "last": steps[-1], "micro_step": micro_steps[-1]})
+    return len(rows)
+
+
+def take_apart(connection: Connection, streams: Sequence[Stream]) -> None:
+    """Makes the last records of a run that had ended hot again, so that more can join them."""
+    for one in streams:
+        query = select(span.c.id, span.c.first, span.c.count, span.c.data)
+        query = query.where(span.c.stream == one.id, span.c.count < LENGTH)
+        for key, begin, count, data in connection.execute(query).all():
+            columns = range(len(one.layout.statistics))
+            values, present, _ = read_archived(connection, one, columns, slice(None), begin, begin + count)
+            blocks = [Block(one.layout, values[:, at].T, present[at]) for at in range(count)]
+            line = zip(*(part.tolist() for part in read_span(data)), pack_alike(blocks), strict=True)
+            names = ("step", "micro_step", "time", "data")
+            rows = [{"stream": one.id, "codec": PACK_VERSION, **dict(zip(names, each, strict=True))} for each in line]
+            insert_rows(connection, hot, rows)
+            connection.execute(delete(chunk).where(chunk.c.stream == one.id, chunk.c.tier == 1, chunk.c.first == begin))
+            connection.execute(delete(span).where(span.c.id == key))
 
 
 def _records(
-    one: Stream, first: int, statistic: int, values: NDArray[np.float64], present: NDArray[np.bool_]
+    one: Stream, first: int, columns: NDArray[np.float64], present: NDArray[np.bool_]
 ) -> Iterator[dict[str, Any]]:
-    """The rows of tier 1 of one statistic."""
-    strange = ~np.isfinite(values) & present
-    any_strange, code = bool(strange.any()), narrowest(values)
-    by_site, flags = values.T, present.T
-    empty = chunk_bytes(values[:1], present[:1], 0) if code == 0 and bool(present.all()) else None
-    for group, site in enumerate(range(0, len(one.layout.sites), GROUP)):
-        few = slice(site, site + GROUP)
-        kept = any_strange and bool(strange[:, few].any())
-        # One site that needs float64 must not widen all others.
-        data = empty or chunk_bytes(np.ascontiguousarray(by_site[few]), flags[few], None if code == WIDEST else code)
-        yield _row(one, 1, statistic, group, first, len(values), data, kept=int(kept))
+    """The rows of tier 1, of `(statistics, records, sites)` values and `(records, sites)` presence."""
+    sites = range(0, len(one.layout.sites), GROUP)
+    is_whole = bool(present.all())
+    flags = [b"" if is_whole else encode_flags(present.T[site : site + GROUP]) for site in sites]
+    for statistic, values in enumerate(columns):
+        finite = np.isfinite(values)
+        strange = None if finite.all() else ~finite & present
+        code = narrowest(values)
+        by_site = values.T if is_whole else np.where(present, values, 0.0).T
+        for group, site in enumerate(sites):
+            few = slice(site, site + GROUP)
+            kept = strange is not None and bool(strange[:, few].any())
+            # One site that needs float64 must not widen all others.
+            data = chunk_bytes(np.ascontiguousarray(by_site[few]), flags[group], None if code == WIDEST else code)
+            yield _row(one, 1, statistic, group, first, len(values), data, kept=int(kept))
 
 
-def _merge(connection: Connection, one: Stream) -> None:
-    """Joins the rows of all sites of a tier, once there are enough of them, into rows by group of sites."""
+def _merge(connection: Connection, one: Stream, first: int) -> None:
+    """Joins the rows of all sites of a tier, once there are enough of them, into rows by group of sites.
+
+    Args:
+        first: Number of the first record of the row that has just joined them.
+    """
     for tier in TIERS:
-        wide = (chunk.c.stream == one.id) & (chunk.c.tier == tier) & (chunk.c.site_group == -1)
-        count = select(func.count()).where(wide & (chunk.c.statistic == 0))
-        if connection.execute(count).scalar_one() < RATIO:
+        if first // (tier * RATIO) % RATIO != RATIO - 1:
             return
+        first -= (RATIO - 1) * tier * RATIO
+        parts: dict[int, list[Buckets]] = {}
+        shape = (len(one.layout.sites), RATIO)
+        for statistic, _, data in connection.execute(_WIDE_ROWS, {"of": one.id, "of_tier": tier}):
+            parts.setdefault(statistic, []).append(read_buckets(data, shape, with_places=True))
         rows: list[dict[str, Any]] = []
-        for statistic in range(len(one.layout.statistics)):
-            query = select(chunk.c.first, chunk.c.data).where(wide & (chunk.c.statistic == statistic))
-            found = connection.execute(query.order_by(chunk.c.first)).all()
-            first, shape = found[0][0], (len(one.layout.sites), RATIO)
-            parts = [read_buckets(data, shape, with_places=True) for _, data in found]
-            whole = join(parts)
-            rows += [
-                _row(
-                    one,
-                    tier,
-                    statistic,
-                    group,
-                    first,
-                    whole.low.shape[1],
-                    bucket_bytes(whole.sites(site, site + GROUP)),
-                )
-                for group, site in enumerate(range(0, shape[0], GROUP))
-            ]
+        for statistic, few in parts.items():
+            whole = join(few)
+            for group, site in enumerate(range(0, shape[0], GROUP)):
+                data = bucket_bytes(whole.sites(site, site + GROUP))
+                rows.append(_row(one, tier, statistic, group, first, whole.low.shape[1], data))
             if tier != TIERS[-1]:
-                rows.append(_wide(one, tier * RATIO, statistic, first, bucket_buckets(parts, tier)))
-        connection.execute(delete(chunk).where(wide))
-        connection.execute(insert(chunk), rows)
+                rows.append(_wide(one, tier * RATIO, statistic, first, bucket_buckets(few, tier)))
+        connection.execute(_NO_MORE_WIDE, {"of": one.id, "of_tier": tier})
+        insert_rows(connection, chunk, rows)
 
 
 def _wide(one: Stream, tier: int, statistic: int, first: int, buckets: Buckets) -> dict[str, Any]:

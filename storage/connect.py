@@ -15,7 +15,7 @@ from .errors import StoreDamaged, StoreError, StoreUnavailable
 
 #: In this order: the page size and the vacuum mode only take effect before the first table and before WAL.
 _WRITER_PRAGMAS = (
-    "page_size = 8192",
+    "page_size = 4096",
     "auto_vacuum = INCREMENTAL",
     "journal_mode = WAL",
     "synchronous = NORMAL",

@@ -61,19 +61,27 @@ def quantize(block: Block) -> Block:
     A column that float32 cannot hold (a value overflows to infinity or falls below the smallest normal number) keeps
     float64; doing it twice changes nothing.
     """
-    check_block(block)
-    values = np.array(block.values, dtype=np.float64)
-    missing = None
-    if block.present is not None and not block.present.all():
-        missing = ~block.present
-        values[missing] = 0.0
-    narrow = _columns(block.layout.dtypes, "float32")
-    floats = values[:, narrow]
-    rounded, fits = _as_float32(floats, axis=0)
-    values[:, narrow] = np.where(fits, rounded, floats)
-    if missing is not None:
-        values[missing] = np.nan
-    return Block(block.layout, values, None if missing is None else ~missing)
+    return quantize_alike([block])[0]
+
+
+def quantize_alike(blocks: Sequence[Block]) -> list[Block]:
+    """Blocks of one layout, each as `quantize` makes it; many at once cost little more than one."""
+    for block in blocks:
+        check_block(block)
+    layout = blocks[0].layout
+    values = np.array([block.values for block in blocks], dtype=np.float64)
+    present = [None if one.present is None or one.present.all() else one.present for one in blocks]
+    for at, flags in enumerate(present):
+        if flags is not None:
+            values[at, ~flags] = 0.0
+    for run in _runs(layout.dtypes, "float32"):
+        floats = values[:, :, run]
+        rounded, fits = _as_float32(floats, axis=1)
+        np.copyto(floats, rounded, where=fits)
+    for at, flags in enumerate(present):
+        if flags is not None:
+            values[at, ~flags] = np.nan
+    return [Block(layout, one, flags) for one, flags in zip(values, present, strict=True)]
 
 
 def is_empty(block: Block) -> bool:
@@ -91,17 +99,19 @@ def pack_alike(blocks: Sequence[Block]) -> list[bytes]:
     for block in blocks:
         check_block(block)
     layout = blocks[0].layout
-    columns = np.array([block.values.T for block in blocks], dtype=np.float64, order="C")
+    columns = np.array([block.values for block in blocks], dtype=np.float64).transpose(0, 2, 1).copy()
     present = [None if one.present is None or one.present.all() else one.present for one in blocks]
     for at, flags in enumerate(present):
         if flags is not None:
             columns[at][:, ~flags] = 0.0
     codes = np.full(columns.shape[:2], 18, dtype=np.uint8)
-    narrow, counts = _columns(layout.dtypes, "float32"), _columns(layout.dtypes, "uint64")
-    rounded, fits = _as_float32(columns[:, narrow], axis=2)
-    codes[:, narrow] = np.where(fits[:, :, 0], 14, 18)
-    codes[:, counts] = _count_codes(columns[:, counts])
-    singles = dict(zip(narrow, rounded.swapaxes(0, 1), strict=True))
+    singles: dict[int, NDArray[np.float32]] = {}
+    for run in _runs(layout.dtypes, "float32"):
+        rounded, fits = _as_float32(columns[:, run], axis=2)
+        codes[:, run] = np.where(fits[:, :, 0], 14, 18)
+        singles.update(zip(range(run.start, run.stop), rounded.swapaxes(0, 1), strict=True))
+    for run in _runs(layout.dtypes, "uint64"):
+        codes[:, run] = _count_codes(columns[:, run])
     headers = [_header(one.tobytes(), len(layout.sites), flags) for one, flags in zip(codes, present, strict=True)]
     packed: list[bytes] = [b""] * len(blocks)
     for header in dict.fromkeys(headers):
@@ -182,16 +192,26 @@ def _join(blocks: Sequence[bytes], header: bytes, sites: int) -> tuple[NDArray[n
 
 
 @lru_cache(maxsize=256)
-def _columns(dtypes: tuple[str, ...], dtype: str) -> list[int]:
-    return [at for at, one in enumerate(dtypes) if one == dtype]
+def _runs(dtypes: tuple[str, ...], dtype: str) -> list[slice]:
+    """Columns of a dtype, those side by side in one slice: NumPy reads a slice without a copy."""
+    runs: list[slice] = []
+    for at, one in enumerate(dtypes):
+        if one == dtype and runs and runs[-1].stop == at:
+            runs[-1] = slice(runs[-1].start, at + 1)
+        elif one == dtype:
+            runs.append(slice(at, at + 1))
+    return runs
 
 
 def _as_float32(values: NDArray[np.float64], axis: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
     """The values in float32 and, along `axis`, whether it holds them all."""
     size = np.abs(values)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        lost = ((size < _F4_TINY) & (size != 0.0)) | ((size > _F4_MAX) & (size != np.inf))
-        return values.astype(np.float32), ~lost.any(axis=axis, keepdims=True)
+        lost = ~((size >= _F4_TINY) & (size <= _F4_MAX))  # or zero, infinite, NaN; most often there is none of these
+        if np.count_nonzero(lost):
+            lost &= (size != 0.0) & (size < np.inf)
+        fits: NDArray[np.bool_] = ~np.any(lost, axis=axis, keepdims=True)
+        return values.astype(np.float32), fits
 
 
 def _count_codes(columns: NDArray[np.float64]) -> NDArray[np.uint8]:

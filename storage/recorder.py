@@ -1,7 +1,9 @@
 """Writes one recording through SQLAlchemy Core: every call is one transaction, the same for SQLite and PostgreSQL."""
 
+import logging
 import os
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,7 +14,8 @@ from sqlalchemy import Connection, insert, select
 
 from .beside import check_earlier
 from .changes import insert_rows, replace_rows, touch
-from .compact import compact_once
+from .chunks import LENGTH
+from .compact import compact, count_hot, take_apart
 from .connect import in_our_words
 from .descriptions import layout_bytes, structure_bytes
 from .errors import StoreError, StoreUnavailable
@@ -25,12 +28,15 @@ from .records import Block, Event, Finding, Layout, Outcome, StepRecord
 from .retention import Retention, thin_once
 from .rows import histogram_bytes, outcome_text
 from .run import Run, RunState, Structure
-from .streams import EARLIER, SCALAR, STEP, STEP_LAYOUT, earlier_layout, read_streams
+from .streams import EARLIER, SCALAR, STEP, STEP_LAYOUT, Stream, earlier_layout, read_streams
 from .tables import event, histogram, hot, outcome, recording, stream
 from .text import to_json
 
+_log = logging.getLogger(__name__)
 #: The sign of life of a writer that has nothing to write.
 BEAT_S = 10.0
+#: Records of a stream that are compacted when the run ends; fewer take as much room in chunks as they came with.
+_REST = 16
 
 
 class Place(Protocol):
@@ -60,8 +66,10 @@ class Recorder:
         self._run = run
         self._closed = False
         self._beat = time.monotonic()
-        with target.read() as connection:
+        with in_our_words(target.place), target.engine.begin() as connection:
             known = read_streams(connection, target.id)
+            take_apart(connection, known)
+            hot_records = count_hot(connection, target.id)
             last = connection.execute(
                 select(hot.c.step, hot.c.micro_step)
                 .join(stream, hot.c.stream == stream.c.id)
@@ -75,7 +83,8 @@ class Recorder:
         self._earlier_scalars = {name: one for one in scalars if one.part >= EARLIER for name in one.sites}
         self._by_identity: dict[int, tuple[Layout, int]] = {}
         self._last = self._joined_last = (run.last_step, last[1] if last else 0)
-        self._busy = True
+        self._hot = Counter(hot_records)
+        self._may_thin = True
 
     @property
     def run(self) -> Run:
@@ -98,13 +107,13 @@ class Recorder:
         last = check_order(self._run.id, self._last, records)
         joined_last = check_earlier(self._run.id, self._joined_last, last, earlier)
         with self._transaction(growing=bool(records or earlier)) as connection:
-            self._write_hot(connection, ((one, (_step_block(one), *one.blocks)) for one in records))
-            self._write_hot(connection, ((one, _earlier_blocks(one)) for one in earlier), EARLIER)
+            written = self._write_hot(connection, ((one, (_step_block(one), *one.blocks)) for one in records))
+            written += self._write_hot(connection, ((one, _earlier_blocks(one)) for one in earlier), EARLIER)
             self._write_rare(connection, records)
             write_findings(connection, self._target.id, findings)
             self._touch(connection, last_step=last[0])
         self._last, self._joined_last = last, joined_last
-        self._busy = True
+        self._hot.update(written)
 
     def write_events(self, events: Sequence[Event]) -> None:
         """Adds events that belong to no record."""
@@ -128,11 +137,7 @@ class Recorder:
         """Does one bounded piece of housekeeping; True when more is waiting."""
         if self._closed or os.getpid() != self._pid:
             return False
-        if self._busy:
-            with self._transaction() as connection:
-                self._busy = compact_once(connection, self._target.id) or thin_once(
-                    connection, self._target.id, self._retention
-                )
+        if self._compact_some(LENGTH):
             return True
         if time.monotonic() - self._beat > BEAT_S:
             with self._transaction() as connection:
@@ -152,12 +157,37 @@ class Recorder:
         try:
             with self._transaction() as connection:
                 self._touch(connection, state=state, error=error, writer="")
-            while self._busy and self.maintain():
+            while self._compact_some(LENGTH):
                 pass
+            self._compact_rest()
         finally:
             self._closed = True
             with in_our_words(self._target.place):
                 self._place.release()
+
+    def _compact_some(self, least: int) -> bool:
+        """True when a stream had so many hot records and they are in chunks now, or something old was thinned."""
+        key = next((key for key, count in self._hot.items() if count >= least), None)
+        if key is not None:
+            layout = next(layout for layout, number in self._streams.items() if number == key)
+            with self._transaction() as connection:
+                moved = compact(connection, Stream(key, layout), min(self._hot[key], LENGTH))
+            self._hot[key] = self._hot[key] - moved if moved >= least else 0
+            self._may_thin = True
+        elif self._may_thin:
+            with self._transaction() as connection:
+                self._may_thin = thin_once(connection, self._target.id, self._retention)
+        else:
+            return False
+        return True
+
+    def _compact_rest(self) -> None:
+        """Makes small what is too little for a whole chunk; what cannot be stays as it came."""
+        try:
+            while self._compact_some(_REST):
+                pass
+        except StoreError as error:
+            _log.warning("run %s: its newest records stay uncompressed: %s", self._run.id, error)
 
     @contextmanager
     def _transaction(self, *, growing: bool = False) -> Iterator[Connection]:
@@ -177,8 +207,12 @@ class Recorder:
 
     def _write_hot(
         self, connection: Connection, records: Iterable[tuple[StepRecord, Iterable[Block]]], first: int = 0
-    ) -> None:
-        """Adds blocks and scalars of records; streams of scalars that are new are numbered from `first` on."""
+    ) -> Counter[int]:
+        """Adds blocks and scalars of records; streams of scalars that are new are numbered from `first` on.
+
+        Returns:
+            By stream, how many it has got.
+        """
         scalars = self._earlier_scalars if first else self._scalars
         alike: dict[int, list[tuple[StepRecord, Block]]] = {}
         for record, blocks in records:
@@ -198,6 +232,7 @@ class Recorder:
             for (record, _), data in zip(pairs, pack_alike([block for _, block in pairs]), strict=True)
         ]
         insert_rows(connection, hot, rows)
+        return Counter({number: len(pairs) for number, pairs in alike.items()})
 
     def _write_rare(self, connection: Connection, records: Sequence[StepRecord]) -> None:
         number = self._target.id

@@ -9,13 +9,13 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Literal
 
 from .errors import StoreError
-from .layout import quantize
+from .layout import quantize, quantize_alike
 from .names import display_site
 from .order import check_order
 from .records import Block, Event, Finding, FindingKey, Json, StepRecord
@@ -254,8 +254,9 @@ class QueueWriter:
         ready: list[StepRecord] = []
         earlier: list[StepRecord] = []
         self._telling = 0
+        known = _round_alike(records)
         for record in records:
-            rounded = self._prepare(record)
+            rounded = self._prepare(record, known)
             if rounded is not None:
                 found = self._findings_of(self._shown(rounded))
                 now, after_all = self._sort(rounded, found)
@@ -287,7 +288,7 @@ class QueueWriter:
             return record
         try:
             shown = self._keeper.show(record)
-            blocks, scalars = _rounded(shown)
+            blocks, scalars = _rounded(shown, {})
         except Exception as error:  # noqa: BLE001  whatever a keeper does, the training goes on
             self._switch_off(self._keeper, record.step, error)
             self._keeper = None
@@ -334,11 +335,11 @@ class QueueWriter:
             self._found.append(one)
             self._told.add(one.key)
 
-    def _prepare(self, record: StepRecord) -> StepRecord | None:
+    def _prepare(self, record: StepRecord, known: Mapping[int, Block]) -> StepRecord | None:
         """The record rounded as it will be stored, with what happened to the monitor meanwhile; None if it is lost."""
         try:
             check_order(self.run.id, self._last, (record,))
-            blocks, scalars = _rounded(record)
+            blocks, scalars = _rounded(record, known)
         except (StoreError, TypeError, ValueError) as error:
             self._fail(f"the record of step {record.step} is lost", error, lasting=False)
             with self._changed:
@@ -427,7 +428,23 @@ class QueueWriter:
         _log.error("run %s: %s: %s", self.run.id, what, error)
 
 
-def _rounded(record: StepRecord) -> tuple[tuple[Block, ...], dict[str, float]]:
-    """Blocks and scalars as they will be stored."""
-    blocks = tuple(quantize(block) for block in record.blocks)
+def _round_alike(records: Sequence[StepRecord]) -> dict[int, Block]:
+    """Blocks of records as they will be stored, by the identity of the block, those of one layout in one go.
+
+    Of a layout with a block in which something is wrong there is none: `_rounded` finds out which it is.
+    """
+    alike: dict[int, list[Block]] = {}
+    for record in records:
+        for block in record.blocks:
+            alike.setdefault(id(block.layout), []).append(block)
+    known: dict[int, Block] = {}
+    for blocks in alike.values():
+        with suppress(StoreError, TypeError, ValueError):
+            known.update(zip(map(id, blocks), quantize_alike(blocks), strict=True))
+    return known
+
+
+def _rounded(record: StepRecord, known: Mapping[int, Block]) -> tuple[tuple[Block, ...], dict[str, float]]:
+    """Blocks and scalars as they will be stored; some blocks are known already."""
+    blocks = tuple(known.get(id(block)) or quantize(block) for block in record.blocks)
     return blocks, {name: float(value) for name, value in record.scalars.items()}
