@@ -8,6 +8,7 @@ servers are processes of their own and are asked over one connection, turn by tu
 """
 
 import argparse
+import base64
 import json
 import platform
 import statistics
@@ -20,6 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from chromium import bare_plot, chromium, drawing_ms, first_plots
 from environment import machine
 from live import live_results
@@ -46,7 +48,7 @@ def series_call(run: str, site: str, span: str = "") -> tuple[str, dict[str, obj
 
 def heights(answer: bytes) -> float:
     """The largest `y` of any curve in the answer."""
-    return max(_values(json.loads(answer)), default=float("nan"))
+    return max((one for one in _values(json.loads(answer)) if one == one), default=float("nan"))
 
 
 def _values(part: object) -> Iterator[float]:
@@ -54,6 +56,8 @@ def _values(part: object) -> Iterator[float]:
         for name, value in part.items():
             if name == "y" and isinstance(value, list):
                 yield from (one for one in value if isinstance(one, int | float))
+            elif name == "y" and isinstance(value, dict) and "bdata" in value:
+                yield from np.frombuffer(base64.b64decode(value["bdata"]), dtype=value["dtype"]).tolist()
             else:
                 yield from _values(value)
     elif isinstance(part, list):

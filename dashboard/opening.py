@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import flask
+from werkzeug.wrappers import Response
 
 from ..storage import RunNotFound, Store, StoreError
 from .document import HEAD, PLOTLY, RENDERER
@@ -75,11 +76,11 @@ def _early(store: Store, settings: Settings, pages: "Future[WSGIApplication]") -
         return flask.send_file(_plotly_script(), mimetype="text/javascript", max_age=3600)
 
     @server.get(_PAGE)
-    def run() -> flask.Response:
+    def run() -> flask.typing.ResponseReturnValue:
         asked = flask.request
         first = _first_picture(store, asked.args.to_dict())
         if first is None:
-            return flask.Response.from_app(pages.result(), asked.environ)
+            return Response.from_app(pages.result(), asked.environ)
         return flask.Response(_document(first, pages, dict(asked.environ)), mimetype="text/html")
 
     return server
@@ -98,7 +99,7 @@ def _first_picture(store: Store, said: dict[str, str]) -> str | None:
 
 def _document(first: str, pages: "Future[WSGIApplication]", environ: "WSGIEnvironment") -> Iterator[str]:
     yield HEAD + first
-    whole = flask.Response.from_app(pages.result(), environ).get_data(as_text=True)
+    whole = Response.from_app(pages.result(), environ).get_data(as_text=True)
     head, _, rest = whole.partition("<body>")
     yield rest if rest else _unreadable(head)
 

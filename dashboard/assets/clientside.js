@@ -44,16 +44,17 @@
 
   // The steps that stand between two places of an axis; on one that is not of steps the points carry their steps.
   function stepsBetween(plot, [low, high]) {
-    const steps = plot.data[0] && plot.data[0].customdata;
+    const [line] = plot._fullData || []; // here arrays that were sent packed are arrays again
+    const steps = line && line.customdata;
     const axis = plot._fullLayout.xaxis;
-    if (plot.data[0].type === "heatmap" || !steps || !axis) {
+    if (!steps || line.type === "heatmap" || !axis) {
       return [low, high];
     }
     // Plotly speaks of ranges in logarithms on a log axis, and on one of time in words that name no zone.
     const utc = (words) => Date.parse(String(words).slice(0, 23).replace(" ", "T") + "Z");
     const read = { date: utc, log: Math.log10 }[axis.type] || Number;
     const ends = axis.type === "date" ? [utc(low), utc(high)] : [low, high];
-    const places = Array.from(plot.data[0].x, read);
+    const places = Array.from(line.x, read);
     const inside = Array.from(steps).filter((_, at) => places[at] >= ends[0] && places[at] <= ends[1]);
     return inside.length ? [inside[0], inside[inside.length - 1]] : [null, null];
   }

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from ..theme import Palette
-from .drawing import Part, drawing
+from .drawing import Part, drawing, packed
 from .held import Place, steps_of
 from .points import Points
 
@@ -40,8 +40,8 @@ def _curve(edge: Edge, name: str, line: Part) -> Part:
     carried, step = steps_of(edge.points, edge.x)
     return {
         "type": "scatter",
-        "x": list(edge.x),
-        "y": list(edge.points.y),
+        "x": packed(edge.x),
+        "y": packed(edge.points.y),
         **carried,
         "mode": "lines",
         "name": name,

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from ..theme import Palette
 from .curve import Flag
-from .drawing import Part, drawing
+from .drawing import Part, drawing, packed
 from .points import Points
 
 _VALUES: Final = 0.87
@@ -86,8 +86,8 @@ def _line(line: Track, palette: Palette, index: int) -> list[Part]:
     carried, step = steps_of(points, line.x)
     curve = {
         "type": "scatter",
-        "x": list(line.x),
-        "y": list(points.y),
+        "x": packed(line.x),
+        "y": packed(points.y),
         **carried,
         "mode": "lines+markers" if len(points.x) < 3 else "lines",
         "name": line.name,
@@ -114,7 +114,7 @@ def _line(line: Track, palette: Palette, index: int) -> list[Part]:
 
 def steps_of(points: Points, x: tuple[Place, ...]) -> tuple[Part, str]:
     """What a trace carries so that the browser knows the steps of its points, and the name of that in a hover."""
-    return ({}, "x") if x == points.x else ({"customdata": list(points.x)}, "customdata")
+    return ({}, "x") if x == points.x else ({"customdata": packed(points.x)}, "customdata")
 
 
 def _flags(flags: Sequence[tuple[Place, Flag]], palette: Palette) -> list[Part]:

@@ -4,7 +4,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 from mindscope.dashboard.figures import Edge, Flag, Level, Track, band_figure, curve_figure, held_figure, points_of
-from mindscope.dashboard.figures.drawing import drawing
+from mindscope.dashboard.figures.drawing import drawing, packed
 from mindscope.dashboard.theme import DARK, LIGHT
 
 POINTS = points_of(np.arange(5), np.array([1.0, np.nan, np.inf, -2.0, 3.0]))
@@ -43,3 +43,10 @@ def test_figures_of_one_palette_share_no_template():
     one.layout.template.layout.font.size = 99
     assert other.layout.template.layout.font.size == 12
     assert drawing([], LIGHT).layout.template.layout.font.size == 12
+
+
+def test_numbers_are_sent_packed_and_words_as_they_are():
+    assert packed((1, 2)).tolist() == [1, 2]
+    np.testing.assert_array_equal(packed((1.5, None)), [1.5, np.nan])
+    assert packed(("2026-01-01", "2026-01-02")) == ["2026-01-01", "2026-01-02"]
+    assert packed(()).size == 0

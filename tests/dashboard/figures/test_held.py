@@ -26,8 +26,8 @@ def test_more_tracks_than_colours_differ_in_their_dash():
 
 def test_what_is_not_finite_breaks_the_line_and_stands_as_a_mark_where_its_step_is():
     line, marks = held_figure([track("a", [1.0, np.inf, 2.0], (10.0, 20.0, 30.0))], DARK, title="epoch").data
-    assert line.y == (1.0, None, 2.0)
-    assert line.customdata == (0, 1, 2)
+    np.testing.assert_array_equal(line.y, [1.0, np.nan, 2.0])
+    assert line.customdata.tolist() == [0, 1, 2]
     assert marks.x == (20.0,)
     assert "+Inf" in marks.text[0]
 
@@ -51,6 +51,6 @@ def test_findings_stand_where_they_began():
 def test_steps_travel_beside_the_places_only_where_these_are_something_else():
     (steps,) = held_figure([track("a", [1, 2])], DARK, title="step").data
     (epochs,) = held_figure([track("a", [1, 2], (0.1, 0.2))], DARK, title="epoch").data
-    assert (steps.customdata, epochs.customdata) == (None, (0, 1))
+    assert (steps.customdata, epochs.customdata.tolist()) == (None, [0, 1])
     assert "step %{x}<" in steps.hovertemplate
     assert "step %{customdata}<" in epochs.hovertemplate
