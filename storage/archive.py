@@ -9,7 +9,7 @@ from typing import Protocol, Self
 from sqlalchemy import select
 
 from .descriptions import read_structure
-from .errors import RunNotFound, StoreDamaged, StoreUnavailable, in_one_line
+from .errors import RunNotFound, StoreDamaged, StoreTooNew, StoreUnavailable, in_one_line, in_words
 from .identify import check_run_id, find_run, new_run_id
 from .mailbox import Mailbox
 from .names import Severity
@@ -110,30 +110,45 @@ class Archive:
         """The runs of the store, newest first; one that cannot be read is left out with a warning.
 
         Raises:
-            StoreDamaged: There are runs and none of them can be read.
+            StoreDamaged, StoreTooNew: There are runs and none of them can be read.
         """
+        found, unreadable = self._readable(limit)
+        for one in unreadable:
+            _log.warning("%s", one)
+        return found
+
+    def _readable(self, limit: int) -> tuple[tuple[Run, ...], list[StoreDamaged | StoreTooNew]]:
+        """The newest runs that can be read, and what is wrong with others; raises where there are only such."""
         library = self._library
         found: list[Run] = []
-        damaged: list[StoreDamaged] = []
+        unreadable: list[StoreDamaged | StoreTooNew] = []
         for run in library.run_ids():
             if len(found) >= limit:
                 break
             try:
                 if summaries := library.summaries(run):
                     found.append(merge(summaries, library.note(run)))
-            except StoreDamaged as error:
-                damaged.append(error)
-        if damaged and not found:
-            raise in_one_line(self.url, damaged)
-        for one in damaged:
-            _log.warning("%s", one)
-        return tuple(sorted(found, key=lambda run: (run.created_at, run.id), reverse=True))
+            except (StoreDamaged, StoreTooNew) as error:
+                unreadable.append(error)
+        if unreadable and not found:
+            raise in_one_line(self.url, unreadable)
+        return tuple(sorted(found, key=lambda run: (run.created_at, run.id), reverse=True)), unreadable
 
     def find_run(self, reference: str) -> Run:
-        """The run with that id, unique id prefix, name (its newest) or `latest`."""
+        """The run with that id, unique id prefix, name (its newest) or `latest`.
+
+        Raises:
+            RunNotFound: None answers to it; the message names the files that cannot be read, in which it may be.
+        """
         if summaries := self._library.summaries(reference):
             return merge(summaries, self._library.note(reference))
-        return find_run(self.runs(limit=1_000_000), reference)
+        runs, unreadable = self._readable(1_000_000)
+        try:
+            return find_run(runs, reference)
+        except RunNotFound as error:
+            if unreadable:
+                raise RunNotFound(f"{error}; it may be in what cannot be read: {in_words(unreadable)}") from error
+            raise
 
     def version(self, run: str) -> str:
         """A word that changes whenever anything of the run has; cheap enough to poll."""

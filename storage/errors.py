@@ -12,7 +12,7 @@ StoreError(RuntimeError)
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-#: Damaged files that one error tells of.
+#: Files that cannot be read of which one error tells.
 _TOLD = 3
 
 
@@ -47,13 +47,18 @@ class InvalidName(StoreError, ValueError):
     """A site, metric or URL that does not follow the grammar."""
 
 
-def in_one_line(place: str, damaged: Sequence[StoreDamaged]) -> StoreDamaged:
+def in_one_line(place: str, unreadable: Sequence[StoreDamaged | StoreTooNew]) -> StoreDamaged | StoreTooNew:
     """One error for many, the first few in their own words; a single one is given back as it is."""
-    if len(damaged) == 1:
-        return damaged[0]
-    rest = f"; and {len(damaged) - _TOLD} more" if len(damaged) > _TOLD else ""
-    words = "; ".join(map(str, damaged[:_TOLD]))
-    return StoreDamaged(f"{place} has {len(damaged)} files and none can be read: {words}{rest}")
+    if len(unreadable) == 1:
+        return unreadable[0]
+    kind = StoreTooNew if all(isinstance(one, StoreTooNew) for one in unreadable) else StoreDamaged
+    return kind(f"{place} has {len(unreadable)} files and none can be read: {in_words(unreadable)}")
+
+
+def in_words(errors: Sequence[StoreError]) -> str:
+    """The first few errors in their own words, and how many more there are."""
+    rest = f"; and {len(errors) - _TOLD} more" if len(errors) > _TOLD else ""
+    return "; ".join(map(str, errors[:_TOLD])) + rest
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

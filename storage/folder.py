@@ -15,7 +15,7 @@ from .blobs import blobs_of
 from .catalogue import Catalogue, Signature, file_signature
 from .changes import touch
 from .connect import file_reader, file_writer, in_our_words
-from .errors import StoreDamaged, StoreError, StoreUnavailable, StoreUnfinished, in_one_line
+from .errors import StoreDamaged, StoreError, StoreTooNew, StoreUnavailable, StoreUnfinished, in_one_line
 from .mailbox import FolderMailbox
 from .migrations import check_version, upgrade
 from .rare import write_findings
@@ -63,19 +63,19 @@ class Folder:
         A file that cannot be read is left out with a warning, one that is just being made without.
 
         Raises:
-            StoreDamaged: No other rank of the run can be read either.
+            StoreDamaged, StoreTooNew: No other rank of the run can be read either.
         """
         found: list[Summary] = []
-        damaged: list[StoreDamaged] = []
+        unreadable: list[StoreDamaged | StoreTooNew] = []
         for _, path in self._ranks(run):
             try:
                 found.append(self._summary(path))
-            except StoreDamaged as error:
+            except (StoreDamaged, StoreTooNew) as error:
                 if not (isinstance(error, StoreUnfinished) and _is_young(path)):
-                    damaged.append(error)
-        if damaged and not found:
-            raise in_one_line(f"run {run!r}", damaged)
-        for one in damaged:
+                    unreadable.append(error)
+        if unreadable and not found:
+            raise in_one_line(f"run {run!r}", unreadable)
+        for one in unreadable:
             _log.warning("%s", one)
         return tuple(found)
 

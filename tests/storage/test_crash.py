@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from mindscope.storage import (
     QueueWriter,
+    RunNotFound,
     StoreDamaged,
     StoreTooNew,
     StoreUnavailable,
@@ -291,6 +292,26 @@ def test_a_newer_schema_is_refused_by_its_number(tmp_path: Path) -> None:
         store.begin_run("crash", run_id="crash")
     with pytest.raises(StoreTooNew):
         migrate(tmp_path)
+
+
+def test_one_run_of_a_newer_schema_does_not_hide_the_others(tmp_path: Path) -> None:
+    for name in ("old", "new"):
+        with open_store(tmp_path) as store:
+            writer = store.begin_run(f"{name} run", run_id=name)
+            writer.write(walk(3, layout(2)))
+            writer.close()
+    connection = sqlite3.connect(run_file(tmp_path, "new"))
+    connection.execute("UPDATE meta SET value = '99' WHERE key = 'schema_version'")
+    connection.commit()
+    connection.close()
+    (tmp_path / "catalogue.db").unlink(missing_ok=True)
+    with open_store(tmp_path) as store:
+        assert [run.id for run in store.runs()] == ["old"]
+        assert store.find_run("old run").id == store.find_run("latest").id == "old"
+        with pytest.raises(RunNotFound, match=r"no run 'new run'.*cannot be read: .*new\.rank0\.db has schema version"):
+            store.find_run("new run")
+        with pytest.raises(StoreTooNew, match=r"new\.rank0\.db has schema version 99"):
+            store.find_run("new")
 
 
 @pytest.mark.parametrize("harm", ["header", "middle", "empty"])
