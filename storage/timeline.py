@@ -1,6 +1,7 @@
 """Which records a stream holds: their steps, micro-steps and times."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +40,9 @@ def span_bytes(steps: NDArray[np.int64], micro_steps: NDArray[np.int64], times: 
     return b"".join(len(part).to_bytes(4, "little") + part for part in parts)
 
 
+@lru_cache(maxsize=512)  # a span is the same for every series of its stream, and took a fifth of reading one
 def read_span(data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """What `span_bytes` was given."""
+    """What `span_bytes` was given; arrays that are not to be written to."""
     parts, at = [], 0
     for _ in range(3):
         size = int.from_bytes(data[at : at + 4], "little")

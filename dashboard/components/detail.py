@@ -3,7 +3,7 @@
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ...storage import InvalidName, Run, display_site, split_metric
+from ...storage import InvalidName, Run, Series, display_site, split_metric
 from ..address import Address
 from ..data import Reader, broken_steps, histogram, statistics
 from ..figures import bars_of, curve_figure, flags_of, histogram_figure, points_of
@@ -45,7 +45,7 @@ def _body(reader: Reader, run: Run, metric: str, site: str, step: int | None, pa
         [_part("Over the steps", curve), _distribution(reader, run, site, subject, at, palette)], className="two"
     )
     title = f"All statistics of the {subject} at step {at:,}"
-    return [both, _part(title, statistics_of(reader, run, site, subject, at))]
+    return [both, _part(title, statistics_of(reader, run, site, subject, at, series))]
 
 
 def _part(title: str, body: Component) -> html.Div:
@@ -75,9 +75,11 @@ def _distribution(reader: Reader, run: Run, site: str, subject: str, step: int, 
     return _part(f"Distribution at step {nearest:,}", graph("detail-histogram", label, 240, figure))
 
 
-def statistics_of(reader: Reader, run: Run, site: str, subject: str, step: int) -> Component:
-    """Every statistic of one tensor at one step, by name."""
-    values = statistics(reader, run.id, site, subject, step)
+def statistics_of(
+    reader: Reader, run: Run, site: str, subject: str, step: int, known: Series | None = None
+) -> Component:
+    """Every statistic of one tensor at one step, by name; `known` is a series of it that was read already."""
+    values = statistics(reader, run.id, site, subject, step, known)
     pairs = [
         html.Div([html.Dt(sentence(name)), html.Dd(number(value), className=_tone(name, value))])
         for name, value in values.items()

@@ -36,8 +36,10 @@ def neighbours(reader: Reader, run: str, site: str) -> Neighbours:
 
 
 def _within(structure: Structure, site: str) -> tuple[str, ...]:
+    prefix = f"{site}." if site else ""
     names = [*(one.site for one in structure.modules), *(one.site for one in structure.parameters)]
-    return tuple(dict.fromkeys(name for name in names if name and name != site and _holder(name) == site))
+    inside = (name for name in names if name.startswith(prefix) and name and "." not in name[len(prefix) :])
+    return tuple(dict.fromkeys(inside))
 
 
 def _holder(site: str) -> str:

@@ -156,11 +156,15 @@ class Reader:
             subject, _ = split_metric(metric)
         except InvalidName:
             return ()
-        mine = sorted(
-            (layout for layout in self.layouts(run, rank=rank) if layout.subject == subject),
-            key=lambda layout: layout.part,
-        )
-        return tuple(dict.fromkeys(site for layout in mine for site in layout.sites))
+
+        def read(_: Store) -> tuple[str, ...]:
+            mine = sorted(
+                (layout for layout in self.layouts(run, rank=rank) if layout.subject == subject),
+                key=lambda layout: layout.part,
+            )
+            return tuple(dict.fromkeys(site for layout in mine for site in layout.sites))
+
+        return self.cached(run, ("sites", subject, rank), read)
 
     def series(
         self,

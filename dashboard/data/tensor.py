@@ -2,6 +2,8 @@
 
 from typing import Final
 
+import numpy as np
+
 from ...storage import Histogram, Matrix, Series, metric_name, split_metric
 from .reader import Reader
 
@@ -9,12 +11,21 @@ from .reader import Reader
 ELEMENT_COUNTS: Final = ("nans", "pos_infs", "neg_infs")
 
 
-def statistics(reader: Reader, run: str, site: str, subject: str, step: int) -> dict[str, float]:
-    """Every statistic of one tensor at one step, in the order in which it was recorded."""
+def statistics(
+    reader: Reader, run: str, site: str, subject: str, step: int, known: Series | None = None
+) -> dict[str, float]:
+    """Every statistic of one tensor at one step, in the order in which it was recorded.
+
+    Args:
+        known: A series of the tensor that was read already; what stands in it is not read again.
+    """
     mine = [layout for layout in reader.layouts(run) if layout.subject == subject]
     found = {}
     for name in dict.fromkeys(name for layout in mine for name in layout.statistics):
-        values = reader.series(run, site, metric_name(subject, name), first=step, last=step, limit=16).values
+        metric = metric_name(subject, name)
+        values = known.values[known.steps == step] if known is not None and known.metric == metric else np.empty(0)
+        if not values.size:
+            values = reader.series(run, site, metric, first=step, last=step, limit=16).values
         if values.size:
             found[name] = float(values[0])
     return found

@@ -29,7 +29,7 @@ def packed(values: Sequence[float | str | None]) -> NDArray[Any] | list[float | 
     Plotly copies every number of a list twice before it sends it, which took half of an answer's time. Not for curves
     that grow: what is to be extended must be a list.
     """
-    if any(isinstance(value, str) for value in values):
+    if values and isinstance(values[0], str):
         return list(values)
     return np.array(values) if None not in values else np.array(values, dtype=np.float64)
 

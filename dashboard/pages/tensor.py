@@ -106,7 +106,8 @@ def _body(reader: Reader, look: Look, palette: Palette) -> list[Component]:
         _values_panel(reader, look, subject, palette),
         panel("Around it", around(here, near)),
         panel(
-            f"All statistics of the {subject} at step {at:,}", statistics_of(reader, look.run, look.site, subject, at)
+            f"All statistics of the {subject} at step {at:,}",
+            statistics_of(reader, look.run, look.site, subject, at, series),
         ),
     ]
 
