@@ -5,8 +5,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Self
 
 import array_api_compat
+import numpy as np
 
-from .standard import Array, Rows, namespace
+from .standard import Array, Rows, from_numpy, namespace
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -15,7 +16,18 @@ class PerSample:
 
     def take(self, rows: Rows) -> Self:
         """The same of these samples alone."""
-        return replace(self, **{field.name: getattr(self, field.name)[rows] for field in fields(self)})
+        return replace(self, **{field.name: take(getattr(self, field.name), rows) for field in fields(self)})
+
+
+def take(x: Array, rows: Rows) -> Array:
+    """These samples of `x`: what `x[rows]` is, which takes torch five times as long."""
+    return x.take(rows, axis=0) if isinstance(x, np.ndarray) else x.index_select(0, from_numpy(rows, x))
+
+
+def all_finite(x: Array) -> bool:
+    """Whether no element is NaN or infinite."""
+    xp = namespace(x)  # the sum is one fast pass and seldom misleads
+    return math.isfinite(float(xp.sum(x))) or bool(xp.all(xp.isfinite(x)))
 
 
 def flat(x: Array) -> Array:

@@ -56,7 +56,7 @@ def drawn(values: NDArray[Any], like: Array) -> Array:
 
 def concatenate(parts: Sequence[Array]) -> Array:
     """The parts after each other along the batch axis."""
-    return namespace(parts[0]).concat(list(parts), axis=0)
+    return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(list(parts), axis=0)
 
 
 def copy(x: Array) -> Array:

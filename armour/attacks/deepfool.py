@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arrays import Array, Rows, cast, copy, namespace
-from ..arrays.rows import is_class, per_sample
+from ..arrays.rows import is_class, per_sample, take
 from ..contract.attack import Attack
 from ..contract.options import at_least, positive
 from ..contract.registry import attack
@@ -62,7 +62,7 @@ class DeepFool(Attack):
             closest.offer(iterates, rows, met)
             if met.any():
                 going = np.flatnonzero(~met)
-                rows, iterates = rows[going], iterates[going]
+                rows, iterates = rows[going], take(iterates, going)
             if not len(rows):
                 break
         found = closest.tighten(self.halvings)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array, namespace, to_numpy
-from ..arrays.rows import flat
+from ..arrays.rows import flat, take
 from ..contract.attack import Attack
 from ..contract.options import at_least, positive
 from ..contract.registry import attack
@@ -82,7 +82,7 @@ class EAD(Attack):
                 value = np.asarray(to_numpy(price), np.float64)
                 going = np.flatnonzero(value < _PROGRESS * last[rows])
                 last[rows] = value
-                rows, x, pull, ahead, known = rows[going], x[going], pull[going], ahead[going], known[going]
+                rows, x, pull, ahead, known = (take(values, going) for values in (rows, x, pull, ahead, known))
                 if not len(rows):
                     break
         return hit

@@ -6,7 +6,7 @@ from ..arrays import Array
 from ..contract.attack import Attack
 from ..contract.registry import attack
 from ..problem import Problem
-from ..problem.objective import cross_entropy
+from ..problem.objective import Objective, cross_entropy
 from ..search.sparse import whole_step
 
 
@@ -26,6 +26,10 @@ class FGSM(Attack):
     Example:
         >>> FGSM()(wrap(network), x, y, epsilons=[0.1]).robust_accuracy  # doctest: +SKIP
     """
+
+    def opening(self) -> Objective:
+        """The cross-entropy."""
+        return cross_entropy
 
     def search(self, problem: Problem) -> Array:
         """The inputs, each one step away."""

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arrays import Array, Rows, copy
+from ..arrays.rows import take
 from ..contract.attack import Attack
 from ..contract.registry import attack
 from ..errors import InvalidInput
 from ..problem import Problem
-from ..problem.objective import cross_entropy
+from ..problem.objective import Objective, cross_entropy
 from ..search.sparse import steepest_step
 
 
@@ -53,15 +54,18 @@ class PGD(Attack):
         if self.step_size is not None and not (math.isfinite(self.step_size) and self.step_size > 0):
             raise InvalidInput(f"PGD expects a step_size above 0 or None, got {self.step_size}")
 
+    def opening(self) -> Objective | None:
+        """The cross-entropy, unless the start is random."""
+        return None if self.random_start else cross_entropy
+
     def search(self, problem: Problem) -> Array:
         """The first adversarial iterate of each sample, else the last one of its last start."""
         found = copy(problem.x)
         rows = problem.rows
         for restart in range(self.restarts):
             is_random = restart > 0 or self.random_start
-            rows = self._climb(
-                problem, found, rows, problem.random_start(restart, rows) if is_random else problem.x[rows]
-            )
+            start = problem.random_start(restart, rows) if is_random else problem.x
+            rows = self._climb(problem, found, rows, start)
             if not len(rows):
                 break
         return found
@@ -72,9 +76,9 @@ class PGD(Attack):
             ascent = problem.ascend(iterates, rows, cross_entropy)
             gradient = ascent.gradient
             if ascent.met.any():
-                found[rows[ascent.met]] = iterates[ascent.met]
-                going = np.flatnonzero(~ascent.met)
-                rows, iterates, gradient = rows[going], iterates[going], gradient[going]
+                fallen, going = np.flatnonzero(ascent.met), np.flatnonzero(~ascent.met)
+                found[rows[fallen]] = take(iterates, fallen)
+                rows, iterates, gradient = rows[going], take(iterates, going), take(gradient, going)
                 if not len(rows):
                     return rows
             share = 2.0 * (1.0 - step / self.steps) if self.step_size is None else self.step_size

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Array, Rows, copy, from_numpy, namespace
 from ..arrays.images import as_images, image_shape
-from ..arrays.rows import flat, per_sample
+from ..arrays.rows import flat, per_sample, take
 from ..contract.attack import Attack
 from ..contract.options import at_least, fraction
 from ..contract.registry import attack
@@ -67,7 +67,7 @@ class Square(Attack):
         for step in range(self.queries - 1):
             if met.any():
                 going = np.flatnonzero(~met)
-                rows, best, value = rows[going], best[going], value[going]
+                rows, best, value = rows[going], take(best, going), value[going]
             if not len(rows):
                 break
             if step % _CHUNK == 0:
@@ -90,7 +90,7 @@ class Square(Attack):
 
 def _stripes(problem: Problem, rows: Rows, restart: int) -> Array:
     """Vertical stripes of the whole budget, a sign for each column and channel."""
-    x = problem.x[rows]
+    x = take(problem.x, rows)
     channels, _, width = image_shape(x)
     signs = np.where(problem.uniform(rows, (channels, 1, width), restart, 1) < 0.5, -1.0, 1.0)
     return (as_images(x) + problem.budget(rows).reshape(-1, 1, 1, 1) * problem.native(signs)).reshape(x.shape)
@@ -98,7 +98,7 @@ def _stripes(problem: Problem, rows: Rows, restart: int) -> Array:
 
 def _flipped(problem: Problem, rows: Rows, best: Array, share: float, drawn: NDArray[np.float64]) -> Array:
     """A square window at the edge of the budget, one sign for each channel."""
-    x = problem.x[rows]
+    x = take(problem.x, rows)
     channels, height, width = image_shape(x)
     tall, wide = _size(share, height, width, 1)
     mask, _ = window(height, width, tall, wide, drawn[:, 0], drawn[:, 1])
@@ -109,7 +109,7 @@ def _flipped(problem: Problem, rows: Rows, best: Array, share: float, drawn: NDA
 
 def _bumps(problem: Problem, rows: Rows, restart: int) -> Array:
     """A tiling of bumps, a sign for each tile and channel, scaled to the whole budget."""
-    x = problem.x[rows]
+    x = take(problem.x, rows)
     channels, height, width = image_shape(x)
     tall, wide = max(height // 5, 1), max(width // 5, 1)
     down, across = height // tall, width // wide
@@ -128,7 +128,7 @@ def _moved(problem: Problem, rows: Rows, best: Array, share: float, drawn: NDArr
     Reference:
         Andriushchenko et al. 2020, arXiv:1912.00049, algorithm 3.
     """
-    x = problem.x[rows]
+    x = take(problem.x, rows)
     xp = namespace(x)
     channels, height, width = image_shape(x)
     tall, wide = _size(share, height, width, 3)

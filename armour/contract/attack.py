@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...storage import Json
-from ..arrays import Array, Rows, copy, namespace, to_numpy
+from ..arrays import Array, Rows, copy, to_numpy
+from ..arrays.rows import all_finite, take
 from ..distances import Norm, distance_named
 from ..errors import InvalidInput, InvalidSearch
 from ..model import Model
-from ..problem import Gallery, Problem
+from ..problem import Gallery, Objective, Problem
 from ..search.halving import smallest_budgets
 from .result import AttackResult, Attempt, stacked
 from .samples import Samples, check_epsilons, check_samples
@@ -69,6 +70,13 @@ class Attack(ABC):
     def search(self, problem: Problem) -> Array:
         """One candidate for every sample of the batch, shaped as `problem.x`; failures are candidates, too."""
 
+    def opening(self) -> Objective | None:
+        """What the search climbs first at the inputs themselves, all at once, if it always begins so.
+
+        Its gradient then comes with the clean logits, which are needed anyway: one pass less.
+        """
+        return None
+
     def options(self) -> dict[str, Json]:
         """The attack's fields, for the record."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
@@ -104,7 +112,9 @@ class Attack(ABC):
         check_seed(seed)
         budgets = (math.inf,) if epsilons is None else check_epsilons(epsilons)
         with model.evaluating():
-            samples = check_samples(model, x, y, targets=targets, margin=margin, batch_size=batch_size)
+            samples = check_samples(
+                model, x, y, targets=targets, margin=margin, batch_size=batch_size, opening=self.opening()
+            )
             sweep = Sweep(seed, batch_size, progress)
             attempts = list(self.attempts(model, samples, budgets, sweep))
         return stacked(budgets, attempts, samples.solved)
@@ -169,7 +179,7 @@ class Attack(ABC):
                 f"the search of {type(self).__name__} must return candidates {tuple(problem.x.shape)} of "
                 f"{problem.x.dtype}, got {shape} of {dtype}"
             )
-        if not namespace(found).isfinite(found).all():
+        if not all_finite(found):
             raise InvalidSearch(
                 f"the search of {type(self).__name__} must return finite candidates, got NaN or infinity"
             )
@@ -189,7 +199,10 @@ def _any(samples: Samples, masks: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:
 def _problem(attack: Attack, model: Model, samples: Samples, rows: Rows, epsilon: float, seed: int) -> Problem:
     criterion, budgets = samples.criterion.take(rows), np.full(len(rows), epsilon)
     gallery = Gallery(samples.x, samples.clean_predictions)
-    return Problem(model, samples.x[rows], criterion, distance_named(attack.norm), budgets, rows, (seed,), gallery)
+    is_all = len(rows) == len(samples.x)
+    opening = samples.opening if is_all or samples.opening is None else samples.opening.take(rows)
+    x = samples.x if is_all else take(samples.x, rows)
+    return Problem(model, x, criterion, distance_named(attack.norm), budgets, rows, (seed,), gallery, opening)
 
 
 def _cut(attack: Attack, model: Model, samples: Samples, whole: Attempt, epsilon: float, sweep: Sweep) -> Attempt:

@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...framework import Tensor
 from ..arrays import Array, Rows, concatenate, from_numpy, namespace, to_numpy
+from ..arrays.rows import all_finite
 from ..errors import InvalidInput, InvalidModel
 from ..model import Model, looks_like_probabilities
-from ..problem.criterion import Criterion, Misclassification, Targeted
+from ..problem import Ascent, Criterion, Misclassification, Objective, Opening, Targeted, ascent_at
 
 _GLANCE = 16  # inputs that the model sees before everything else is computed: our choice
 
@@ -27,6 +28,7 @@ class Samples:
         criterion: When an input counts as adversarial, on the device of `x`.
         clean_predictions: `(n,)` classes that the model gives the clean inputs.
         solved: `(n,)` bool, True where the clean input meets the criterion already; these are not attacked.
+        opening: What an objective says at the inputs, if the attack has asked for it.
     """
 
     x: Array
@@ -34,6 +36,7 @@ class Samples:
     criterion: Criterion
     clean_predictions: Rows
     solved: NDArray[np.bool_]
+    opening: Opening | None = None
 
     @property
     def clean_accuracy(self) -> float:
@@ -42,7 +45,14 @@ class Samples:
 
 
 def check_samples(
-    model: Model, x: Array, y: ArrayLike, *, targets: ArrayLike | None, margin: float, batch_size: int
+    model: Model,
+    x: Array,
+    y: ArrayLike,
+    *,
+    targets: ArrayLike | None,
+    margin: float,
+    batch_size: int,
+    opening: Objective | None = None,
 ) -> Samples:
     """The inputs, checked, with the model's clean predictions.
 
@@ -51,6 +61,7 @@ def check_samples(
         y: `(n,)` integer labels.
         targets: `(n,)` classes to reach; None asks for any other class than the label.
         margin: By how much the winning logit must lead.
+        opening: An objective whose value and gradient at the inputs come with the logits.
 
     Raises:
         InvalidInput: Inputs, labels, targets, margin or batch size cannot be what was meant.
@@ -71,12 +82,28 @@ def check_samples(
     else:
         _check_range(wanted, classes, "targets")
         criterion = Targeted(from_numpy(wanted, inputs), margin)
-    parts = [model.logits(inputs[start : start + batch_size]) for start in range(0, len(inputs), batch_size)]
-    logits = concatenate(parts)
+    logits, known = _clean(model, inputs, criterion, batch_size, opening)
     _check_finite(logits)
     predictions = np.asarray(to_numpy(namespace(logits).argmax(logits, axis=1)), np.int64)
     solved = np.asarray(to_numpy(criterion.met(logits)), np.bool_)
-    return Samples(inputs, labels, criterion, predictions, solved)
+    return Samples(inputs, labels, criterion, predictions, solved, known)
+
+
+def _clean(
+    model: Model, x: Array, criterion: Criterion, batch_size: int, opening: Objective | None
+) -> tuple[Array, Opening | None]:
+    """The logits of all inputs, and the opening where there is one."""
+    batches = [np.arange(start, min(start + batch_size, len(x))) for start in range(0, len(x), batch_size)]
+    parts = [x] if len(batches) == 1 else [x[rows[0] : rows[-1] + 1] for rows in batches]
+    if opening is None:
+        return concatenate([model.logits(part) for part in parts]), None
+    with np.errstate(all="ignore"):  # what is not finite is told by name afterwards
+        found = [
+            ascent_at(model, part, criterion.take(rows), opening) for part, rows in zip(parts, batches, strict=True)
+        ]
+    value, gradient = (concatenate([ascent[field] for _, ascent in found]) for field in (0, 1))
+    met = np.concatenate([ascent.met for _, ascent in found])
+    return concatenate([logits for logits, _ in found]), Opening(opening, Ascent(value, gradient, met))
 
 
 def check_epsilons(epsilons: float | Iterable[float]) -> tuple[float, ...]:
@@ -101,14 +128,14 @@ def _checked_inputs(model: Model, x: Array) -> Array:
         raise InvalidInput(f"x expects float32 or float64, got {dtype}; cast it, and scale it to {model.bounds}")
     if native.ndim < 2 or 0 in native.shape:
         raise InvalidInput(f"x expects one sample or more, shape (n, ...), got {tuple(native.shape)}")
-    xp = namespace(native)
-    if not xp.isfinite(native).all():
-        raise InvalidInput(f"x expects finite values, got {int((~xp.isfinite(native)).sum())} NaN or infinite")
-    (low, high), smallest, largest = model.bounds, native.min(), native.max()
+    (low, high), smallest, largest = model.bounds, float(native.min()), float(native.max())  # NaN if there is one
+    if not (math.isfinite(smallest) and math.isfinite(largest)):
+        count = int((~namespace(native).isfinite(native)).sum())
+        raise InvalidInput(f"x expects finite values, got {count} NaN or infinite")
     if smallest < low or largest > high:
         raise InvalidInput(
-            f"x expects values within the model's bounds [{low:g}, {high:g}], got [{float(smallest):g}, "
-            f"{float(largest):g}]; scale x, or name its bounds: wrap(model, bounds=(low, high))"
+            f"x expects values within the model's bounds [{low:g}, {high:g}], got [{smallest:g}, {largest:g}]; "
+            "scale x, or name its bounds: wrap(model, bounds=(low, high))"
         )
     return native
 
@@ -152,5 +179,5 @@ def _glance(model: Model, x: Array) -> int:
 
 
 def _check_finite(logits: Array) -> None:
-    if not namespace(logits).isfinite(logits).all():
+    if not all_finite(logits):
         raise InvalidModel("the model must return finite logits for clean inputs, got NaN or infinity")

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array, Rows, as_float64, cast, from_numpy, namespace
-from ..arrays.rows import per_sample
+from ..arrays.rows import per_sample, take
 
 #: Shrinks `(n, ...)` changes to `(n,)` budgets; also given where the box ends below and above each element.
 Shrink = Callable[[Array, Array, Array, Array], Array]
@@ -34,7 +34,7 @@ class Ball:
 
     def take(self, rows: Rows) -> "Ball":
         """The same ball around these samples."""
-        return Ball(self.x[rows], self.epsilon[rows], self.bounds, self.lengths, self.shrink, self.slack)
+        return Ball(take(self.x, rows), self.epsilon[rows], self.bounds, self.lengths, self.shrink, self.slack)
 
     def project(self, candidates: Array) -> Array:
         """The candidates shrunk to the ball, and cut by the box."""

@@ -5,10 +5,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ...framework import Tensor, gradients, no_grad, recording
-from ...framework.nn import Cell
+from ...framework import Tensor, gradients, no_grad, ops, recording
+from ...framework.nn import Cell, Conv1d, Conv2d, Conv3d
 from ..arrays import Array
 from ..errors import InvalidModel
+from .parts import part_size
 
 
 class EngineNetwork:
@@ -18,6 +19,7 @@ class EngineNetwork:
 
     def __init__(self, cell: Cell) -> None:
         self._cell = cell
+        self._in_parts = any(isinstance(inner, Conv1d | Conv2d | Conv3d) for _, inner in cell.cells_and_names())
 
     def native(self, x: Array) -> Array:
         """`x` as a NumPy array, its dtype kept."""
@@ -26,7 +28,7 @@ class EngineNetwork:
     def logits(self, x: Array) -> Array:
         """What the cell returns for `x`; nothing is recorded."""
         with no_grad():
-            return self._checked(self._cell(Tensor(x))).numpy()
+            return self._joined([self._checked(self._cell(Tensor(part))) for part in self._parts(x)]).numpy()
 
     def pullback(self, x: Array, cotangent: Callable[[Array], Array]) -> tuple[Array, Array]:
         """The logits and the gradient to `x` alone: no parameter's `grad` is touched."""
@@ -35,21 +37,22 @@ class EngineNetwork:
 
     def pullbacks(self, x: Array, cotangents: Callable[[Array], Sequence[Array]]) -> tuple[Array, list[Array]]:
         """The logits, and one gradient for each cotangent."""
-        leaf = Tensor(x, requires_grad=True)
+        leaves = [Tensor(part, requires_grad=True) for part in self._parts(x)]
         with recording():
-            logits = self._checked(self._cell(leaf))
+            logits = self._joined([self._checked(self._cell(leaf)) for leaf in leaves])
         weights = cotangents(logits.numpy())
         found = []
         for number, weight in enumerate(weights):
-            gradient = None
+            pulled: Sequence[Tensor | None] = [None]
             if logits.requires_grad:
                 keep = number + 1 < len(weights)
-                (gradient,) = gradients(logits, [leaf], [Tensor(weight)], retain_graph=keep)
-            if gradient is None:
+                pulled = gradients(logits, leaves, [Tensor(weight)], retain_graph=keep)
+            parts = [gradient.numpy() for gradient in pulled if gradient is not None]
+            if len(parts) < len(leaves):
                 raise InvalidModel(
                     "the logits do not depend on x by differentiable operations; do not detach the input"
                 )
-            found.append(gradient.numpy())
+            found.append(parts[0] if len(parts) == 1 else np.concatenate(parts))
         return logits.numpy(), found
 
     def training_modules(self) -> int:
@@ -67,6 +70,14 @@ class EngineNetwork:
         finally:
             for cell in switched:
                 cell.training = True
+
+    def _parts(self, x: Array) -> list[Array]:
+        size = part_size(len(x)) if self._in_parts else len(x)
+        return [x] if len(x) <= size else [x[start : start + size] for start in range(0, len(x), size)]
+
+    @staticmethod
+    def _joined(parts: list[Tensor]) -> Tensor:
+        return parts[0] if len(parts) == 1 else ops.concat(parts)
 
     @staticmethod
     def _checked(output: object) -> Tensor:

@@ -8,6 +8,7 @@ import torch
 
 from ..arrays import Array
 from ..errors import InvalidModel
+from .parts import part_size
 
 
 class TorchNetwork:
@@ -19,6 +20,8 @@ class TorchNetwork:
         self._module = module
         first = next(module.parameters(), None)
         self._device = torch.device("cpu") if first is None else first.device
+        convolves = any(isinstance(inner, torch.nn.modules.conv._ConvNd) for inner in module.modules())
+        self._in_parts = convolves and self._device.type == "cpu"
 
     def native(self, x: Array) -> Array:
         """`x` as a detached tensor on the module's device, its dtype kept."""
@@ -40,7 +43,7 @@ class TorchNetwork:
         """The logits, and one gradient for each cotangent."""
         leaf = x.detach().requires_grad_()
         with torch.enable_grad():
-            logits = self._checked(self._module(leaf))
+            logits = self._recorded(leaf)
         detached = logits.detach()
         weights = cotangents(detached)
         found = []
@@ -71,6 +74,11 @@ class TorchNetwork:
         finally:
             for module in switched:
                 module.training = True
+
+    def _recorded(self, x: torch.Tensor) -> torch.Tensor:
+        if not self._in_parts or len(x) <= part_size(len(x)):
+            return self._checked(self._module(x))
+        return torch.cat([self._checked(self._module(part)) for part in x.split(part_size(len(x)))])
 
     @staticmethod
     def _checked(output: object) -> torch.Tensor:

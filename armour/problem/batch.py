@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Array, Rows, drawn, from_numpy, namespace, to_numpy
 from ..arrays.noise import start_noise
-from ..arrays.rows import per_sample
+from ..arrays.rows import all_finite, per_sample, take
 from ..distances import Distance, Region
 from ..model import Model
 from .criterion import Criterion
@@ -24,6 +24,18 @@ class Ascent(NamedTuple):
     value: Array
     gradient: Array
     met: NDArray[np.bool_]
+
+
+class Opening(NamedTuple):
+    """What is known of an objective at the inputs themselves, before any search: the first step of many."""
+
+    objective: Objective
+    ascent: Ascent
+
+    def take(self, rows: Rows) -> "Opening":
+        """The same for these samples."""
+        value, gradient, met = self.ascent
+        return Opening(self.objective, Ascent(take(value, rows), take(gradient, rows), met[rows]))
 
 
 class Gallery(NamedTuple):
@@ -43,6 +55,7 @@ class Problem:
         samples: `(n,)` numbers of the samples in the whole data set; random draws depend on them.
         key: Seed of the attack; random draws of different keys differ.
         gallery: Where searches may begin that need an adversarial input first.
+        opening: What `ascend` then need not ask the model again, at `x` itself.
     """
 
     def __init__(
@@ -55,6 +68,7 @@ class Problem:
         samples: Rows,
         key: tuple[int, ...],
         gallery: Gallery | None = None,
+        opening: Opening | None = None,
     ) -> None:
         self.x = x
         self.distance = distance
@@ -68,6 +82,7 @@ class Problem:
         self._key = key
         self._criterion = criterion
         self._gallery = gallery
+        self._opening = opening
         self._region = distance.region(x, epsilon, model.bounds)
         # The part of the batch that the last call was about: searches ask for the same rows many times.
         self._budget = per_sample(drawn(epsilon, x), x)
@@ -76,8 +91,9 @@ class Problem:
     def within(self, epsilon: NDArray[np.float64]) -> Self:
         """The same problem with other budgets; queries are counted here, too."""
         other = type(self)(
-            self._model, self.x, self._criterion, self.distance, epsilon, self._samples, self._key, self._gallery
-        )
+            self._model, self.x, self._criterion, self.distance, epsilon, self._samples, self._key, self._gallery,
+            self._opening,
+        )  # fmt: skip
         other.queries, other.gradient_calls = self.queries, self.gradient_calls
         return other
 
@@ -91,17 +107,11 @@ class Problem:
 
     def ascend(self, candidates: Array, rows: Rows, objective: Objective) -> Ascent:
         """The objective at one candidate for each of `rows`, and the way up."""
-        criterion = self._select(rows)[1]
         self._count(rows, 1, 1)
-        values: list[Array] = []
-
-        def direction(logits: Array) -> Array:
-            value, slope = objective(logits, criterion)
-            values.append(value)
-            return slope
-
-        logits, gradient = self._model.pullback(candidates, direction)
-        return Ascent(_finite(values[0], -np.inf), _finite(gradient, 0.0), _judged(criterion, logits))
+        known = self._opening
+        if known is not None and candidates is self.x and objective is known.objective:
+            return known.ascent
+        return ascent_at(self._model, candidates, self._select(rows)[1], objective)[1]
 
     def slopes(
         self, candidates: Array, rows: Rows, directions: Callable[[Array], Sequence[Array]]
@@ -185,15 +195,28 @@ class Problem:
         self.gradient_calls[rows] += backward
 
     def _select(self, rows: Rows) -> tuple[Rows, Criterion, Region, Array]:
-        if len(rows) != len(self._part[0]) or not np.array_equal(rows, self._part[0]):
+        if rows is not self._part[0] and not np.array_equal(rows, self._part[0]):
             whole = len(rows) == len(self.rows)
             self._part = (
                 rows,
                 self._criterion if whole else self._criterion.take(rows),
                 self._region if whole else self._region.take(rows),
-                self._budget if whole else self._budget[rows],
+                self._budget if whole else take(self._budget, rows),
             )
         return self._part
+
+
+def ascent_at(model: Model, candidates: Array, criterion: Criterion, objective: Objective) -> tuple[Array, Ascent]:
+    """The logits at `n` candidates, and the objective's way up."""
+    values: list[Array] = []
+
+    def direction(logits: Array) -> Array:
+        value, slope = objective(logits, criterion)
+        values.append(value)
+        return slope
+
+    logits, gradient = model.pullback(candidates, direction)
+    return logits, Ascent(_finite(values[0], -np.inf), _finite(gradient, 0.0), _judged(criterion, logits))
 
 
 def _judged(criterion: Criterion, logits: Array) -> NDArray[np.bool_]:
@@ -201,7 +224,7 @@ def _judged(criterion: Criterion, logits: Array) -> NDArray[np.bool_]:
 
 
 def _finite(values: Array, instead: float) -> Array:
-    xp = namespace(values)
-    if bool(xp.isfinite(xp.sum(values))):  # one pass; what is not finite makes the sum so, and rarely something else
+    if all_finite(values):
         return values
+    xp = namespace(values)
     return xp.where(xp.isfinite(values), values, instead)

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from ..arrays import Array, Rows, namespace
-from ..arrays.rows import is_class
+from ..arrays.rows import is_class, take
 
 
 class Criterion(ABC):
@@ -72,7 +72,7 @@ class Misclassification(Criterion):
 
     def take(self, rows: Rows) -> "Misclassification":
         """The same criterion for these samples."""
-        return Misclassification(self.labels[rows], self.margin)
+        return Misclassification(take(self.labels, rows), self.margin)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,7 +110,7 @@ class Targeted(Criterion):
 
     def take(self, rows: Rows) -> "Targeted":
         """The same criterion for these samples."""
-        return Targeted(self.targets[rows], self.margin)
+        return Targeted(take(self.targets, rows), self.margin)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

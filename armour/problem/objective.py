@@ -29,8 +29,8 @@ def cross_entropy(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
     largest = xp.max(others, axis=1, keepdims=True)
     shares = xp.exp(others - largest)
     total = xp.sum(shares, axis=1, keepdims=True)
-    value = largest[:, 0] + xp.log(total[:, 0]) - _at(logits, own)
-    return _signed(value, shares / total - _one(own, logits), criterion)
+    value = largest + xp.log(total) - xp.take_along_axis(logits, criterion.anchor[:, None], axis=1)
+    return _signed(value[:, 0], xp.where(own, -1.0, shares / total), criterion)
 
 
 def lead(logits: Array, criterion: Criterion) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array, Rows, from_numpy, namespace, to_numpy
-from ..arrays.rows import PerSample, per_sample
+from ..arrays.rows import PerSample, per_sample, take
 from ..problem import Problem
 from ..problem.objective import Objective
 
@@ -102,7 +102,8 @@ def _advance(
         ahead = problem.project(mixed, rows)
     ascent = problem.ascend(ahead, rows, objective(rows))
     if ascent.met.any():
-        found[rows[ascent.met]] = ahead[ascent.met]
+        fallen = np.flatnonzero(ascent.met)
+        found[rows[fallen]] = take(ahead, fallen)
     value = _numbers(ascent.value)
     better = value > state.best_value
     choose, chosen = namespace(ahead).where, per_sample(from_numpy(better, ahead), ahead)

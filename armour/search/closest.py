@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array, Rows, copy
-from ..arrays.rows import per_sample
+from ..arrays.rows import per_sample, take
 from ..problem import Problem
 
 
@@ -38,11 +38,12 @@ class Closest:
         taken = np.zeros(len(rows), np.bool_)
         at = np.flatnonzero(met)
         if len(at):
-            distances = self._problem.distance.measure(self._problem.x[rows[at]], candidates[at])
+            offered = take(candidates, at)
+            distances = self._problem.distance.measure(take(self._problem.x, rows[at]), offered)
             nearer = distances < self.distances[rows[at]]
             at = at[nearer]
             taken[at] = True
-            self.candidates[rows[at]] = candidates[at]
+            self.candidates[rows[at]] = take(offered, np.flatnonzero(nearer))
             self.distances[rows[at]] = distances[nearer]
         return taken
 
@@ -50,8 +51,8 @@ class Closest:
         """The candidates after `steps` halvings of the way to the input, which only a model's answers decide."""
         rows = np.flatnonzero(self.found & (self.distances > 0))
         near, far = np.zeros(len(rows)), np.ones(len(rows))
-        x = self._problem.x[rows]
-        way = self.candidates[rows] - x
+        x = take(self._problem.x, rows)
+        way = take(self.candidates, rows) - x
         for _ in range(steps if len(rows) else 0):
             middle = (near + far) / 2
             candidates = x + per_sample(self._problem.native(middle), x) * way

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array, namespace, to_numpy
+from ..arrays.rows import take
 from ..problem import Problem
 from ..problem.objective import hinge
 from .closest import Closest
@@ -67,8 +68,9 @@ def descend(
             last[rows] = value
             if not falls.all():
                 going = np.flatnonzero(falls)
-                rows, x, iterates, pull = rows[going], x[going], iterates[going], pull[going]
-                first, second = first[going], second[going]
+                rows, x, iterates, pull, first, second = (
+                    take(values, going) for values in (rows, x, iterates, pull, first, second)
+                )
                 if not len(rows):
                     break
     return hit

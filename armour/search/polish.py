@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..arrays import Array, as_float64, cast, namespace
-from ..arrays.rows import flat
+from ..arrays.rows import flat, take
 from ..distances.hyperplane import step_to_hyperplane
 from ..problem import Problem
 from ..problem.objective import margin
@@ -41,7 +41,7 @@ def polish(problem: Problem, closest: Closest, steps: int) -> None:
     for _ in range(0 if norm == "l0" else steps):
         if not len(rows):
             return
-        x, known = problem.x[rows], closest.candidates[rows]
+        x, known = take(problem.x, rows), take(closest.candidates, rows)
         ascent = problem.ascend(known, rows, margin)
         xp = namespace(x)
         way = as_float64(x) - as_float64(known)

@@ -1,7 +1,7 @@
 """The classes that an input is most easily taken for: what attacks on several targets try, one after the other."""
 
 from ..arrays import Array, Rows, namespace
-from ..arrays.rows import is_class
+from ..arrays.rows import is_class, take
 from ..problem import Problem
 from ..problem.objective import Objective, margin, targeted_logits_ratio
 
@@ -14,7 +14,7 @@ def rivals(problem: Problem, rows: Rows, count: int) -> list[Array]:
     criterion = problem.criterion(rows)
     if criterion.is_targeted:
         return [criterion.anchor]
-    logits = problem.logits(problem.x[rows], rows)
+    logits = problem.logits(take(problem.x, rows), rows)
     xp = namespace(logits)
     others = xp.where(is_class(logits, criterion.anchor), -xp.inf, logits)
     order = xp.argsort(others, axis=1, descending=True, stable=True)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array, Rows, from_numpy, namespace, to_numpy
-from ..arrays.rows import PerSample, flat, per_sample
+from ..arrays.rows import PerSample, flat, per_sample, take
 from ..problem import Problem
 from ..problem.objective import Objective
 from .sparse import shared_step
@@ -132,7 +132,8 @@ def _fallen(found: Array, state: _State, met: NDArray[np.bool_]) -> _State:
     """The state of those that still resist; the others' iterates go into `found`."""
     if not met.any():
         return state
-    found[state.rows[met]] = state.at[met]
+    fallen = np.flatnonzero(met)
+    found[state.rows[fallen]] = take(state.at, fallen)
     return state.take(np.flatnonzero(~met))
 
 

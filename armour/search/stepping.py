@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..arrays import Array, Rows, copy, namespace
+from ..arrays.rows import take
 from ..problem import Problem
 from ..problem.objective import Objective, cross_entropy
 from .sparse import steepest_step
@@ -33,9 +34,10 @@ def stepped(
         ascent = problem.ascend(iterates, rows, objective(rows))
         memory = direction(ascent.gradient, memory)
         if ascent.met.any():
-            found[rows[ascent.met]] = iterates[ascent.met]
+            fallen = np.flatnonzero(ascent.met)
+            found[rows[fallen]] = take(iterates, fallen)
             going = np.flatnonzero(~ascent.met)
-            rows, iterates, memory = rows[going], iterates[going], memory[going]
+            rows, iterates, memory = rows[going], take(iterates, going), take(memory, going)
             if not len(rows):
                 return found
         step = problem.budget(rows) * (_REACH / steps)

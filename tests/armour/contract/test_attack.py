@@ -74,3 +74,27 @@ def test_an_option_that_makes_no_sense_is_refused():
     ):
         with pytest.raises(InvalidInput, match=message):
             PGD(**options)
+
+
+@dataclass(frozen=True)
+class Unopened(FGSM):
+    """The same search, which asks for its first gradient by itself."""
+
+    def opening(self):
+        return None
+
+
+@pytest.mark.parametrize("batch_size", [7, 60])
+def test_the_first_gradient_comes_with_the_clean_logits_and_is_asked_for_once(batch_size):
+    network = perceptron()
+    x, y = data(network, 60)
+    y[:5] = (y[:5] + 1) % 4  # not attacked
+    budgets, batches = [0.05, 0.1, 0.2], -(-60 // batch_size)
+    network.calls = 0
+    opened = FGSM()(model(network), x, y, epsilons=budgets, batch_size=batch_size)
+    glance, passes = 1, network.calls
+    assert passes == glance + batches + len(budgets) * -(-55 // batch_size)
+    plain = Unopened()(model(network), x, y, epsilons=budgets, batch_size=batch_size)
+    assert network.calls - passes == passes + len(budgets) * -(-55 // batch_size)
+    np.testing.assert_array_equal(opened.adversarials, plain.adversarials)
+    np.testing.assert_array_equal(opened.gradient_calls, plain.gradient_calls)
