@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,19 +20,24 @@ from ..search.windows import bump, window
 _CHUNK = 100  # steps whose random numbers are drawn at once: our choice
 #: Steps, of 10,000, after which the share of pixels in a window has halved once more: the paper's section 5.
 _HALVED_AFTER = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
+_ORDERS: Final = {"l2": 2, "l1": 1}
+#: By how much changes in L1 are scaled beyond the budget before they are moved into it and the box together: our
+#: choice. On a network for digits 1,000 queries left 54 % with 1, 19 % with 1.5 and 16 % with 3, APGD-CE left 17 %.
+_BEYOND = 3.0
 
 
 @attack(
     "square",
-    norms=("linf", "l2"),
-    reference="Andriushchenko et al. 2020, arXiv:1912.00049",
+    norms=("linf", "l2", "l1"),
+    reference="Andriushchenko et al. 2020, arXiv:1912.00049; in L1 Croce and Hein 2021, arXiv:2103.01208",
     asks="logits",
 )
 @dataclass(frozen=True)
 class Square(Attack):
     """Random search: a window of the perturbation changes, and the change stays if the margin shrinks.
 
-    The last two axes of an input are taken for a picture; a flat input is one row of pixels.
+    In L2 and L1 a change moves the budget of one window into another. The last two axes of an input are taken for a
+    picture; a flat input is one row of pixels.
 
     Args:
         queries: Logits asked for at most, for each sample and start.
@@ -119,7 +125,7 @@ def _bumps(problem: Problem, rows: Rows, restart: int) -> Array:
     top, left = (height - down * tall) // 2, (width - across * wide) // 2
     tiles[:, :, top : top + down * tall, left : left + across * wide] = filled
     change = problem.native(tiles).reshape(x.shape)
-    return x + problem.budget(rows) * problem.distance.steepest(change)
+    return x + _whole(problem, rows, change)
 
 
 def _moved(problem: Problem, rows: Rows, best: Array, share: float, drawn: NDArray[np.float64]) -> Array:
@@ -140,20 +146,30 @@ def _moved(problem: Problem, rows: Rows, best: Array, share: float, drawn: NDArr
     turned = shape if tall != wide else shape.T
     filled = np.where(drawn[:, 4, None, None, None] < 0.5, shape.ravel()[place], turned.ravel()[place])
     signs = problem.native(np.where(drawn[:, 5 : 5 + channels] < 0.5, -1.0, 1.0))[:, :, None, None]
+    order = _ORDERS[problem.distance.name]
     old = change * into
-    fresh = problem.native(filled) * into * signs + old / (_length(old) + 1e-12)
+    fresh = problem.native(filled) * into * signs + old / (_length(old, order) + 1e-12)
     budget = problem.budget(rows).reshape(-1, 1, 1, 1)
-    spent = xp.sum(flat(change * change), axis=1)[:, None, None, None]
-    unused = xp.clip(budget * budget - spent, 0.0, None) / channels
-    allowed = xp.sqrt(unused + _length(change * both) ** 2)
-    moved = change * (1 - both) + fresh / (_length(fresh) + 1e-12) * allowed
-    return x + problem.budget(rows) * problem.distance.steepest(moved.reshape(x.shape))
+    spent = xp.sum(xp.abs(flat(change)) ** order, axis=1)[:, None, None, None]
+    unused = xp.clip(budget**order - spent, 0.0, None) / channels
+    allowed = (unused + _length(change * both, order) ** order) ** (1 / order)
+    moved = change * (1 - both) + fresh / (_length(fresh, order) + 1e-12) * allowed
+    return x + _whole(problem, rows, moved.reshape(x.shape))
 
 
-def _length(change: Array) -> Array:
-    """Euclidean length of each channel, `(n, channels, 1, 1)`."""
+def _whole(problem: Problem, rows: Rows, change: Array) -> Array:
+    """The change scaled to the whole budget; in L1 beyond it, as the box cuts most of what few pixels change."""
+    order = _ORDERS[problem.distance.name]
+    if order == 2:
+        return problem.budget(rows) * problem.distance.steepest(change)
+    length = problem.distance.measure(0 * change, change)
+    return change * (_BEYOND * problem.budget(rows) / per_sample(problem.native(np.maximum(length, 1e-30)), change))
+
+
+def _length(change: Array, order: int) -> Array:
+    """Length of each channel in the norm of that order, `(n, channels, 1, 1)`."""
     xp = namespace(change)
-    return xp.sqrt(xp.sum(change * change, axis=(2, 3), keepdims=True))
+    return xp.sum(xp.abs(change) ** order, axis=(2, 3), keepdims=True) ** (1 / order)
 
 
 def _size(share: float, height: int, width: int, smallest: int) -> tuple[int, int]:
