@@ -159,6 +159,7 @@ def _slider(step: int, last: int) -> dmc.Slider:
         updatemode="mouseup",
         marks=[{"value": at, "label": f"{at:,}"} for at in sorted({0, last // 2, max(1, last)})],
         className="step-slider",
+        thumbLabel="Step",
         **{"aria-label": "Step"},
     )
 

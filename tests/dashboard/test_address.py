@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mindscope.dashboard.address import Address, BadAddress, Key, parse
+from mindscope.dashboard.pages import PAGES
 from mindscope.dashboard.spans import SPAN, span_of
 
 KEYS = (Key("view", "deviation", ("deviation", "raw")), Key("scalar", "loss"), SPAN)
@@ -30,6 +31,14 @@ def test_an_address_comes_back_from_its_own_url(view, scalar, **said):
 def test_a_long_looking_place_has_a_short_url():
     address = Address("run", "20261121-053312-digits-3f2a", "activation_grad/l2_norm", "decoder.11.attn.q_proj", 123456)
     assert len(address.href) < 300
+
+
+@pytest.mark.parametrize("page", PAGES.values(), ids=[page.title for page in PAGES.values()])
+def test_every_page_with_all_of_its_controls_said_has_a_url_below_300_bytes(page):
+    said = {key.name: max(key.words, key=len) if key.words else key.example for key in page.keys}
+    place = {"metric": "activation_grad/l2_norm", "site": "model.decoder.11.attn.q_proj", "step": 123456}
+    address = Address(page.path, "20261121-053312-digits-3f2a", **place, options=said)
+    assert len(address.href.encode()) < 300
 
 
 def test_the_root_site_and_no_site_are_two_things():

@@ -10,6 +10,18 @@ if TYPE_CHECKING:
 
 #: What a page still waits for, seen from the document: nothing, when it is drawn.
 _LOADING = "document.querySelector('[data-dash-is-loading=true], .opening') !== null"
+#: Everything that takes the focus and is seen, but has neither words, nor a label, nor a title.
+_NAMELESS = """
+[...document.querySelectorAll("a[href], button, input, select, textarea, [tabindex]:not([tabindex='-1'])")]
+  .filter((one) => one.offsetParent && !one.disabled && one.tabIndex >= 0 && !one.closest("[class*=ag-], .js-plotly-plot"))
+  .filter((one) => {
+    const labels = [...(one.labels || [])].map((label) => label.textContent).join("");
+    const by = document.getElementById(one.getAttribute("aria-labelledby") || " ");
+    const said = [one.getAttribute("aria-label"), one.title, labels, one.textContent, by && by.textContent];
+    return !said.some((words) => words && words.trim());
+  })
+  .map((one) => one.outerHTML.slice(0, 160))
+"""
 _QUIET_LOOKS = 3
 _PATIENCE_S = 60
 
@@ -56,6 +68,10 @@ class Watched:
             self.page.wait_for_timeout(25)
             quiet = 0 if self._asked or self.page.evaluate(_LOADING) else quiet + 1
         return self.page.text_content("#content") or ""
+
+    def nameless(self) -> list[str]:
+        """What the keyboard can reach on the page and no name is read out of."""
+        return list(self.page.evaluate(_NAMELESS))
 
     def wait(self, claim: str) -> None:
         """Comes back once the claim holds; Playwright's own way needs `eval`, which the page's policy forbids."""

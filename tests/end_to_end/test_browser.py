@@ -10,9 +10,10 @@ import pytest
 from mindscope.cli import main
 from mindscope.cli.demo.faults import FAULTS
 from mindscope.dashboard import start_in_thread
+from mindscope.dashboard.pages import PAGES
 from mindscope.storage import Run, Store, open_store
 
-from tests.dashboard.recorded import write_evaluation
+from tests.dashboard.recorded import Plan, write_evaluation, write_run
 
 from .browsing import Watched, watched_page
 
@@ -63,13 +64,17 @@ def train_badly(store: Store) -> Run:
 
 
 @pytest.fixture(scope="module")
-def training(tmp_path_factory) -> Iterator[Training]:
+def store_url(tmp_path_factory) -> str:
+    return str(tmp_path_factory.mktemp("store") / "runs")
+
+
+@pytest.fixture(scope="module")
+def training(store_url) -> Iterator[Training]:
     """A store with a bad run and its evaluation, in which another run is being written; `url` is its dashboard."""
-    folder = tmp_path_factory.mktemp("store") / "runs"
-    with open_store(str(folder)) as store:
+    with open_store(store_url) as store:
         write_evaluation(store, train_badly(store))
         training = Training(store)
-        with start_in_thread(str(folder)) as server:
+        with start_in_thread(store_url) as server:
             training.url = server.url.partition("?")[0]  # a visitor who only looks needs no token
             yield training
             training.stop()
@@ -110,6 +115,30 @@ def test_the_curve_grows_and_a_cell_leads_to_its_series(watched, training):
     watched.page.reload()
     watched.page.wait_for_selector("#detail-curve .js-plotly-plot .scatterlayer .trace")
     assert watched.page.input_value("#live-site") == site
+
+
+def test_every_page_shows_a_run_that_is_being_written(watched, training):
+    watched.open(f"/run?run={training.run_id}", "#live-curve .scatterlayer .trace")
+    for page in PAGES.values():
+        said = watched.visit(page.title)
+        assert len(said) > 40, page.title
+        assert watched.page.text_content("#banner") == "", page.title
+        assert watched.complaints == [], page.title
+
+
+def test_a_run_that_is_deleted_while_it_is_watched_is_told(watched, store_url):
+    with open_store(store_url) as store:
+        run = write_run(store, "short-lived", Plan(steps=20, goes_bad=False, spike_at=None)).id
+        watched.open(f"/run?run={run}", "#live-curve .scatterlayer .trace")
+        store.delete_run(run)
+    watched.wait("document.querySelector('#banner').textContent.includes('no longer in the store')")
+
+
+def test_the_loss_is_seen_before_any_script_is_there(browser, training):
+    page = browser.new_context(java_script_enabled=False).new_page()
+    page.goto(training.url + "run?run=gpt-nan")
+    assert page.locator("#glimpse svg path").first.is_visible()
+    page.context.close()
 
 
 def test_following_can_be_paused(watched, training):

@@ -98,6 +98,8 @@ def test_every_page_shows_what_a_person_came_for(watched, request):
         watched.page.wait_for_selector(selector, state="attached")
         said = watched.settled()
         assert [word for word in words if word not in said] == [], page
+        assert watched.nameless() == [], page
+        assert len(watched.page.url) - len(watched.url) < 300, page
         assert watched.complaints == [], page
         if (scheme == "dark") == (page in ("layers", "robustness")):
             _picture(watched, page or "runs")
