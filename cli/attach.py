@@ -106,10 +106,11 @@ class _Talk(cmd.Cmd):
         """watch CONDITION: set a watchpoint that halts the training; without one, list those that are set"""
         from ..probe.control import ask_for
         from ..probe.errors import ConfigError
+        from ..storage.commands import SETTINGS
 
         mailbox = self._store.mailbox(self._run)
         begun_with = self._store.find_run(self._run).config.get("watchpoints") or []
-        watched: list[Any] = [*(mailbox.read("set") or {}).get("watchpoints", begun_with)]
+        watched: list[Any] = [*(mailbox.read(SETTINGS) or {}).get("watchpoints", begun_with)]
         if line:
             try:
                 ask_for(mailbox, {"watchpoints": [*watched, {"when": line, "pause": True}]})

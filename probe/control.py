@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from ..storage.commands import SETTINGS
 from ..storage.mailbox import Mailbox
 from .config import Config, load_config
 from .errors import ConfigError
@@ -18,8 +19,6 @@ __all__ = ["CHANGEABLE", "Control", "ask_for"]
 
 #: Fields that take effect at the next step; the others belong to the start of a run.
 CHANGEABLE: Final = ("every", "subjects", "histograms", "modules", "types", "depth", "exclude", "watchpoints")
-#: Under which settings lie in a run's mailbox.
-TOPIC: Final = "set"
 
 Stamp = tuple[int, int] | None
 
@@ -59,11 +58,11 @@ class Control:
         if now - self._looked < self._look_s:
             return None
         self._looked = now
-        stamps = (_stamp(self._source), self._mailbox.stamp(TOPIC))
+        stamps = (_stamp(self._source), self._mailbox.stamp(SETTINGS))
         if stamps == self._stamps:
             return None
         self._stamps = stamps
-        asked = self._mailbox.read(TOPIC) or {}
+        asked = self._mailbox.read(SETTINGS) or {}
         found = load_config(self._source if stamps[0] is not None else self._config, **asked)
         fixed = [name for name in type(found).model_fields if name not in CHANGEABLE]
         changed = [name for name in fixed if getattr(found, name) != getattr(self._config, name)]
@@ -93,9 +92,9 @@ def ask_for(mailbox: Mailbox, fields: Mapping[str, Any]) -> Config:
     for name in fields:
         if name in Config.model_fields and name not in CHANGEABLE:
             raise ConfigError(f"{name} cannot change while a training runs; what can is {', '.join(CHANGEABLE)}")
-    merged = {**(mailbox.read(TOPIC) or {}), **fields}
+    merged = {**(mailbox.read(SETTINGS) or {}), **fields}
     checked = load_config(merged)
-    mailbox.post(TOPIC, merged)
+    mailbox.post(SETTINGS, merged)
     return checked
 
 

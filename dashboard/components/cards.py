@@ -26,7 +26,7 @@ def _told(first: Finding) -> html.Div:
     parts: list[Component | str] = [html.Strong(claim), prose(first.explanation)]
     if first.advice:
         parts += [" ", html.Strong("What to do. "), prose(first.advice)]
-    return html.Div(parts, className="told")
+    return html.Div(parts, className="lead")
 
 
 def card(label: str, value: str | Component, note: str | Component, tone: str = "") -> html.Div:

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ...insight.watchpoints import watchpoints_of
 from ...storage import Json, Run, Store, StoreUnavailable
-from ...storage.commands import Deed, send
+from ...storage.commands import SETTINGS, Deed, send
 from ..security import demand_change
 from .reader import Reader
-from .watched import FIELD, TOPIC
+from .watched import FIELD
 
 
 def annotate(reader: Reader, run: str, *, name: str, tags: Mapping[str, Json], remark: str) -> None:
@@ -65,7 +65,7 @@ def watch_for(reader: Reader, run: Run, entries: Sequence[Json]) -> None:
 
     def post(store: Store) -> None:
         mailbox = store.mailbox(run.id)
-        mailbox.post(TOPIC, {**(mailbox.read(TOPIC) or {}), FIELD: list(entries)})
+        mailbox.post(SETTINGS, {**(mailbox.read(SETTINGS) or {}), FIELD: list(entries)})
 
     _change(reader, _running(run).id, post)
 

@@ -6,12 +6,11 @@ from typing import Final
 
 from ...insight.watchpoints import PREFIX, Watchpoint, watchpoints_of
 from ...storage import Event, Finding, Json, Run, StoreUnavailable
-from ...storage.commands import COMMAND, STATE, TrainingState, state_of
+from ...storage.commands import COMMAND, SETTINGS, STATE, TrainingState, state_of
 from ...storage.mailbox import Mailbox
 from .reader import Reader
 
-#: The topic of a run's mailbox in which settings lie that are asked for under way, and the field that is ours.
-TOPIC: Final = "set"
+#: The field of a run's settings that is ours.
 FIELD: Final = "watchpoints"
 #: Running trainings whose state is asked for, the newest; our choice: each costs a look into its mailbox.
 _ATTACHED: Final = 20
@@ -50,8 +49,8 @@ def asked_for(reader: Reader, run: Run) -> list[Json]:
         StoreUnavailable: The mailbox cannot be read.
     """
     mailbox = reader.read(lambda store: store.mailbox(run.id))
-    key = (run.id, TOPIC, mailbox.stamp(TOPIC))
-    found = reader.kept(key, lambda _: mailbox.read(TOPIC)) or {}
+    key = (run.id, SETTINGS, mailbox.stamp(SETTINGS))
+    found = reader.kept(key, lambda _: mailbox.read(SETTINGS)) or {}
     return _list(found[FIELD] if FIELD in found else run.config.get(FIELD))
 
 
