@@ -10,7 +10,7 @@ from ..words import number
 
 #: Our choice: from this ratio of the widest bin to the narrowest on, the narrow ones would be thinner than a pixel.
 _UNEVEN: Final = 64.0
-_LABELS: Final = 9
+_LABELS: Final = 6
 
 
 def is_uneven(edges: NDArray[np.float64]) -> bool:
@@ -20,9 +20,17 @@ def is_uneven(edges: NDArray[np.float64]) -> bool:
     return widths.size > 1 and bool(widths.max() / widths.min() >= _UNEVEN)
 
 
+def kept_edges(occupied: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Which of the `(bins + 1,)` edges remain when empty bins beside each other become one; the outermost always do."""
+    keep = np.ones(occupied.size + 1, dtype=bool)
+    keep[1:-1] = occupied[:-1] | occupied[1:]
+    return np.flatnonzero(keep)
+
+
 def edge_labels(edges: Sequence[float]) -> tuple[tuple[float, str], ...]:
-    """Places and words of some of the edges on an axis on which edge `i` stands at `i`; zero is always among them."""
-    chosen = set(range(0, len(edges), max(1, -(-len(edges) // _LABELS))))
-    zeros = {at for at, edge in enumerate(edges) if edge == 0.0}
-    beside = {at for zero in zeros for at in (zero - 1, zero + 1)}
-    return tuple((float(at), number(edges[at], 2)) for at in sorted((chosen - beside) | zeros))
+    """Places and words of some of the edges on an axis on which edge `i` stands at `i`; zero and the ends among them."""
+    last = len(edges) - 1
+    always = {0, last, *(at for at, edge in enumerate(edges) if edge == 0.0)}
+    every = max(1, -(-last // _LABELS))
+    some = {at for at in range(0, last, every) if all(abs(at - one) > every / 2 for one in always)}
+    return tuple((float(at), number(edges[at], 2)) for at in sorted(some | always))

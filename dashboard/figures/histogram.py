@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from ...storage import Histogram
 from ..theme import Palette, template
 from ..words import number
-from .bin_axis import edge_labels, is_uneven
+from .bin_axis import edge_labels, is_uneven, kept_edges
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,10 @@ def bars_of(histogram: Histogram) -> Bars:
     """The bars of a histogram; bins open to infinity are drawn as wide as the one beside them.
 
     Bins whose widths differ by magnitudes, as those that halve towards zero, are drawn equally wide, for a linear axis
-    would hide most of them.
+    would hide most of them; of these, empty ones beside each other become one.
     """
+    if is_uneven(histogram.edges):
+        return _ordinal(histogram)
     edges = np.array(histogram.edges, dtype=np.float64)
     finite = edges[np.isfinite(edges)]
     width = float(np.diff(finite).min()) if finite.size > 1 else 1.0
@@ -48,11 +50,21 @@ def bars_of(histogram: Histogram) -> Bars:
     labels = tuple(f"{number(a)} to {number(b)}" for a, b in pairwise(edges.tolist()))
     centers, widths = (left + right) / 2, right - left
     counts = tuple(int(count) for count in histogram.counts)
-    if is_uneven(edges):
-        places = np.arange(len(counts)) + 0.5
-        ones = (1.0,) * len(counts)
-        return Bars(tuple(places.tolist()), ones, counts, labels, tuple(is_open.tolist()), edge_labels(edges.tolist()))
     return Bars(tuple(centers.tolist()), tuple(widths.tolist()), counts, labels, tuple(is_open.tolist()))
+
+
+def _ordinal(histogram: Histogram) -> Bars:
+    keep = kept_edges(np.asarray(histogram.counts) > 0)
+    edges = np.array(histogram.edges, dtype=np.float64)[keep]
+    counts = np.add.reduceat(np.asarray(histogram.counts), keep[:-1]).tolist()
+    return Bars(
+        centers=tuple(at + 0.5 for at in range(len(counts))),
+        widths=(1.0,) * len(counts),
+        counts=tuple(counts),
+        labels=tuple(f"{number(low)} to {number(high)}" for low, high in pairwise(edges.tolist())),
+        open=tuple((~np.isfinite(edges[:-1]) | ~np.isfinite(edges[1:])).tolist()),
+        marks=edge_labels(edges.tolist()),
+    )
 
 
 def histogram_figure(bars: Bars, palette: Palette) -> go.Figure:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...storage import Histogram
 from ..theme import Palette, template
 from ..words import number
-from .bin_axis import edge_labels, is_uneven
+from .bin_axis import edge_labels, is_uneven, kept_edges
 from .held import Place
 
 #: Rows of the map where the histograms have no edges in common, and the most that it has.
@@ -35,10 +35,16 @@ class Distribution:
 
 
 def distribution_of(recorded: Sequence[tuple[int, Histogram]]) -> Distribution:
-    """Histograms of several steps on common edges; every element stays counted, inside of a bin spread evenly."""
+    """Histograms of several steps on common edges; every element stays counted, inside of a bin spread evenly.
+
+    Of bins whose widths differ by magnitudes, empty ones beside each other become one.
+    """
     edges = _common_edges([histogram for _, histogram in recorded])
-    columns = [_on_edges(histogram, edges) for _, histogram in recorded]
-    return Distribution(tuple(step for step, _ in recorded), edges, np.stack(columns, axis=1))
+    shares = np.stack([_on_edges(histogram, edges) for _, histogram in recorded], axis=1)
+    if is_uneven(edges):
+        keep = kept_edges((shares > 0).any(axis=1))
+        edges, shares = edges[keep], np.add.reduceat(shares, keep[:-1], axis=0)
+    return Distribution(tuple(step for step, _ in recorded), edges, shares)
 
 
 def _common_edges(histograms: Sequence[Histogram]) -> NDArray[np.float64]:
@@ -117,6 +123,7 @@ def _rows(edges: NDArray[np.float64]) -> tuple[list[float] | list[str], dict[str
         "title": "value, every bin as high",
         "type": "category",
         "showgrid": False,
+        "automargin": True,
         "tickvals": [place - 0.5 for place in places],
         "ticktext": list(words),
     }

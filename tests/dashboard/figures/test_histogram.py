@@ -40,5 +40,11 @@ def test_bins_that_halve_towards_zero_are_drawn_equally_wide():
     assert (2.0, "0") in zip(axis.tickvals, axis.ticktext, strict=True)
 
 
+def test_empty_bins_beside_each_other_become_one():
+    bars = _bars([-4, -2, -1, -0.01, 0, 0.01, 1, 2, 4], [1, 0, 0, 0, 0, 0, 0, 9])
+    assert bars.counts == (1, 0, 9)
+    assert bars.labels == ("-4 to -2", "-2 to 2", "2 to 4")
+
+
 def test_bins_of_one_width_stay_on_an_axis_of_values():
     assert _bars(np.linspace(0, 1, 81), [1] * 80).marks == ()

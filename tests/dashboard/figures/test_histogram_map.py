@@ -79,6 +79,13 @@ def test_octaves_of_different_steps_are_laid_together_without_mixing_their_bins(
     np.testing.assert_allclose(top[:, 1].sum(), (18 + 19 + 20) / counts.sum())
 
 
+def test_octaves_without_elements_at_any_step_become_one_row():
+    counts = [1, 2] + [0] * 16 + [3, 4]
+    found = distribution_of([(0, histogram(octaves(0, 10), counts)), (1, histogram(octaves(0, 10), counts))])
+    assert found.edges.tolist() == [-1, -0.5, -0.25, 0.25, 0.5, 1]
+    np.testing.assert_allclose(found.shares[:, 0], [0.1, 0.2, 0.0, 0.3, 0.4])
+
+
 def test_bins_of_octaves_are_rows_of_the_same_height_named_by_their_range():
     figure = distribution_figure(distribution_of([(0, histogram(octaves(0, 8), [1] * 16))]), [0], LIGHT, title="step")
     assert figure.layout.yaxis.type == "category"
