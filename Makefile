@@ -3,6 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 TORCH ?= torch==2.13.0
 MINDSPORE ?= mindspore==2.10.0
 TRITON ?= triton==3.9.0
+TRAINERS ?= transformers==5.23.0 accelerate==1.15.0 lightning==2.6.6
 STORE ?= runs/
 FAULT ?= none
 ARGS ?=
@@ -10,7 +11,7 @@ ARGS ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all test-mindspore test-triton check bench dashboard docs lock clean
+.PHONY: demo test test-all test-mindspore test-triton test-trainers check bench dashboard docs lock clean
 
 demo: .venv/.installed
 	@exec $(BIN)/mindscope demo --fault $(FAULT) --store $(STORE) $(ARGS)
@@ -19,8 +20,8 @@ dashboard: .venv/.installed
 	@exec $(BIN)/mindscope dashboard $(STORE) $(ARGS)
 
 # Two test processes on two cores: a BLAS that starts threads of its own in each only waits for itself.
-test test-all test-mindspore: export OPENBLAS_NUM_THREADS = 1
-test test-all test-mindspore: export OMP_NUM_THREADS = 1
+test test-all test-mindspore test-trainers: export OPENBLAS_NUM_THREADS = 1
+test test-all test-mindspore test-trainers: export OMP_NUM_THREADS = 1
 
 # The browser comes after the rest and alone: it watches real trainings, which two busy cores would starve.
 test: .venv/.installed-test
@@ -38,6 +39,10 @@ test-mindspore: .venv-mindspore/.installed
 # The Triton kernels in Triton's own interpreter, which needs no GPU; its wheel takes a gigabyte, so it stays apart.
 test-triton: .venv/.installed-test .triton/.installed
 	TRITON_INTERPRET=1 PYTHONPATH=.triton $(BIN)/python -m pytest tests/probe/kernels/test_device.py $(ARGS)
+
+# The trainers of Hugging Face and Lightning, in an environment that adds them to the locked one.
+test-trainers: .venv-trainers/.installed
+	.venv-trainers/bin/python -m pytest tests/probe/torch_modes/test_huggingface.py tests/probe/torch_modes/test_lightning.py $(ARGS)
 
 check: .venv/.installed-test .check/mindscope
 	$(BIN)/ruff check .
@@ -63,7 +68,7 @@ lock:
 	  --extra test -c requirements.lock pyproject.toml .venv/build.in -o requirements-test.lock
 
 clean:
-	rm -rf .venv .venv-mindspore .triton .check build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-mindspore .venv-trainers .triton .check build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mindscope needs Python 3.11 or newer, found " + sys.version)'
@@ -89,7 +94,16 @@ clean:
 .venv-mindspore/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv-mindspore
 	.venv-mindspore/bin/python -m pip install --quiet --disable-pip-version-check '$(MINDSPORE)' --editable '.[mindspore]' \
-	  pytest pytest-timeout
+	  pytest pytest-timeout hypothesis
+	@touch $@
+
+# What .venv has is seen from here, and none of it is installed again: torch in its CPU build most of all.
+.venv-trainers/.installed: .venv/.installed-test
+	$(BIN)/python -m venv .venv-trainers
+	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
+	  > $$(.venv-trainers/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/locked.pth
+	echo '$(TORCH)' > .venv-trainers/constraints.txt
+	.venv-trainers/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-trainers/constraints.txt $(TRAINERS)
 	@touch $@
 
 # mypy finds the package under its import name through this link.

@@ -30,6 +30,7 @@ class _Debts:
         self.arrivals: list[Arrival] = []
         self.work: list[Callable[[], object]] = []
         self.scalars: dict[str, LateScalar] = {}
+        self.several: list[Callable[[], Mapping[str, float]]] = []
         self.histograms: list[Callable[[], Histogram | None]] = []
         self.events: list[Callable[[], Sequence[Event]]] = []
         self.finish: Callable[[StepRecord], StepRecord] | None = None
@@ -53,6 +54,8 @@ class _Debts:
             raise self.fault
         self.take()
         late = {name: value for name, make in self.scalars.items() if (value := make()) is not None}
+        for several in self.several:
+            late |= several()
         made = (one for make in self.histograms if (one := make()) is not None)
         events = [event for make in self.events for event in make()]
         record = replace(
@@ -142,7 +145,7 @@ class Outbox:
         self._debts()
         return self.device.fetch(tensor)
 
-    def make(self, name: str, compute: Callable[[], Sequence[float] | None]) -> Made:
+    def make(self, name: str, compute: Callable[[], Sequence[float] | NDArray[np.float64] | None]) -> Made:
         """The promise of numbers that are made when everything that was asked for so far is there.
 
         Args:
@@ -176,6 +179,10 @@ class Outbox:
     def late_scalar(self, name: str, make: LateScalar) -> None:
         """Nothing; the scalar is added to the record in progress, if the user has not logged one of that name."""
         self._debts().scalars[name] = make
+
+    def late_scalars(self, make: Callable[[], Mapping[str, float]]) -> None:
+        """Nothing; the same of several, whose names are known when they come."""
+        self._debts().several.append(make)
 
     def late_events(self, make: Callable[[], Sequence[Event]]) -> None:
         """Nothing; these events are added to the record in progress."""

@@ -44,10 +44,10 @@ class Fetched(Protocol):
     """A tensor on its way to the host.
 
     Attributes:
-        array: Its values in their own shape once they are there; None before.
+        array: Its values in their own shape; there is none before it has come.
     """
 
-    array: NDArray[Any] | None
+    array: NDArray[Any]
 
 
 class Arrival(Protocol):
@@ -68,6 +68,9 @@ class Device(Protocol):
 
     def fetch(self, tensor: Any) -> Fetched:
         """The promise of the tensor itself, as it is now."""
+
+    def checksum(self, tensor: Any) -> Any:
+        """`(2,)` int64 there: the 53 bits of the checksum of its words of eight bytes, and the bytes behind them."""
 
     def copies(self) -> Any:
         """Copies of tensors, to tell how far they moved: `DeviceCopies`."""

@@ -1,9 +1,9 @@
 """What the hooks need to know of a framework's tensors, so that one set of hooks serves every framework."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from numpy.typing import NDArray
 
@@ -15,12 +15,18 @@ Node: TypeAlias = Any
 #: (address, size, dtype code) as the kernels take them.
 Place: TypeAlias = tuple[int, int, int]
 
-_MOST_TENSORS = 16
-_DEEPEST = 4
+#: Tensors of one nested value that are looked at, and how deep they may lie. Our choice.
+MOST_TENSORS: Final = 64
+_DEEPEST: Final = 6
 
 
 class Unsupported(TypeError):
     """A tensor whose values do not lie in memory as plain real numbers, such as a sparse one."""
+
+
+def not_plain(_tensor: Tensor) -> Place | None:
+    """None: where the values lie must be looked at more closely."""
+    return None
 
 
 def nowhere(_tensor: Tensor) -> Tensor | None:
@@ -44,6 +50,7 @@ class Access:
         is_repeated: Whether what runs is computed once more only because it was not kept; another time counts.
         needs_gradient: Whether a gradient of the tensor will be computed.
         remote: What of a tensor lies on a device that measures by itself; None of any other. Raises `Unsupported`.
+        plain: Where the values of a floating-point tensor lie, if it keeps them there itself; None of any other.
     """
 
     kind: type
@@ -57,10 +64,11 @@ class Access:
     is_repeated: Callable[[], bool] = bool  # never
     needs_gradient: Callable[[Tensor], bool] = attrgetter("requires_grad")
     remote: Callable[[Tensor], Tensor | None] = nowhere
+    plain: Callable[[Tensor], Place | None] = not_plain
 
 
 def tensors_in(value: Any, access: Access) -> Iterator[tuple[str, Tensor]]:
-    """(path, tensor) of the first sixteen floating tensors in a nested value, depth first.
+    """(path, tensor) of the first 64 floating tensors in a nested value, depth first.
 
     The first has the empty path: it stands for the whole. Sequences, mappings and dataclasses are entered.
     """
@@ -69,7 +77,7 @@ def tensors_in(value: Any, access: Access) -> Iterator[tuple[str, Tensor]]:
         if access.is_floating(tensor):
             yield (path if found else ""), tensor
             found += 1
-            if found == _MOST_TENSORS:
+            if found == MOST_TENSORS:
                 return
 
 
@@ -91,5 +99,7 @@ def _items(value: Any) -> Iterable[tuple[object, Any]]:
         return value.items()
     if isinstance(value, list | tuple):
         return enumerate(value)
+    if isinstance(value, Mapping):
+        return value.items()
     names = getattr(value, "__dataclass_fields__", ())
     return ((name, getattr(value, name, None)) for name in names)

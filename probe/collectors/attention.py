@@ -14,6 +14,6 @@ ATTENTION = array_collector(
     Seen are `scaled_dot_product_attention` of torch and of the engine, and softmax over the last axis inside modules
     whose class is called after attention; the site is that of the innermost watched module. Calls inside of
     `torch.compile`, and inside of compiled functions of the engine, are not seen. At every tenth due step and in
-    modules called after attention only, unless the configuration names it; a look costs about 0.1 ms a call. Tensors on
-    an accelerator are not read, since the training would have to wait for it.""",
+    modules called after attention only, unless the configuration names it; a look costs about 0.1 ms a call. On an
+    accelerator the numbers are made there, and read one step later.""",
 )

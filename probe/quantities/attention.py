@@ -24,7 +24,9 @@ Take = Callable[[Tensor, tuple[Any, ...]], NDArray[Any]]
 #: largest logit (scaled, masks added), and the number of queries looked at.
 ATTENTION: Final = ("entropy", "entropy_min", "relative_entropy", "max_logit", "size")
 
-_HEADS = _QUERIES = 16
+#: Heads and queries of a call that are looked at. Our choice.
+MOST_HEADS: Final = 16
+MOST_QUERIES: Final = 16
 
 
 def attention_statistics(logits: NDArray[Any]) -> tuple[float, ...]:
@@ -79,12 +81,12 @@ def logits_of(
         turn: Which sample of the batch, modulo their number.
     """
     lead, count, features = tuple(query.shape[:-2]), query.shape[-2], query.shape[-1]
-    rows = _spread(count, _QUERIES)
+    rows = spread(count, MOST_QUERIES)
     factor = 1.0 / math.sqrt(features) if scale is None else scale
     picked = []
     for place in _heads(lead, turn):
         q = np.asarray(take(query, (*place, rows)), np.float64)
-        k = np.asarray(take(key, _within(tuple(key.shape[:-2]), lead, place)), np.float64)
+        k = np.asarray(take(key, within(tuple(key.shape[:-2]), lead, place)), np.float64)
         with np.errstate(invalid="ignore", over="ignore"):
             scores = (q @ k.T) * factor
         if last_seen is not None:
@@ -97,7 +99,7 @@ def logits_of(
 def sample_of(scores: Tensor, *, scale: float, last_seen: int | None, take: Take, turn: int) -> Float:
     """`(heads, queries, keys)` of a sample of logits that are there: `(..., heads, queries, keys)`."""
     lead, count = tuple(scores.shape[:-2]), scores.shape[-2]
-    rows = _spread(count, _QUERIES)
+    rows = spread(count, MOST_QUERIES)
     picked = [np.asarray(take(scores, (*place, rows)), np.float64) * scale for place in _heads(lead, turn)]
     found = np.stack(picked) if picked else np.empty((0, 0, 0))
     if last_seen is not None:
@@ -110,7 +112,7 @@ def _masked(
     scores: Float, mask: Tensor, lead: tuple[int, ...], place: tuple[int, ...], rows: NDArray[np.int64], take: Take
 ) -> Float:
     shape = tuple(mask.shape)
-    index: tuple[Any, ...] = _within(shape[:-2], lead, place)
+    index: tuple[Any, ...] = within(shape[:-2], lead, place)
     if len(shape) > 1:
         index = (*index, rows if shape[-2] > 1 else np.zeros(1, np.int64))
     values = take(mask, index)
@@ -127,15 +129,15 @@ def _heads(lead: tuple[int, ...], turn: int) -> list[tuple[int, ...]]:
         return [()]
     samples = math.prod(lead[:-1])
     sample = tuple(int(i) for i in np.unravel_index(turn % samples, lead[:-1])) if len(lead) > 1 else ()
-    return [(*sample, int(head)) for head in _spread(lead[-1], _HEADS)]
+    return [(*sample, int(head)) for head in spread(lead[-1], MOST_HEADS)]
 
 
-def _within(have: tuple[int, ...], lead: tuple[int, ...], place: tuple[int, ...]) -> tuple[int, ...]:
+def within(have: tuple[int, ...], lead: tuple[int, ...], place: tuple[int, ...]) -> tuple[int, ...]:
     """The index of this head in axes that broadcast to those of the queries, or that groups of heads share."""
     behind = len(place) - len(have)
     return tuple(i * size // full for size, full, i in zip(have, lead[behind:], place[behind:], strict=True))
 
 
-def _spread(count: int, most: int) -> NDArray[np.int64]:
+def spread(count: int, most: int) -> NDArray[np.int64]:
     """At most so many of the numbers from 0 on, evenly spread, with the first and the last."""
     return np.unique(np.linspace(0, max(count - 1, 0), min(count, most)).round().astype(np.int64))

@@ -6,6 +6,7 @@ Nothing is hooked that the configuration does not name, or the user has not adde
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 from ...storage.errors import nearest
@@ -110,20 +111,29 @@ class QuantityHooks:
 
         def see(module: Any, _inputs: Any, output: Any) -> None:
             held = _told(module, output, router, self._access)
-            numbers, of_experts = router_statistics(
-                self._access.array(held),
-                router.holds,
-                top_k=router.top_k,
-                experts=router.experts,
-                capacity_factor=router.capacity_factor,
-            )
-            call = calls.next()
+            call, away = calls.next(), self._access.remote(held)
+            if away is not None and recorder.takes_promises:
+                self._route_later(site, call, router, away)
+                return
+            numbers, of_experts = _routed(router, self._access.array(held))
             recorder.open_rows("router", ROUTER).row(site, call).put(numbers)
             rows = recorder.open_rows("router/expert", EXPERT)
             for expert, two in enumerate(of_experts.tolist()):
                 rows.row(f"{site}[{expert}]", call).put(two)
 
         return self._guarded("router", see)
+
+    def _route_later(self, site: str, call: int, router: Router, tensor: Tensor) -> None:
+        """The same of scores on a device, when they have travelled."""
+        recorder, outbox = self._recorder, self._recorder.outbox
+        fetched, found = outbox.fetch(tensor), list[tuple[tuple[float, ...], Any]]()
+        outbox.do("router", lambda: found.append(_routed(router, fetched.array)))
+        numbers = outbox.make("router", lambda: found[0][0] if found else None)
+        recorder.open_rows("router", ROUTER).row(site, call).owe(numbers)
+        rows = recorder.open_rows("router/expert", EXPERT)
+        for expert in range(_experts_of(router, tensor)):
+            two = outbox.make("router", partial(_row_of, found, expert))
+            rows.row(f"{site}[{expert}]", call).owe(two)
 
     def _guarded(self, name: str, see: Callable[[Any, Any, Any], None]) -> Callable[[Any, Any, Any], None]:
         recorder, counts = self._recorder, self._counts
@@ -150,6 +160,21 @@ class _Calls:
         self._call = self._call + 1 if self._stamp == self._recorder.stamp else 0
         self._stamp = self._recorder.stamp
         return self._call
+
+
+def _routed(router: Router, scores: Any) -> tuple[tuple[float, ...], Any]:
+    return router_statistics(
+        scores, router.holds, top_k=router.top_k, experts=router.experts, capacity_factor=router.capacity_factor
+    )
+
+
+def _row_of(found: list[tuple[tuple[float, ...], Any]], expert: int) -> Any:
+    return found[0][1][expert] if found else None
+
+
+def _experts_of(router: Router, tensor: Tensor) -> int:
+    """How many there are; of a router that neither says so nor shows it none, which `_routed` then tells."""
+    return (router.experts or 0) if router.holds == "experts" else int(tensor.shape[-1])
 
 
 def _told(module: Any, output: Any, router: Router, access: Access) -> Tensor:

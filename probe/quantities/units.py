@@ -45,10 +45,10 @@ def kind_of(module: object) -> Kind | None:
 class Units:
     """The units of one layer, from look to look."""
 
-    __slots__ = ("_kind", "_looks", "_zero")
+    __slots__ = ("_kind", "_looks", "_turn", "_zero")
 
     def __init__(self, kind: Kind) -> None:
-        self._kind, self._looks = kind, 0
+        self._kind, self._looks, self._turn = kind, 0, -1
         self._zero: NDArray[np.int64] = np.empty(0, np.int64)
 
     def look(self, output: NDArray[Any]) -> tuple[float, float, float] | None:
@@ -57,9 +57,20 @@ class Units:
         Args:
             output: `(samples, ..., units)`, or images `(samples, channels, height, width)`.
         """
-        rows = _rows_of(output, self._looks)
-        if rows is None:
-            return None
+        rows = self.sample(output)
+        return None if rows is None else self.judge(rows)
+
+    def sample(self, output: Any) -> Any:
+        """`(rows, units)` of the output, evenly spread over the samples and other ones at every turn; None as above.
+
+        Args:
+            output: The same, or as a framework's tensor wherever that lies.
+        """
+        self._turn += 1
+        return _rows_of(output, self._turn)
+
+    def judge(self, rows: NDArray[Any]) -> tuple[float, float, float]:
+        """The numbers of `UNITS` after this sample."""
         self._looks += 1
         count = float(rows.shape[1])
         if self._kind == "rectified":
@@ -77,17 +88,19 @@ class Units:
         return float((self._zero >= LOOKS).mean()) if self._looks >= LOOKS else math.nan
 
 
-def _rows_of(output: NDArray[Any], turn: int) -> NDArray[Any] | None:
-    """`(rows, units)`, evenly spread over the samples and other ones at every turn."""
-    if output.ndim < 2 or not output.size:
+def _rows_of(output: Any, turn: int) -> Any:
+    if output.ndim < 2 or not math.prod(output.shape):
         return None
+    is_here = isinstance(output, np.ndarray)
     if output.ndim > 3:
-        output = np.moveaxis(output, 1, -1)
+        output = np.moveaxis(output, 1, -1) if is_here else output.moveaxis(1, -1)
     units = output.shape[-1]
-    samples = output.size // units
+    samples = math.prod(output.shape[:-1])
     if samples < _FEWEST_SAMPLES:
         return None
     wanted = max(_FEWEST_SAMPLES, _MOST // units)
     stride = max(1, samples // wanted) | 1
+    if not is_here:
+        return output.reshape(samples, units)[turn % stride :: stride][:wanted]
     places = np.arange(turn % stride, samples, stride)[:wanted]
     return output[np.unravel_index(places, output.shape[:-1])]

@@ -11,12 +11,13 @@ class Fetched:
     """A tensor on its way.
 
     Attributes:
-        array: Its values in their own shape once they are there; None before. 8-bit floats are float32.
+        array: Its values in their own shape; there is none before it is taken. 8-bit floats are float32.
     """
+
+    array: NDArray[Any]
 
     def __init__(self, held: Any, event: Any) -> None:
         self._held, self._event = held, event
-        self.array: NDArray[Any] | None = None
 
     def is_there(self) -> bool:
         """Whether taking it waits for nothing."""

@@ -20,7 +20,7 @@ from .copies import DeviceCopies
 from .counting import count_on_device
 from .fetching import Fetched, fetch
 from .measuring import measure_on_device, readable
-from .requested import requested_on_device
+from .requested import checksum_on_device, requested_on_device
 
 #: What a batch holds at most: more would keep gradients alive that the backward pass wants to free. Our choice.
 _MOST_BYTES: Final = 256 << 20
@@ -96,6 +96,10 @@ class DeviceQueue:
         if at_once or batch.is_full():
             self._send(batch)
         return promise
+
+    def checksum(self, tensor: Any) -> Any:
+        """`(2,)` int64 where the tensor lies: of its words of eight bytes, and the bytes behind them as a number."""
+        return checksum_on_device(tensor)
 
     def copies(self) -> DeviceCopies:
         """Copies of tensors, to tell how far they moved."""

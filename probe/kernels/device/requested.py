@@ -25,7 +25,8 @@ def _signed(number: int) -> int:
 
 _STEP, _MIX = _signed(0x9E3779B97F4A7C15), _signed(0xBF58476D1CE4E5B9)
 _LOW: Final = (1 << 32) - 1
-_KEPT: Final = (1 << 53) - 1
+#: The bits of a checksum that float64 keeps.
+KEPT: Final = (1 << 53) - 1
 
 
 def requested_on_device(tensor: Any, row: Any, more: More) -> Any:
@@ -49,8 +50,10 @@ def requested_on_device(tensor: Any, row: Any, more: More) -> Any:
         fourth = _total(pieces, lambda x: (_halves_away(x, mean) * scale).pow(4).sum(), row)
         found.append(torch.where(nothing | ~(row[2] > 0.0) | row[2].isinf(), torch.nan, fourth / count.clamp(min=1)))
     if "checksum" in wanted:
-        mixed = sum((_mixed(piece) for piece in pieces), start=torch.zeros((), dtype=torch.int64, device=row.device))
-        found.append(((mixed >> 11) & _KEPT).to(torch.float64))
+        mixed = sum(
+            (mixed_bits(piece).sum() for piece in pieces), start=torch.zeros((), dtype=torch.int64, device=row.device)
+        )
+        found.append(((mixed >> 11) & KEPT).to(torch.float64))
     if "q50" in wanted:
         found += _quantiles(pieces, count, row)
     return torch.stack(found)
@@ -69,10 +72,11 @@ def _halves_away(x: Any, mean: Any) -> Any:
     return torch.where(torch.isfinite(x), 0.5 * x - 0.5 * mean, 0.0)
 
 
-def _mixed(piece: Any) -> Any:
+def mixed_bits(piece: Any) -> Any:
+    """`(elements,)` int64: the mix of every element's bits, whose sum modulo 2^64 is the checksum."""
     kind, mask = _BITS[piece.element_size()]
     one = ((piece.view(kind).to(torch.int64) & mask) + _STEP) * _MIX
-    return ((one ^ ((one >> 32) & _LOW)) * _STEP).sum()
+    return (one ^ ((one >> 32) & _LOW)) * _STEP
 
 
 def _quantiles(pieces: Any, count: Any, row: Any) -> list[Any]:
@@ -96,3 +100,21 @@ def _middles(buckets: Any) -> Any:
     values = (ends ^ ((ends >> 31) & 0x7FFFFFFF)).view(torch.float32).to(torch.float64)
     is_zero = (buckets == _HALF) | (buckets == _HALF - 1)
     return torch.where(is_zero, 0.0, 0.5 * values[0] + 0.5 * values[1])
+
+
+def checksum_on_device(tensor: Any) -> Any:
+    """`(2,)` int64 on the tensor's device: 53 bits of the checksum of its words of eight bytes, and the bytes behind.
+
+    Args:
+        tensor: Dense, of any dtype and strides; read in the order of C.
+    """
+    held = tensor.detach().contiguous()
+    if held.storage_offset() * held.element_size() % 8:
+        held = held.clone()
+    content = held.reshape(-1).view(torch.uint8)
+    end = content.numel() // 8 * 8
+    zero = torch.zeros((), dtype=torch.int64, device=held.device)
+    words = content[:end].view(torch.int64).split(_PIECE) if end else ()
+    mixed = sum((mixed_bits(piece).sum() for piece in words), start=zero)
+    tail = sum((byte.to(torch.int64) << 8 * place for place, byte in enumerate(content[end:])), start=zero)
+    return torch.stack([(mixed >> 11) & KEPT, tail])

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from mindscope.framework import Key, Tensor, nn, ops
 from mindscope.probe import watch
 from mindscope.probe.kernels.tokens import BUCKETS, TOKENS, count_tokens
-from mindscope.probe.quantities.batch_hooks import checksum_of
+from mindscope.probe.quantities.checksums import checksum_of
 from mindscope.storage import open_store
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -108,7 +108,7 @@ def test_batches_that_are_not_wanted_are_not_looked_at():
 
 
 def test_large_inputs_are_sampled_and_their_checksum_is_not():
-    batch = np.random.default_rng(0).normal(3.0, 1.0, (1250, 16))
+    batch = np.random.default_rng(0).normal(3.0, 1.0, (12500, 16))
     other = batch.copy()
     other[777, 7] = np.nextafter(np.float32(other[777, 7]), np.float32(9.0))
     with open_store("memory:") as store:

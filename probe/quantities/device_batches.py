@@ -1,0 +1,73 @@
+"""Batches that lie on a device: what is recorded of them travels, a sample, checksums and tokens."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..outbox import Outbox
+from ..promises import Fetched
+from .checksums import PLACES, RANGE
+
+#: Elements of one input whose statistics are taken: their mean is off by 0.8 % of a deviation. Our choice.
+MOST_SAMPLED: Final = 1 << 14
+#: Tokens of an input that travel: 8 MiB. Our choice.
+_MOST_TOKENS: Final = 1 << 20
+
+
+class DeviceInput:
+    """One input on its way.
+
+    Args:
+        tensor: The framework's, on a device.
+
+    Attributes:
+        is_token: Whether it holds whole numbers of four bytes or more.
+        has_tokens: Whether these travel as well: not very many.
+    """
+
+    def __init__(self, outbox: Outbox, tensor: Any) -> None:
+        device = outbox.device
+        assert device is not None, "tensors are remote only where there is a device"
+        self.shape, self.size = tuple(tensor.shape), int(tensor.numel())
+        self._bytes = self.size * int(tensor.element_size())
+        self.is_token = tensor.element_size() >= 4 and not (tensor.is_floating_point() or tensor.is_complex())
+        self.has_tokens = self.is_token and self.size <= _MOST_TOKENS
+        self._parts = outbox.fetch(device.checksum(tensor))
+        flat = tensor.reshape(-1)
+        stride = 1 if self.size <= MOST_SAMPLED else -(-self.size // MOST_SAMPLED) | 1
+        self._sample = outbox.fetch(flat[::stride])
+        self._tokens: Fetched | None = outbox.fetch(flat) if self.has_tokens else None
+
+    def checksum(self) -> int:
+        """As `checksum_of` has it, once the input is there."""
+        mixed, tail = (int(one) for one in self._parts.array)
+        return (mixed + tail * PLACES[1] + self._bytes) % RANGE
+
+    def sample(self) -> NDArray[Any]:
+        """`(elements,)` evenly spread, once they are there."""
+        return self._sample.array
+
+    def tokens(self) -> NDArray[np.int64]:
+        """`(elements,)` once they are there."""
+        assert self._tokens is not None, "asked for where there are none"
+        return self._tokens.array.astype(np.int64, copy=False)
+
+
+class Totals:
+    """What the inputs of one (micro-)step have in common, while some are still on their way."""
+
+    def __init__(self) -> None:
+        self._parts: list[Callable[[], int]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._parts)
+
+    def add(self, checksum: Callable[[], int], place: int, call: int) -> None:
+        """One more input: the number of the argument, and that of the forward."""
+        self._parts.append(lambda: (checksum() + call) * PLACES[place])
+
+    def checksum(self) -> int:
+        """Of all of them, once they are there."""
+        return sum(part() for part in self._parts)
