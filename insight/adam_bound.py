@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from ..storage import Json, ParameterInfo
 from .anatomy import Anatomy
+from .descent_bound import DescentBound
+from .recurrence import Recurrence
 from .series import Floats, Mask
-from .table import Table
+from .table import Table, some
 
 if TYPE_CHECKING:
     from .moment import Moment
@@ -28,10 +30,11 @@ class Excess:
     """One parameter that moved farther than any gradients can move it.
 
     Args:
-        ratio: Its largest update over the rate.
+        ratio: Its largest update over the rate; of gradient descent the update itself.
         bound: What that can be at most, decay and rounding included.
-        rate: Of its group.
+        rate: Of its group; 1 for gradient descent.
         peak: Its largest update over the norm of all: 1 where a single element moved.
+        is_of_adam: Whether the bound is Adam's, which state that does not belong together exceeds as well.
     """
 
     site: str
@@ -39,15 +42,26 @@ class Excess:
     bound: float
     rate: float
     peak: float
+    is_of_adam: bool = True
+
+    @property
+    def words(self) -> str:
+        """How far it moved, and how far it can."""
+        if self.is_of_adam:
+            limit = f"where no gradients can move it more than {self.bound:.3g} times"
+            return f"moved {self.ratio:.3g} times the rate, {limit}"
+        return f"moved by {self.ratio:.3g}, where rate and gradients can move it by {self.bound:.3g} at most"
 
 
 @dataclass(slots=True)
 class AdamBound:
-    """From which count and step on each optimizer was watched, and the groups of the rows of `update`."""
+    """From which count and step on each optimizer was watched, the groups of the rows of `update`, and its state."""
 
     counts: dict[int, tuple[int, int]] = field(default_factory=dict)
     checked: Anatomy | None = None
     places: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
+    recurrence: Recurrence = field(default_factory=Recurrence)
+    descent: DescentBound = field(default_factory=DescentBound)
 
     def exceeded(self, now: "Moment") -> list[Excess]:
         """The parameters that moved beyond the bound in this record's step; asked once a record, in order."""
@@ -59,23 +73,29 @@ class AdamBound:
         if table is None or now.record.skipped:
             return []
         largest = np.maximum(np.abs(table.column("min")), np.abs(table.column("max")))
-        norms = np.maximum(table.column("l2_norm"), 1e-300)
         found = []
-        for row in np.flatnonzero(_are_large(now, self, table, largest)):
+        for row in _large_rows(now, self, table, largest):
             site = table.rows.sites[row]
             bound, rate = _bound(now, self, now.anatomy.parameters[site], float(largest[row]))
             if largest[row] > bound * rate:
-                found.append(Excess(site, float(largest[row] / rate), bound, rate, float(largest[row] / norms[row])))
+                norm = max(table.value(row, "l2_norm"), 1e-300)
+                found.append(Excess(site, float(largest[row] / rate), bound, rate, float(largest[row] / norm)))
+        limits = self.descent.limits(now, table, largest)
+        for row in np.flatnonzero(largest > limits).tolist():
+            norm = max(table.value(row, "l2_norm"), 1e-300)
+            ratio, bound, peak = float(largest[row]), float(limits[row]), float(largest[row] / norm)
+            found.append(Excess(table.rows.sites[row], ratio, bound, 1.0, peak, is_of_adam=False))
         return found
 
 
-def _are_large(now: "Moment", memory: AdamBound, table: Table, largest: Floats) -> Mask:
-    """`(rows,)` True where the update exceeds the bound alone, before decay and rounding are allowed for."""
+def _large_rows(now: "Moment", memory: AdamBound, table: Table, largest: Floats) -> list[int]:
+    """The rows whose update exceeds the bound alone, before decay and rounding are allowed for."""
     if memory.checked is not now.anatomy or len(memory.places) != len(table.rows.sites):
         memory.checked = now.anatomy
         memory.places = np.array([_place(now, site) for site in table.rows.sites], dtype=np.intp)
     limits = np.array([*(bound * rate for bound, rate in _limits(now, memory)), inf])
-    return np.asarray(table.present & np.isfinite(largest) & (largest > limits[memory.places]), dtype=np.bool_)
+    large: Mask = largest > limits[memory.places]
+    return np.flatnonzero(large & table.present & np.isfinite(largest)).tolist() if some(large) else []
 
 
 def _place(now: "Moment", site: str) -> int:

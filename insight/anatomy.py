@@ -80,6 +80,16 @@ class Anatomy:
         leaves = [module for module in self.modules.values() if module.is_leaf and module.order >= 0]
         return min(leaves, key=lambda module: module.order).kind.lower() if leaves else ""
 
+    @cached_property
+    def has_players(self) -> bool:
+        """True when several optimizers step networks that have no top-level module in common: each has its own loss."""
+        owners: dict[str, set[int]] = {}
+        for item in self.parameters.values():
+            if item.group is not None:
+                owners.setdefault(item.site.partition(".")[0], set()).add(item.group[0])
+        numbers = set().union(*owners.values()) if owners else set()
+        return len(numbers) > 1 and all(len(found) == 1 for found in owners.values())
+
     def consumers(self, site: str) -> tuple[str, ...]:
         """Modules that took the site's output as an input, in call order."""
         return self._consumers.get(site, ())

@@ -22,13 +22,16 @@ _ANY: Final[_Causes] = _INSTABILITY | _STANDSTILL | _RATE
 
 #: Said where nothing better is known: any cause that was found by then explains them.
 LAST_RESORT: Final[_Causes] = frozenset({"unknown", "plateau"})
+#: Said of one moment where no other cause is known: one that began at most so many steps before explains it.
+MOMENTARY: Final[_Causes] = frozenset({"loss_spike"})
+JUST_BEFORE: Final = 20
 #: What costs time or memory, and what concerns other data than the training's, explains nothing of the training's loss.
 _BESIDE: Final[_Causes] = frozenset(
     {"straggler", "dataloader_bound", "memory_growth", "train_val_shift", "rank_rng_error", "overfitting"}
 )
 
 #: Judged over a long window, so that what was found while it was open may explain it, whenever that began.
-WINDOWED: Final[_Causes] = frozenset({"uninformative_labels", "wrong_loss_sign", "overfitting"})
+WINDOWED: Final[_Causes] = frozenset({"uninformative_labels", "wrong_loss_sign", "overfitting", "frozen_parameter"})
 #: What only costs time; named behind what is wrong with the training itself.
 PERFORMANCE: Final[_Causes] = frozenset({"straggler", "dataloader_bound"})
 
@@ -49,7 +52,7 @@ CONSEQUENCES: Final[dict[str, _Causes]] = {
     "attention_entropy_collapse": _ATTENTION | _STANDSTILL,
     "attention_logit_growth": _INSTABILITY | _STANDSTILL,
     "bad_batch": _INSTABILITY | _RATE | {"unnormalized_input"},
-    "bad_initialization": _ANY | {"clipping_to_nothing"},
+    "bad_initialization": _ANY | {"clipping_to_nothing", "frozen_parameter"},
     "clipping_to_nothing": _STANDSTILL,
     "data_leak": frozenset({"overfitting"}),
     "dead_units": _STANDSTILL | {"frozen_parameter"},
@@ -82,7 +85,7 @@ CONSEQUENCES: Final[dict[str, _Causes]] = {
     "train_val_shift": frozenset({"overfitting"}),
     "uninformative_labels": _INSTABILITY | {"plateau", "overfitting"},
     "unnormalized_input": _ANY | {"train_val_shift", "clipping_to_nothing"},
-    "vanishing_gradient": _STANDSTILL,
+    "vanishing_gradient": _STANDSTILL | {"frozen_parameter"},
     "weight_decay_too_high": _INSTABILITY | _STANDSTILL | {"optimizer_state_stale"},
     "wrong_loss_sign": _ANY,
     "wrong_train_eval_mode": _SHAPES | {"plateau", "overfitting"},

@@ -14,10 +14,11 @@ class Lasting:
     streaks: Streaks = field(default_factory=Streaks)
     said: set[int] = field(default_factory=set)
 
-    def newly(self, holds: Mask, present: Mask, step: int, *, records: int) -> list[int]:
-        """The rows in which it has held for that many records by now and that were not given before."""
+    def newly(self, holds: Mask, present: Mask, step: int, *, records: int, steps: int = 0) -> list[int]:
+        """The rows in which it has held for that many records, and steps, by now and that were not given before."""
         lengths = self.streaks.update(holds & present, present, step)
-        rows = [int(row) for row in np.flatnonzero(lengths >= records) if row not in self.said]
+        lasting = (lengths >= records) & (step - self.streaks.since >= steps)
+        rows = [int(row) for row in np.flatnonzero(lasting) if row not in self.said]
         self.said.update(rows)
         return rows
 

@@ -10,6 +10,7 @@ from .adam_bound import AdamBound, Excess
 from .anatomy import Anatomy
 from .confidence import calibrated
 from .depth import DepthProfile, depth_profile
+from .recurrence import Break
 from .series import median
 from .table import Mask, Rows, Table
 
@@ -79,9 +80,11 @@ class Moment:
         return [event for event in events if event.kind == kind] if events else []
 
     @cached_property
-    def is_of_a_policy(self) -> bool:
-        """True when rewards are logged beside the loss, which then is a surrogate without a floor or a sign."""
-        return any(name.startswith(("reward/", "policy/", "advantage/")) for name in self.record.scalars)
+    def has_a_surrogate_loss(self) -> bool:
+        """True when the loss has no floor or no sign: rewards are logged beside it, or networks are trained against
+        each other."""
+        is_of_a_policy = any(name.startswith(("reward/", "policy/", "advantage/")) for name in self.record.scalars)
+        return is_of_a_policy or self.anatomy.has_players
 
     @cached_property
     def matrices(self) -> Mask | None:
@@ -99,6 +102,16 @@ class Moment:
     def beyond_adam(self) -> list[Excess]:
         """The parameters that moved farther in this step than any gradients can make their Adam optimizer move them."""
         return self._bound.exceeded(self)
+
+    @cached_property
+    def broken_state(self) -> list[Break]:
+        """The parameters whose optimizer state does not follow from the state before and this step's gradient."""
+        return self._bound.recurrence.broken(self)
+
+    def keeps_its_state(self, one: Excess) -> bool:
+        """Whether the optimizer's state is known to be as it should be after this step, so that it moved nothing too
+        far."""
+        return not one.is_of_adam or (one.site in self._bound.recurrence.kept and not self.broken_state)
 
     @cached_property
     def typical_update(self) -> float:

@@ -87,6 +87,11 @@ class Recording:
             yield _block(subject, sites)
 
 
+def apart(*values: float, by: int = 10) -> tuple[float | None, ...]:
+    """A series with a value at every so many steps, as of what is looked at rarely."""
+    return tuple(value if at == 0 else None for value in values for at in range(by))
+
+
 def chain(
     *modules: str,
     frozen: Sequence[str] = (),

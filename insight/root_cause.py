@@ -6,7 +6,9 @@ from typing import Final
 from ..storage import Finding, Structure
 from .ancestry import Ancestry
 from .consequences import (
+    JUST_BEFORE,
     LAST_RESORT,
+    MOMENTARY,
     ON_THE_WAY_BACK,
     ON_THE_WAY_FORTH,
     PERFORMANCE,
@@ -42,7 +44,8 @@ def root_causes(findings: Sequence[Finding], structure: Structure | None = None)
 def explains(cause: Finding, finding: Finding, ancestry: Ancestry = _NOWHERE) -> bool:
     """True when the finding may be a consequence of the cause, which appeared no later, or is the same elsewhere.
 
-    What is said as a last resort is explained by any cause that was found before it was said, and what is judged over a
+    What is said as a last resort is explained by any cause that was found before it was said, a sudden rise of the loss
+    by one that began just before or while it was awaited, and what is judged over a
     window by any of its possible causes that began before the window closed. Harm that travels with the values, or with
     the gradients, is explained by harm of the same way at a site that leads to its own.
     """
@@ -54,10 +57,17 @@ def explains(cause: Finding, finding: Finding, ancestry: Ancestry = _NOWHERE) ->
         return cause.rank == finding.rank  # were all of them waiting for data, none would wait for another
     if finding.cause in LAST_RESORT and explains_anything(cause.cause):
         return cause.first_step <= finding.step
+    if finding.cause in MOMENTARY and cause.cause not in MOMENTARY and _is_just_before(cause, finding):
+        return True
     if finding.cause in WINDOWED and finding.confidence < 1 and cause.first_step <= finding.step:
         is_first = cause.cause not in WINDOWED or appearance(cause) <= appearance(finding)
         return is_first and may_follow(cause.cause, finding.cause)
     return _follows(cause, finding) or _flows(cause, finding, ancestry)
+
+
+def _is_just_before(cause: Finding, finding: Finding) -> bool:
+    is_near = finding.first_step - JUST_BEFORE <= cause.first_step <= finding.step
+    return is_near and explains_anything(cause.cause)
 
 
 def is_alike(one: Finding, other: Finding) -> bool:

@@ -13,3 +13,6 @@ LOST_LOGIT: Final = 33.0
 #: Share of the entropy of the first look below which such logits are a harm: one of them alone may be a key that every
 #: query looks at beside others.
 SHARPER: Final = 0.6
+#: Steps over which what two looks see must have lasted: the first looks of a run lie nearer to each other than later
+#: ones, and routers and attention settle in their first steps.
+SPAN: Final = 7

@@ -20,6 +20,12 @@ from .series import Window
 LARGE_UPDATE: Final = 0.3
 #: Share of the entropy of the first look below which attention, or a policy, has lost its variety for good; and looks.
 _LOST, _LOOKS = 0.05, 2
+#: Of the first loss, above it.
+_THROWN = 0.5
+#: Attention is looked at more often before this step, and settles meanwhile.
+_SETTLED = 10
+#: Times by which rate and update rise in a leap, and records that must have been seen before it (our choice).
+_LEAP, _KNOWN = 10.0, 10
 #: An update of this size is judged by the loss of at most so many records later.
 _MEMORY: Final = 20
 _ADAPTIVE: Final = ("adam", "lamb", "rmsprop", "adagrad", "adadelta", "lion", "adafactor", "ftrl")
@@ -34,6 +40,7 @@ class Stability:
         first: The first finite loss.
         is_harmed: The newest loss lost all the progress made so far, or is not finite.
         harm: Of the newest losses, how many were so in a row.
+        thrown: How many of all were half as large again as the first, or not finite: more than batches differ by.
         large_since: Step of the first too large update of this episode; None when there was none lately.
         large_first: How many records had been seen when the first too large update came; None when none came.
         large_from: Step of that update.
@@ -47,6 +54,7 @@ class Stability:
     first: float = float("nan")
     is_harmed: bool = False
     harm: int = 0
+    thrown: int = 0
     loss: float = float("nan")
     large_since: int | None = None
     large_first: int | None = None
@@ -60,6 +68,7 @@ class Stability:
     highest_rate: float = float("nan")
     usual: Window = field(default_factory=lambda: Window(16))
     recent: Window = field(default_factory=lambda: Window(10))
+    ratios: Window = field(default_factory=lambda: Window(20))
     _large_seen: int = 0
     _whole: dict[str, float] = field(default_factory=dict)
 
@@ -67,12 +76,14 @@ class Stability:
         """Learns the record: first the loss, which earlier updates made, then this step's own update."""
         self._learn_rate(now)
         loss = now.scalar("loss")
-        if loss is not None and not (now.is_of_a_policy and isfinite(loss)):
+        if loss is not None and not (now.has_a_surrogate_loss and isfinite(loss)):
             self._learn_loss(loss)
         elif loss is not None:
             self.records += 1
         self._learn_damage(now)
         ratio = now.typical_update
+        if self.jumped_at != now.step:
+            self.ratios.add(ratio)
         if ratio >= LARGE_UPDATE:
             if self.large_since is None:
                 self.large_since, self.peak = now.step, ratio
@@ -88,6 +99,13 @@ class Stability:
         if self.large_since is None or self.large_since >= step or not self.is_harmed:
             return False
         return self.harm >= 3 or not isfinite(self.loss) or self.loss > self._bound(5.0)
+
+    def leap(self, now: Moment) -> float | None:
+        """The usual update ratio, where rate and update have risen by leaps in this very step; None where not."""
+        usual = self.ratios.median()
+        is_leap = self.jumped_at == now.step and self.jump >= _LEAP and self.rate >= self.highest_rate
+        is_known = len(self.ratios) >= _KNOWN and now.typical_update >= LARGE_UPDATE
+        return usual if is_leap and is_known and usual < now.typical_update / _LEAP else None
 
     def is_damaged(self) -> bool:
         """True when too large updates came first, and in two looks since something was ruined beside the loss."""
@@ -118,6 +136,7 @@ class Stability:
             self.first = loss if isfinite(loss) else self.first
         self.is_harmed = not isfinite(loss) or (len(self.usual) > 0 and loss > self._bound(1.0))
         self.harm = self.harm + 1 if self.is_harmed else 0
+        self.thrown += not np.isfinite(loss) or loss > self.first + _THROWN * abs(self.first)
         if not self.is_harmed:
             self.usual.add(loss)
 
@@ -150,7 +169,7 @@ def _variety(now: Moment) -> Iterator[tuple[str, float, float]]:
     entropy, attention = now.scalar("policy/entropy"), now.table("attention")
     if entropy is not None and entropy >= 0:
         yield "", entropy, _LOST
-    if attention is not None:
+    if attention is not None and not 0 < now.step < _SETTLED:
         values, logits = attention.column("relative_entropy"), np.abs(attention.column("max_logit"))
         for row in np.flatnonzero(attention.present & np.isfinite(values)):
             yield attention.rows.sites[row], float(values[row]), SHARPER if logits[row] > LOST_LOGIT else _LOST

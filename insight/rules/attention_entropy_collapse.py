@@ -8,8 +8,8 @@ import numpy as np
 from ...storage import Finding, display_site
 from ..lasting import Lasting
 from ..moment import Moment
-from ..recording import Recording, chain
-from ..routing import ONE_HOT
+from ..recording import Recording, apart, chain
+from ..routing import ONE_HOT, SPAN
 from ..rule import FORWARD, rule
 
 _MODEL = chain("one:Dense", "attn:Attention", "two:Dense")
@@ -30,11 +30,11 @@ class _Memory:
     memory=_Memory,
     warm_up=_LASTING,
     is_optional=True,
-    fires_on=(Recording({"attn attention/relative_entropy": (0.9, 0.4, 0.01, 0.005, 0.004)}, _MODEL),),
+    fires_on=(Recording({"attn attention/relative_entropy": apart(0.9, 0.4, 0.01, 0.005, 0.004)}, _MODEL),),
     silent_on=(
-        Recording({"attn attention/relative_entropy": (0.9, 0.6, 0.4, 0.3, 0.2)}, _MODEL),
-        Recording({"attn attention/relative_entropy": (0.9, 0.01, 0.4, 0.3, 0.01)}, _MODEL),
-        Recording({"attn attention/relative_entropy": (float("nan"),) * 5}, _MODEL),
+        Recording({"attn attention/relative_entropy": apart(0.9, 0.6, 0.4, 0.3, 0.2)}, _MODEL),
+        Recording({"attn attention/relative_entropy": apart(0.9, 0.01, 0.4, 0.3, 0.01)}, _MODEL),
+        Recording({"attn attention/relative_entropy": apart(*(float("nan"),) * 5)}, _MODEL),
     ),
 )
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
@@ -48,7 +48,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         return
     entropy = table.column("relative_entropy")
     usable = table.present & np.isfinite(entropy)
-    rows = memory.lasting.newly(entropy < ONE_HOT, usable, now.step, records=_LASTING)
+    rows = memory.lasting.newly(entropy < ONE_HOT, usable, now.step, records=_LASTING, steps=SPAN)
     for row in rows[:1]:
         site = table.rows.sites[row]
         yield now.finding(

@@ -8,8 +8,8 @@ import numpy as np
 from ...storage import Finding, display_site
 from ..lasting import Lasting
 from ..moment import Moment
-from ..recording import Recording, chain
-from ..routing import LOST_LOGIT, SHARPER
+from ..recording import Recording, apart, chain
+from ..routing import LOST_LOGIT, SHARPER, SPAN
 from ..rule import FORWARD, rule
 from ..table import Floats, Mask
 
@@ -37,22 +37,23 @@ class _Memory:
     warm_up=_START + _LASTING,
     is_optional=True,
     fires_on=(
-        Recording({"attn attention/max_logit": (2.0, 3.0, 8.0, 30.0, 80.0, 200.0)}, _MODEL),
+        Recording({"attn attention/max_logit": apart(2.0, 3.0, 8.0, 30.0, 80.0, 200.0)}, _MODEL),
         Recording(
             {
-                "attn attention/max_logit": (0.1, 25.0, 50.0, 80.0),
-                "attn attention/relative_entropy": (1.0, 0.8, 0.4, 0.2),
+                "attn attention/max_logit": apart(0.1, 25.0, 50.0, 80.0),
+                "attn attention/relative_entropy": apart(1.0, 0.8, 0.4, 0.2),
             },
             _MODEL,
         ),
     ),
     silent_on=(
-        Recording({"attn attention/max_logit": (2.0, 3.0, 5.0, 8.0, 9.0, 10.0)}, _MODEL),
-        Recording({"attn attention/max_logit": (20.0, 25.0, 30.0, 40.0, 42.0, 43.0)}, _MODEL),
-        Recording({"attn attention/max_logit": (2.0, 3.0, 5.0, 80.0, 6.0, 5.0)}, _MODEL),
+        Recording({"attn attention/max_logit": apart(2.0, 3.0, 5.0, 8.0, 9.0, 10.0)}, _MODEL),
+        Recording({"attn attention/max_logit": apart(20.0, 25.0, 30.0, 40.0, 42.0, 43.0)}, _MODEL),
+        Recording({"attn attention/max_logit": apart(2.0, 3.0, 5.0, 80.0, 6.0, 5.0)}, _MODEL),
         # one key that all look at, beside others
         Recording(
-            {"attn attention/max_logit": (2.0, 30.0, 40.0, 50.0, 60.0), "attn attention/relative_entropy": 0.8}, _MODEL
+            {"attn attention/max_logit": apart(2.0, 30.0, 40.0, 50.0, 60.0), "attn attention/relative_entropy": 0.8},
+            _MODEL,
         ),
     ),
 )
@@ -71,7 +72,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     _learn_start(memory, logits, entropy, usable)
     grown = (logits > LOST_LOGIT) & (logits > _GROWN * memory.start) & (memory.seen > _START)
     grown &= ~(entropy > SHARPER * memory.entropy)  # where no entropy was recorded the logits decide
-    rows = memory.lasting.newly(grown, usable, now.step, records=_LASTING)
+    rows = memory.lasting.newly(grown, usable, now.step, records=_LASTING, steps=SPAN)
     for row in rows[:1]:
         site = table.rows.sites[row]
         yield now.finding(

@@ -1,12 +1,12 @@
 """One batch that is unlike the others."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite, isnan, sqrt
 
 import numpy as np
 
-from ...storage import ROOT_SITE, Finding
+from ...storage import ROOT_SITE, Finding, Severity
 from ..moment import Moment
 from ..ordinary import LastStep
 from ..recording import Recording, chain
@@ -21,6 +21,8 @@ _STRANGE, _UNHEARD = 8.0, 2.0
 #: Without anything strange about the input, the loss alone must be this far out.
 _ALONE = 20.0
 _WARM_UP, _PATIENCE = 16, 3
+#: So many such batches are reported; data of which more are strange is as it is.
+_MOST = 3
 
 
 @dataclass(slots=True)
@@ -33,8 +35,13 @@ class _Suspect:
     loss_deviates: float
     input_deviates: float
     what: str
-    batch: float
+    batch: float | None
     waited: int = 0
+
+    @property
+    def is_strange(self) -> bool:
+        """Whether the input is, and not the loss alone."""
+        return self.input_deviates > _STRANGE
 
 
 @dataclass(slots=True)
@@ -71,19 +78,20 @@ class _Memory:
     silent_on=(
         Recording({"scalar/loss": (*_CALM, 0.8, 0.8), " batch/l2_norm": (*(8.0, 8.2) * 20, 90.0, 8.0)}, _MODEL),
         Recording({"scalar/loss": (*_CALM, 1.2, 0.8), " batch/l2_norm": (*(8.0, 8.2) * 20, 8.0, 8.0)}, _MODEL),
-        # it stays: no single batch
-        Recording({"scalar/loss": (*_CALM, *(4.0,) * 9), " batch/l2_norm": (*(8.0, 8.2) * 20, *(90.0,) * 9)}, _MODEL),
+        # the loss stays, and nothing is strange about the input: no single batch
+        Recording({"scalar/loss": (*_CALM, *(7.0,) * 9), " batch/l2_norm": (*(8.0, 8.2) * 20, *(8.0,) * 9)}, _MODEL),
     ),
 )
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """Input and loss are 8 deviations from their history in the same step and come back within three.
+    """Input and loss are 8 deviations from their history in the same step, and come back within three.
 
     Of the input its scale, mean, share of zeros and, of tokens, the divergence from the batches before are looked at.
     Where the input is as usual the loss alone counts if it is 20 deviations out and above everything it ever was: then
-    it is the labels. What stays is no single batch, and the report waits until that is known.
+    it is the labels, and the report waits until it is known that it was a single batch. A strange input is reported at
+    once; where it stays it is no single batch, and the report is taken back: it becomes a notice.
     """
     loss = now.scalar("loss")
-    if loss is None or now.is_of_a_policy:
+    if loss is None or now.has_a_surrogate_loss:
         return
     deviates, what = _inputs(now, memory)
     usual, known = memory.loss.value, len(memory.loss.history) >= _WARM_UP
@@ -92,13 +100,13 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     rises = not loss - usual < 0.5 * max(memory.first - usual, 0.1 * abs(memory.first))
     was_ordinary = memory.last_step.is_ordinary
     memory.last_step.learn(now)
-    yield from _judge(now, memory, loss, deviates, loss_deviates)
+    yield from _judge(now, memory, loss, deviates)
     candidate = known and rises and was_ordinary and memory.suspect is None
     if candidate and _is_suspect(memory, loss, deviates, loss_deviates):
         batch = now.scalar("batch/id")
-        memory.suspect = _Suspect(
-            now.step, loss, usual, loss_deviates, deviates, what, float("nan") if batch is None else batch
-        )
+        memory.suspect = _Suspect(now.step, loss, usual, loss_deviates, deviates, what, batch)
+        if memory.suspect.is_strange and memory.said < _MOST:
+            yield _report(now, memory.suspect, "; whether it is alone the next three steps tell", confidence=0.6)
         return
     if isfinite(loss_deviates):
         memory.farthest_loss = max(memory.farthest_loss, loss_deviates)
@@ -139,26 +147,33 @@ def _is_suspect(memory: _Memory, loss: float, deviates: float, loss_deviates: fl
     return (strange_loss and strange_input) or alone
 
 
-def _judge(now: Moment, memory: _Memory, loss: float, deviates: float, loss_deviates: float) -> Iterator[Finding]:
+def _judge(now: Moment, memory: _Memory, loss: float, deviates: float) -> Iterator[Finding]:
     suspect = memory.suspect
     if suspect is None:
         return
     suspect.waited += 1
     is_back = np.isfinite(loss) and loss - suspect.usual < 0.1 * (suspect.loss - suspect.usual)
-    input_is_back = suspect.input_deviates > _STRANGE and deviates < _STRANGE
+    input_is_back = suspect.is_strange and deviates < _STRANGE
     if is_back or input_is_back:
         memory.suspect = None
-        if memory.said < 3:
+        if memory.said < _MOST:
             memory.said += 1
-            yield _report(now, suspect)
+            found = _report(now, suspect, confidence=0.9 if suspect.is_strange else 0.6)
+            yield replace(found, step=suspect.step) if suspect.is_strange else found  # when it was said already
     elif suspect.waited >= _PATIENCE:
         memory.suspect = None
+        if suspect.is_strange and memory.said < _MOST:
+            words = "; but so are those after it, which is no matter of a single batch"
+            yield _report(now, suspect, words, severity="info", confidence=0.1)
     memory.farthest_loss = max(memory.farthest_loss, suspect.loss_deviates)
 
 
-def _report(now: Moment, suspect: _Suspect) -> Finding:
-    strange = suspect.input_deviates > _STRANGE
-    which = "" if np.isnan(suspect.batch) else f" (batch {suspect.batch:.0f})"
+def _report(
+    now: Moment, suspect: _Suspect, more: str = "", *, severity: Severity = "warning", confidence: float
+) -> Finding:
+    strange = suspect.is_strange
+    which = "" if suspect.batch is None else f" (batch {suspect.batch:.0f})"
+    known = {} if suspect.batch is None else {"batch_id": suspect.batch}
     return now.finding(
         ROOT_SITE,
         "batch/l2_norm" if strange else "scalar/loss",
@@ -167,9 +182,9 @@ def _report(now: Moment, suspect: _Suspect) -> Finding:
             "usual_loss": suspect.usual,
             "loss_deviations": suspect.loss_deviates,
             "input_deviations": suspect.input_deviates,
-            "batch_id": suspect.batch,
+            **known,
         },
-        severity="warning",
+        severity=severity,
         first_step=suspect.step,
         place=0,
         explanation=f"the batch of step {suspect.step}{which} is unlike the others: the loss was {suspect.loss:.4g} "
@@ -178,8 +193,9 @@ def _report(now: Moment, suspect: _Suspect) -> Finding:
             f"and the {suspect.what} of its input {suspect.input_deviates:.0f} deviations from its history"
             if strange
             else "its input is as usual, so look at its labels"
-        ),
+        )
+        + more,
         advice="look at this batch: values that are not scaled, a broken file, repeated or empty text, shifted labels; "
         "clip gradients so that one batch can do little harm",
-        confidence=0.9 if strange else 0.6,
+        confidence=confidence,
     )

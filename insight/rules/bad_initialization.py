@@ -82,9 +82,10 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     The scale of a dense layer or a convolution is standard deviation times the root of fan-in (Glorot and Bengio 2010;
     He et al. 2015, arXiv:1502.01852). A constant that is not zero makes all units alike for ever. A zero matrix is
     usual at the end of a residual branch and in adapters, where it leaves zero with the first step: it takes two of
-    them, half of all matrices, that are still zero after three steps to be a finding. Guessing among C classes costs
-    log(C); a first cross-entropy of three times that, from logits as far apart, is a model that is sure and wrong
-    before it has seen anything (Karpathy, "A Recipe for Training Neural Networks": verify the loss at the start).
+    them, half of all matrices, that get no gradient or are still zero after three steps to be a finding. Guessing among
+    C classes costs log(C); a first cross-entropy of three times that, from logits as far apart, is a model that is sure
+    and wrong before it has seen anything (Karpathy, "A Recipe for Training Neural Networks": verify the loss at the
+    start).
     """
     events = [event for event in now.events("initial_weight") if _is_judged(now, event)]
     zeros = [event for event in events if _number(event, "std") == 0 and _number(event, "mean") == 0]
@@ -117,7 +118,7 @@ def _first_loss(now: Moment) -> Iterator[Finding]:
         columns, options = event.data.get("columns"), event.data.get("options")
         is_mean = not isinstance(options, dict) or options.get("reduction", "mean") == "mean"
         is_of_classes = event.data.get("loss") in ("cross_entropy", "nll_loss") and isinstance(columns, int)
-        if not (is_of_classes and is_mean and matrices) or now.is_of_a_policy:
+        if not (is_of_classes and is_mean and matrices) or now.has_a_surrogate_loss:
             continue
         guessing = log(max(int(_number(event, "columns")), 2))
         limit = _ABOVE_GUESSING * guessing
@@ -182,13 +183,24 @@ def _still_zero(now: Moment, memory: _Memory) -> Iterator[Finding]:
     if not memory.zeros or table is None:
         return
     memory.waited += 1
-    if memory.waited < _WAITED:
+    if memory.waited < _WAITED and not _get_nothing(now, memory.zeros):
         return
     norms = dict(zip(table.rows.sites, table.column("l2_norm"), strict=True))
     still = [event for event in memory.zeros if norms.get(event.site) == 0.0]
     memory.zeros = []
     if len(still) >= 2:
         yield _report(now, still[0], f"all {len(still)} of its kind start at zero, so no gradient passes them")
+
+
+def _get_nothing(now: Moment, zeros: list[Event]) -> bool:
+    """Whether no gradient reaches any of them, though others get theirs: then they cannot leave zero."""
+    table = now.table("gradient")
+    if table is None:
+        return False
+    norms = dict(zip(table.rows.sites, np.where(table.present, table.column("l2_norm"), 1.0), strict=True))
+    return bool(np.any(table.column("l2_norm")[table.present] > 0)) and all(
+        norms.get(event.site) == 0.0 for event in zeros
+    )
 
 
 def _is_judged(now: Moment, event: Event) -> bool:

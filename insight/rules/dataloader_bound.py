@@ -13,7 +13,7 @@ from ..usual import Streak
 #: Of the step. Half of the time is common where a small model trains on a laptop and loads while it waits for nothing
 #: else; what is reported is a device that is idle for most of the time (our choice), in steps that can be felt.
 _SHARE, _LEAST_S = 0.6, 0.015
-_LASTING = 3
+_LASTING = 2
 _WORK = ("time/forward_seconds", "time/backward_seconds", "time/optimizer_seconds")
 
 
@@ -47,6 +47,8 @@ def _times(data: float, forward: float = 0.01) -> dict[str, tuple[float | None, 
         # made ready for an evaluation, which comes before every step that is measured
         Recording(_times(0.1) | {"scalar/validation/loss": (*[None] * 9, *([1.0, *[None] * 9] * 5))[:42]}),
         Recording(_times(0.01)),
+        # the loop calls parts of the model: when they begin is not known
+        Recording(_times(0.1) | {"scalar/time/forward_seconds": _times(0.1, 0.0)["scalar/time/forward_seconds"]}),
         # steps of a millisecond
         Recording(_times(0.001, 0.0001)),
     ),
@@ -61,8 +63,9 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     data = now.scalar("time/data_seconds")
     if _evaluates(now):
         memory.evaluated = now.step
-    if data is None or memory.is_said or now.step - memory.evaluated <= 1:
-        return
+    forward = now.scalar("time/forward_seconds")
+    if data is None or not forward or memory.is_said or now.step - memory.evaluated <= 1:
+        return  # without a forward of the whole model nothing tells where its data was there
     memory.seen += 1
     step = data + sum(now.scalar(name) or 0.0 for name in _WORK)
     is_bound = memory.seen > 1 and data > max(_SHARE * step, _LEAST_S)

@@ -8,7 +8,7 @@ import numpy as np
 from ...storage import Finding, display_site
 from ..lasting import Lasting
 from ..moment import Moment
-from ..recording import Recording, chain
+from ..recording import Recording, apart, chain
 from ..rule import FORWARD, rule
 from ..series import Streaks, Window
 from ..table import Floats, Mask, Table, some
@@ -21,7 +21,7 @@ _DEAD = 0.999
 _LASTING = 10
 #: Share of the units that have been zero in every look of late, and in how many judgements; layers that a step too
 #: large has hit lose nearly all of them, and healthy ones of ours that start so stay below a third (our choice).
-_DEAD_UNITS, _LOOKS = 0.6, 2
+_DEAD_UNITS, _LOOKS, _SPAN = 0.6, 2, 5
 #: Units that fall silent by and by while the loss goes on falling are the sparsity that training brings (Li et al.):
 #: the loss must rise by 5 % and 3 of its spreads before their silence is a harm.
 _RISE, _SPREADS = 0.05, 3.0
@@ -52,27 +52,27 @@ class _Memory:
         Recording({"relu activation/zeros": (64,) * 12, "relu activation/min": 0, "relu activation/max": 0}, _MODEL),
         Recording({"relu activation/zeros": (30,) * 5 + (64,) * 12, "relu activation/min": 0}, _MODEL),
         Recording(
-            {"relu activation/zeros": 60, "relu activation/units/dead_share": (0.9,) * 4},
+            {"relu activation/zeros": 60, "relu activation/units/dead_share": apart(*(0.9,) * 4, by=5)},
             _MODEL,
         ),
         # an update too large, which the loss shows
         Recording(
             {
                 "relu activation/zeros": 60,
-                "relu activation/units/dead_share": (0.1,) * 12 + (0.8,) * 4,
-                "scalar/loss": (1.0,) * 12 + (2.0,) * 4,
+                "relu activation/units/dead_share": apart(*(0.1,) * 12, *(0.8,) * 4, by=5),
+                "scalar/loss": (1.0,) * 60 + (2.0,) * 20,
             },
             _MODEL,
         ),
     ),
     silent_on=(
-        Recording({"relu activation/zeros": 30, "relu activation/units/dead_share": (0.3,) * 4}, _MODEL),
+        Recording({"relu activation/zeros": 30, "relu activation/units/dead_share": apart(*(0.3,) * 4, by=5)}, _MODEL),
         # sparsity that comes with what is learned
         Recording(
             {
                 "relu activation/zeros": 60,
-                "relu activation/units/dead_share": (0.1,) * 6 + (0.4,) * 3 + (0.8,) * 6,
-                "scalar/loss": tuple(2.0 * 0.8**step for step in range(15)),
+                "relu activation/units/dead_share": apart(*(0.1,) * 6, *(0.4,) * 3, *(0.8,) * 6, by=5),
+                "scalar/loss": tuple(2.0 * 0.96**step for step in range(75)),
             },
             _MODEL,
         ),
@@ -118,7 +118,7 @@ def _dead_units(now: Moment, memory: _Memory) -> Iterator[Finding]:
     memory.loss_alive = np.pad(memory.loss_alive, (0, len(share) - len(memory.loss_alive)), constant_values=np.nan)
     memory.loss_alive[judged & (share < _DEAD_UNITS)] = memory.losses.median()
     dead = (share >= _DEAD_UNITS) & ~(np.isfinite(memory.loss_alive) & ~_harmed(now, memory))
-    rows = memory.units.newly(dead, judged, now.step, records=_LOOKS)
+    rows = memory.units.newly(dead, judged, now.step, records=_LOOKS, steps=_SPAN)
     for row in rows[:1]:
         site = table.rows.sites[row]
         yield now.finding(
@@ -138,7 +138,7 @@ def _dead_units(now: Moment, memory: _Memory) -> Iterator[Finding]:
 def _harmed(now: Moment, memory: _Memory) -> Mask:
     """`(rows,)` Whether the loss lies above what it was when the row's units still fired; True where none can tell."""
     newest = memory.losses.newest(3)
-    if len(newest) < 3 or now.is_of_a_policy:
+    if len(newest) < 3 or now.has_a_surrogate_loss:
         return np.ones(len(memory.loss_alive), dtype=np.bool_)
     rise = np.maximum(_RISE * np.abs(memory.loss_alive), _SPREADS * memory.losses.noise())
     return np.asarray(float(np.median(newest)) > memory.loss_alive + rise, dtype=np.bool_)

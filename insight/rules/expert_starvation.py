@@ -8,8 +8,8 @@ import numpy as np
 from ...storage import Finding, display_site
 from ..lasting import Lasting
 from ..moment import Moment
-from ..recording import Recording, chain
-from ..routing import COLLAPSED
+from ..recording import Recording, apart, chain
+from ..routing import COLLAPSED, SPAN
 from ..rule import FORWARD, rule
 from ..table import Floats, Mask, Table
 
@@ -17,6 +17,8 @@ _MODEL = chain("one:Dense", "gate:Linear", "two:Dense")
 _LASTING = 2
 #: A balancing loss that works raises the belief from look to look.
 _RISES = 1.05
+#: Times the even share of its belief, from which a router would have chosen the expert for some token.
+_BELIEVED = 0.6
 #: Tokens an expert would get of an even load in one look; with 16 chance leaves it without any once in 1e7.
 _EXPECTED = 16
 
@@ -29,9 +31,14 @@ class _Memory:
     at_first: Floats = field(default_factory=lambda: np.zeros(0))
 
 
-def _loads(*first: float) -> dict[str, tuple[float, ...] | float]:
-    others = {f"gate[{at}] router/expert/load": tuple((1 - value) / 3 for value in first) for at in (1, 2, 3)}
-    return {"gate[0] router/expert/load": first, **others, "gate router/load_entropy": 0.79, "gate router/size": 512.0}
+def _loads(*first: float) -> dict[str, tuple[float | None, ...] | float]:
+    others = {f"gate[{at}] router/expert/load": apart(*((1 - value) / 3 for value in first)) for at in (1, 2, 3)}
+    return {
+        "gate[0] router/expert/load": apart(*first),
+        **others,
+        "gate router/load_entropy": 0.79,
+        "gate router/size": 512.0,
+    }
 
 
 @rule(
@@ -42,13 +49,19 @@ def _loads(*first: float) -> dict[str, tuple[float, ...] | float]:
     warm_up=_LASTING,
     is_fact=True,
     is_optional=True,
-    fires_on=(Recording(_loads(0.2, 0.1, 0.0, 0.0, 0.0), _MODEL),),
+    fires_on=(
+        Recording(_loads(0.2, 0.1, 0.0, 0.0, 0.0), _MODEL),
+        # masked, while the balancing loss raises the router's belief in it
+        Recording(
+            _loads(0.0, 0.0, 0.0, 0.0) | {"gate[0] router/expert/probability": apart(0.2, 0.22, 0.25, 0.3)}, _MODEL
+        ),
+    ),
     silent_on=(
         Recording(_loads(0.2, 0.1, 0.05, 0.01, 0.05), _MODEL),
         Recording(_loads(0.2, 0.0, 0.05, 0.0, 0.05), _MODEL),
         # the balancing loss brings it back
         Recording(
-            _loads(0.2, 0.0, 0.0, 0.0, 0.0) | {"gate[0] router/expert/probability": (0.2, 0.01, 0.02, 0.04, 0.08)},
+            _loads(0.2, 0.0, 0.0, 0.0, 0.0) | {"gate[0] router/expert/probability": apart(0.2, 0.01, 0.02, 0.04, 0.08)},
             _MODEL,
         ),
         # eight tokens for four experts: chance
@@ -60,7 +73,8 @@ def _loads(*first: float) -> dict[str, tuple[float, ...] | float]:
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     """In two looks in a row an expert got none of the tokens, where an even load would have given it 16 or more.
 
-    And the router believes in it no more than before: a balancing loss that is at work raises its probability. Such an
+    And the router believes in it no more than before: a balancing loss that is at work raises its probability. An
+    expert that it believes in about as in the others, and never chooses, is kept from it. Such an
     expert has no gradient and never comes back by itself. Where most experts starve the router has collapsed,
     which is another rule's word.
     """
@@ -68,8 +82,8 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     if table is None or routers is None:
         return
     starved = table.present & (table.column("load") == 0) & _are_fed(table, routers)
-    starved &= ~_recovers(memory, table, starved)
-    rows = memory.lasting.newly(starved, table.present, now.step, records=_LASTING)
+    starved &= ~_recovers(memory, table, starved) | _is_barred(table)
+    rows = memory.lasting.newly(starved, table.present, now.step, records=_LASTING, steps=SPAN)
     if not rows:
         return
     site, row = table.rows.sites[rows[0]], rows[0]
@@ -90,6 +104,14 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         advice="raise the balancing loss, add noise to the router's logits while it learns, or start the expert anew "
         "from a copy of a busy one",
     )
+
+
+def _is_barred(table: Table) -> Mask:
+    """`(rows,)` True where the router believes in the expert about as in the others, and must be kept from it."""
+    belief, sites = table.column("probability"), table.rows.sites
+    experts = [site.rpartition("[")[0] for site in sites]
+    counts = np.array([experts.count(router) for router in experts])
+    return np.asarray(belief * counts > _BELIEVED, dtype=np.bool_)
 
 
 def _recovers(memory: _Memory, table: Table, starved: Mask) -> Mask:

@@ -16,6 +16,8 @@ from ..table import Table
 
 _LAYERS = ("one:Dense", "two:Dense", "three:Dense")
 _WAITED = 12
+#: A single number may well have a gradient of zero: a temperature at its limit.
+_FEWEST = 16
 _LAYERS_OF_A_MODEL = 4
 
 
@@ -51,6 +53,11 @@ def _large(site: str) -> Structure:
             {"one.weight gradient/l2_norm": (None,) * 22, "two.weight gradient/l2_norm": (1.0,) * 22},
             chain("one:Dense", "two:Dense"),
         ),
+        # a head whose loss is weighted with zero
+        Recording(
+            {"one.weight gradient/l2_norm": (1.0,) * 14, "two.weight gradient/l2_norm": 0.0},
+            chain("one:Dense", "two:Dense"),
+        ),
     ),
     silent_on=(
         Recording(structure=chain(*_LAYERS)),
@@ -59,7 +66,7 @@ def _large(site: str) -> Structure:
     ),
 )
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """A parameter with `requires_grad` off, or one that no gradient has reached in 12 records while others got theirs.
+    """A parameter with `requires_grad` off, or one that got no gradient, or zeros only, in 12 records while others did.
 
     The fact is exact, the intent is not known: it is a warning, and only a notice where most of the model is frozen,
     as in fine-tuning; a single layer of four and more, however large, is no fine-tuning. `expected_frozen`, globs over
@@ -107,8 +114,11 @@ def _without_requires_grad(now: Moment, memory: _Memory) -> Iterator[Finding]:
 
 
 def _unreached(now: Moment, memory: _Memory, table: Table) -> Iterator[Finding]:
-    absent = ~table.present
-    if table.is_whole or absent.all():
+    is_nothing = table.column("l2_norm") == 0
+    if not table.is_whole or is_nothing.any():
+        is_nothing = ~table.present | (is_nothing & (table.column("size") >= _FEWEST))
+    absent = is_nothing
+    if not absent.any() or absent.all():
         memory.streaks.update(absent & False, table.present | absent, now.step)
         return
     lengths = memory.streaks.update(absent, np.ones_like(absent), now.step)
@@ -129,12 +139,12 @@ def _unreached(now: Moment, memory: _Memory, table: Table) -> Iterator[Finding]:
             {"parameters": len(items), "records": _WAITED},
             severity="warning",
             first_step=since,
-            explanation=f"no gradient has reached {_names(items)} of {display_site(site)} in the last {_WAITED} "
-            f"records, "
-            "although it requires one and other parameters got theirs",
+            explanation=f"no gradient but zero has reached {_names(items)} of {display_site(site)} in the last "
+            f"{_WAITED} records, although it requires one and other parameters got theirs",
             advice="the path from the loss to it is cut: look for detach(), stop_gradient, no_grad, .data, a "
-            "conversion to "
-            "NumPy and back, or a module that the forward pass does not call",
+            "conversion to NumPy and back, a part of the loss with a weight of zero, or a module that the forward pass "
+            "does not call",
+            confidence=0.95,
         )
 
 

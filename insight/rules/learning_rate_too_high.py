@@ -12,7 +12,8 @@ from ..rule import OPTIMIZER, rule
 from ..stability import LARGE_UPDATE, Stability, is_cold_start
 
 _MODEL = chain("one:Dense", "two:Dense")
-_JUDGED_AT = 40
+#: Records, and of their losses how many must have been thrown above the start; one that merely falls slowly was not.
+_JUDGED_AT, _THROWN = 40, 3
 
 
 @dataclass(slots=True)
@@ -48,6 +49,15 @@ class _Memory:
             },
             _MODEL,
         ),
+        # in the step of the jump
+        Recording(
+            {
+                "scalar/loss": (2.0,) * 12,
+                "scalar/learning_rate": (*(0.01,) * 11, 1.0),
+                "one.weight update/ratio_to_weight": (*(0.01,) * 11, 0.9),
+            },
+            _MODEL,
+        ),
         Recording(
             {"scalar/loss": (2.3, 9.0, float("nan")), "one.weight update/ratio_to_weight": (0.8, 20.0, 900.0)}, _MODEL
         ),
@@ -59,6 +69,15 @@ class _Memory:
             {
                 "scalar/loss": (2.3, 2.2, 40.0, 2.1, 2.0),
                 "one.weight update/ratio_to_weight": (0.01, 0.01, 0.5, 0.01, 0.01),
+            },
+            _MODEL,
+        ),
+        # the end of a warm-up in one leap, which the weights bear
+        Recording(
+            {
+                "scalar/loss": (2.0,) * 12,
+                "scalar/learning_rate": (*(1e-6,) * 11, 1e-3),
+                "one.weight update/ratio_to_weight": (*(1e-5,) * 11, 0.02),
             },
             _MODEL,
         ),
@@ -82,23 +101,30 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
 
     Both are needed, in this order: large updates alone are borne by some networks, and a loss that rises first has
     another reason. The update is the median over the weight matrices of update norm over weight norm; about 0.001 is
-    usual (Karpathy, "A Recipe for Training Neural Networks"), 0.15 was the largest in healthy trainings of ours, 0.3
-    is our limit. Attention that looks at one token after such updates, and a policy that has one answer left, are a
-    harm that the loss need not show. An adaptive optimizer that starts at its full rate is judged after 40 records,
-    when it is clear whether the run recovers: then it lacks warm-up.
+    usual (Karpathy, "A Recipe for Training Neural Networks"), 0.15 was the largest in healthy trainings of ours, 0.3 is
+    our limit. Attention that looks at one token after such updates, and a policy that has one answer left, are a harm
+    that the loss need not show. A rate that rises ten times in one step, above all that it was in ten records and more,
+    and such an update in that very step where a tenth of it was usual, need no waiting. An adaptive optimizer that
+    starts at its full rate is judged after 40 records, when it is clear whether the run recovers: then it lacks
+    warm-up.
     """
     stability = memory.stability
     if memory.is_done:
         return
     stability.update(now)
-    if stability.is_damaged() and now.is_of_a_policy:  # the loss of a policy tells nothing: there is no use in waiting
+    if stability.is_damaged() and now.has_a_surrogate_loss:  # such a loss tells nothing: there is no use in waiting
         memory.is_done = True
         yield _report(now, stability, stability.large_from)
+        return
+    if (jump := stability.leap(now)) is not None:
+        memory.is_done = True
+        yield _leap(now, stability, jump)
         return
     cold = is_cold_start(now, stability)
     if cold and stability.records < _JUDGED_AT and not stability.is_beyond_measure():
         return
-    stuck = cold and stability.records == _JUDGED_AT and not stability.has_recovered()
+    is_late = cold and stability.records == _JUDGED_AT
+    stuck = is_late and stability.thrown >= _THROWN and not stability.has_recovered()
     if (
         stuck
         or (stability.is_damaged() and not cold)
@@ -144,6 +170,21 @@ def _report(now: Moment, stability: Stability, since: int) -> Finding:
         "are near 0.001 to 0.01 of the weights; go back to a checkpoint from before this step; look at the schedule "
         "at it",
         confidence=0.9,
+    )
+
+
+def _leap(now: Moment, stability: Stability, before: float) -> Finding:
+    """The step in which the rate leapt, whose update no weights bear, before the loss can show it."""
+    return now.finding(
+        ROOT_SITE,
+        "update/ratio_to_weight",
+        {"update_ratio": stability.peak, "limit": LARGE_UPDATE, "usual_ratio": before, "rate_jump": stability.jump},
+        place=0,
+        explanation=f"the rate rose {stability.jump:.3g} times at step {now.step}, above all that it ever was, and the "
+        f"step changes the typical weight matrix by {stability.peak:.2g} of its norm where {before:.2g} was usual",
+        advice=f"divide the learning rate ({stability.rate:.3g}) by {_divisor(stability.peak):.0f} or more; look at "
+        "what sets the rate at this step; go back to a checkpoint from before it",
+        confidence=0.8,
     )
 
 

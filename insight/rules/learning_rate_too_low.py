@@ -15,6 +15,8 @@ _MODEL = chain("one:Dense", "two:Dense")
 #: Update over weight; at this pace a matrix changes by its own size in a million steps.
 _STANDSTILL = 1e-6
 _LASTING = 12
+#: Of the first loss, and of the noise from batch to batch, that a loss which stays may be away from the first.
+_SAME, _NOISES = 0.02, 4.0
 
 
 @dataclass(slots=True)
@@ -74,7 +76,8 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     """Updates below one millionth of the weights in the typical matrix for 12 records, gradients flowing, loss unmoved.
 
     A rate that is still rising (warm-up), one that has decayed to a tenth of its highest (the end of a schedule) and a
-    loss that has fallen by 2 % or more are no case of it; updates of exactly zero are a missing step.
+    loss that has fallen by 2 % and more, and by four times its noise, are no case of it; updates of exactly zero are a
+    missing step.
     """
     _learn(now, memory)
     ratio = now.typical_update
@@ -124,7 +127,8 @@ def _learn(now: Moment, memory: _Memory) -> None:
 
 
 def _is_unmoved(memory: _Memory) -> bool:
-    return abs(memory.losses.median() - memory.first_loss) < 0.02 * abs(memory.first_loss)
+    slack = max(_SAME * abs(memory.first_loss), _NOISES * memory.losses.noise())
+    return abs(memory.losses.median() - memory.first_loss) < slack
 
 
 def _is_steady(memory: _Memory) -> bool:

@@ -1,7 +1,7 @@
 """A loss that is given what it does not expect: probabilities where logits belong, or the reverse."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...storage import ROOT_SITE, Event, Finding, Json
 from ..moment import Moment
@@ -9,8 +9,11 @@ from ..recording import Recording, chain
 from ..rule import LOSS, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
-#: For so many further steps a domain that chance could give must not be corrected.
+#: For so many further steps a domain that chance could give must not be corrected, where it is not known what made the
+#: values: the outputs of a fresh network lie as near to each other as its biases make them.
 _WAITED = 3
+#: Operations that leave the unit interval only.
+_SQUASHING = ("sigmoid", "softmax", "hardsigmoid", "clamp", "clip")
 _SOFTMAX_TWICE = (
     "the softmax is applied twice: gradients shrink and the loss cannot fall below that of a probability of one, "
     "log(1 + (columns - 1) / e)"
@@ -66,6 +69,11 @@ def _given(step: int, loss: str, domain: str, low: float = 0.0, high: float = 1.
     return Event("loss_input", step, data={**data, "row_sum_min": 1.0, "row_sum_max": 1.0, "shapes": [[8, 10], [8]]})
 
 
+def _made_by(operation: str) -> Event:
+    event = _given(0, "binary_cross_entropy_with_logits", "unit_interval")
+    return replace(event, data={**event.data, "made_by": operation})
+
+
 @dataclass(slots=True)
 class _Memory:
     """What every loss was given last, and since when."""
@@ -85,6 +93,7 @@ class _Memory:
         Recording(structure=_MODEL, events=(_given(0, "nll_loss", "logits", -3.0, 4.0),)),
         Recording(structure=_MODEL, events=(_given(0, "binary_cross_entropy_with_logits", "unit_interval"),), steps=6),
         Recording(structure=_MODEL, events=(_given(2, "kl_div", "probabilities"),), steps=3),
+        Recording(structure=_MODEL, events=(_made_by("sigmoid"),)),
     ),
     silent_on=(
         Recording(structure=_MODEL, events=(_given(0, "cross_entropy", "logits", -3.0, 4.0),)),
@@ -101,6 +110,8 @@ class _Memory:
             steps=6,
         ),
         Recording(structure=_MODEL, events=(_given(0, "mse_loss", "probabilities"),)),
+        # outputs of a fresh layer, near its bias
+        Recording(structure=_MODEL, events=(_made_by("addmm"),), steps=9),
     ),
 )
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
@@ -108,7 +119,8 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
 
     The probe looks at a few rows of it: rows that sum to one within the rounding of their dtype are probabilities, rows
     whose exponentials do are log-probabilities; no network gives such logits by chance. Values that merely lie between
-    0 and 1 might be, at first: they must stay there for three further steps. `cross_entropy` of log-probabilities is
+    0 and 1 might be, at first: the operation that made them must be a sigmoid, or, where that is not known, they must
+    stay there for three further steps. `cross_entropy` of log-probabilities is
     the same as of logits, and is not reported.
     """
     for event in now.events("loss_input"):
@@ -116,7 +128,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     for loss, event in memory.given.items():
         domain = str(event.data.get("domain"))
         wrong = _WRONG.get((loss, domain))
-        if wrong is None or (loss, domain) in memory.said or (not wrong[2] and now.step < event.step + _WAITED):
+        if wrong is None or (loss, domain) in memory.said or not _is_certain(event, wrong[2], now.step - event.step):
             continue
         memory.said.add((loss, domain))
         numbers = {name: value for name in _NUMBERS if isinstance(value := event.data.get(name), int | float)}
@@ -130,6 +142,12 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
             f"{numbers.get('max', 0):.4g}: {wrong[0]}",
             advice=wrong[1],
         )
+
+
+def _is_certain(event: Event, is_proof: bool, waited: int) -> bool:
+    """Whether one sample proves it, the operation that made the values does, or nothing has corrected it for long."""
+    made_by = event.data.get("made_by")
+    return is_proof or (made_by in _SQUASHING if made_by else waited >= _WAITED)
 
 
 _NUMBERS = ("min", "max", "row_sum_min", "row_sum_max", "columns", "values")

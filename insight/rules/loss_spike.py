@@ -51,7 +51,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     our healthy trainings is (our choice).
     """
     loss = now.scalar("loss")
-    if loss is None or not isfinite(loss) or now.is_of_a_policy:
+    if loss is None or not isfinite(loss) or now.has_a_surrogate_loss:
         return
     memory.first = loss if isnan(memory.first) else memory.first
     usual, spread = memory.history.median(), memory.history.noise()

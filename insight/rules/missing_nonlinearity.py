@@ -57,7 +57,8 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
 
     The very tensor that the first returned must arrive at the second; any function between them, module or not, makes
     another one. A first layer that is narrower than both ends is a factorisation, and a convolution by groups followed
-    by another is a separable one: both are built on purpose and not reported.
+    by another is a separable one: both are built on purpose and not reported. Where each of the two stands in a network
+    of its own with further layers, an encoder and a head behind it, it is a notice only.
     """
     anatomy = now.anatomy
     if memory.checked is anatomy:
@@ -75,7 +76,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
             module.site,
             "",
             {"inner": first[0], "outer": second[0], "inner_inputs": first[1]},
-            severity="warning",
+            severity="info" if _are_networks(anatomy, source, module.site) else "warning",
             explanation=f"{display_site(module.site)} is given the output of {display_site(source)} as it is: two "
             f"linear "
             f"maps in a row are one, and the second adds nothing that the first could not learn",
@@ -105,6 +106,21 @@ def _is_on_purpose(anatomy: Anatomy, first: str, second: str) -> bool:
     if "conv" in anatomy.kind(second) and (one.shape[1] == 1 or two.shape[1] < one.shape[0]):
         return True  # one of them works by groups
     return one.shape[0] < min(one.shape[1], two.shape[0])
+
+
+def _are_networks(anatomy: Anatomy, first: str, second: str) -> bool:
+    """Whether each stands in a network of its own: an encoder that ends with a linear layer, and a head behind it."""
+    parents = first.rpartition(".")[0], second.rpartition(".")[0]
+    return parents[0] != parents[1] and all(
+        parent != "" and _has_others(anatomy, parent, site)
+        for parent, site in zip(parents, (first, second), strict=True)
+    )
+
+
+def _has_others(anatomy: Anatomy, parent: str, site: str) -> bool:
+    """Whether there are further linear layers in the parent."""
+    inside = (one for one in anatomy.structure.modules if one.site.startswith(f"{parent}.") and one.site != site)
+    return any(one.kind.lower() in _LINEAR for one in inside)
 
 
 def _shape(anatomy: Anatomy, site: str) -> tuple[float, float]:

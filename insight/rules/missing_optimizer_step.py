@@ -172,7 +172,8 @@ def _cleared(now: Moment, memory: _Memory, gradient: Table) -> Iterator[Finding]
         return
     norms, backward = gradient.there("l2_norm"), arrives.there("l2_norm")
     is_lost = len(norms) > 0 and not np.count_nonzero(norms) and len(backward) > 0 and bool((backward > 0).all())
-    if memory.cleared.update(is_lost, now.step) < _LASTING:
+    lasting = _LASTING if memory.moved else 1  # a single step may be emptied on purpose, the first of a run is not
+    if memory.cleared.update(is_lost, now.step) < lasting:
         return
     memory.is_said = True
     yield now.finding(

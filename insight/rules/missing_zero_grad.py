@@ -11,6 +11,8 @@ from ..rule import CONFIGURATION, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
 _IN_A_ROW = 3
+#: How exactly what is left over must be the gradient that the step before has used.
+_SAME = 1e-3
 
 
 def _left(step: int) -> Event:
@@ -26,6 +28,7 @@ class _Memory:
     last: int = -1
     norm_before: float = float("nan")
     last_norm: float = float("nan")
+    step_before: int = -2
     is_said: bool = False
 
 
@@ -36,18 +39,23 @@ class _Memory:
     memory=_Memory,
     warm_up=_IN_A_ROW,
     is_fact=True,
-    fires_on=(Recording({"one.weight gradient/l2_norm": (1.0,) * 8}, _MODEL, events=tuple(map(_left, range(3, 8)))),),
+    fires_on=(
+        Recording({"one.weight gradient/l2_norm": (0.5,) * 8}, _MODEL, events=tuple(map(_left, range(3, 8)))),
+        # exactly what the step before has used
+        Recording({"one.weight gradient/l2_norm": (1.0,) * 5}, _MODEL, events=(_left(4),)),
+    ),
     silent_on=(
         Recording({"one.weight gradient/l2_norm": (1.0,) * 8}, _MODEL),
-        # a pass of its own, once: a penalty, a probe of the gradient
-        Recording({"one.weight gradient/l2_norm": (1.0,) * 8}, _MODEL, events=(_left(4),)),
+        # a pass of its own, once: a penalty, a probe of the gradient, whose norm is another
+        Recording({"one.weight gradient/l2_norm": (0.5,) * 8}, _MODEL, events=(_left(4),)),
     ),
 )
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     """In three steps in a row the gradients of the step before were still there when new ones were added to them.
 
     The probe reports it only when no accumulation over micro-batches is declared. It is a fact and needs no threshold;
-    the three in a row let a single backward pass outside the loop go by.
+    the three in a row let a single backward pass outside the loop go by. What is left over and has the norm of the very
+    gradient that the step before has used, whole and by itself, is proof at once.
     """
     if memory.is_said:
         return
@@ -56,15 +64,18 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     if not events:
         is_next = memory.streak > 0 and now.step <= memory.last + 1  # another micro-step, or a step not yet complete
         memory.norm_before = norm if isfinite(norm) and not is_next else memory.norm_before
+        memory.last_norm, memory.step_before = norm, now.step
         return
+    norm_left = events[-1].data.get("l2_norm")
+    left = float(norm_left) if isinstance(norm_left, int | float) else float("nan")
+    is_whole = memory.step_before == now.step - 1 and abs(left - memory.last_norm) <= _SAME * memory.last_norm
     memory.streak = memory.streak + 1 if events[0].step == memory.last + 1 else 1
     memory.last = events[0].step
     memory.since = memory.last if memory.streak == 1 else memory.since
-    if memory.streak < _IN_A_ROW:
+    memory.last_norm, memory.step_before = norm, now.step
+    if memory.streak < _IN_A_ROW and not is_whole:
         return
     memory.is_said = True
-    norm_left = events[-1].data.get("l2_norm")
-    left = float(norm_left) if isinstance(norm_left, int | float) else float("nan")
     yield now.finding(
         ROOT_SITE,
         "gradient/l2_norm",

@@ -6,7 +6,11 @@ from dataclasses import dataclass, field, replace
 from ...storage import Event, Finding, Json, OptimizerInfo, Structure
 from ..moment import Moment
 from ..recording import Recording, chain
+from ..recurrence import is_a_hit
 from ..rule import OPTIMIZER, rule
+
+#: Place in the phase: state was wrong before the step that it makes too large.
+_BEFORE = -1
 
 
 def _adam() -> Structure:
@@ -24,6 +28,26 @@ def _moved(*by: float) -> dict[str, float | tuple[float, ...]]:
     }
 
 
+def _squared(*means: float) -> Recording:
+    """The means of a second moment under gradients that are all the same."""
+    series: dict[str, float | tuple[float, ...]] = {
+        "one.weight optimizer/exp_avg_sq/mean": means,
+        "one.weight optimizer/exp_avg_sq/l2_norm": tuple(8 * value for value in means),
+        "one.weight optimizer/exp_avg_sq/max": means,
+        "one.weight optimizer/exp_avg_sq/min": 0.0,
+        "one.weight gradient/l2_norm": 4.0,
+        "one.weight update/max": 0.0005,
+        "one.weight update/min": 0.0,
+        "one.weight weight/max": 1.0,
+        "scalar/learning_rate": 0.001,
+    }
+    return Recording(series, _adam())
+
+
+#: What Adam makes of 64 squares of 0.25.
+_KEPT = tuple(0.25 * (1 - 0.999 ** (step + 1)) for step in range(10))
+
+
 @dataclass(slots=True)
 class _Memory:
     """Which parameters were beyond the bound in the record before, since when, and for which it was said."""
@@ -39,11 +63,16 @@ class _Memory:
     memory=_Memory,
     is_fact=True,
     fires_on=(
+        # an old second moment is put back between two steps
+        _squared(*_KEPT[:8], 0.4 * _KEPT[8]),
         Recording(_moved(0.001, 0.001, 0.02, 0.018), _adam()),
         Recording(_moved(0.001), _adam(), events=(Event("optimizer_state_lost", 0, data={"count": 0}),)),
     ),
     silent_on=(
         Recording(_moved(0.001, 0.001, 0.0009), _adam()),
+        # it follows from what was; and it never did, for something that is not recorded changes the gradient
+        _squared(*_KEPT),
+        _squared(*(1.3 * value for value in _KEPT[:8]), 0.4 * _KEPT[8]),
         # written by somebody else, once
         Recording(_moved(0.001, 0.001, 0.5, 0.0009), _adam()),
         # the rate has grown, and the updates with it
@@ -61,9 +90,15 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     gradient that comes once. More than twice that, in two steps in a row, means that first and second moment do not
     belong together: one was lost, loaded from elsewhere, or not updated. Decay of the weights and the rounding of their
     dtype are allowed for. What moves too far once was written by somebody else than the optimizer.
+
+    The state itself has a recurrence: the mean of the second moment is beta2 times the one before and the rest of the
+    squared norm of the gradient over its size, and momentum likewise. Where that held for five steps and does not in
+    this one, and neither a changed option nor scaled gradients explain it, the state was replaced between the steps.
     """
-    yield from _lost(now)
-    excess = {one.site: one for one in now.beyond_adam}
+    lost = list(_lost(now))
+    yield from lost
+    yield from _broken(now, memory, is_told=bool(lost))
+    excess = {one.site: one for one in now.beyond_adam if one.is_of_adam}
     if now.table("update") is None:
         return
     lasting = [one for site, one in excess.items() if site in memory.before and site not in memory.said]
@@ -75,6 +110,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
             "update/max",
             {"update_over_rate": one.ratio, "bound": one.bound, "rate": one.rate, "parameters": len(lasting)},
             first_step=memory.before[one.site],
+            place=_BEFORE,
             explanation=f"an element of {one.site}{others} moved {one.ratio:.3g} times the rate, and as far in the "
             f"step before; no gradients can make an update of more than {one.bound:.3g} times: the two moments of the "
             "optimizer do not belong together",
@@ -82,6 +118,30 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
             "and load optimizer.state_dict() whole, and make the optimizer anew where that cannot be",
         )
     memory.before = {site: memory.before.get(site, now.step) for site in excess}
+
+
+def _broken(now: Moment, memory: _Memory, *, is_told: bool) -> Iterator[Finding]:
+    """State that does not follow from what it was; a single element of a single parameter was hit, not loaded."""
+    broken = [one for one in now.broken_state if one.site not in memory.said]
+    if is_told or not broken or is_a_hit(broken):
+        memory.said.update(one.site for one in broken)
+        return
+    memory.said.update(one.site for one in broken)
+    one = max(broken, key=lambda found: abs(found.came - found.expected) / max(abs(found.expected), 1e-300))
+    known = tuple(now.anatomy.parameters[each.site] for each in broken if each.site in now.anatomy.parameters)
+    site = "" if len(broken) > 1 and len(known) == len(now.anatomy.parameters) else one.site
+    others = f" and of {len(broken) - 1} more parameters" if len(broken) > 1 else ""
+    yield now.finding(
+        site,
+        f"optimizer/{one.slot}/mean",
+        {"mean": one.came, "expected": one.expected, "parameters": len(broken)},
+        place=_BEFORE,
+        explanation=f"the {one.slot} of {one.site}{others} has a mean of {one.came:.4g} after step {now.step}, where "
+        f"the state before and this step's gradient make {one.expected:.4g}: the state of the optimizer was written by "
+        "somebody else between the two steps",
+        advice="look for load_state_dict() on the optimizer inside the loop, state that is cleared, scaled or copied, "
+        "and a second optimizer or process that shares it; load model and optimizer of one and the same step",
+    )
 
 
 def _lost(now: Moment) -> Iterator[Finding]:
@@ -92,7 +152,7 @@ def _lost(now: Moment) -> Iterator[Finding]:
             "update/l2_norm",
             numbers or {"count": 0.0},
             first_step=event.step,
-            place=0,
+            place=_BEFORE,
             explanation=f"at step {event.step} the optimizer counts fewer steps than before: its state was lost or "
             f"replaced "
             f"by an older one in the middle of the run",

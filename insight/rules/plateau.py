@@ -72,7 +72,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     newest = memory.recent.newest(24)
     start, level = float(np.median(memory.first)), memory.recent.median()
     stands = abs(level - start) < _LEFT * abs(start) and memory.recent.noise() < _LEFT * abs(start)
-    if not stands or abs(trend(newest)) > 2 or now.is_of_a_policy:
+    if not stands or abs(trend(newest)) > 2 or now.has_a_surrogate_loss:
         return
     yield now.finding(
         ROOT_SITE,

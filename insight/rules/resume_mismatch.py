@@ -16,6 +16,8 @@ _MODEL = chain("one:Dense", "two:Dense")
 _RATE = 1.5
 #: One parameter that is written from outside may be a weight that is clamped or a buffer of its own; three are not.
 _TOGETHER = 3
+#: Steps for which wrong state of the optimizer moves now these parameters too far, now those.
+_QUIET = 20
 
 
 def _seam(**changed: Json) -> Event:
@@ -52,6 +54,7 @@ class _Memory:
 
     before: dict[str, Excess] = field(default_factory=dict)
     since: int = 0
+    quiet_until: int = 0
     is_said: bool = False
 
 
@@ -104,10 +107,13 @@ def _written(now: Moment, memory: _Memory) -> Iterator[Finding]:
         return
     excess = {one.site: one for one in now.beyond_adam}
     is_lasting = not memory.before.keys().isdisjoint(excess)  # then the optimizer's own state is wrong
-    once = {} if is_lasting else memory.before
-    step = memory.since
+    if is_lasting or now.broken_state:
+        memory.quiet_until = now.step + _QUIET
+    once, step = {} if is_lasting else memory.before, memory.since
+    if not memory.before and len(excess) >= _TOGETHER and all(now.keeps_its_state(one) for one in excess.values()):
+        once, step = excess, now.step  # which its state, that is as it should be, rules out at once
     memory.before, memory.since = {site: one for site, one in excess.items() if site not in memory.before}, now.step
-    if len(once) < _TOGETHER:
+    if len(once) < _TOGETHER or now.step < memory.quiet_until:
         return
     memory.is_said = True
     known = tuple(now.anatomy.parameters[site] for site in once if site in now.anatomy.parameters)
@@ -118,9 +124,9 @@ def _written(now: Moment, memory: _Memory) -> Iterator[Finding]:
         {"parameters": len(once), "update_over_rate": largest.ratio, "bound": largest.bound, "rate": largest.rate},
         first_step=step,
         place=0,
-        explanation=f"in step {step} {len(once)} parameters moved up to {largest.ratio:.3g} times the rate, where no "
-        f"gradients can move them more than {largest.bound:.3g} times, and in the next step they did not: they were "
-        "written by somebody else than the optimizer",
+        explanation=f"in step {step} {len(once)} parameters moved farther than their gradients can move them, which "
+        f"they did not before: an element of {largest.site} {largest.words}; somebody else than the optimizer has "
+        "written them",
         advice="look for load_state_dict() or an initialisation in the middle of the run; load model, optimizer and "
         "schedule of one and the same step together, and strictly",
         confidence=0.9,

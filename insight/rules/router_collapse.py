@@ -8,15 +8,16 @@ import numpy as np
 from ...storage import Finding, display_site
 from ..lasting import Lasting
 from ..moment import Moment
-from ..recording import Recording, chain
-from ..routing import COLLAPSED
+from ..recording import Recording, apart, chain
+from ..routing import COLLAPSED, SPAN
 from ..rule import FORWARD, rule
 from ..table import Floats, Table
 
 _MODEL = chain("one:Dense", "gate:Linear", "two:Dense")
 _LASTING = 2
-#: A router that spreads again by so much from one look to the next is on its way back.
-_RISES = 1.1
+#: A router that spreads again by such a share from one look to the next is on its way back; by less where the looks are
+#: nearer to each other than so many steps.
+_RISES, _APART = 0.1, 10
 
 
 @dataclass(slots=True)
@@ -25,6 +26,7 @@ class _Memory:
 
     lasting: Lasting = field(default_factory=Lasting)
     before: Floats = field(default_factory=lambda: np.zeros(0))
+    looked: int = 0
 
 
 @rule(
@@ -35,26 +37,26 @@ class _Memory:
     warm_up=_LASTING,
     is_optional=True,
     fires_on=(
-        Recording({"gate router/load_entropy": (0.95, 0.8, 0.4, 0.2), "gate router/max_load": 3.5}, _MODEL),
+        Recording({"gate router/load_entropy": apart(0.95, 0.8, 0.4, 0.2), "gate router/max_load": 3.5}, _MODEL),
         # the second choice is spread evenly, the first is always the same
         Recording(
             {
-                "gate router/load_entropy": (0.95, 0.8, 0.7, 0.7),
+                "gate router/load_entropy": apart(0.95, 0.8, 0.7, 0.7),
                 "gate router/max_load": 2.0,
-                "gate[0] router/expert/probability": (0.3, 0.8, 0.94, 0.95),
-                "gate[1] router/expert/probability": (0.4, 0.1, 0.03, 0.03),
-                "gate[2] router/expert/probability": (0.3, 0.1, 0.03, 0.02),
+                "gate[0] router/expert/probability": apart(0.3, 0.8, 0.94, 0.95),
+                "gate[1] router/expert/probability": apart(0.4, 0.1, 0.03, 0.03),
+                "gate[2] router/expert/probability": apart(0.3, 0.1, 0.03, 0.02),
             },
             _MODEL,
         ),
     ),
     silent_on=(
-        Recording({"gate router/load_entropy": (0.95, 0.9, 0.8, 0.75), "gate router/max_load": 1.5}, _MODEL),
-        Recording({"gate router/load_entropy": (0.95, 0.3, 0.8, 0.75), "gate router/max_load": 1.5}, _MODEL),
+        Recording({"gate router/load_entropy": apart(0.95, 0.9, 0.8, 0.75), "gate router/max_load": 1.5}, _MODEL),
+        Recording({"gate router/load_entropy": apart(0.95, 0.3, 0.8, 0.75), "gate router/max_load": 1.5}, _MODEL),
         # on its way back
-        Recording({"gate router/load_entropy": (0.9, 0.3, 0.4, 0.5, 0.7), "gate router/max_load": 1.5}, _MODEL),
+        Recording({"gate router/load_entropy": apart(0.9, 0.3, 0.4, 0.5, 0.7), "gate router/max_load": 1.5}, _MODEL),
         # all experts chosen, every time
-        Recording({"gate router/load_entropy": (1.0,) * 4, "gate router/max_load": 1.0}, _MODEL),
+        Recording({"gate router/load_entropy": apart(*(1.0,) * 4), "gate router/max_load": 1.0}, _MODEL),
     ),
 )
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
@@ -70,9 +72,11 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     entropy = np.fmin(table.column("load_entropy"), _belief(now, table))
     usable = table.present & np.isfinite(entropy)
     memory.before = np.pad(memory.before, (0, len(entropy) - len(memory.before)), constant_values=np.inf)
-    recovers = (memory.before < COLLAPSED) & (entropy > _RISES * memory.before)
+    rises = 1.0 + _RISES * min(1.0, (now.step - memory.looked) / _APART)
+    recovers = (memory.before < COLLAPSED) & (entropy > rises * memory.before)
+    memory.looked = now.step
     memory.before = np.where(usable, entropy, memory.before)
-    rows = memory.lasting.newly((entropy < COLLAPSED) & ~recovers, usable, now.step, records=_LASTING)
+    rows = memory.lasting.newly((entropy < COLLAPSED) & ~recovers, usable, now.step, records=_LASTING, steps=SPAN)
     for row in rows[:1]:
         site = table.rows.sites[row]
         yield now.finding(

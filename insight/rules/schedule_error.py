@@ -14,6 +14,10 @@ from ..rule import CONFIGURATION, rule
 _STEPS = range(120)
 _COSINE = tuple(0.05 * (1 + cos(pi * step / 120)) for step in _STEPS)
 _COLLAPSED, _LASTING = 1e-4, 50
+#: How exactly changes must be each other's double to need no more than six of them.
+_EXACT = 1e-3
+#: Records in a row with a rate of exactly zero, after one that was not; a curve that touches zero has one or two.
+_ZERO = 8
 
 
 @dataclass(slots=True)
@@ -47,6 +51,8 @@ class _Memory:
         Recording({"scalar/learning_rate": tuple(0.1 * 0.99 ** (step + step // 20) for step in _STEPS)}),
         # stepped by a callback, and every second time by the loop as well
         Recording({"scalar/learning_rate": tuple(_COSINE[(3 * step + 1) // 2] for step in range(70))}),
+        # it has come to its end
+        Recording({"scalar/learning_rate": (0.1, 0.05, *(0.0,) * 9)}),
         # a decay meant for epochs, stepped every batch
         Recording({"scalar/learning_rate": tuple(0.1 * 0.5**step for step in _STEPS)}),
     ),
@@ -67,8 +73,9 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
 
     Only what no intended schedule does: warm restarts begin from the bottom of the curve, where it is flat or below a
     tenth of its highest (Loshchilov and Hutter 2017, arXiv:1608.03983); decay by steps stays level between them; a rate
-    below 1e-4 of its highest trains nothing, so to go on with it for as many steps as the fall took, 50 at least, is a
-    schedule that ended too early. A jump above the highest rate so far is judged by what it does to the loss.
+    below 1e-4 of its highest trains nothing, so to go on with it for as many steps as the fall took, 50 at least, or
+    with a rate of exactly zero for 8, is a schedule that ended too early. A jump above the highest rate so far is
+    judged by what it does to the loss.
     """
     rate = now.scalar("learning_rate")
     if rate is None:
@@ -145,7 +152,8 @@ def _alternating(now: Moment, memory: _Memory, rate: float) -> Iterator[Finding]
     alike = is_full and all(max(map(abs, group)) < 1.2 * min(map(abs, group)) for group in (even, odd))
     ratio = abs(sum(even) / sum(odd)) if alike else 1.0
     memory.alternates = memory.alternates + 1 if not 0.6 < ratio < 1.7 and 0.4 < ratio < 2.5 else 0
-    if memory.alternates < 3:
+    is_exact = alike and any(abs(ratio - one) < _EXACT for one in (0.5, 2.0)) and _is_level(even) and _is_level(odd)
+    if memory.alternates < 3 and not is_exact:
         return
     yield from _once(
         now,
@@ -158,13 +166,18 @@ def _alternating(now: Moment, memory: _Memory, rate: float) -> Iterator[Finding]
     )
 
 
+def _is_level(changes: list[float]) -> bool:
+    return max(map(abs, changes)) - min(map(abs, changes)) <= _EXACT * max(map(abs, changes))
+
+
 def _ended(now: Moment, memory: _Memory, rate: float) -> Iterator[Finding]:
     if not rate < _COLLAPSED * memory.highest:
         memory.tiny = 0
         return
     memory.tiny_since = now.step if memory.tiny == 0 else memory.tiny_since
     memory.tiny += 1
-    if memory.tiny >= max(_LASTING, memory.seen - memory.tiny):
+    is_over = memory.tiny >= _ZERO and rate == 0 and set(memory.rates) == {0.0}
+    if is_over or memory.tiny >= max(_LASTING, memory.seen - memory.tiny):
         yield from _once(
             now,
             memory,

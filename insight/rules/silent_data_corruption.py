@@ -1,6 +1,6 @@
 """One rank, one tensor, wrong bits."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
 
@@ -11,6 +11,7 @@ from ..adam_bound import Excess
 from ..facts import number, numbers, ranks, words
 from ..moment import Moment
 from ..recording import Recording, chain
+from ..recurrence import is_a_hit
 from ..replicas import is_corrupted
 from ..rule import OPTIMIZER, rule
 from ..usual import Streak
@@ -53,6 +54,19 @@ def _moved(by: tuple[float, ...], norm: tuple[float, ...]) -> Recording:
     )
 
 
+#: What Adam makes of 64 squares of 0.25.
+_KEPT = tuple(0.25 * (1 - 0.999 ** (step + 1)) for step in range(9))
+
+
+def _squared(means: tuple[float, ...], *, largest: tuple[float, ...], norm: tuple[float, ...]) -> Recording:
+    """A second moment under gradients that are all the same."""
+    slot = "one.weight optimizer/exp_avg_sq"
+    moment = {f"{slot}/mean": means, f"{slot}/max": largest, f"{slot}/min": 0.0, f"{slot}/l2_norm": norm}
+    still = _moved((0.0001,) * len(means), (0.001,) * len(means))
+    series: dict[str, float | Sequence[float | None]] = {**still.series, **moment, "one.weight gradient/l2_norm": 4.0}
+    return replace(still, series=series)
+
+
 @dataclass(slots=True)
 class _Memory:
     """Tensors that were reported."""
@@ -76,6 +90,7 @@ class _Memory:
         Recording(structure=_MODEL, events=(_parameters("two.weight"),)),
         _moved((0.001, 0.001, 0.9, 0.001), norm=(0.008, 0.008, 0.9, 0.008)),
         Recording(structure=_MODEL, events=(_local(1.0, 1.2, 90.0), _local(1.1, 1.2, 95.0, at=1)), steps=2),
+        _squared((*_KEPT[:8], 3.0), largest=(*_KEPT[:8], 190.0), norm=(*(8 * value for value in _KEPT[:8]), 190.0)),
     ),
     silent_on=(
         # one exchange only, and ranks that differ as batches do
@@ -101,10 +116,12 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     A reduction that a rank missed changes every parameter; a flipped bit, a stray write or a faulty device changes one
     (Dixit et al. 2021, arXiv:2102.11245; He et al. 2023, "Understanding and mitigating hardware failures in deep
     learning training"). With two ranks it cannot be told which of them is right. The process itself sees a single
-    element that moves once, and alone, farther than its Adam optimizer can move anything. A device that computes
-    wrongly shows in its own gradient before the reduction: 20 times the largest of the others, in two exchanges.
+    element that moves once, and alone, farther than its Adam optimizer can move anything, and one of the optimizer's
+    state that does not follow from what it was. A device that computes wrongly shows in its own gradient before the
+    reduction: 20 times the largest of the others, in two exchanges.
     """
     yield from _jumped(now, memory)
+    yield from _hit(now, memory)
     for event in now.events("rank_reduction"):
         yield from _outlies(now, memory, event)
     for event in now.events("rank_checksums"):
@@ -175,6 +192,25 @@ def _largest(now: Moment) -> str:
     return table.rows.sites[row] if norms[row] > _SINGLE * np.linalg.norm(norms) else ROOT_SITE
 
 
+def _hit(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """A single element of the optimizer's state that neither its past nor the gradient explains."""
+    broken = now.broken_state
+    if not is_a_hit(broken) or broken[0].site in memory.said:
+        return
+    (one,) = broken
+    memory.said.add(one.site)
+    yield now.finding(
+        one.site,
+        f"optimizer/{one.slot}/max",
+        {"mean": one.came, "expected": one.expected, "share_of_the_norm": one.peak},
+        explanation=f"after step {now.step} a single element makes up {one.peak:.0%} of the {one.slot} of {one.site}, "
+        f"whose mean is {one.came:.4g} where the state before and this step's gradient make {one.expected:.4g}",
+        advice="look for code that writes to single elements; if there is none, test this host's memory and device, "
+        "and go back to a checkpoint from before",
+        confidence=0.8,
+    )
+
+
 def _jumped(now: Moment, memory: _Memory) -> Iterator[Finding]:
     """A single element that moved once where no gradients can move it."""
     if now.table("update") is None:
@@ -182,6 +218,8 @@ def _jumped(now: Moment, memory: _Memory) -> Iterator[Finding]:
     excess = {one.site: one for one in now.beyond_adam}
     before, step = memory.before, memory.since
     memory.before, memory.since = excess, now.step
+    if not before and all(now.keeps_its_state(one) for one in excess.values()):
+        before, step, excess = excess, now.step, {}  # there is no use in waiting: its state is as it should be
     if len(before) != 1 or excess or memory.said:
         return
     (one,) = before.values()
@@ -193,8 +231,7 @@ def _jumped(now: Moment, memory: _Memory) -> Iterator[Finding]:
         "update/max",
         {"update_over_rate": one.ratio, "bound": one.bound, "rate": one.rate, "share_of_the_norm": one.peak},
         first_step=step,
-        explanation=f"in step {step} a single element of {one.site} moved {one.ratio:.3g} times the rate, where no "
-        f"gradients can move it more than {one.bound:.3g} times; everything else moved as usual, and so did it after",
+        explanation=f"in step {step} a single element of {one.site} {one.words}; everything else moved as usual",
         advice="look for code that writes to single elements; if there is none, test this host's memory and device, "
         "and go back to a checkpoint from before",
         confidence=0.8,

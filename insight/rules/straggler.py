@@ -17,7 +17,7 @@ _MODEL = chain("one:Dense", "two:Dense")
 #: Of the others' step; below it clocks and schedulers account for it (our choice: two processes that share a core
 #: differ by 20 % from one exchange to the next). And in seconds, so that steps of a millisecond are left alone.
 _SHARE, _LEAST_S = 0.3, 0.002
-_LASTING = 3
+_LASTING, _SPAN = 3, 6
 
 
 def _times(step: int, forward: tuple[float, ...], communication: tuple[float, ...] = ()) -> Event:
@@ -46,25 +46,28 @@ class _Memory:
     fires_on=(
         Recording(
             structure=_MODEL,
-            events=tuple(_times(step, (0.01, 0.01, 0.05)) for step in range(5)),
-            steps=5,
+            events=tuple(_times(step, (0.01, 0.01, 0.05)) for step in range(0, 50, 10)),
+            steps=50,
         ),
     ),
     silent_on=(
-        Recording(structure=_MODEL, events=tuple(_times(step, (0.01, 0.011, 0.012)) for step in range(5)), steps=5),
+        Recording(
+            structure=_MODEL, events=tuple(_times(step, (0.01, 0.011, 0.012)) for step in range(0, 50, 10)), steps=50
+        ),
         # another one each time
         Recording(
             structure=_MODEL,
             events=tuple(
-                _times(step, tuple(0.05 if rank == step % 3 else 0.01 for rank in range(3))) for step in range(5)
+                _times(step, tuple(0.05 if rank == (step // 10) % 3 else 0.01 for rank in range(3)))
+                for step in range(0, 50, 10)
             ),
-            steps=5,
+            steps=50,
         ),
         # slow in the first exchange only, while it compiles
         Recording(
             structure=_MODEL,
-            events=(_times(0, (0.01, 0.5)), *(_times(step, (0.01, 0.01)) for step in range(1, 5))),
-            steps=5,
+            events=(_times(0, (0.01, 0.5)), *(_times(step, (0.01, 0.01)) for step in range(10, 50, 10))),
+            steps=50,
         ),
     ),
 )
@@ -81,7 +84,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         is_slow = excess_s > max(_SHARE * step_s, _LEAST_S)
         if rank != memory.slowest:
             memory.slowest, memory.streak = rank, Streak()
-        if memory.streak.update(is_slow, event.step) >= _LASTING:
+        if memory.streak.update(is_slow, event.step) >= _LASTING and event.step - memory.streak.since >= _SPAN:
             memory.is_said = True
             yield _report(now, memory, rank, excess_s, step_s)
 

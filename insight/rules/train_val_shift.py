@@ -17,6 +17,8 @@ _MODEL = chain("one:Dense", "two:Dense")
 #: deviations are needed too. Our choice: augmentation alone moved means by up to 0.2 and spreads by 1.2.
 _MOVED, _STRETCHED, _STRANGE = 0.5, 1.6, 8.0
 _FEWEST, _LASTING = 5, 2
+#: Times those limits, from which one evaluation is enough.
+_FAR = 3.0
 
 
 @dataclass(slots=True)
@@ -61,15 +63,15 @@ def _both(train: tuple[float, float], validation: tuple[float, float]) -> dict[s
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     """In two evaluations in a row the mean of the input is half a standard deviation off, or its spread by 1.6 times.
 
-    Compared with the median of the newest 32 training batches, and by 8 of the deviations between them, so that small
-    batches do not count as a shift. A policy's own answers, drawn in evaluation mode, are no validation. Only first and
-    second moments are looked at: a shift that keeps both is not seen.
+    Or in one by three times as much. Compared with the median of the newest 32 training batches, and by 8 of the
+    deviations between them, so that small batches do not count as a shift. A policy's own answers, drawn in evaluation
+    mode, are no validation. Only first and second moments are looked at: a shift that keeps both is not seen.
     """
     training, evaluation = _row(now.table("batch")), _row(now.table("batch/eval"))
     if training is not None:
         memory.means.add(training[0])
         memory.spreads.add(training[1])
-    if evaluation is None or len(memory.means) < _FEWEST or memory.is_said or now.is_of_a_policy:
+    if evaluation is None or len(memory.means) < _FEWEST or memory.is_said or now.has_a_surrogate_loss:
         return
     mean, spread = memory.means.median(), memory.spreads.median()
     moved, stretched = abs(evaluation[0] - mean), abs(np.log(max(evaluation[1], 1e-30) / max(spread, 1e-30)))
@@ -78,7 +80,8 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     )
     memory.since = now.step if memory.streak == 0 else memory.since
     memory.streak = memory.streak + 1 if is_elsewhere else 0
-    if memory.streak < _LASTING:
+    is_far = moved > _FAR * _MOVED * spread or stretched > _FAR * np.log(_STRETCHED)
+    if memory.streak < (1 if is_far else _LASTING):
         return
     memory.is_said = True
     yield now.finding(

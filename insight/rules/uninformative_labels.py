@@ -150,7 +150,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     entropy = now.scalar("target/entropy")
     if entropy is not None:
         memory.entropy = _unbiased(now, entropy, memory)
-    if now.is_of_a_policy:
+    if now.has_a_surrogate_loss:
         return
     yield from _constant(now, memory)
     yield from _from_the_start(now, memory, loss)

@@ -55,7 +55,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     diagnosis: the rules that ran and found nothing.
     """
     loss = now.scalar("loss")
-    if loss is not None and np.isfinite(loss) and not now.is_of_a_policy:
+    if loss is not None and np.isfinite(loss) and not now.has_a_surrogate_loss:
         yield from _lost(now, memory, loss)
     yield from _dead(now, memory)
 

@@ -19,6 +19,8 @@ _LARGE, _SMALL = 10.0, 0.01
 #: From some step on: by this factor, and 8 deviations, of what it was.
 _CHANGED, _STRANGE = 5.0, 8.0
 _LASTING = 3
+#: Largest value over the root mean square, up to which no few values make the scale: one batch is enough then.
+_PEAK = 4.0
 
 
 @dataclass(slots=True)
@@ -29,6 +31,7 @@ class _Memory:
     far: Streak = field(default_factory=Streak)
     changed: Streak = field(default_factory=Streak)
     before: float = float("nan")
+    seen: int = 0
     is_said: bool = False
 
 
@@ -47,10 +50,16 @@ def _scale(*by_step: float) -> dict[str, tuple[float, ...]]:
         Recording(_scale(*(130.0,) * 5), _MODEL),
         Recording(_scale(*(1e-4,) * 5), _MODEL),
         Recording(_scale(*(1.0, 1.1) * 10, 9.0, 9.1, 9.0), _MODEL),
+        # pixels up to 255, in the first batch
+        Recording(_scale(130.0) | {" batch/max": 255.0}, _MODEL),
     ),
     silent_on=(
         Recording(_scale(*(0.5,) * 5), _MODEL),
         Recording(_scale(*(1.0, 1.1) * 10, 9.0, 1.0, 1.1), _MODEL),
+        # one batch of another scale
+        Recording(_scale(1.0, 1.0, 130.0, 1.0) | {" batch/max": 255.0}, _MODEL),
+        # one value that is far out, in one batch
+        Recording(_scale(130.0) | {" batch/max": 1040.0}, _MODEL),
         # numbers of tokens
         Recording(_scale(*(500.0,) * 5) | {" batch/tokens/entropy": 3.0}, _MODEL),
         Recording(_scale(*(130.0,) * 5), _NORMED),
@@ -59,7 +68,8 @@ def _scale(*by_step: float) -> dict[str, tuple[float, ...]]:
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     """In three batches in a row the root mean square of the input is above 10 or below 0.01, or 5 times what it was.
 
-    The first input that is not made of integers counts. A model whose first module normalises bears any scale and is
+    The first batch of a run is enough where no few values make its scale: the largest is within 4 of it. The first
+    input that is not made of integers counts. A model whose first module normalises bears any scale and is
     left out.
     """
     table = now.table("batch")
@@ -77,7 +87,11 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     if has_changed and memory.changed.length == 0:
         memory.before = usual
     far, changed = memory.far.update(is_far, now.step), memory.changed.update(has_changed, now.step)
-    if max(far, changed) < _LASTING:
+    is_plain = (
+        is_far and memory.seen == 0 and max(abs(table.value(row, "min")), abs(table.value(row, "max"))) <= _PEAK * scale
+    )
+    memory.seen += 1
+    if max(far, changed) < _LASTING and not is_plain:
         return
     memory.is_said = True
     yield _report(now, memory, scale, table.value(row, "mean"), changed >= _LASTING)

@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...storage import ROOT_SITE, Finding, OptimizerInfo
 from ..moment import Moment
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 from ..series import median
-from ..table import Floats
+from ..table import Floats, Table
 from ..usual import Streak
 
 _PLAIN = chain("one:Dense", "two:Dense")
@@ -18,6 +19,8 @@ _DECAYED = replace(_PLAIN, optimizers=(OptimizerInfo("AdamW", ({"lr": 0.001, "we
 #: Per step; a matrix is halved in 140 steps. Usual rates and decays (1e-3 x 0.1, 0.1 x 5e-4) take 7,000 and more.
 _PACE = 0.005
 _LASTING = 8
+#: Optimizers whose decay shrinks the weights by rate times decay in the step itself, so that one step is proof enough.
+_DIRECT = ("adamw", "adamweightdecay", "lion", "muon", "sgd", "momentum")
 
 
 @dataclass(slots=True)
@@ -44,6 +47,16 @@ class _Memory:
             },
             _DECAYED,
         ),
+        # rate times decay, and the first step shows it
+        Recording(
+            {
+                "one.weight weight/l2_norm": (7.76,),
+                "one.weight update/l2_norm": (0.24,),
+                "one.weight update/ratio_to_weight": (0.03,),
+                "scalar/learning_rate": 0.001,
+            },
+            _DECAYED,
+        ),
     ),
     silent_on=(
         Recording({"one.weight weight/l2_norm": tuple(8 * 0.9999**step for step in range(12))}, _DECAYED),
@@ -63,9 +76,10 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     """For 8 records nine of ten weight matrices have shrunk, the typical one by 0.5 % and more a step, under decay.
 
     The optimizer's options say that there is decay; the pace is measured, so that it holds whether the decay is
-    decoupled (rate times decay) or passes through an adaptive optimizer. The reciprocal of rate times decay is the time
-    over which the weights are an average of their updates (Wang and Aitchison 2024, arXiv:2405.13698, section 3), which
-    should be an epoch or more; here it is below 200 steps.
+    decoupled (rate times decay) or passes through an adaptive optimizer. Where rate times decay are that much by
+    themselves, and act in the step itself, one step that shows it is enough. The reciprocal of rate times decay is the
+    time over which the weights are an average of their updates (Wang and Aitchison 2024, arXiv:2405.13698, section 3),
+    which should be an epoch or more; here it is below 200 steps.
     """
     table = now.table("weight")
     if table is None or memory.is_said or now.record.skipped:
@@ -76,18 +90,39 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     rows = now.anatomy.matrices_in_order(table.rows.sites)
     norms = table.column("l2_norm")[rows]
     if len(norms) != len(memory.before):
-        memory.before, memory.first, memory.streak = norms, norms, Streak()
-        return
+        memory.before, memory.first, memory.streak = _before(now, table, rows), norms, Streak()
     with np.errstate(invalid="ignore", divide="ignore"):
         change = np.log(norms / memory.before)
     memory.before = norms
     usable = np.isfinite(change)
     shrinks = bool(usable.any()) and float((change[usable] < 0).mean()) >= 0.9
     pace = -median(change[usable]) if shrinks else 0.0
-    if memory.streak.update(shrinks and pace >= _PACE, now.step) < _LASTING:
+    lasting = 1 if _told(now) >= _PACE else _LASTING
+    if memory.streak.update(shrinks and pace >= _PACE, now.step) < lasting:
         return
     memory.is_said = True
     yield _report(now, memory, decay, pace, float(np.nanmedian(norms / memory.first)))
+
+
+def _before(now: Moment, table: Table, rows: NDArray[np.intp]) -> Floats:
+    """`(rows,)` the norms before this step, from its own update; NaN where that is not known."""
+    update = now.table("update")
+    if update is None or update.rows.sites != table.rows.sites:
+        return np.full(len(rows), np.nan)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray((update.column("l2_norm") / update.column("ratio_to_weight"))[rows], dtype=np.float64)
+
+
+def _told(now: Moment) -> float:
+    """The largest product of rate and decay among the groups whose decay acts at once; by it the options tell."""
+    found, place = 0.0, 0
+    for optimizer in now.anatomy.structure.optimizers:
+        for group in optimizer.groups:
+            rate = now.scalar(f"learning_rate/{place}" if place else "learning_rate")
+            decay, place = group.get("weight_decay"), place + 1
+            if optimizer.kind.lower() in _DIRECT and rate and isinstance(decay, int | float):
+                found = max(found, rate * float(decay))
+    return found
 
 
 def _decay(now: Moment) -> float:

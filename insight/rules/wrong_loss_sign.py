@@ -6,7 +6,8 @@ from math import isfinite, isnan, log
 
 import numpy as np
 
-from ...storage import ROOT_SITE, Event, Finding, OptimizerInfo
+from ...storage import ROOT_SITE, Event, Finding, Json, OptimizerInfo
+from ..facts import number
 from ..moment import Moment
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
@@ -30,7 +31,10 @@ _NOT_NEGATIVE = frozenset(
     }
 )
 _CALLED = Event("loss_input", 0, data={"loss": "cross_entropy", "domain": "logits", "columns": 10})
+_BACKWARDS: dict[str, Json] = {"factor": -1.0, "micro_batches": 1}
 _LASTING = 3
+#: How exactly the value that backward starts from must be the negative of the loss.
+_EXACT = 1e-3
 #: Ten values of which most pairs fall: 4.0 is the most that ten can score.
 _FALLS = 2.0
 #: Twelve values of which nearly every pair rises: 4.5 is the most that twelve can score.
@@ -87,6 +91,7 @@ class _Memory:
         Recording({"scalar/loss": (*(2.0,) * 12, -2.0, -2.2, -2.5)}, _MODEL),
         Recording({"scalar/loss": _RISING, "one.weight update/ratio_to_weight": 0.01}, _MODEL),
         Recording({"scalar/loss": (2.3, 2.4)}, _UPHILL),
+        Recording({"scalar/loss": -2.3}, _MODEL, events=(Event("accumulation", 0, data=_BACKWARDS),)),
         # a likelihood over ten classes that is minimised
         Recording({"scalar/loss": tuple(-2.3 - 0.02 * step for step in range(14))}, chain("one:Dense", shape=(10, 8))),
         # what is rewarded is unlearned
@@ -128,7 +133,8 @@ class _Memory:
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     """The loss is negative where it cannot be, changes its sign, or rises steadily under small updates; rewards fall.
 
-    Three grades of proof: an optimizer that was told to maximise, and a negative value while every loss that was called
+    Three grades of proof: an optimizer that was told to maximise, a backward pass that starts from the negative of what
+    the loss function returned, and a negative value while every loss that was called
     is of a kind that cannot be negative, are facts. A value that turns into about its own negative within one step is
     nearly one. A loss that rises in twelve records with a Mann-Kendall score above 3.8 (of 4.5 possible), by 5 % of its
     first value, while updates stay below 0.3 of the weights and the rate does not rise, is ascent and no instability.
@@ -145,6 +151,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     memory.first = loss if isnan(memory.first) else memory.first
     found = (
         _maximising(now)
+        or _negated(now)
         or _negative(now, memory, loss)
         or _likelihood(now, memory, loss)
         or _flipped(now, memory, loss)
@@ -158,9 +165,21 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
 
 def _maximising(now: Moment) -> Finding | None:
     groups = [group for optimizer in now.anatomy.structure.optimizers for group in optimizer.groups]
-    if not groups or not all(group.get("maximize") is True for group in groups) or now.is_of_a_policy:
+    if not groups or not all(group.get("maximize") is True for group in groups) or now.has_a_surrogate_loss:
         return None
     return _report(now, {"groups": len(groups)}, "every group of the optimizer has maximize=True", now.step, 1.0)
+
+
+def _negated(now: Moment) -> Finding | None:
+    """The value that backward started from is the negative of the loss, or of its share of the micro-batches."""
+    for event in now.events("accumulation"):
+        factor, passes = number(event, "factor"), number(event, "micro_batches")
+        is_exact = any(abs(factor * times + 1.0) < _EXACT for times in (1.0, passes))
+        if not is_exact or now.has_a_surrogate_loss or len(now.anatomy.structure.optimizers) > 1:
+            continue
+        words = f"backward() starts from {factor:.4g} times the value of the loss function"
+        return _report(now, {"factor": factor, "passes": passes}, words, event.step, 0.95)
+    return None
 
 
 def _negative(now: Moment, memory: _Memory, loss: float) -> Finding | None:
@@ -173,7 +192,7 @@ def _negative(now: Moment, memory: _Memory, loss: float) -> Finding | None:
 
 def _likelihood(now: Moment, memory: _Memory, loss: float) -> Finding | None:
     """A first loss of -log(C) that falls, for a last layer of C outputs."""
-    if memory.seen != _FALLING or memory.first > 0 or now.is_of_a_policy:
+    if memory.seen != _FALLING or memory.first > 0 or now.has_a_surrogate_loss:
         return None
     outputs = now.anatomy.outputs
     if outputs < 2:
@@ -238,7 +257,7 @@ def _rising(now: Moment, memory: _Memory, loss: float) -> Finding | None:
     updates = memory.updates.newest(_WINDOW)
     is_clear = rise >= max(4 * memory.losses.noise(), 0.05 * abs(memory.first)) and trend(values) >= _SCORE
     is_small = bool(updates) and max(updates) < LARGE_UPDATE
-    if not (is_clear and is_small) or now.is_of_a_policy or len(now.anatomy.structure.optimizers) > 1:
+    if not (is_clear and is_small) or now.has_a_surrogate_loss or len(now.anatomy.structure.optimizers) > 1:
         return None
     words = f"the loss has risen from {values[0]:.4g} to {values[-1]:.4g} in {_WINDOW} records, in nearly every one"
     evidence = {"loss": loss, "rise": rise, "score": trend(values), "largest_update_ratio": max(updates)}

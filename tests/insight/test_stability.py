@@ -4,7 +4,7 @@ import pytest
 from mindscope.insight.adam_bound import AdamBound
 from mindscope.insight.anatomy import Anatomy
 from mindscope.insight.moment import Moment
-from mindscope.insight.recording import Recording, chain
+from mindscope.insight.recording import Recording, apart, chain
 from mindscope.insight.stability import Stability
 
 MODEL = chain("one:Dense", "attn:Attention", "two:Dense", optimizer="Adam")
@@ -19,10 +19,10 @@ def lived(series: dict[str, object]) -> Stability:
 
 def attention(*entropy: float, logit: float = 1.0, update: object = 0.8) -> dict[str, object]:
     return {
-        "scalar/loss": (2.0,) * len(entropy),
-        "attn attention/relative_entropy": entropy,
+        "scalar/loss": (2.0,) * (10 * len(entropy)),
+        "attn attention/relative_entropy": apart(*entropy),
         "attn attention/max_logit": logit,
-        "one.weight update/ratio_to_weight": update,
+        "one.weight update/ratio_to_weight": apart(*update) if isinstance(update, tuple) else update,
     }
 
 

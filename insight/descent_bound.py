@@ -1,0 +1,95 @@
+"""How far gradient descent can move an element in one step: the rate times the largest of its buffer, or gradient."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..storage import Json
+from .anatomy import Anatomy
+from .series import Floats
+from .table import Table
+
+if TYPE_CHECKING:
+    from .moment import Moment
+
+_KINDS = ("sgd", "momentum")
+#: Times the bound: weights that an average pulls back, or a projection holds, move a few steps' worth at once; an old
+#: checkpoint and a flipped bit move hundreds (our choice).
+_SLACK = 10.0
+#: Records in a row that a parameter must have kept to the bound: what somebody writes in every step is meant.
+_KEPT = 5
+#: Of the weights themselves, for their rounding.
+_ROUNDING = {"float16": 2.0**-8, "bfloat16": 2.0**-5, "float64": 2.0**-40}
+
+
+@dataclass(slots=True)
+class DescentBound:
+    """The options of each row of `update`, and for how many records it has kept to the bound."""
+
+    checked: Anatomy | None = None
+    rates: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    options: Floats = field(default_factory=lambda: np.zeros((0, 4)))
+    kept: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def limits(self, now: "Moment", table: Table, largest: Floats) -> Floats:
+        """`(rows of update,)` what a row cannot exceed; infinite where that is not known, or was exceeded of late."""
+        count = len(table.rows.sites)
+        if self.checked is not now.anatomy or len(self.rates) != count:
+            self.checked = now.anatomy
+            self.rates, self.options = _options(now, table.rows.sites)
+            self.kept = np.pad(self.kept, (0, count - len(self.kept)))
+        if not (self.rates >= 0).any():
+            return np.full(count, np.inf)
+        bound = self._bound(now, table)
+        known = np.isfinite(bound) & table.present & np.isfinite(largest)
+        is_within = known & (largest <= bound)
+        limits = np.where(known & (self.kept >= _KEPT), bound, np.inf)
+        self.kept = np.where(is_within, self.kept + 1, np.where(known, 0, self.kept))
+        return limits
+
+    def _bound(self, now: "Moment", table: Table) -> Floats:
+        sites = table.rows.sites
+        momentum, decay, nesterov, rounding = self.options.T
+        names = [f"learning_rate/{place}" if place else "learning_rate" for place in range(int(self.rates.max()) + 1)]
+        rates = np.array([*(abs(now.scalar(name) or np.nan) for name in names), np.nan])[self.rates]
+        weights = _largest(now, "weight", sites)
+        fed = _largest(now, "gradient", sites) + decay * weights
+        buffered = _largest(now, "optimizer/momentum_buffer", sites)
+        moved = np.where(momentum > 0, np.where(nesterov > 0, fed + momentum * buffered, buffered), fed)
+        return np.asarray(_SLACK * rates * moved + rounding * weights, dtype=np.float64)
+
+
+def _largest(now: "Moment", subject: str, sites: list[str]) -> Floats:
+    """`(sites,)` the largest magnitude of each; NaN where it is not known or not finite."""
+    table = now.table(subject)
+    if table is None:
+        return np.full(len(sites), np.nan)
+    values = np.fmax(np.abs(table.column("min")), np.abs(table.column("max")))
+    values = np.where(table.present & ~table.non_finite, values, np.nan)
+    if table.rows.sites[: len(sites)] == sites:
+        return values[: len(sites)]
+    known = dict(zip(table.rows.sites, values.tolist(), strict=True))
+    return np.array([known.get(site, np.nan) for site in sites])
+
+
+def _options(now: "Moment", sites: list[str]) -> tuple[NDArray[np.intp], Floats]:
+    """`(sites,)` number of the group among all, -1 for none of this kind, and `(sites, 4)` its options."""
+    optimizers = now.anatomy.structure.optimizers
+    places, options = np.full(len(sites), -1, dtype=np.intp), np.zeros((len(sites), 4))
+    for row, site in enumerate(sites):
+        info = now.anatomy.parameters.get(site)
+        if info is None or info.group is None or info.more_groups or info.group[0] >= len(optimizers):
+            continue
+        if optimizers[info.group[0]].kind.lower() not in _KINDS:
+            continue
+        group = optimizers[info.group[0]].groups[info.group[1]]
+        places[row] = sum(len(one.groups) for one in optimizers[: info.group[0]]) + info.group[1]
+        numbers = [_number(group.get(name)) for name in ("momentum", "weight_decay", "nesterov")]
+        options[row] = (*numbers, _ROUNDING.get(info.dtype, 2.0**-20))
+    return places, options
+
+
+def _number(value: Json | None) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0

@@ -1,0 +1,241 @@
+"""What the state of an optimizer must be after a step: its own recurrence, checked on sums that are recorded anyway.
+
+Adam's second moment is `v = beta2 v + (1 - beta2) g^2` in every element, so its mean is the same of the means, and the
+mean of `g^2` is the gradient's squared norm over its size; momentum is linear in the gradient itself. Both sides are
+known to the rounding of their dtypes. State that was loaded, scaled, lost or hit between two steps breaks the sum in
+the very step, whatever the loss says.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..storage import Json
+from .anatomy import Anatomy
+from .series import Floats, Mask
+
+if TYPE_CHECKING:
+    from .moment import Moment
+
+#: Relative misfit that rounding leaves: 1e-6 in float32 trainings of ours, and half a digit of what is narrower.
+_MISFIT = {"float16": 2.0**-8, "bfloat16": 2.0**-5}
+_FITS = 1e-4
+#: Steps in a row in which it must have held before a step in which it does not means anything: options that are not
+#: recorded (a penalty, a scale, a hook behind ours) break it from the start.
+_HELD = 5
+#: An option that was changed, or one factor of all gradients, explains so many rows and more to so many times the
+#: misfit of each; momentum and beta2 below this are no options.
+_FEWEST, _EXACT, _LEAST_KEPT = 2, 4.0, 0.3
+#: Of the norm of the whole slot: more than this is one element.
+_SINGLE = 0.9
+#: By kind: the slot that holds a mean of squares. Decay that is added to the gradient is left out.
+_SQUARES = {
+    "adam": "exp_avg_sq",
+    "adamw": "exp_avg_sq",
+    "nadam": "exp_avg_sq",
+    "radam": "exp_avg_sq",
+    "adamweightdecay": "exp_avg_sq",
+    "rmsprop": "square_avg",
+}
+_MOMENTUM = ("sgd", "momentum")
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """One parameter whose optimizer state does not follow from the state before and this step's gradient.
+
+    Args:
+        slot: Of the optimizer.
+        came: Mean of the slot; `expected` what it must be.
+        peak: Largest element over the norm of the slot: 1 where a single element was hit.
+        together: How many parameters broke in this step.
+    """
+
+    site: str
+    slot: str
+    came: float
+    expected: float
+    peak: float
+    together: int
+
+
+def is_a_hit(broken: list[Break]) -> bool:
+    """Whether a single element of a single parameter makes all of the difference: wrong bits, and no state of old."""
+    return len(broken) == 1 and broken[0].together == 1 and broken[0].peak > _SINGLE
+
+
+@dataclass(slots=True)
+class _Slot:
+    """The mean of one slot after the step before, for how many steps each row has held, and its options."""
+
+    step: int = -2
+    before: Floats = field(default_factory=lambda: np.zeros(0))
+    weights: Floats = field(default_factory=lambda: np.zeros(0))
+    options: tuple[Floats, Floats, Floats] = field(default_factory=lambda: (np.zeros(0), np.zeros(0), np.zeros(0)))
+    checked: Anatomy | None = None
+    held: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """Of each row: `now` must be `keep * before + gain * fed`, to `scale` times the relative misfit.
+
+    Args:
+        is_mean: `gain` is `1 - keep`, so that a changed option changes both.
+    """
+
+    now: Floats
+    before: Floats
+    fed: Floats
+    keep: Floats
+    gain: Floats
+    scale: Floats
+    is_mean: bool
+
+    @property
+    def expected(self) -> Floats:
+        return self.keep * self.before + self.gain * self.fed
+
+    def has_one_reason(self, rows: Mask) -> bool:
+        """Whether one changed option, or one factor of all gradients since the look at them, explains these rows."""
+        if rows.sum() < _FEWEST:
+            return False
+        base = self.fed if self.is_mean else np.zeros(len(self.fed))
+        kept = self._ratio(self.now - np.where(self.is_mean, 1.0, self.gain) * self.fed, self.before - base, rows)
+        gain = 1.0 - kept if self.is_mean else self.gain
+        scaled = self._ratio(self.now - self.keep * self.before, self.gain * self.fed, rows)
+        by_option = _LEAST_KEPT < kept <= 1.0 and self._fits(kept * self.before + gain * self.fed, rows)
+        by_scale = 0.0 < scaled <= 1.0 and self._fits(self.keep * self.before + scaled * self.gain * self.fed, rows)
+        return by_option or by_scale
+
+    def _ratio(self, above: Floats, below: Floats, rows: Mask) -> float:
+        """Of the row where it is the surest."""
+        sure = np.where(rows, np.abs(below) / np.maximum(self.scale, 1e-300), -1.0)
+        row = int(np.argmax(sure))
+        return float(above[row] / below[row]) if below[row] else 0.0
+
+    def _fits(self, expected: Floats, rows: Mask) -> bool:
+        return bool((np.abs(self.now - expected) <= _EXACT * self.scale)[rows].all())
+
+
+@dataclass(slots=True)
+class Recurrence:
+    """The slots of a run, asked once a record, in order."""
+
+    slots: dict[str, _Slot] = field(default_factory=dict)
+    kept: frozenset[str] = frozenset()
+
+    def broken(self, now: "Moment") -> list[Break]:
+        """The parameters whose state was held by its recurrence for five steps and more and is not in this one; those
+        where it still is are `kept`."""
+        found: list[Break] = []
+        kept: list[str] = []
+        for slot in sorted(f"optimizer/{name}" for name in {*_SQUARES.values(), "momentum_buffer"}):
+            table = now.table(slot)
+            if table is None or now.table("gradient") is None:
+                continue
+            memory = self.slots.setdefault(slot, _Slot())
+            if now.record.skipped:
+                memory.step = now.step
+                continue
+            means = table.column("mean")
+            found.extend(self._of(now, slot, memory))
+            kept += [site for site, held in zip(table.rows.sites, memory.held, strict=True) if held > _HELD]
+            memory.step, memory.before = now.step, np.where(table.present, means, np.nan)
+            memory.weights = _by_site(now, "weight", "mean", table.rows.sites)
+        self.kept = frozenset(kept)
+        return found
+
+    def _of(self, now: "Moment", slot: str, memory: _Slot) -> Iterator[Break]:
+        table = now.table(slot)
+        if table is None:
+            return
+        count = len(table.rows.sites)
+        memory.held = np.pad(memory.held, (0, count - len(memory.held)))
+        if memory.step != now.step - 1 or len(memory.before) != count:
+            memory.held[:] = 0
+            return
+        if memory.checked is not now.anatomy or len(memory.options[0]) != count:
+            memory.checked, memory.options = now.anatomy, _options(now, slot, table.rows.sites)
+        if np.isnan(memory.options[0]).all():
+            return
+        terms = _terms(now, slot, memory)
+        misfit = np.abs(terms.now - terms.expected)
+        judged = table.present & ~table.non_finite & np.isfinite(misfit) & (terms.now != terms.before)
+        fits = misfit <= terms.scale
+        broken = judged & ~fits & (memory.held >= _HELD)
+        memory.held = np.where(judged, np.where(fits, memory.held + 1, 0), memory.held)
+        if not broken.any():
+            return
+        if terms.has_one_reason(judged & ~fits):
+            memory.held[:] = 0
+            return
+        sizes = np.fmax(np.abs(table.column("max")), np.abs(table.column("min"))) / table.column("l2_norm")
+        for row in np.flatnonzero(broken):
+            yield Break(
+                table.rows.sites[row],
+                slot.removeprefix("optimizer/"),
+                float(terms.now[row]),
+                float(terms.expected[row]),
+                float(sizes[row]),
+                int(broken.sum()),
+            )
+
+
+def _terms(now: "Moment", slot: str, memory: _Slot) -> _Terms:
+    table = now.table(slot)
+    assert table is not None  # its caller has it
+    sites = table.rows.sites
+    size, norm = _by_site(now, "gradient", "size", sites), _by_site(now, "gradient", "l2_norm", sites)
+    squares = norm * norm / size
+    keep, decay, misfit = memory.options
+    means, rms = table.column("mean"), table.column("l2_norm") / np.sqrt(table.column("size"))
+    if slot != "optimizer/momentum_buffer":
+        scale = misfit * (means + keep * memory.before)
+        return _Terms(means, memory.before, squares, keep, 1.0 - keep, scale, is_mean=True)
+    plain = np.where(decay == 0.0, 0.0, decay * memory.weights)
+    fed = _by_site(now, "gradient", "mean", sites) + plain
+    # the mean of what has both signs is small against its elements, whose rounding it inherits
+    scale = misfit * np.abs(means) + 0.1 * misfit * (rms + np.sqrt(squares))
+    return _Terms(means, memory.before, fed, keep, np.ones(len(sites)), scale, is_mean=False)
+
+
+def _by_site(now: "Moment", subject: str, statistic: str, sites: list[str]) -> Floats:
+    """`(sites,)` the statistic of another subject; NaN where it is not there, or holds what is not finite."""
+    table = now.table(subject)
+    if table is None:
+        return np.full(len(sites), np.nan)
+    values = np.where(table.present & ~table.non_finite, table.column(statistic), np.nan)
+    if table.rows.sites[: len(sites)] == sites:
+        return values[: len(sites)]
+    known = dict(zip(table.rows.sites, values.tolist(), strict=True))
+    return np.array([known.get(site, np.nan) for site in sites])
+
+
+def _options(now: "Moment", slot: str, sites: list[str]) -> tuple[Floats, Floats, Floats]:
+    """`(sites,)` how much is kept of the state, decay added to the gradient, relative misfit; NaN where not known."""
+    keep, decay, misfit = (np.full(len(sites), np.nan) for _ in range(3))
+    optimizers = now.anatomy.structure.optimizers
+    for row, site in enumerate(sites):
+        info = now.anatomy.parameters.get(site)
+        if info is None or info.group is None or info.more_groups or info.group[0] >= len(optimizers):
+            continue
+        kind, group = optimizers[info.group[0]].kind.lower(), optimizers[info.group[0]].groups[info.group[1]]
+        misfit[row] = _MISFIT.get(info.dtype, _FITS)
+        added = 0.0 if kind in ("adamw", "adamweightdecay") or group.get("decoupled_weight_decay") is True else None
+        decay[row] = added if added is not None else _number(group.get("weight_decay"), 0.0)
+        if slot == "optimizer/momentum_buffer":
+            is_plain = kind in _MOMENTUM and not group.get("maximize") and not _number(group.get("dampening"), 0.0)
+            keep[row] = _number(group.get("momentum"), np.nan) if is_plain else np.nan
+        elif _SQUARES.get(kind) == slot.removeprefix("optimizer/") and decay[row] == 0.0:
+            betas = group.get("betas")
+            second = betas[1] if isinstance(betas, list | tuple) and len(betas) == 2 else group.get("alpha")
+            keep[row] = _number(second, np.nan)
+    return keep, decay, misfit
+
+
+def _number(value: Json | None, default: float) -> float:
+    return float(value) if isinstance(value, int | float) else default

@@ -1,0 +1,50 @@
+"""A batch that is unlike the others: said at once, confirmed when the next ones are as usual, taken back when not."""
+
+import pytest
+from mindscope.insight import RULES, Recording
+from mindscope.insight.engine import Engine
+from mindscope.insight.recording import chain
+
+CALM = tuple(2.0 - 0.03 * step + 0.02 * (-1) ** step for step in range(40))
+USUAL = (8.0, 8.2) * 20
+
+
+def told(loss, norm, *, batch=None):
+    """The findings after every record in which there were any, by step."""
+    series = {"scalar/loss": (*CALM, *loss), " batch/l2_norm": (*USUAL, *norm)}
+    if batch is not None:
+        series["scalar/batch/id"] = tuple(float(batch + step) for step in range(40 + len(loss)))
+    engine = Engine({"bad-batch": RULES["bad-batch"]})
+    engine.learn_structure(chain("one:Dense", "two:Dense"))
+    records = Recording(series).records()
+    return {record.step: found for record in records if (found := engine.observe(record))}, engine.findings
+
+
+def test_a_strange_batch_is_said_in_its_own_step_and_confirmed_in_the_next():
+    found, kept = told((4.0, 0.8, 0.8), (90.0, 8.0, 8.1))
+    assert sorted(found) == [40, 41]
+    (first,), (second,) = found.values()
+    assert first.confidence < second.confidence
+    assert "the next three steps tell" in first.explanation
+    assert "tell" not in second.explanation
+    assert kept == (second,)
+
+
+def test_what_stays_is_taken_back_to_a_notice():
+    found, kept = told((4.0,) * 9, (90.0,) * 9)
+    assert [one.severity for (one,) in found.values()] == ["warning", "info"]
+    assert [one.severity for one in kept] == ["info"]
+    assert "no matter of a single batch" in kept[0].explanation
+
+
+def test_labels_alone_are_said_when_the_next_batches_are_as_usual():
+    found, _ = told((7.0, 0.8, 0.8), (8.0, 8.1, 8.1))
+    assert sorted(found) == [41]
+
+
+@pytest.mark.parametrize(("batch", "words"), [(None, "the batch of step 40 is"), (500, "step 40 (batch 540) is")])
+def test_the_number_of_the_batch_stands_where_there_is_one_and_nothing_where_there_is_none(batch, words):
+    _, kept = told((4.0, 0.8, 0.8), (90.0, 8.0, 8.1), batch=batch)
+    assert words in kept[0].explanation
+    assert ("batch_id" in kept[0].evidence) is (batch is not None)
+    assert all(value == value for value in kept[0].evidence.values())
