@@ -19,16 +19,23 @@ class Weighing:
     that is right for a linear model in L2: there the minimum of `|d|^2 + c (gap - g d)` reaches the boundary when
     `c = 2 gap / |g|^2`, with the gap between the logits and its gradient `g` at the input.
 
+    Args:
+        toll: What every element costs in proportion to its change, which the pull of the steepest has to exceed first.
+
     Reference:
         Carlini and Wagner 2017, arXiv:1608.04644, section VI-A; the first guess is our choice.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, toll: float = 0.0) -> None:
         ascent = problem.ascend(problem.x, problem.rows, margin)
-        steepness = namespace(problem.x).sum(flat(ascent.gradient) ** 2, axis=1)
+        slopes = flat(ascent.gradient)
+        steepness = namespace(slopes).sum(slopes**2, axis=1)
         gap = problem.criterion(problem.rows).lead - np.asarray(to_numpy(ascent.value), np.float64)
         steep = np.asarray(to_numpy(steepness), np.float64)
         guess = np.where(steep > 0, 2 * gap / np.where(steep > 0, steep, 1.0), 1.0)
+        if toll:
+            steepest = np.asarray(to_numpy(namespace(slopes).max(abs(slopes), axis=1)), np.float64)
+            guess = guess + toll / np.where(steepest > 0, steepest, 1.0)
         self.weights: NDArray[np.float64] = np.clip(guess, _SMALLEST, _LARGEST)
         self._low = np.zeros(len(guess))
         self._high = np.full(len(guess), np.inf)

@@ -125,6 +125,23 @@ def test_certificates_are_stored_beside_attacks(
     assert "certified" in (tmp_path / "report.html").read_text()
 
 
+def test_metrics_of_a_model_and_of_its_defence_are_stored(
+    command: Callable, attacked: list[object], tmp_path: Path
+) -> None:
+    with (tmp_path / "linear_model.py").open("a") as file:
+        file.write("\ndef turned():\n    cell = net()\n    cell.weight.set_data(-cell.weight)\n    return cell\n")
+    options = ("--bare", f"{tmp_path / 'linear_model.py'}:turned", "--batches", 2, "--points", 3)
+    told = command("armour", "measure", *attacked, *options)
+    assert told.code == 0
+    assert "100.00% of the answers mended, 0.00% spoiled, accuracy +100.00%" in told.out
+    found = outcomes_of(tmp_path / "runs")
+    assert found["clever"].median_distance == pytest.approx(0.4)  # the model is linear: a gradient says it all
+    length = np.sqrt(2 * (0.36 + 0.04))
+    assert found["empirical robustness"].details["value"] == pytest.approx(0.4 / length, rel=1e-3)
+    assert found["defence quality"].accuracy == 1.0
+    assert all(one.details["kind"] == "metric" for one in found.values())
+
+
 def test_noise_is_accounted_without_a_model(command: Callable, tmp_path: Path) -> None:
     options = ("--noise", 1.1, "--sample-rate", 0.01, "--steps", 10_000, "--store", tmp_path / "runs")
     told = command("armour", "privacy", *options)
@@ -263,6 +280,8 @@ def test_wrong_wishes_of_privacy_are_one_line(
         (("certify", "--method", "crwn"), "--method expects crown, ibp, smoothing, got 'crwn'"),
         (("certify", "--norm", "l1"), "norm expects one of linf, l2, got 'l1'"),
         (("certify", "--epsilons", "-1"), "epsilons expects finite budgets of 0 or more"),
+        (("measure", "--norm", "l0"), "--norm expects l2, linf or l1, got 'l0'"),
+        (("measure", "--radius", -1), "radius above 0"),
         (("fuzz", "--faults", "some"), "--faults expects weights, activations, both, none, got 'some'"),
         (("fuzz",), "natural transforms expect floating images"),
         (("fuzz", "--attacks", "fgms"), "did you mean 'fgsm'"),

@@ -16,7 +16,7 @@ LIGHT = {
     "ddn": {"steps": 40},
     "fmn": {"steps": 40},
     "brendel-bethge": {"steps": 8, "warm_up": 15},
-    "ead": {"steps": 30, "searches": 6},
+    "ead": {"steps": 30, "step_size": 0.05, "beta": 0.01},
     "l-bfgs": {"steps": 4, "searches": 2},
     "boundary": {"steps": 150},
     "genetic": {"generations": 15},

@@ -1,0 +1,45 @@
+"""Metrics of a model and of its defence as outcomes."""
+
+import math
+from dataclasses import asdict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...storage import Json, Outcome
+from ..distances import Norm
+from .defence_quality import DefenceQuality
+
+
+def clever_outcome(
+    scores: NDArray[np.float64], norm: Norm, radius: float, *, batches: int, points: int, seed: int
+) -> Outcome:
+    """The estimated distances of `(n,)` inputs: their median, mean and least; epsilon is the radius."""
+    details: dict[str, Json] = {
+        "kind": "metric",
+        "mean": float(np.mean(scores)),
+        "least": float(np.min(scores)),
+        "batches": batches,
+        "points": points,
+        "seed": seed,
+    }
+    return Outcome("clever", norm, radius, math.nan, len(scores), float(np.median(scores)), details)
+
+
+def empirical_robustness_outcome(value: float, norm: Norm, samples: int, *, attack: str, seed: int) -> Outcome:
+    """The mean smallest change as a share of the input; None in the details where there is none."""
+    details: dict[str, Json] = {
+        "kind": "metric",
+        "value": value if math.isfinite(value) else None,
+        "attack": attack,
+        "seed": seed,
+    }
+    return Outcome("empirical robustness", norm, 0.0, math.nan, samples, details=details)
+
+
+def defence_outcome(quality: DefenceQuality, accuracy: float, samples: int) -> Outcome:
+    """What the defence does to the answers; accuracy is that of the defended model on clean inputs."""
+    numbers: dict[str, Json] = {
+        name: value if math.isfinite(value) else None for name, value in asdict(quality).items()
+    }
+    return Outcome("defence quality", "", 0.0, accuracy, samples, details={"kind": "metric", **numbers})
