@@ -28,7 +28,7 @@ def kept_edges(occupied: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def edge_labels(edges: Sequence[float]) -> tuple[tuple[float, str], ...]:
-    """Places and words of some of the edges on an axis on which edge `i` stands at `i`; zero and the ends among them."""
+    """Places and words of some edges on an axis on which edge `i` stands at `i`; zero and the ends among them."""
     last = len(edges) - 1
     always = {0, last, *(at for at, edge in enumerate(edges) if edge == 0.0)}
     every = max(1, -(-last // _LABELS))

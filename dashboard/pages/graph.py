@@ -8,7 +8,7 @@ import dash_mantine_components as dmc
 from dash import ClientsideFunction, Input, Output, State, dcc, html
 from dash.development.base_component import Component
 
-from ...storage import Run, display_site
+from ...storage import ROOT_SITE, Run, display_site
 from ..address import Address, Key
 from ..beat import beat, connect_beat
 from ..components import empty_state, graph, panel, run_header, run_link, run_picker, run_status, severity_badge
@@ -77,7 +77,9 @@ def module_panel(reader: Reader, run: Run, site: str | None, metric: str, step: 
     """What is known of the chosen module, and the ways from it."""
     info = next((one for one in modules(reader, run.id) if one.site == site), None)
     if info is None or site is None:
-        return [html.P("Choose a module, here or in the picture, to see what goes in and out.", className="muted")]
+        words = html.P("Choose a module, here or in the picture, to see what goes in and out.", className="muted")
+        whole = _findings_here(reader, run, ROOT_SITE)
+        return [*([html.P("About the whole model:"), *whole] if whole else []), words]
     inside = [one for one in reader.structure(run.id).parameters if one.site.rpartition(".")[0] == site]
     facts = [
         ("Class", info.kind),
@@ -164,10 +166,17 @@ def _slider(step: int, last: int) -> dmc.Slider:
     )
 
 
+def _module_of(reader: Reader, run: Run, site: str | None) -> str | None:
+    """The module that is looked at: of a parameter's site the module that holds it."""
+    is_parameter = any(one.site == site for one in reader.structure(run.id).parameters)
+    return site.rpartition(".")[0] if site and is_parameter else site
+
+
 def _drawing(reader: Reader, run: Run, here: Address) -> list[Component]:
     step = min(run.last_step, here.step) if here.step is not None else run.last_step
     infos, metrics = modules(reader, run.id), reader.metrics(run.id)
-    chosen = None if here.site is None else display_site(here.site)
+    site = _module_of(reader, run, here.site)
+    chosen = None if site is None else display_site(site)
     controls = [
         switch(Id.shape, "Shape of the picture", SHAPE.words, SHAPE.of(here)),
         switch(Id.color, "Colours show", COLOR.words, COLOR.of(here)),
@@ -175,7 +184,7 @@ def _drawing(reader: Reader, run: Run, here: Address) -> list[Component]:
         choose(
             Id.site,
             "Module",
-            site_choices([one.site for one in infos], here.site),
+            site_choices([one.site for one in infos], site),
             chosen,
             240,
             clearable=True,
