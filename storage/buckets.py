@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .codec import decode, decode_counts, encode
+from .codec import all_equal, decode, decode_counts, decode_narrow, encode
 
 #: Buckets, or records, that one bucket of the next tier holds.
 RATIO = 16
@@ -33,13 +33,7 @@ class Buckets:
     low_at: NDArray[np.int64]
     high_at: NDArray[np.int64]
 
-    @classmethod
-    def empty(cls, sites: int, buckets: int) -> Self:
-        """Buckets that hold nothing."""
-        low, high = np.full((2, sites, buckets), np.nan)
-        return cls(low, high, *np.zeros((4, sites, buckets), dtype=np.int64))
-
-    def arrays(self) -> "tuple[NDArray[np.generic], ...]":
+    def arrays(self) -> "tuple[NDArray[Any], ...]":  # Any: values and counts
         """The six arrays, in the order of the fields."""
         return tuple(getattr(self, name) for name in _ORDER)
 
@@ -110,15 +104,18 @@ def bucket_bytes(buckets: Buckets) -> bytes:
 
 
 def read_buckets(data: bytes, shape: tuple[int, int], rows: slice = slice(None), *, with_places: bool) -> Buckets:
-    """The buckets `(sites, buckets)` from their bytes, of these some rows; without places the last arrays are zero."""
+    """The buckets `(sites, buckets)` from their bytes, of these some rows.
+
+    Without places the last arrays are zero, and the values as narrow as they are stored.
+    """
     parts, at = [], 0
     for _ in _ORDER:
         end = at + 4 + int.from_bytes(data[at : at + 4], "little")
         parts.append(data[at + 4 : end])
         at = end
-    low, high = decode(parts[0], shape, rows), decode(parts[1], shape, rows)
+    low, high = ((decode if with_places else decode_narrow)(part, shape, rows) for part in parts[:2])
     counts = [decode_counts(part, shape, rows) for part in (parts[2:] if with_places else parts[2:4])]
-    nowhere = np.broadcast_to(np.int64(0), low.shape)
+    nowhere = all_equal(np.int64(0), low.shape)
     return Buckets(low, high, *(counts if with_places else (*counts, nowhere, nowhere)))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Select, select
 
-from .codec import decode, encode
+from .codec import decode_narrow, encode
 from .sequences import decode_flags
 from .streams import Stream
 from .tables import chunk
@@ -28,10 +28,10 @@ def chunk_bytes(values: NDArray[np.float64], flags: bytes, code: int | None = No
 
 def read_chunk(
     data: bytes, shape: tuple[int, int], rows: slice = slice(None)
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:  # Any: as narrow as it is stored
     """Values, NaN where missing, and presence of some rows of a chunk of that shape."""
     size = 4 + int.from_bytes(data[:4], "little")
-    values = decode(data[size:], shape, rows)
+    values = decode_narrow(data[size:], shape, rows)
     if size == 4:
         return values, np.ones(values.shape, dtype=np.bool_)
     present = decode_flags(data[4:size], shape)[rows]
@@ -59,11 +59,15 @@ def select_chunks(
 
 def read_archived(
     connection: Connection, one: Stream, columns: Sequence[int], rows: slice, begin: int, end: int
-) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Values `(columns, records, rows)`, presence `(records, rows)`, and what of it a chunk holds at all."""
+) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]:  # Any: one of two widths
+    """Values `(columns, records, rows)`, presence `(records, rows)`, and what of it a chunk holds at all.
+
+    Values are float32 where that holds them all.
+    """
     start, stop, _ = rows.indices(len(one.layout.sites))
-    values = np.full((len(columns), end - begin, stop - start), np.nan)
-    present, found = np.zeros((2, end - begin, stop - start), dtype=np.bool_)
+    pieces: list[tuple[tuple[int, slice, slice], NDArray[Any]]] = []
+    # As in the chunks, the records of a site stand side by side here; the caller gets it turned.
+    present, found = np.zeros((2, stop - start, end - begin), dtype=np.bool_)
     place = {column: at for at, column in enumerate(columns)}
     for column, group, first, count, data in connection.execute(select_chunks(one, 1, columns, rows, begin, end)):
         site = group * GROUP
@@ -71,11 +75,16 @@ def read_archived(
         block, flags = read_chunk(data, (group_height(one, group), count), slice(low - site, high - site))
         early, late = max(first, begin), min(first + count, end)
         source = (slice(None), slice(early - first, late - first))
-        target = (slice(early - begin, late - begin), slice(low - start, high - start))
-        values[(place[column], *target)] = block[source].T
-        present[target] = flags[source].T
+        target = (slice(low - start, high - start), slice(early - begin, late - begin))
+        pieces.append(((place[column], *target), block[source]))
+        present[target] = flags[source]
         found[target] = True
-    return values, present, found
+    dtype = np.result_type(np.float32, *{one.dtype for _, one in pieces})
+    shape = (len(columns), *found.shape)
+    values = np.empty(shape, dtype) if found.all() else np.full(shape, np.nan, dtype)
+    for region, one_piece in pieces:
+        values[region] = one_piece
+    return values.swapaxes(1, 2), present.T, found.T
 
 
 def group_height(one: Stream, group: int) -> int:

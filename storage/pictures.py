@@ -72,26 +72,34 @@ def join_matrix(parts: Sequence[Columns], metric: str, rank: int, limit: int) ->
     low, high = np.full(shape, np.nan), np.full(shape, np.nan)
     non_finite, present = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     place = {site: at for at, site in enumerate(sites)}
+    touched: set[str] = set()
     for part in parts:
         if not len(part.starts):
             continue
         column = np.searchsorted(starts, part.starts, "right") - 1
         begins = np.flatnonzero(np.diff(column, prepend=-1))
         at = _index(np.array([place[site] for site in part.sites]), column[begins])
-        low[at] = np.fmin(low[at], _fold(np.fmin, part.low, begins, np.nan))
-        high[at] = np.fmax(high[at], _fold(np.fmax, part.high, begins, np.nan))
-        non_finite[at] += _fold(np.add, part.non_finite, begins, 0)
-        present[at] += _fold(np.add, part.present, begins, 0)
+        least, most = _fold(np.fmin, part.low, begins), _fold(np.fmax, part.high, begins)
+        strange, count = _fold(np.add, part.non_finite, begins), _fold(np.add, part.present, begins)
+        if touched.isdisjoint(part.sites):  # there is nothing yet to be joined with
+            low[at], high[at], non_finite[at], present[at] = least, most, strange, count
+        else:
+            low[at], high[at] = np.fmin(low[at], least), np.fmax(high[at], most)
+            non_finite[at] += strange
+            present[at] += count
+        touched.update(part.sites)
     return Matrix(metric, sites, starts, low, high, non_finite, present, rank)
 
 
-def _fold(
-    combine: np.ufunc, values: NDArray[Any], begins: NDArray[np.int64], neutral: float
-) -> NDArray[Any]:  # Any: floats or counts
+def _fold(combine: np.ufunc, values: NDArray[Any], begins: NDArray[np.int64]) -> NDArray[Any]:  # Any: floats or counts
     """`combine.reduceat(values, begins, axis=1)`, many times faster where the groups are equal and small."""
     count = values.shape[1]
     if len(begins) == count:
         return values
+    if values.size and not any(values.strides):  # one value that stands for all
+        sizes = np.diff(begins, append=count)
+        folded_once = values.flat[0] * (sizes if combine is np.add else np.ones_like(sizes))
+        return np.broadcast_to(folded_once, (len(values), len(begins)))
     size = int(begins[1] - begins[0]) if len(begins) > 1 else count
     if size > 64 or not np.array_equal(begins, np.arange(0, count, size)):
         folded: NDArray[Any] = combine.reduceat(values, begins, axis=1)

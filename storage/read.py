@@ -87,7 +87,7 @@ def _columns(
     for tier, begin, end in segments(connection, one, line, choose_tier(len(line), -(-limit // 4))):
         region = read_region(connection, one, column, everything, begin, end, tier, places=False)
         steps = line.steps[begin - line.offset : end - line.offset : tier]
-        few = region if len(rows) == len(region.low) else Buckets(*(array[rows] for array in region.arrays()))  # type: ignore[arg-type]
+        few = region if len(rows) == len(region.low) else Buckets(*(array[rows] for array in region.arrays()))
         yield Columns(sites, steps, few.low, few.high, few.non_finite, few.present)
     values, there = read_hot(connection, one, line, [column])
     yield every_record(sites, line.steps[line.archived :], values[0][:, rows], there[:, rows])

@@ -1,6 +1,7 @@
 """Reads buckets of archived records from the tier that fits, and from coarser ones where that was thinned away."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,10 +9,13 @@ from sqlalchemy import Connection, func, select
 
 from .buckets import RATIO, Buckets, read_buckets
 from .chunks import GROUP, LENGTH, group_height, read_archived, read_chunk, select_chunks
+from .codec import all_equal
 from .streams import Stream
 from .tables import chunk, span
 from .timeline import Timeline
 
+#: Sites and buckets of a larger array.
+_Region = tuple[slice, slice]
 #: The coarsest tier.
 LAST_TIER = 256
 
@@ -58,6 +62,7 @@ def read_region(
         return buckets
     coarse = read_region(connection, one, column, rows, int(starts[0]), int(starts[-1]) + wide, wide, places=places)
     at = (starts - begin) // tier
+    buckets = Buckets(*(array.copy() for array in buckets.arrays()))  # of which one may have stood for two
     for target, source in zip(buckets.arrays(), coarse.arrays(), strict=True):
         target[:, at] = np.where(found[:, at], target[:, at], source)
     return buckets
@@ -86,11 +91,15 @@ def _read_records(
 ) -> tuple[Buckets, NDArray[np.bool_]]:
     """Buckets of one record each, and which of them a chunk holds."""
     values, present, found = read_archived(connection, one, [column], rows, begin, end)
-    usable = present & np.isfinite(values[0])
-    low = np.where(usable, values[0], np.nan).T
+    low, there = values[0].T, present.T
+    usable = np.isfinite(low)
+    usable &= there
+    if usable.all():
+        nothing, all_one = all_equal(np.int64(0), low.shape), all_equal(np.int64(1), low.shape)
+        return Buckets(low, low, nothing, all_one, nothing, nothing), found.T
+    low = np.where(usable, low, np.nan)
     zero = np.zeros(low.shape, dtype=np.int64)
-    strange, count = (present & ~usable).T.astype(np.int64), present.T.astype(np.int64)
-    return Buckets(low, low.copy(), strange, count, zero, zero.copy()), found.T
+    return Buckets(low, low.copy(), (there & ~usable).astype(np.int64), there.astype(np.int64), zero, zero), found.T
 
 
 def _read_tier(
@@ -98,8 +107,9 @@ def _read_tier(
 ) -> tuple[Buckets, NDArray[np.bool_]]:
     """Buckets of a tier, and which of them a chunk holds."""
     start, stop, _ = rows.indices(len(one.layout.sites))
-    made = Buckets.empty(stop - start, (end - begin) // tier)
-    found = np.zeros(made.low.shape, dtype=np.bool_)
+    shape = (stop - start, (end - begin) // tier)
+    found = np.zeros(shape, dtype=np.bool_)
+    pieces: list[tuple[_Region, list[NDArray[Any]]]] = []
     for _, group, first, count, data in connection.execute(select_chunks(one, tier, [column], rows, begin, end)):
         site = max(group, 0) * GROUP
         height = group_height(one, group)
@@ -108,13 +118,30 @@ def _read_tier(
         early, late = max(first, begin), min(first + count * tier, end)
         target = (slice(low - start, high - start), slice((early - begin) // tier, (late - begin) // tier))
         source = (slice(None), slice((early - first) // tier, (late - first) // tier))
-        made.low[target], made.high[target] = few.low[source], few.high[source]
-        counts = list(zip(made.arrays(), few.arrays(), strict=True))[2 : None if places else 4]
-        for into, out in counts:
-            if any(out.strides) or out.flat[0]:  # otherwise all zero, as it is already
-                into[target] = out[source]
+        pieces.append((target, [one[source] for one in few.arrays()]))
         found[target] = True
-    return made, found
+    is_whole = bool(found.all())
+    by_array = ([(target, few[at]) for target, few in pieces] for at in range(6))
+    laid = [_laid(shape, some, np.nan if at < 2 else 0, is_whole=is_whole) for at, some in enumerate(by_array)]
+    return Buckets(*laid), found
+
+
+def _laid(
+    shape: tuple[int, int], pieces: Sequence[tuple[_Region, NDArray[Any]]], rest: float, *, is_whole: bool
+) -> NDArray[Any]:  # Any: float32 or float64 where the rest is NaN, int64 where it is 0
+    """Pieces in one array, as narrow as holds them all; a single value that stands for all where there is no other.
+
+    A picture of a whole run is made of megabytes, and to get them from the system takes longer than to fill them.
+    """
+    least = np.float32 if rest else np.int64
+    dtype = np.result_type(least, *{one.dtype for _, one in pieces})
+    values = {None if any(one.strides) else one.flat[0].item() for _, one in pieces if one.size}
+    if is_whole and len(values) == 1 and (value := values.pop()) is not None:
+        return all_equal(dtype.type(value), shape)
+    made = np.empty(shape, dtype) if is_whole else np.full(shape, rest, dtype)
+    for target, one in pieces:
+        made[target] = one
+    return made
 
 
 def _made(connection: Connection, one: Stream, tier: int) -> int:
