@@ -15,7 +15,7 @@ from ..contract.options import at_least, fraction
 from ..contract.registry import attack
 from ..problem import Problem
 from ..search.scores import scores
-from ..search.windows import bump, window
+from ..search.windows import bump, placed_window, window
 
 _CHUNK = 100  # steps whose random numbers are drawn at once: our choice
 #: Steps, of 10,000, after which the share of pixels in a window has halved once more: the paper's section 5.
@@ -66,16 +66,16 @@ class Square(Attack):
         make_start, make_change = (_stripes, _flipped) if self.norm == "linf" else (_bumps, _moved)
         best = problem.project(make_start(problem, rows, restart), rows)
         value, met = scores(problem, best, rows)
-        found[rows] = best
         draws: NDArray[np.float64] = np.zeros(0)
         numbers = 5 + image_shape(problem.x)[0]
         whole = rows  # the rows that the numbers were drawn for
         for step in range(self.queries - 1):
             if met.any():
+                found[rows] = best
                 going = np.flatnonzero(~met)
                 rows, best, value = rows[going], take(best, going), value[going]
             if not len(rows):
-                break
+                return rows
             if step % _CHUNK == 0:
                 draws = problem.uniform(rows, (_CHUNK, numbers), restart, 2, step)
                 whole = rows
@@ -85,8 +85,8 @@ class Square(Attack):
             taken = (new_value > value) | met
             value = np.where(taken, new_value, value)
             best = namespace(best).where(per_sample(from_numpy(taken, best), best), candidates, best)
-            found[rows] = best
-        return rows[~met] if len(rows) == len(met) else rows
+        found[rows] = best
+        return rows[~met]
 
     def _pixels(self, step: int) -> float:
         """The share of pixels in a window at this step."""
@@ -107,7 +107,7 @@ def _flipped(problem: Problem, rows: Rows, best: Array, share: float, drawn: NDA
     x = take(problem.x, rows)
     channels, height, width = image_shape(x)
     tall, wide = _size(share, height, width, 1)
-    mask, _ = window(height, width, tall, wide, drawn[:, 0], drawn[:, 1])
+    mask = window(height, width, tall, wide, drawn[:, 0], drawn[:, 1])
     signs = problem.native(np.where(drawn[:, 5 : 5 + channels] < 0.5, -1.0, 1.0))[:, :, None, None]
     edge = as_images(x) + problem.budget(rows).reshape(-1, 1, 1, 1) * signs
     return namespace(x).where(from_numpy(mask, x), edge, as_images(best)).reshape(x.shape)
@@ -138,8 +138,8 @@ def _moved(problem: Problem, rows: Rows, best: Array, share: float, drawn: NDArr
     xp = namespace(x)
     channels, height, width = image_shape(x)
     tall, wide = _size(share, height, width, 3)
-    here, place = window(height, width, tall, wide, drawn[:, 0], drawn[:, 1])
-    there, _ = window(height, width, tall, wide, drawn[:, 2], drawn[:, 3])
+    here, place = placed_window(height, width, tall, wide, drawn[:, 0], drawn[:, 1])
+    there = window(height, width, tall, wide, drawn[:, 2], drawn[:, 3])
     into, both = (problem.native(mask.astype(np.float64)) for mask in (here, here | there))
     change = as_images(best - x)
     shape = bump(tall, wide)

@@ -29,15 +29,15 @@ def cross_entropy(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
     largest = xp.max(others, axis=1, keepdims=True)
     shares = xp.exp(others - largest)
     total = xp.sum(shares, axis=1, keepdims=True)
-    value = largest + xp.log(total) - xp.take_along_axis(logits, criterion.anchor[:, None], axis=1)
-    return _signed(value[:, 0], xp.where(own, -1.0, shares / total), criterion)
+    value = largest[:, 0] + xp.log(total)[:, 0] - _of(logits, criterion.anchor)
+    return _signed(value, xp.where(own, -1.0, shares / total), criterion)
 
 
 def lead(logits: Array, criterion: Criterion) -> Array:
     """`(n,)` the margin's value alone, for searches that ask for no gradient."""
     xp = namespace(logits)
     own = is_class(logits, criterion.anchor)
-    value = xp.max(xp.where(own, -xp.inf, logits), axis=1) - _at(logits, own)
+    value = xp.max(xp.where(own, -xp.inf, logits), axis=1) - _of(logits, criterion.anchor)
     return -value if criterion.is_targeted else value
 
 
@@ -47,7 +47,9 @@ def margin(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
     own = is_class(logits, criterion.anchor)
     others = xp.where(own, -xp.inf, logits)
     best = is_class(logits, xp.argmax(others, axis=1))
-    return _signed(xp.max(others, axis=1) - _at(logits, own), _one(best, logits) - _one(own, logits), criterion)
+    return _signed(
+        xp.max(others, axis=1) - _of(logits, criterion.anchor), _one(best, logits) - _one(own, logits), criterion
+    )
 
 
 def soft_margin(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
@@ -98,7 +100,7 @@ def targeted_logits_ratio(target: Array) -> Objective:
 
     def objective(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
         wanted, own = is_class(logits, target), is_class(logits, criterion.anchor)
-        value = _at(logits, wanted) - _at(logits, own)
+        value = _of(logits, target) - _of(logits, criterion.anchor)
         direction = _one(wanted, logits) - _one(own, logits)
         if logits.shape[1] < 4:
             return value, direction
@@ -123,6 +125,11 @@ def _ratio(value: Array, direction: Array, logits: Array, gap: tuple[tuple[float
 def _at(logits: Array, place: Array) -> Array:
     xp = namespace(logits)
     return xp.sum(xp.where(place, logits, 0.0), axis=1)
+
+
+def _of(logits: Array, classes: Array) -> Array:
+    """`(n,)` the logit of each row's class."""
+    return namespace(logits).take_along_axis(logits, classes[:, None], axis=1)[:, 0]
 
 
 def _one(place: Array, like: Array) -> Array:

@@ -8,25 +8,33 @@ from numpy.typing import NDArray
 
 def window(
     height: int, width: int, tall: int, wide: int, down: NDArray[np.float64], across: NDArray[np.float64]
-) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """One window for each sample.
+) -> NDArray[np.bool_]:
+    """`(n, 1, height, width)` whether a pixel is in the window, one for each sample.
 
     Args:
         height, width: Of the picture.
         tall, wide: Of the window.
         down, across: `(n,)` in [0, 1): where the window's first row and column lie.
-
-    Returns:
-        `(n, 1, height, width)` whether a pixel is in the window, and the number of the window's pixel that it is.
     """
-    top = np.floor(down * (height - tall + 1)).astype(np.int64)
-    left = np.floor(across * (width - wide + 1)).astype(np.int64)
-    rows = np.arange(height)[None, :] - top[:, None]
-    columns = np.arange(width)[None, :] - left[:, None]
-    inside_rows, inside_columns = (rows >= 0) & (rows < tall), (columns >= 0) & (columns < wide)
-    mask = inside_rows[:, :, None] & inside_columns[:, None, :]
+    rows, columns = _offsets(height, tall, down), _offsets(width, wide, across)
+    # A negative offset is a large number without its sign, so one comparison says both ends.
+    inside_rows, inside_columns = rows.view(np.uint64) < tall, columns.view(np.uint64) < wide
+    return np.asarray((inside_rows[:, :, None] & inside_columns[:, None, :])[:, None], np.bool_)
+
+
+def placed_window(
+    height: int, width: int, tall: int, wide: int, down: NDArray[np.float64], across: NDArray[np.float64]
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """The same, and the number of the window's pixel that each pixel in it is."""
+    rows, columns = _offsets(height, tall, down), _offsets(width, wide, across)
     place = np.clip(rows, 0, tall - 1)[:, :, None] * wide + np.clip(columns, 0, wide - 1)[:, None, :]
-    return mask[:, None], place[:, None]
+    return window(height, width, tall, wide, down, across), place[:, None]
+
+
+def _offsets(size: int, length: int, start: NDArray[np.float64]) -> NDArray[np.int64]:
+    """`(n, size)` how far each row or column is from the window's first."""
+    first = (start * (size - length + 1)).astype(np.int64)
+    return np.arange(size) - first[:, None]
 
 
 @lru_cache(maxsize=256)
