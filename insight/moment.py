@@ -111,7 +111,7 @@ class Moment:
     def keeps_its_state(self, one: Excess) -> bool:
         """Whether the optimizer's state is known to be as it should be after this step, so that it moved nothing too
         far."""
-        return not one.is_of_adam or (one.site in self._bound.recurrence.kept and not self.broken_state)
+        return not one.is_of_adam or (self._bound.recurrence.keeps(one.site) and not self.broken_state)
 
     @cached_property
     def typical_update(self) -> float:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..storage import Json
 from .anatomy import Anatomy
 from .series import Floats, Mask
+from .table import Rows, some
 
 if TYPE_CHECKING:
     from .moment import Moment
@@ -41,6 +42,8 @@ _SQUARES = {
     "rmsprop": "square_avg",
 }
 _MOMENTUM = ("sgd", "momentum")
+_MOMENTUM_SLOT = "optimizer/momentum_buffer"
+_SLOTS = sorted({*(f"optimizer/{name}" for name in _SQUARES.values()), _MOMENTUM_SLOT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,7 @@ class _Slot:
     weights: Floats = field(default_factory=lambda: np.zeros(0))
     options: tuple[Floats, Floats, Floats] = field(default_factory=lambda: (np.zeros(0), np.zeros(0), np.zeros(0)))
     checked: Anatomy | None = None
+    is_known: bool = False
     held: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
 
@@ -126,14 +130,17 @@ class Recurrence:
     """The slots of a run, asked once a record, in order."""
 
     slots: dict[str, _Slot] = field(default_factory=dict)
-    kept: frozenset[str] = frozenset()
+    kept: list[tuple[Rows, NDArray[np.int64]]] = field(default_factory=list)
+
+    def keeps(self, site: str) -> bool:
+        """Whether a slot of the parameter still follows from what it was, in the newest record that was asked about."""
+        return any(site in rows.sites and held[rows.sites.index(site)] > _HELD for rows, held in self.kept)
 
     def broken(self, now: "Moment") -> list[Break]:
-        """The parameters whose state was held by its recurrence for five steps and more and is not in this one; those
-        where it still is are `kept`."""
+        """The parameters whose state was held by its recurrence for five steps and more and is not in this one."""
         found: list[Break] = []
-        kept: list[str] = []
-        for slot in sorted(f"optimizer/{name}" for name in {*_SQUARES.values(), "momentum_buffer"}):
+        self.kept = []
+        for slot in _SLOTS:
             table = now.table(slot)
             if table is None or now.table("gradient") is None:
                 continue
@@ -143,10 +150,11 @@ class Recurrence:
                 continue
             means = table.column("mean")
             found.extend(self._of(now, slot, memory))
-            kept += [site for site, held in zip(table.rows.sites, memory.held, strict=True) if held > _HELD]
-            memory.step, memory.before = now.step, np.where(table.present, means, np.nan)
-            memory.weights = _by_site(now, "weight", "mean", table.rows.sites)
-        self.kept = frozenset(kept)
+            self.kept.append((table.rows, memory.held))
+            memory.step = now.step
+            memory.before = means if table.is_whole else np.where(table.present, means, np.nan)
+            if slot == _MOMENTUM_SLOT:
+                memory.weights = _by_site(now, "weight", "mean", table.rows)
         return found
 
     def _of(self, now: "Moment", slot: str, memory: _Slot) -> Iterator[Break]:
@@ -154,21 +162,25 @@ class Recurrence:
         if table is None:
             return
         count = len(table.rows.sites)
-        memory.held = np.pad(memory.held, (0, count - len(memory.held)))
+        if len(memory.held) < count:
+            memory.held = np.pad(memory.held, (0, count - len(memory.held)))
         if memory.step != now.step - 1 or len(memory.before) != count:
             memory.held[:] = 0
             return
         if memory.checked is not now.anatomy or len(memory.options[0]) != count:
             memory.checked, memory.options = now.anatomy, _options(now, slot, table.rows.sites)
-        if np.isnan(memory.options[0]).all():
+            memory.is_known = not np.isnan(memory.options[0]).all()
+        if not memory.is_known:
             return
         terms = _terms(now, slot, memory)
         misfit = np.abs(terms.now - terms.expected)
-        judged = table.present & ~table.non_finite & np.isfinite(misfit) & (terms.now != terms.before)
+        judged: Mask = np.isfinite(misfit) & (terms.now != terms.before)
+        if not table.is_whole or table.holds_non_finite:
+            judged &= table.present & ~table.non_finite
         fits = misfit <= terms.scale
         broken = judged & ~fits & (memory.held >= _HELD)
         memory.held = np.where(judged, np.where(fits, memory.held + 1, 0), memory.held)
-        if not broken.any():
+        if not some(broken):
             return
         if terms.has_one_reason(judged & ~fits):
             memory.held[:] = 0
@@ -188,27 +200,32 @@ class Recurrence:
 def _terms(now: "Moment", slot: str, memory: _Slot) -> _Terms:
     table = now.table(slot)
     assert table is not None  # its caller has it
-    sites = table.rows.sites
-    size, norm = _by_site(now, "gradient", "size", sites), _by_site(now, "gradient", "l2_norm", sites)
+    rows = table.rows
+    size, norm = _by_site(now, "gradient", "size", rows), _by_site(now, "gradient", "l2_norm", rows)
     squares = norm * norm / size
     keep, decay, misfit = memory.options
-    means, rms = table.column("mean"), table.column("l2_norm") / np.sqrt(table.column("size"))
-    if slot != "optimizer/momentum_buffer":
+    means = table.column("mean")
+    if slot != _MOMENTUM_SLOT:
         scale = misfit * (means + keep * memory.before)
         return _Terms(means, memory.before, squares, keep, 1.0 - keep, scale, is_mean=True)
+    rms = table.column("l2_norm") / np.sqrt(table.column("size"))
     plain = np.where(decay == 0.0, 0.0, decay * memory.weights)
-    fed = _by_site(now, "gradient", "mean", sites) + plain
+    fed = _by_site(now, "gradient", "mean", rows) + plain
     # the mean of what has both signs is small against its elements, whose rounding it inherits
     scale = misfit * np.abs(means) + 0.1 * misfit * (rms + np.sqrt(squares))
-    return _Terms(means, memory.before, fed, keep, np.ones(len(sites)), scale, is_mean=False)
+    return _Terms(means, memory.before, fed, keep, np.ones(len(rows.sites)), scale, is_mean=False)
 
 
-def _by_site(now: "Moment", subject: str, statistic: str, sites: list[str]) -> Floats:
-    """`(sites,)` the statistic of another subject; NaN where it is not there, or holds what is not finite."""
-    table = now.table(subject)
+def _by_site(now: "Moment", subject: str, statistic: str, rows: Rows) -> Floats:
+    """`(rows,)` the statistic of another subject; NaN where it is not there, or holds what is not finite."""
+    table, sites = now.table(subject), rows.sites
     if table is None:
         return np.full(len(sites), np.nan)
-    values = np.where(table.present & ~table.non_finite, table.column(statistic), np.nan)
+    values = table.column(statistic)
+    if not table.is_whole or table.holds_non_finite:
+        values = np.where(table.present & ~table.non_finite, values, np.nan)
+    if rows.are(table.rows):
+        return values
     if table.rows.sites[: len(sites)] == sites:
         return values[: len(sites)]
     known = dict(zip(table.rows.sites, values.tolist(), strict=True))
@@ -227,7 +244,7 @@ def _options(now: "Moment", slot: str, sites: list[str]) -> tuple[Floats, Floats
         misfit[row] = _MISFIT.get(info.dtype, _FITS)
         added = 0.0 if kind in ("adamw", "adamweightdecay") or group.get("decoupled_weight_decay") is True else None
         decay[row] = added if added is not None else _number(group.get("weight_decay"), 0.0)
-        if slot == "optimizer/momentum_buffer":
+        if slot == _MOMENTUM_SLOT:
             is_plain = kind in _MOMENTUM and not group.get("maximize") and not _number(group.get("dampening"), 0.0)
             keep[row] = _number(group.get("momentum"), np.nan) if is_plain else np.nan
         elif _SQUARES.get(kind) == slot.removeprefix("optimizer/") and decay[row] == 0.0:

@@ -39,7 +39,7 @@ class Rows:
         self._places: dict[Layout, _Place] = {}
         self._newest: tuple[Layout, _Place] | None = None  # a layout is compared by all of its sites, which takes long
         self.all_present = _all_present(0)
-        self._same: tuple[Rows, int, bool] | None = None
+        self._same: dict[Rows, tuple[int, bool]] = {}
 
     def _place(self, layout: Layout) -> "_Place":
         """Where the layout's sites stand."""
@@ -62,13 +62,14 @@ class Rows:
         return self._numbers[key]
 
     def are(self, others: "Rows") -> bool:
-        """True when the others have the same sites in the same order; remembered for the last that was asked about."""
+        """True when the others have the same sites in the same order; remembered, for lists that only grow."""
         if others is self:
             return True
         size = len(self.sites) + len(others.sites)
-        if self._same is None or self._same[0] is not others or self._same[1] != size:
-            self._same = others, size, self.sites == others.sites
-        return self._same[2]
+        known = self._same.get(others)
+        if known is None or known[0] != size:
+            known = self._same[others] = size, self.sites == others.sites
+        return known[1]
 
     def table(self, blocks: list[Block]) -> "Table":
         """One table of all blocks of the subject in a step; a block that has all rows in order is not copied."""
