@@ -17,6 +17,8 @@ _CALM = tuple(0.002 * step for step in range(30))
 #: et al. 2017, arXiv:1707.06347, section 4; Ouyang et al. 2022, arXiv:2203.02155, figure 36); 1 alone is no alarm.
 _FAR, _TIMES, _FURTHER = 1.0, 8.0, 10.0
 _LASTING, _WINDOW = 3, 20
+#: Values of a policy that is still its own reference, or near it, from which the usual is known.
+_KNOWN = 3
 
 
 @dataclass(slots=True)
@@ -39,6 +41,8 @@ class _Memory:
     fires_on=(
         Recording({"scalar/policy/kl": (*_CALM, 0.5, 1.5, 4.0, 9.0), "scalar/policy/entropy": 0.4}),
         Recording({"scalar/policy/kl": tuple(0.001 * 1.6**step for step in range(30))}),
+        # from the start, because the distance is rewarded
+        Recording({"scalar/policy/kl": (0.0, 0.12, 0.29, 1.2, 2.2, 1.9, 2.3, 3.4, 3.2, 3.4)}),
     ),
     silent_on=(
         Recording({"scalar/policy/kl": _CALM}),
@@ -60,7 +64,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     if divergence is None or memory.is_said or not np.isfinite(divergence):
         return
     usual = memory.history.median()
-    is_far = len(memory.history) >= 5 and divergence > max(_FAR, _TIMES * usual)
+    is_far = len(memory.history) >= _KNOWN and divergence > max(_FAR, _TIMES * usual)
     if not is_far:
         memory.history.add(divergence)
     length = memory.streak.update(is_far, now.step)

@@ -141,7 +141,7 @@ def _differ(now: Moment, memory: _Memory, event: Event, sites: list[str]) -> Fin
         sites[0] if len(sites) == 1 else ROOT_SITE,
         "weight/l2_norm",
         {"tensors": len(sites), "ranks_that_differ": len(odd), "at": number(event, "at"), "equal_at": memory.equal_at},
-        first_step=memory.equal_at + 1 if memory.equal_at >= 0 else event.step,
+        first_step=_since(memory, event) if odd else int(number(event, "at")),
         place=0,
         rank=odd[0] if odd else None,
         explanation=f"{', '.join(sites[:3])} {'is' if len(sites) == 1 else 'are'} not the same on "
@@ -151,6 +151,11 @@ def _differ(now: Moment, memory: _Memory, event: Event, sites: list[str]) -> Fin
         "rank only; if there is none, test that host's memory and device, and go back to a checkpoint from before",
         confidence=0.9,
     )
+
+
+def _since(memory: _Memory, event: Event) -> int:
+    """The first step that may have changed it; with two ranks the one that knows better says so of itself."""
+    return memory.equal_at + 1 if memory.equal_at >= 0 else event.step
 
 
 def _outlies(now: Moment, memory: _Memory, event: Event) -> Iterator[Finding]:
