@@ -17,7 +17,8 @@ class DepthProfile:
     """Gradients of the first third of the weight matrices against those of the last third.
 
     Args:
-        ratio: Median root mean square of the first third over that of the last.
+        ratio: Median root mean square of the first third over that of the last; 1 where no two matrices are apart by a
+            factor of 100, for then nobody asks by how much.
         matrices: How many matrices had a finite gradient other than zero.
         order: Kendall's tau of their root mean squares with the call order: -1 when each gets less than the one before.
         first: Site of the earliest of them.
@@ -37,6 +38,10 @@ def depth_profile(table: Table, anatomy: Anatomy) -> DepthProfile | None:
     norms = table.column("l2_norm")[order]
     with np.errstate(invalid="ignore", divide="ignore"):
         sizes = norms / np.sqrt(table.column("size")[order])
+    if len(sizes) >= 4 and table.is_whole and not table.holds_non_finite:
+        low = float(sizes.min())
+        if low > 0.0 and float(sizes.max()) < _PLAIN * low:
+            return DepthProfile(1.0, len(sizes), 0.0, table.rows.sites[order[0]], table.rows.sites[order[-1]])
     usable = (sizes > 0) & (sizes < np.inf)
     if not table.is_whole or table.holds_non_finite:
         usable &= table.present[order] & ~table.non_finite[order]

@@ -120,7 +120,11 @@ class Moment:
         if table is None or self.matrices is None:
             return float("nan")
         ratios = table.column("ratio_to_weight")
-        return median(ratios[self.matrices & table.present & np.isfinite(ratios)])
+        if not table.is_whole:
+            return median(ratios[self.matrices & table.present & np.isfinite(ratios)])
+        few = ratios[self.anatomy.matrices_in_order(table.rows.sites)]
+        finite = np.isfinite(few)
+        return median(few if np.count_nonzero(finite) == len(few) else few[finite])
 
     def finding(
         self,
