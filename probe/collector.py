@@ -8,7 +8,7 @@ Three kinds, told apart by the moment:
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from ..storage.errors import nearest
 from ..storage.records import Histogram
 from .kernels import NO_MORE, STATISTICS, USUAL_BINS, Arrays, Bins, More
 from .outbox import Outbox
-from .promises import LateScalar
+from .promises import LateScalar, Made
 from .quantities.noise_scale import MicroBatches
 from .quantities.step_time import StepTime
 
@@ -67,7 +67,7 @@ class Step:
         histogram_subjects: Those of which histograms are wanted.
         more: Statistics on request.
         micro_batches: What the backward passes have added, when the gradient noise scale is due.
-        clip: Norm before the gradients were clipped by norm, and the limit; None where they were not.
+        clip: Norm before the gradients were clipped by norm, late where a device has it, and the limit; None without.
         time: What the steps' wall time is spent on.
         outbox: Where numbers of tensors on a device are asked for; None where they must be known at once.
     """
@@ -83,7 +83,7 @@ class Step:
     histogram_subjects: tuple[str, ...] = ()
     more: More = NO_MORE
     micro_batches: MicroBatches = field(default_factory=MicroBatches)
-    clip: tuple[float, float] | None = None
+    clip: tuple[float | LateScalar, float] | None = None
     time: StepTime = field(default_factory=StepTime)
     outbox: Outbox | None = None
     _weights: Arrays | None = None
@@ -100,6 +100,12 @@ class Step:
             return self._late_statistics(arrays) if self.may_be_late(arrays) else arrays.statistics(self.more)
         is_whole = known.shape[1] == len(STATISTICS) + len(self.more.columns)
         return known if is_whole else self.add_more(arrays, known)
+
+    def statistics_and_norm(self, arrays: Arrays) -> tuple[NDArray[np.float64], float | None]:
+        """The same of arrays that nobody has read, and the norm over all of them; None where they come late."""
+        if self.may_be_late(arrays):
+            return self.statistics(arrays), None
+        return arrays.statistics_and_norm(self.more)
 
     def may_be_late(self, arrays: Arrays) -> bool:
         """Whether rows of these arrays are filled after the step."""
@@ -124,11 +130,11 @@ class SiteRows:
 
     Args:
         columns: Their statistics.
-        values: As many numbers for each site.
+        values: As many numbers for each site, or the promise of them.
     """
 
     columns: tuple[str, ...]
-    values: Mapping[str, tuple[float, ...]]
+    values: Mapping[str, "tuple[float, ...] | Made"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +161,11 @@ class Collect(Protocol):
 
     def __call__(self, step: Step) -> Collected:
         """The rows by subject, or the scalars by name."""
+
+
+@runtime_checkable
+class Prepares(Protocol):
+    """A quantity that has to see the weights before they move."""
 
     def prepare(self, step: Step) -> None:
         """Called before the optimizer moves the weights of a step at which the quantity is due."""

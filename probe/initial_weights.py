@@ -1,27 +1,28 @@
 """What the weights were before the first step, for judging their initialisation."""
 
-from collections.abc import Callable
-
 import numpy as np
-from numpy.typing import NDArray
 
 from ..storage.records import Event
-from .collector import View
+from .collector import Step
+from .kernels import NO_MORE
+from .outbox import Outbox
 
 
-def initial_weights(step: int, micro_step: int, view: View, rows: NDArray[np.float64]) -> Callable[[], list[Event]]:
-    """What makes an event `initial_weight` of every weight of two and more dimensions, once the rows are filled.
+def initial_weights(step: Step, micro_step: int, outbox: Outbox) -> list[Event]:
+    """Events `initial_weight` of every weight of two and more dimensions; those that wait for a device come late.
 
     Args:
-        rows: `(parameters, 10)` their statistics.
+        step: The first one, before the weights move.
     """
-    names, shapes = view.names, view.shapes
+    step.more = NO_MORE
+    rows = step.statistics(step.weights())
+    names, shapes = step.view.names, step.view.shapes
 
     def make() -> list[Event]:
         return [
             Event(
                 "initial_weight",
-                step,
+                step.number,
                 site,
                 micro_step,
                 {
@@ -35,7 +36,10 @@ def initial_weights(step: int, micro_step: int, view: View, rows: NDArray[np.flo
             if len(shape) > 1
         ]
 
-    return make
+    if step.weights().remote:
+        outbox.late_events(make)
+        return []
+    return make()
 
 
 def finite_or_none(value: float) -> float | None:

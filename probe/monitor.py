@@ -223,7 +223,7 @@ class Monitor:
                     f"scalar {name!r} must be one number, got {type(value).__name__}; it is left out", stacklevel=2
                 )
         if not self._is_closed:
-            self._recorder.log(values)
+            self._recorder.log_of_user(values)
         self._say_if_copied()
 
     def note_checkpoint(self) -> None:
@@ -351,6 +351,7 @@ class Monitor:
             self._reactions.react(self._writer.findings)
         if self._attachment is not None and ended is not None:
             self._attachment.step_ended(ended)
+            self._recorder.follow_closely(self._attachment.counts_steps)
 
     def _save(self, keep: int) -> None:
         if self._checkpoints is not None:

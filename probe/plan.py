@@ -1,17 +1,22 @@
 """Who is asked in a step, by the moment: what is due is worked out once for all steps where the same is."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from .collector import COLLECTORS, Collect
+from .collector import COLLECTORS, Collect, Prepares, Step
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The collectors of steps that are due, by name, in the order of the catalogue."""
+    """The collectors of steps that are due, by name, in the order of the catalogue.
+
+    Args:
+        prepare: What those of `after` do before the weights move.
+    """
 
     before: tuple[tuple[str, Collect], ...]
     after: tuple[tuple[str, Collect], ...]
+    prepare: tuple[tuple[str, Callable[[Step], None]], ...]
 
 
 def plan_of(due: frozenset[str], collect: Mapping[str, Collect]) -> Plan:
@@ -22,4 +27,5 @@ def plan_of(due: frozenset[str], collect: Mapping[str, Collect]) -> Plan:
     """
     asked = [(name, one, COLLECTORS[name].at) for name, one in collect.items() if name in due]
     before = tuple((name, one) for name, one, moment in asked if moment == "before_step")
-    return Plan(before, tuple((name, one) for name, one, moment in asked if moment == "after_step"))
+    after = tuple((name, one) for name, one, moment in asked if moment == "after_step")
+    return Plan(before, after, tuple((name, one.prepare) for name, one in after if isinstance(one, Prepares)))

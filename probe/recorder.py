@@ -20,31 +20,29 @@ from numpy.typing import NDArray
 
 from ..storage.records import Block, Event, Histogram, Json, StepRecord
 from .actions.settings import Refusal, refusal_of
-from .block import CallRows, TableRows, merge_rows
+from .agenda import Agenda
+from .block import TableRows, merge_rows
 from .collector import COLLECTORS, Collect, Rows, SiteRows, Step, View
 from .config import Config
 from .dump import Dumper
 from .flight.keeper import FlightKeeper
 from .flight.split import splitter
-from .initial_weights import finite_or_none, initial_weights
-from .kernels import FLOAT64, NO_MORE, STATISTICS, More
+from .hook_rows import HookRows
+from .initial_weights import initial_weights
+from .kernels import FLOAT64, More
 from .outbox import Outbox, sum_of
 from .plan import Plan, plan_of
 from .promises import LateScalar
 from .quantities.noise_scale import MicroBatches
 from .quantities.step_time import BACKWARD, BETWEEN, DATA, FORWARD, MONITOR, OPTIMIZER, StepTime
 from .resume import ResumePoint
-from .timetable import Timetable
+from .whole_tensors import WholeTensors
 
 _log = logging.getLogger(__name__)
 _Arguments = ParamSpec("_Arguments")
 
-#: Of something that happens at every step, the first so many are noted, and later every so many.
-_OFTEN, _SELDOM = 10, 100
-#: What hooks on modules are there for.
-_OF_MODULES = frozenset({"activation", "activation_grad", "input", "input_grad"})
-#: Steps without them that are worth taking these hooks off: both ways cost about as much as three idle calls.
-_REST = 4
+#: How often steps at which nothing is due are told of: as often as a person's wishes are looked for. Our choice.
+QUIET_S = 0.2
 
 
 class Recorder:
@@ -55,6 +53,9 @@ class Recorder:
     whole tensors, are due; `is_looking` says whether any of this is so; `root` is the value that the last backward pass
     started from. `measure(address, size, code, out_address)` fills a row of statistics. `has_bad_gradient` says, before
     an update, that a gradient holds NaN or infinity, where gradients are due; `refusal` is what is done about it.
+
+    At a step with `is_idle` nothing is due: hooks, facts and marks of time do nothing, and such steps are only counted
+    and told of a few times a second.
     """
 
     def __init__(
@@ -69,30 +70,30 @@ class Recorder:
         self.root: float | None = None
         self.batch_checksum = math.nan
         self.resume_points: tuple[ResumePoint, ...] = ()
-        self.note_resume_point: Callable[[str], None] = _note_nothing
-        self._more = More.of(config.statistics)
-        self.measure = self._more.kernel()
-        self._call_rows = {name: CallRows(name, self.columns(name)) for name, one in COLLECTORS.items() if one.measure}
-        self.activations = self._call_rows["activation"]
-        self.activation_grads = self._call_rows["activation_grad"]
+        self.note_resume_point: Callable[[str], None] = lambda _: None  # where no facts are told
+        self.is_idle = self._is_logged_to = self._is_followed = False
+        self._wakes_at, self._tells_at, self._is_untold = 0, 0.0, False
+        self.more = More.of(config.statistics)
+        self.measure = self.more.kernel()
+        self._hook_rows = HookRows(self.more)
+        self.rows_of, self.open_rows, self.columns = self._hook_rows.of, self._hook_rows.open, self._hook_rows.columns
+        self.activations, self.activation_grads = self.rows_of("activation"), self.rows_of("activation_grad")
         self.histograms: list[Histogram] = []
-        self.dumper: Dumper | None = None
+        self._whole = WholeTensors(self.outbox)
         self.keeper: FlightKeeper | None = None
         self.dumps: frozenset[str] = frozenset()
         self.loss_scale: float | LateScalar | None = None
-        self.clip: tuple[float, float] | None = None
+        self.clip: tuple[float | LateScalar, float] | None = None
         self.micro_batches = MicroBatches()
         self.time = StepTime()
-        self._records = self._residues = 0
+        self._records = 0
         self.expects_activations = True
         self.refusal: Refusal = refusal_of(config.on_finding)
         self.has_bad_gradient = False
-        self._timetable = Timetable({})
-        self._told: Callable[[], object] = _nothing
+        self._told: list[Callable[[], object]] = []
         self._plans: dict[frozenset[str], Plan] = {}
-        self.follow(config)
+        self.bins, self._agenda = config.histograms.of(), Agenda(config)
         self._collect: dict[str, Collect] = {n: c.build() for n, c in COLLECTORS.items() if c.build}
-        self._off: set[str] = set()
         self._tables = TableRows()
         self._rows: dict[str, Rows] = {}
         self._scalars: dict[str, float] = {}
@@ -134,98 +135,64 @@ class Recorder:
         self.flush()
         self.is_open = True
         if not self._records:
-            self._note_initial_weights(view)
+            self._events += initial_weights(self._step_of(view), self.micro_step, self.outbox)
         self.has_bad_gradient = False
         if self._plan.before or self._plan.after:
             step = self._step_of(view)
-            step.outbox = None if self.refusal else self.outbox  # what an update depends on must be known before it
             self._run(self._plan.before, step)
-            norm, step.outbox = step.gradient_norm, self.outbox
-            self.has_bad_gradient = isinstance(norm, float) and not math.isfinite(norm)
-            for name, collect in self._plan.after:
-                self._guard(name, collect.prepare, step)
+            self.has_bad_gradient = bool(self.refusal) and self._is_bad(step.gradient_norm)
+            for name, prepare in self._plan.prepare:
+                self._guard(name, prepare, step)
         for subject in self.dumps & {"weight", "gradient"}:
-            for site, array in view.arrays(subject):
-                self.dump(subject, site, 0, array)
+            self._whole.take_parameters(view, subject, (self.step, self.micro_step))
         self.outbox.launch()
         self.time.enter(OPTIMIZER)
 
     def after_step(self, view: View, *, skipped: bool = False) -> None:
         """The step is over; `skipped` when overflow kept the optimizer from moving the weights."""
+        was_idle = self.is_idle
+        if was_idle:
+            self.flush()
+            if not skipped and self._passes():
+                return
         self.time.enter(MONITOR)
-        blocks: list[Block] = []
-        if self._plan.after:
+        if not was_idle:
+            self.time.ended += 1
             self._run(self._plan.after, self._step_of(view))
         self._ended = time.perf_counter()
-        blocks += self._take_calls()
+        blocks = self._hook_rows.take(self.outbox.owe_block)
         is_wide = lambda: bool((view.weights().codes == FLOAT64).any())  # noqa: E731  asked only for new layouts
         for subject, rows in self._rows.items():
             blocks += self._tables.blocks(subject, self.columns(subject), view.names, rows, is_wide=is_wide)
         self._note_an_empty_first_step(blocks)
         self._pending = self._record(tuple(blocks), skipped=skipped)
-        self._records += 1
-        self.step, self.micro_step, self.stamp = self.step + 1, 0, self.stamp + 1
+        self._records, self._is_untold = self._records + 1, False
         if self.micro_batches.squares:
             self.micro_batches = MicroBatches()
-        self.is_open = self.saw_backward = False
-        self.loss_scale = self.clip = None
+        self._next_step()
         self._decide_what_is_due()
         self.time.enter(DATA)
-
-    def residue(self, parameters: int, norm: float) -> None:
-        """Gradients of earlier steps were there when new ones were about to be added; noted ever more rarely."""
-        self._residues += 1
-        if self._residues <= _OFTEN or self._residues % _SELDOM == 0:
-            self.event("gradient_before_forward", parameters=parameters, l2_norm=finite_or_none(norm))
 
     def follow(self, config: Config) -> None:
         """Nothing; the schedules of this configuration hold from the step that begins next."""
         self.config, self.bins = config, config.histograms.of()
-        self._timetable = Timetable({name: config.schedule(name) for name in COLLECTORS})
-        self._in_flight = frozenset(name for name in COLLECTORS if config.is_in_flight(name))
+        self._agenda.follow(config)
         if not self.is_open and self._records:
             self._decide_what_is_due()
 
-    @property
-    def needs_modules(self) -> bool:
-        """Whether hooks on modules have something to do in the step in progress."""
-        return self.is_looking or self.sees_inputs or self.sees_input_grads
+    def rests(self, names: frozenset[str]) -> bool:
+        """Whether none of these collectors will have anything to do in this step and the few that come."""
+        return self._whole.dumper is None and self._agenda.rests(names, self.step)
 
-    def modules_rest(self) -> bool:
-        """Whether no hook on a module will have anything to do in this step and the few that come."""
-        is_asked = self._in_flight or self.dumper is not None
-        return not is_asked and self._timetable.rests(_OF_MODULES, self.step, _REST)
+    @property
+    def is_idle_for_long(self) -> bool:
+        """Whether this step and the few that come are idle, and nobody needs to know where they begin."""
+        return self.is_idle and not self._is_logged_to and self._agenda.is_long(self.step, self._wakes_at)
 
     def tell(self, told: Callable[[], object]) -> None:
-        """Nothing; it is called from now on when what is due has been decided, at the latest before a step begins."""
-        self._told = told
-
-    def rows_of(self, subject: str) -> CallRows:
-        """The rows of a subject that hooks fill call by call."""
-        return self._call_rows[subject]
-
-    def open_rows(self, subject: str, columns: tuple[str, ...]) -> CallRows:
-        """The rows of a subject of its own, kept as float64; made when they are first asked for.
-
-        Raises:
-            ValueError: The subject has other columns already.
-        """
-        rows = self._call_rows.get(subject)
-        if rows is None:
-            rows = self._call_rows[subject] = CallRows(subject, columns)
-        if rows.statistics != columns:
-            raise ValueError(
-                f"{subject} has the statistics {', '.join(rows.statistics)}, got {', '.join(columns)}; "
-                f"return the same ones every time"
-            )
-        rows.is_wide = True
-        return rows
-
-    def columns(self, subject: str) -> tuple[str, ...]:
-        """The statistics of a subject's rows, those on request behind the collector's own."""
-        entry = COLLECTORS.get(subject) or COLLECTORS[subject.partition("/")[0]]
-        has_more = entry.columns[: len(STATISTICS)] == STATISTICS and not subject.startswith("communication")
-        return (*entry.columns, *self._more.columns) if has_more else entry.columns
+        """Nothing; it is called now, and when other things are due than before, before the step begins."""
+        self._told.append(told)
+        told()
 
     def timed(self, work: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
         """The work itself; a recorder that has to know its cost times it."""
@@ -233,11 +200,11 @@ class Recorder:
 
     def dump(self, subject: str, site: str, call: int, array: NDArray[Any]) -> None:
         """Nothing; a copy of the tensor goes to the dumper or is held for it, if the site is wanted."""
-        moment, held = (self.step, self.micro_step), None if self.keeper is None else self.keeper.tensors
-        if self.dumper is not None and subject in self._dumps_now and self.dumper.wants(site):
-            self.dumper.take(subject, site, call, moment, array)
-        elif held is not None and held.wants(subject, site):
-            held.take(subject, site, call, moment, array)
+        self._whole.take(subject, (site, call), (self.step, self.micro_step), array)
+
+    def dump_later(self, subject: str, site: str, call: int, tensor: Any) -> None:  # Any: the framework's, on a device
+        """Nothing; the same of a tensor on a device as it is now, when it has travelled."""
+        self._whole.take_later(subject, (site, call), (self.step, self.micro_step), tensor)
 
     def look_away(self) -> None:
         """Nothing; hooks have nothing to record until the step is over."""
@@ -251,8 +218,16 @@ class Recorder:
 
     # What the monitor tells -------------------------------------------------------------------------------------
 
+    def log_of_user(self, scalars: Mapping[str, float]) -> None:
+        """Scalars that the user gives: from now on it must be known where a step begins."""
+        if not self._is_logged_to:
+            self._is_logged_to = True
+            self._tell()
+        self.log(scalars)
+
     def log(self, scalars: Mapping[str, float]) -> None:
         """Scalars of the step in progress, or of the one that has just ended when none is."""
+        self._tell_of_the_last_step()
         if self._pending is None:
             self._scalars.update(scalars)
         else:
@@ -260,6 +235,7 @@ class Recorder:
 
     def event(self, kind: str, site: str = "", **data: Json) -> None:
         """Something exact that happened in the step in progress, or in the one that has just ended."""
+        self._tell_of_the_last_step()
         if self._pending is None:
             self._events.append(Event(kind, self.step, site, self.micro_step, data))
         else:
@@ -268,6 +244,8 @@ class Recorder:
 
     def flush(self, *, wait: bool = False) -> None:
         """Hands the waiting record over, and those that a device owed numbers; the device may be waited for."""
+        if wait:
+            self._tell_of_the_last_step()
         if self._pending is not None:
             record, self._pending = self._pending, None
             self.outbox.send(record)
@@ -277,13 +255,18 @@ class Recorder:
     def finish(self) -> None:
         """Hands over what is there, whole steps or not; a device is waited for."""
         self.flush(wait=True)
-        if self.dumper is not None:
-            self._events += self.dumper.close(self.step)
-        blocks = tuple(self._take_calls())  # collectives behind the last step are among them
+        if self._whole.dumper is not None:
+            self.outbox.wait()
+            self._events += self._whole.dumper.close(self.step)
+        blocks = tuple(self._hook_rows.take(self.outbox.owe_block))  # collectives behind the last step are among them
         if self.is_open or blocks or self._events or self._scalars:
             self.outbox.send(self._record(blocks))
             self.outbox.drain(wait=True)
         self.is_open = False
+
+    def follow_closely(self, is_followed: bool) -> None:
+        """Nothing; no step is idle from the next one on, or steps may be idle again."""
+        self._is_followed, self._wakes_at = is_followed, 0 if is_followed else self._wakes_at
 
     def is_due(self, name: str) -> bool:
         """Whether the collector of this name has something to do in the step in progress."""
@@ -291,8 +274,8 @@ class Recorder:
 
     @property
     def takes_promises(self) -> bool:
-        """Whether tensors on a device are only asked for; statistics on request need a copy, which is waited for."""
-        return self.outbox.takes_promises and not self._more.flags
+        """Whether tensors on a device are only asked for."""
+        return self.outbox.takes_promises
 
     @property
     def has_recorded(self) -> bool:
@@ -301,30 +284,52 @@ class Recorder:
 
     def fail(self, name: str, error: Exception) -> None:
         """The collector is switched off; said once in the log and once in the run."""
-        if name in self._off:
+        if name in self._agenda.off:
             return
-        self._off.add(name)
+        self._agenda.off.add(name)
         _log.error("collector %r failed at step %d and is switched off: %s", name, self.step, error, exc_info=error)
         self.event("monitor_fault", collector=name, error=f"{type(error).__name__}: {error}")
         self._decide_what_is_due()
 
     # Inside -----------------------------------------------------------------------------------------------------
 
-    def _take_calls(self) -> list[Block]:
-        """The rows that hooks have filled."""
-        owe = self.outbox.owe_block
-        return [block for rows in self._call_rows.values() if rows.is_used for block in rows.take(owe)]
+    def _passes(self) -> bool:
+        """Whether the idle step, which is over, needs no record; where it does not, the next step has begun."""
+        self._ended = time.perf_counter()
+        if self._scalars or self._events or self._ended >= self._tells_at or not self.is_idle:
+            self._tells_at = self._ended + QUIET_S
+            return False
+        self._is_untold = True
+        self._next_step()
+        if self.step >= self._wakes_at:
+            self._decide_what_is_due()
+        return True
+
+    def _next_step(self) -> None:
+        self.step, self.micro_step, self.stamp = self.step + 1, 0, self.stamp + 1
+        self.is_open = self.saw_backward = False
+        self.loss_scale = self.clip = None
+
+    def _tell_of_the_last_step(self) -> None:
+        """Makes a record, which waits, of an idle step that has just passed without one."""
+        if self._is_untold and self._pending is None and not self.is_open:
+            self._is_untold = False
+            record = StepRecord(self.step - 1, self._clock(), 0, False, (), {}, (), ())
+            self._pending = self.outbox.seal(record, None)
 
     def _decide_what_is_due(self) -> None:
-        anomaly = None if self.keeper is None else self.keeper.alarm(self.step)
-        self._scheduled = self._timetable.due(self.step, anomaly)
-        every = self._scheduled | self._in_flight if self._in_flight else self._scheduled
-        due = every - self._off if self._off else every
-        is_same = due is self._due and not self.is_away  # the timetable's answers are the same objects again
-        if is_same and self.dumper is None and (self.keeper is None or self.keeper.tensors is None):
-            self._told()
-        else:
+        due = self._agenda.due(self.step, None if self.keeper is None else self.keeper.alarm(self.step))
+        has_dumps = self._whole.may_be_wanted
+        is_idle = not due and self._records > 0 and not (has_dumps or self._is_followed or self.config.nan_trace)
+        if is_idle:
+            self._wakes_at = self._agenda.next_due(self.step + 1)
+        if due is not self._due or self.is_away or is_idle is not self.is_idle or has_dumps:
+            self.is_idle = is_idle
             self._expect(due)
+
+    def _tell(self) -> None:
+        for told in self._told:
+            told()
 
     def _expect(self, due: frozenset[str]) -> None:
         """What hooks and collectors of the step in progress are told."""
@@ -340,15 +345,15 @@ class Recorder:
         self.sees_communication = "communication" in self._due
         self.sees_unreduced = "gradient/unreduced" in self._due
         self.wants_histogram = frozenset(self.config.histograms.subjects if "histogram" in self._due else ())
-        self._dumps_now = self.dumper.subjects_due(self.step) if self.dumper is not None else frozenset()
-        held = None if self.keeper is None else self.keeper.tensors
-        self.dumps = self._dumps_now if held is None else self._dumps_now | held.subjects
+        self.dumps = self._whole.decide(self.step)
         self.is_looking = self.sees_forward or self.sees_backward or bool(self.dumps)
-        self._told()
+        self.time.pause(self.is_idle)
+        self._tell()
 
     def _step_of(self, view: View) -> Step:
-        step = Step(view, self.step, self._loss, self.loss_scale, time.perf_counter() - self._ended, time=self.time)
-        step.more, step.clip, step.outbox, step.micro_batches = self._more, self.clip, self.outbox, self.micro_batches
+        now, batches = time.perf_counter() - self._ended, self.micro_batches
+        step = Step(view, self.step, self._loss, self.loss_scale, now, micro_batches=batches, time=self.time)
+        step.more, step.clip, step.outbox = self.more, self.clip, self.outbox
         step.bins, step.histogram_subjects = self.bins, self.config.histograms.subjects
         return step
 
@@ -362,12 +367,15 @@ class Recorder:
 
     def _put(self, collector: str, found: Mapping[str, Any]) -> None:  # Any: rows or numbers, told apart here
         for key, value in found.items():
-            if isinstance(value, Rows):
+            if isinstance(value, Rows) and key not in self._rows:
+                self._rows[key] = value
+            elif isinstance(value, Rows):
                 self._rows = merge_rows(self._rows, {key: value}, self.outbox.when_there)
             elif isinstance(value, SiteRows):
                 rows = self.open_rows(key, value.columns)
                 for site, numbers in value.values.items():
-                    rows.row(site, 0).put(numbers)
+                    row = rows.row(site, 0)
+                    row.put(numbers) if isinstance(numbers, tuple) else row.owe(numbers)
             elif self._measured.get(key) == collector or key not in self._scalars:  # what the user logs has the word
                 self._measured[key] = collector
                 if callable(value):
@@ -385,24 +393,24 @@ class Recorder:
     def _finish_micro_step(self) -> None:
         if self._loss is not None and self.is_due("loss"):
             self._put("loss", {"loss": self._loss})
-        self.outbox.send(self._record(tuple(self._take_calls())))
+        self.outbox.send(self._record(tuple(self._hook_rows.take(self.outbox.owe_block))))
         self.micro_step += 1
         self.stamp += 1
         self.saw_backward = False
 
     def dump_to(self, dumper: Dumper) -> None:
         """Nothing; whole tensors go there from now on."""
-        self.dumper = dumper
+        self._whole.dumper = dumper
         self._decide_what_is_due()
 
     def keep(self, keeper: FlightKeeper) -> None:
         """Nothing; it says from now on what anomaly there was, and holds tensors if it can."""
-        self.keeper = keeper
+        self.keeper = self._whole.keeper = keeper
         self._decide_what_is_due()
 
     def _record(self, blocks: tuple[Block, ...], *, skipped: bool = False) -> StepRecord:
-        if self.dumper is not None:
-            self._events += self.dumper.take_events()
+        if self._whole.dumper is not None:
+            self._events += self._whole.dumper.take_events()
         record = StepRecord(
             self.step,
             self._clock(),
@@ -413,21 +421,19 @@ class Recorder:
             tuple(self.histograms),
             tuple(self._events),
         )
-        splits = splitter(self._in_flight, self._scheduled, self._measured) if self._in_flight else None
+        agenda = self._agenda
+        splits = splitter(agenda.in_flight, agenda.scheduled, self._measured) if agenda.in_flight else None
         record = self.outbox.seal(record, splits)
         self._rows, self._scalars, self._events, self.histograms, self._loss = {}, {}, [], [], None
         self._measured = {}
         return record
 
-    def _note_initial_weights(self, view: View) -> None:
-        """What the weights of two and more dimensions were before the first step, for judging their initialisation."""
-        step = self._step_of(view)
-        step.more = NO_MORE
-        make = initial_weights(self.step, self.micro_step, view, step.statistics(step.weights()))
-        if step.weights().remote:
-            self.outbox.late_events(make)
-        else:
-            self._events += make()
+    def _is_bad(self, norm: float | LateScalar | None) -> bool:
+        """Whether a gradient is not finite; what an update depends on is waited for, on a device as well."""
+        if callable(norm):
+            self.outbox.wait()
+            norm = norm() if self.takes_promises else None  # unless the device has just failed
+        return norm is not None and not math.isfinite(norm)
 
     def _note_an_empty_first_step(self, blocks: list[Block]) -> None:
         is_expected = self.sees_forward and self.expects_activations and not self._records
@@ -438,11 +444,3 @@ class Recorder:
         )
         _log.warning("%s (configuration `record: %s`)", message, self.config.record)
         self.event("monitor_fault", collector="activation", error=message)
-
-
-def _note_nothing(_reason: str) -> None:
-    """Of a framework whose adapter tells no facts."""
-
-
-def _nothing() -> None:
-    """Nobody wants to be told."""

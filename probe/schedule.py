@@ -47,6 +47,28 @@ class Schedule:
         nearest = round(math.log10(since) * self.per_decade)
         return any(round(10.0 ** (k / self.per_decade)) == since for k in (nearest - 1, nearest, nearest + 1) if k >= 0)
 
+    def next_due(self, step: int) -> int | None:
+        """The first step from this one on that is due by the schedule, whatever anomalies there are; None for never."""
+        first = max(step, self.start)
+        found: list[int] = []
+        if self.every:
+            found.append(self.start + -(-(first - self.start) // self.every) * self.every)
+        if first - self.start < self.first:
+            found.append(first)
+        found += [max(first, begin) for begin, last in self.windows if last >= first]
+        if self.per_decade:
+            found.append(self.start + self._next_on_the_grid(first - self.start))
+        nearest = min(found, default=None)
+        return None if nearest is None or (self.stop is not None and nearest >= self.stop) else nearest
+
+    def _next_on_the_grid(self, since: int) -> int:
+        if since == 0:
+            return 0
+        k = max(math.floor(math.log10(since) * self.per_decade) - 1, 0)
+        while (found := int(round(10.0 ** (k / self.per_decade), 0))) < since:
+            k += 1
+        return found
+
     @property
     def is_ever_due(self) -> bool:
         """Whether there is any step at which it is due."""

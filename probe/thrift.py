@@ -73,7 +73,7 @@ class ThriftyRecorder(Recorder):
             self.event("schedule_thinned", **asdict(thinning), subjects=thinned)
 
     def _is_wanted(self, name: str) -> bool:
-        return self.config.schedule(name).is_ever_due and name not in self._off
+        return self.config.schedule(name).is_ever_due and name not in self._agenda.off
 
     def _sees_tensors(self) -> bool:
         return any(_is_thinned(name) for name in self._due)

@@ -30,7 +30,17 @@ class Timetable:
             found = self._answers[asked] = frozenset[str]().union(*groups)
         return found
 
+    @property
+    def looks_around(self) -> bool:
+        """Whether an anomaly makes anything due."""
+        return any(schedule.around for schedule in self._schedules)
+
+    def next_due(self, step: int) -> int | None:
+        """The first step from this one on at which anything is due by its schedule; None for never."""
+        known = (schedule.next_due(step) for schedule in self._schedules)
+        return min((one for one in known if one is not None), default=None)
+
     def rests(self, names: frozenset[str], step: int, steps: int) -> bool:
         """Whether none of these names is due at any of so many steps from this one on."""
         asked = [schedule for schedule, group in zip(self._schedules, self._names, strict=True) if group & names]
-        return not any(schedule.is_due(step + ahead) for ahead in range(steps) for schedule in asked)
+        return all((due := schedule.next_due(step)) is None or due >= step + steps for schedule in asked)

@@ -63,6 +63,11 @@ class Attachment:
         self._left_after = -1  # the step at whose end they were asked for
         self._answer: dict[str, Any] = {}
 
+    @property
+    def counts_steps(self) -> bool:
+        """Whether the training goes on for so many steps only."""
+        return self._left is not None
+
     def step_ended(self, step: int) -> None:
         """Nothing; waits here for as long as a person wants the training to.
 

@@ -13,17 +13,13 @@ from ..collector import View
 from ..errors import TrainingStopped
 from ..promises import LateScalar
 from ..recorder import Recorder
+from .passes import HoldsGradients, Passes
+from .residues import Residues
 from .taps import ForwardTaps
 
 
-class OptimizedView(View, Protocol):
+class OptimizedView(View, HoldsGradients, Protocol):
     """A view that also knows its optimizers."""
-
-    optimizers: list[Any]
-    stepping: Any
-
-    def has_gradients(self) -> bool:
-        """Whether any parameter holds a gradient that is not zero."""
 
 
 class Course:
@@ -47,6 +43,9 @@ class Course:
         self._look, self._at_end = before_step, at_end
         self._began: set[int] = set()
         self._stepped: set[int] = set()
+        self._passes, self._residues = Passes(view), Residues(recorder, view)
+        #: Backward passes that the step that ends has summed.
+        self.passes = 0
         self._expects_none = self._is_skipped = False
         self._take_turns = True
 
@@ -66,11 +65,13 @@ class Course:
     def backward_begins(self, loss: Callable[[], float | LateScalar | None]) -> bool:
         """Whether the backward pass that starts is of this model: a forward came before; `loss` reads its root."""
         recorder = self._recorder
-        if not recorder.is_open or self._began or is_aside():
+        if recorder.is_idle or not recorder.is_open or self._began or is_aside():
             return False
         try:
-            if self._expects_none:
-                self._check_residue()
+            begins_step, self._expects_none = self._expects_none, False
+            self._passes.backward_begins(begins_step=begins_step)
+            if begins_step:
+                self._residues.look_away()
             recorder.backward_begins(loss())
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
             recorder.fail("loss", error)
@@ -89,7 +90,7 @@ class Course:
             TrainingStopped: It wants the training to end before the update.
         """
         self.update_begins(optimizer)
-        if not self._recorder.refusal or not self._recorder.has_bad_gradient:
+        if self._recorder.is_idle or not self._recorder.refusal or not self._recorder.has_bad_gradient:
             return False
         self._is_skipped = True
         self._recorder.event("update_refused")
@@ -107,14 +108,16 @@ class Course:
             return
         self.step_begins(optimizer)
         self._began.add(id(optimizer))
-        self._look()
-        self._view.stepping = optimizer
-        self._recorder.before_step(self._view)
+        if not self._recorder.is_idle:
+            self._look()
+            self._view.stepping = optimizer
+            self._recorder.before_step(self._view)
 
     def after_step(self, optimizer: Any) -> None:
         """The optimizer has stepped."""
         self._began.discard(id(optimizer))
         self._stepped.add(id(optimizer))
+        self._passes.stepped(optimizer)
         if not self._take_turns or len(self._stepped) >= len(self._view.optimizers):
             self.end()
 
@@ -130,32 +133,33 @@ class Course:
         self._is_skipped = True
         self._recorder.event("step_skipped", loss_scale=loss_scale)
 
+    def _rows_of(self, stepped: tuple[Any, ...]) -> frozenset[int]:
+        """The parameters of these optimizers, all of them where there is none."""
+        if not stepped:
+            return frozenset(range(len(self._view.names)))
+        return frozenset[int]().union(*(self._view.rows_of(one) for one in stepped))
+
     def step_done(self) -> None:
         """The loop says that its step is done."""
         self._view.stepping = None
         self._look()
         self._recorder.before_step(self._view)
+        self._passes.stepped(None)
         self.end()
-
-    def has_stepped(self, optimizer: Any) -> bool:
-        """Whether the optimizer has stepped in the step in progress, or none is in progress."""
-        return id(optimizer) in self._stepped or not self._recorder.is_open
 
     def end(self) -> None:
         """The step is over."""
+        stepped = tuple([one for one in self._view.optimizers if id(one) in self._stepped])
         self._stepped.clear()
         self._began.clear()
-        self._expects_none = self._recorder.config.accumulation_steps == 1
-        self._taps.forget()
-        self._at_end()
+        if not self._recorder.is_idle:
+            self.passes, left, norm = self._passes.take(stepped)
+            if left:
+                self._residues.tell(left, norm)
+            if self._residues.is_away:
+                self._residues.tell_away(self._rows_of(stepped))
+            self._expects_none = self._recorder.config.accumulation_steps == 1
+            self._taps.forget()
+            self._at_end()
         skipped, self._is_skipped = self._is_skipped, False
         self._recorder.after_step(self._view, skipped=skipped)
-
-    def _check_residue(self) -> None:
-        """Notes gradients that are left of earlier steps as new ones are about to be added to them."""
-        self._expects_none = False
-        self._view.stepping = None
-        if self._view.has_gradients():
-            norms = self._view.gradients().statistics()[:, 0]
-            norms = norms[norms > 0.0]
-            self._recorder.residue(int(norms.size), float((norms**2).sum() ** 0.5))

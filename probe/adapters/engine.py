@@ -166,7 +166,8 @@ class EngineAdapter:
         self.course.step_done()
 
     def _forward_begins(self, *_: object) -> None:
-        self._facts.facts.forward_begins()
+        if not self._recorder.is_idle:
+            self._facts.facts.forward_begins()
         self.course.forward_begins()
 
     def _look(self) -> None:
@@ -176,13 +177,15 @@ class EngineAdapter:
         self.structure_version += 1
 
     def _backward_begins(self, root: Tensor) -> None:
+        if self._recorder.is_idle:
+            return
         if self._tracer is not None:
             self._tracer.backward_begins(self._loss_of(root))
         if self.course.backward_begins(lambda: self._loss_of(root)):
             self._facts.backward_begins(root)
 
     def _loss_scaled(self, loss: Tensor, scaled: Tensor, scale: float) -> None:
-        if loss.size == 1:
+        if loss.size == 1 and not self._recorder.is_idle:
             self._unscaled = (ref(scaled), float(loss.numpy().item()), scale)
 
     def _loss_of(self, root: Tensor) -> float | None:
@@ -194,6 +197,8 @@ class EngineAdapter:
         return float(root.numpy().item())
 
     def _before_step(self, optimizer: Any, gradients: Any) -> object:
+        if self._recorder.is_idle and len(self.view.optimizers) == 1:
+            return None
         self.view.given = gradients
         return SKIP_STEP if self.course.before_step(optimizer) else None
 
@@ -203,7 +208,7 @@ class EngineAdapter:
 
     def _at_end(self) -> None:
         self.view.given = None
-        self._facts.facts.step_ends()
+        self._facts.facts.step_ends(self.course.passes)
         if self._trace.is_complete and not self._knows_order:
             self._knows_order = True
             self._structure_changes()

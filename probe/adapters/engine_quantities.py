@@ -8,7 +8,7 @@ import numpy as np
 from ...framework.primitive import PRIMITIVES
 from ..quantities.calls import AttentionCalls
 from ..quantities.hooks import QuantityHooks
-from ..quantities.unit_hooks import watch_units
+from ..quantities.unit_hooks import unit_hooks
 from ..recorder import Recorder
 from .engine_operators import EngineOperators
 from .engine_view import ACCESS
@@ -34,7 +34,8 @@ def watch_quantities(
 
     yield from QuantityHooks(recorder, ACCESS, counts, register).attach(cells)
     picked = {site: cells[site] for site in sites}
-    yield from watch_units(recorder, ACCESS, counts, picked, register)
+    for site, hook in unit_hooks(recorder, ACCESS, counts, picked):
+        yield register(cells[site], hook)
     if recorder.config.schedule("attention").is_ever_due:
         calls = AttentionCalls(recorder, counts, lambda array, index: array[index])
         attending = calls.attending(picked)

@@ -61,6 +61,11 @@ class EngineView:
         self.given: tuple[_Array | None, ...] | None = None
 
     @property
+    def is_away(self) -> bool:
+        """False: every parameter is read on the host."""
+        return False
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The sites of the parameters."""
         return tuple(self._names)
@@ -103,6 +108,22 @@ class EngineView:
         """Whether the first few thousand values of any gradient hold one that is not zero."""
         held = [parameter.grad.numpy() for parameter in self.parameters if parameter.grad is not None]
         return any(bool(np.any(gradient.reshape(-1)[:4096])) for gradient in held)
+
+    def rows_held(self) -> frozenset[int]:
+        """The parameters of which the same is true."""
+        held = ((row, parameter.grad) for row, parameter in enumerate(self.parameters))
+        return frozenset(row for row, grad in held if grad is not None and np.any(grad.numpy().reshape(-1)[:4096]))
+
+    def rows_of(self, optimizer: Any) -> frozenset[int]:
+        """The parameters that the optimizer steps."""
+        mine = {id(one) for one in optimizer.parameters}
+        return frozenset(row for row, one in enumerate(self.parameters) if id(one) in mine)
+
+    def is_cleared(self, optimizer: Any) -> bool:
+        """Whether none of its parameters, of all for None, holds a gradient that is not zero."""
+        parameters = self.parameters if optimizer is None else optimizer.parameters
+        held = (one.grad.numpy() for one in parameters if one.grad is not None)
+        return not any(bool(np.any(gradient.reshape(-1)[:4096])) for gradient in held)
 
     def slots(self) -> dict[str, Arrays]:
         """Every slot of every optimizer."""

@@ -31,6 +31,11 @@ class MindSporeView:
         self._slots_known = 0
 
     @property
+    def is_away(self) -> bool:
+        """False: every parameter is read on the host."""
+        return False
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The sites of the parameters."""
         return tuple(self._names)
@@ -70,6 +75,18 @@ class MindSporeView:
 
     def has_gradients(self) -> bool:
         """Never: gradients are handed from function to function, none is left of an earlier step."""
+        return False
+
+    def rows_held(self) -> frozenset[int]:
+        """None, likewise."""
+        return frozenset()
+
+    def rows_of(self, _optimizer: Any) -> frozenset[int]:
+        """None, for none is ever left."""
+        return frozenset()
+
+    def is_cleared(self, _optimizer: Any) -> bool:
+        """Never: what is summed is summed by the loop, and every pass counts."""
         return False
 
     def slots(self) -> dict[str, Arrays]:

@@ -32,6 +32,7 @@ class Placing:
         names: The sites of the parameters, one for each row; may grow.
         report: Called once for a parameter of which something cannot be recorded, with its site and the reason.
         away: How tensors on a device are told from others, where a framework has such.
+        at_once: The places of tensors that lie plainly on the host; None where one of them does not.
     """
 
     def __init__(
@@ -40,12 +41,28 @@ class Placing:
         names: Sequence[str],
         report: Callable[[str, str], None],
         away: Away | None = None,
+        at_once: Callable[[Sequence[Tensor | None]], list[Place] | None] | None = None,
     ) -> None:
         self._place_of, self._names, self._report, self._away = place, names, report, away
+        self._at_once = at_once
         self._reported: set[str] = set()
+        self._known: dict[str, tuple[list[Place], Arrays]] = {}
 
-    def table(self, tensors: Sequence[Tensor | None]) -> Arrays:
-        """The table, a row a tensor."""
+    def table(self, tensors: Sequence[Tensor | None], what: str = "") -> Arrays:
+        """The table, a row a tensor, which keeps them.
+
+        Args:
+            what: They are: a table is made once for all steps at which the same of them lie at the same places.
+        """
+        places = None if self._at_once is None else self._at_once(tensors)
+        if places is not None:
+            before = self._known.get(what)
+            if before is None or before[0] != places:
+                before = self._known[what] = (places, _next_table(places, before))
+            return before[1].kept_by(tensors)
+        return self._table(tensors)
+
+    def _table(self, tensors: Sequence[Tensor | None]) -> Arrays:
         owners: list[object] = []
         remote: dict[int, Tensor] = {}
         away = self._away.is_any(tensors) if self._away is not None else False
@@ -70,3 +87,10 @@ class Placing:
             return _ABSENT
         owners.append(owner)
         return place
+
+
+def _next_table(places: list[Place], before: tuple[list[Place], Arrays] | None) -> Arrays:
+    """The table of these places; what is the same as before are the same objects."""
+    if before is None or [(not at, *what) for at, *what in places] != [(not at, *what) for at, *what in before[0]]:
+        return table_of(places)
+    return before[1].moved_to([at for at, _, _ in places])

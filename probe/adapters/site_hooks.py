@@ -5,6 +5,7 @@ from typing import Any
 
 from ..recorder import Recorder
 
+_OF_MODULES = frozenset({"activation", "activation_grad", "input", "input_grad"})
 #: Puts the hooks of a site on and returns what takes them off; True for the second time and later.
 Register = Callable[[str, bool], Any]
 
@@ -35,10 +36,10 @@ class SiteHooks:
     def follow(self) -> None:
         """Nothing; hooks are on if they are needed now, and off if they will not be for the next few steps."""
         recorder = self._recorder
-        if recorder.needs_modules:
+        if recorder.is_looking or recorder.sees_inputs or recorder.sees_input_grads:
             if self._resting:
                 self._wake()
-        elif self._sites and recorder.modules_rest():
+        elif self._sites and recorder.rests(_OF_MODULES):
             for site in [site for site in self._sites if self._may_rest(site)]:
                 self._sites.pop(site).remove()
                 self._resting.add(site)

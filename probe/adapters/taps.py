@@ -9,7 +9,7 @@ from ..block import CallRows, Row
 from ..collectors.histogram import histogram_at
 from ..kernels import FLOAT64
 from ..recorder import Recorder
-from .tensors import Access, Tensor, Unsupported, tensors_in
+from .tensors import MOST_TENSORS, Access, Place, Tensor, Unsupported, tensors_in
 
 
 class Several:
@@ -53,7 +53,7 @@ class ForwardTaps:
     def hook(self, site: str) -> Callable[[Any, Any, Any], None]:
         """The forward hook of the module at this site."""
         recorder, access, counts = self.recorder, self.access, self.counts
-        kind, see, calls = access.kind, self._see, self._calls_of(site)
+        kind, plain, see, calls = access.kind, access.plain, self._see, self._calls_of(site)
 
         def after_forward(_module: Any, _inputs: Any, output: Any) -> None:
             if not recorder.is_looking or not counts():
@@ -61,11 +61,11 @@ class ForwardTaps:
             try:
                 call = calls.next(recorder.stamp)
                 if isinstance(output, kind):
-                    if access.is_floating(output):
-                        see(calls.rows(call, ""), output)
+                    place = plain(output)
+                    if place is not None or access.is_floating(output):
+                        see(calls.rows(call, ""), output, place)
                 else:
-                    for path, tensor in tensors_in(output, access):
-                        see(calls.rows(call, path), tensor)
+                    self._see_all(calls, call, output)
             except Unsupported as error:
                 self._tell_once(site, error)
             except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
@@ -74,7 +74,18 @@ class ForwardTaps:
 
         return recorder.timed(after_forward)
 
-    def _tell_once(self, site: str, error: Unsupported) -> None:
+    def _see_all(self, calls: "_Calls", call: int, output: Any) -> None:
+        """Records the tensors of a nested output; one that cannot be read costs only itself."""
+        number = 0
+        for number, (path, tensor) in enumerate(tensors_in(output, self.access), 1):  # noqa: B007  used below
+            try:
+                self._see(calls.rows(call, path), tensor, self.access.plain(tensor))
+            except Unsupported as error:
+                self._tell_once(calls.site + path, error)
+        if number == MOST_TENSORS:
+            self._tell_once(calls.site, f"of an output only the first {number} tensors are recorded")
+
+    def _tell_once(self, site: str, error: Unsupported | str) -> None:
         if site not in self._told:
             self._told.add(site)
             self.recorder.event("monitor_fault", site, collector="activation", error=str(error))
@@ -86,8 +97,12 @@ class ForwardTaps:
     def _calls_of(self, site: str) -> "_Calls":
         return self._calls.setdefault(site, _Calls(self.recorder, site))
 
-    def _see(self, rows: tuple[Row, Row], tensor: Tensor) -> None:
-        """Records a tensor. One that was seen just now is not read again: containers hand on their last child's."""
+    def _see(self, rows: tuple[Row, Row], tensor: Tensor, place: Place | None) -> None:
+        """Records a tensor. One that was seen just now is not read again: containers hand on their last child's.
+
+        Args:
+            place: Where its values lie plainly; None where that is not known.
+        """
         row, gradient_row = rows
         recorder, version = self.recorder, self.access.version(tensor)
         if self._last() is not tensor or self._version != version:
@@ -96,7 +111,10 @@ class ForwardTaps:
             if self._row is not None:
                 row.copy_from(self._row)
             else:
-                fill(recorder, self.access, recorder.activations, "activation", row, tensor)
+                if place is None:
+                    fill(recorder, self.access, recorder.activations, "activation", row, tensor)
+                else:
+                    fill_at(recorder, recorder.activations, "activation", row, place)
                 self._row = row
         if recorder.dumps:
             self._dump(row, tensor)
@@ -112,12 +130,12 @@ class ForwardTaps:
         recorder, access = self.recorder, self.access
         stamp, site, call = recorder.stamp, row.site, row.call
         if "activation" in recorder.dumps:
-            recorder.dump("activation", site, call, access.array(tensor))
+            store(recorder, access, "activation", (site, call), tensor)
         if "activation_grad" in recorder.dumps and access.node(tensor) is not None:
 
             def take(gradient: Tensor) -> None:
                 if recorder.stamp == stamp:
-                    recorder.dump("activation_grad", site, call, access.array(gradient))
+                    store(recorder, access, "activation_grad", (site, call), gradient)
 
             tensor.register_hook(recorder.timed(take))
 
@@ -125,10 +143,10 @@ class ForwardTaps:
 class _Calls:
     """The rows of one module: one a call and path, made when first needed and kept."""
 
-    __slots__ = ("_call", "_firsts", "_others", "_recorder", "_site", "_stamp")
+    __slots__ = ("_call", "_firsts", "_others", "_recorder", "_stamp", "site")
 
     def __init__(self, recorder: Recorder, site: str) -> None:
-        self._recorder, self._site = recorder, site
+        self._recorder, self.site = recorder, site
         self._stamp, self._call = -1, 0
         self._firsts: list[tuple[Row, Row]] = []
         self._others: dict[tuple[int, str], tuple[Row, Row]] = {}
@@ -145,7 +163,7 @@ class _Calls:
             return self._firsts[call]
         found = self._others.get((call, path))
         if found is None:
-            site = self._site + path
+            site = self.site + path
             found = (self._recorder.activations.row(site, call), self._recorder.activation_grads.row(site, call))
             if not path and call == len(self._firsts):
                 self._firsts.append(found)
@@ -168,8 +186,11 @@ class _GradientTap:
         if recorder.stamp != self._stamp or not recorder.sees_backward:
             return
         try:
-            first = self.rows[0]
-            fill(recorder, self._access, recorder.activation_grads, "activation_grad", first, gradient)
+            first, place = self.rows[0], self._access.plain(gradient)
+            if place is None:
+                fill(recorder, self._access, recorder.activation_grads, "activation_grad", first, gradient)
+            else:
+                fill_at(recorder, recorder.activation_grads, "activation_grad", first, place)
             for row in self.rows[1:]:
                 row.copy_from(first)
         except Unsupported:
@@ -215,7 +236,14 @@ def fill(recorder: Recorder, access: Access, rows: CallRows, subject: str, row: 
     if away is not None and recorder.takes_promises:
         _fill_later(recorder, rows, subject, row, away)
         return
-    (address, size, code), owner = access.place(tensor)
+    place, owner = access.place(tensor)
+    fill_at(recorder, rows, subject, row, place)
+    del owner
+
+
+def fill_at(recorder: Recorder, rows: CallRows, subject: str, row: Row, place: Place) -> None:
+    """Nothing; the row has the statistics of the values at this place, and their histogram is added if it is due."""
+    address, size, code = place
     recorder.measure(address, size, code, row.address)
     row.present[row.index] = 1
     if code == FLOAT64:
@@ -223,13 +251,24 @@ def fill(recorder: Recorder, access: Access, rows: CallRows, subject: str, row: 
     if recorder.wants_histogram and subject in recorder.wants_histogram:
         values = row.values[row.index]
         ends = (float(values[3]), float(values[4]))
-        place = address, size, code
         recorder.histograms.append(histogram_at(row.site, subject, place, ends, recorder.bins, row.call))
-    del owner
+
+
+def store(recorder: Recorder, access: Access, subject: str, place: tuple[str, int], tensor: Tensor) -> None:
+    """Nothing; the whole tensor is stored under its site and call, if it is wanted.
+
+    Raises:
+        Unsupported: The tensor cannot be stored.
+    """
+    away = access.remote(tensor)
+    if away is not None and recorder.takes_promises:
+        recorder.dump_later(subject, *place, away)
+    else:
+        recorder.dump(subject, *place, access.array(tensor))
 
 
 def _fill_later(recorder: Recorder, rows: CallRows, subject: str, row: Row, tensor: Tensor) -> None:
-    recorder.outbox.owe_row(tensor, row)
+    recorder.outbox.owe_row(tensor, row, more=recorder.more)
     if tensor.element_size() == 8:  # as float64, or whole numbers that become it
         rows.is_wide = True
     if recorder.wants_histogram and subject in recorder.wants_histogram:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from weakref import ref
@@ -23,6 +24,7 @@ from .course import Course
 from .groups import check_belongs
 from .input_taps import InputTaps
 from .local_gradients import watch_local_gradients
+from .resting import Put, RestingHooks
 from .site_hooks import SiteHooks
 from .taps import ForwardTaps, Several
 from .torch_checkpoint import SUFFIX, save_state
@@ -30,7 +32,7 @@ from .torch_comm import CommunicationTaps
 from .torch_facts import TorchFacts
 from .torch_hooks import Hook, OpeningHook
 from .torch_memory import ACCESS, is_remote, remote
-from .torch_patches import add_listener, remove_listener
+from .torch_patches import add_listener, remove_listener, wake_listener
 from .torch_quantities import watch_quantities
 from .torch_ranks import TorchRanks, watch_ranks
 from .torch_recompute import in_backward, is_first_of_two
@@ -64,12 +66,13 @@ class TorchAdapter:
         self.structure_version = 0
         self._given = tuple(without_wrapper(optimizer) for optimizer in optimizers)
         self._places = ModuleSites(model)
+        self._is_compiled = bool(self._places.compiled)
         self._modules = self._places.modules
         self._named: dict[str, Any] = {}
         self._handles: list[Any] = []
         self._unscaled: tuple[Any, float | LateScalar, float | LateScalar] | None = None
         self._knows_order = False
-        self._counts = (-1, -1)
+        self._counts, self._steps_before = (-1, -1), 0
         self._tracer: TorchTracer | None = None
         self._ranks: tuple[TorchRanks, ...] = ()
 
@@ -96,20 +99,17 @@ class TorchAdapter:
         self._trace = CallTrace(self._modules, ACCESS, self._register_if_visible)
         for site, hidden in self._places.compiled.items():
             recorder.event("compiled", site, modules=hidden)
-        self._taps = ForwardTaps(recorder, ACCESS, lambda: self.model.training)
+        self._taps = ForwardTaps(recorder, ACCESS, partial(getattr, self.model, "training"))
         self.course = Course(recorder, self.view, self._taps, before_step=self._look, at_end=self._tell_order)
         self._steps = StepHooks(self.course, self.view, recorder)
         self._opening = OpeningHook(self._opens)
-        batches = BatchTaps(recorder, ACCESS, self._taps.counts)
-        for entrance in self._places.entrances():
-            self._handles.append(entrance.register_forward_pre_hook(self._opening))
-            if batches.is_wanted:
-                self._handles.append(entrance.register_forward_pre_hook(Hook(batches.hook()), with_kwargs=True))
+        self._batches = BatchTaps(recorder, ACCESS, self._taps.counts)
         self._facts = TorchFacts(
             self.model, self._modules, self.view, recorder, counts=self._taps.counts, changed=self._structure_changes
         )
         self._handles.append(self._facts)
         self._inputs = InputTaps(recorder, ACCESS, self._taps.counts)
+        self._watch_entrances(recorder)
         self._hooks: dict[str, tuple[Hook, Hook]] = {}
         self._site_hooks = SiteHooks(recorder, self._hook_site, self._is_ours_alone)
         self._handles.append(self._site_hooks)
@@ -128,7 +128,9 @@ class TorchAdapter:
         self._handles += watch_local_gradients(self._named.items(), ACCESS, recorder)
         self._handles += watch_micro_batches(self._named.items(), ACCESS, recorder)
         seen = [site for site in sites if self._places.is_visible(self._modules[site])]
-        self._handles += watch_quantities(recorder, self._taps.counts, self._modules, seen, self._places.hooked)
+        self._handles += watch_quantities(
+            recorder, self._taps.counts, self._modules, seen, self._places.hooked, self._is_ours_alone
+        )
         if distributed.is_available() and distributed.is_initialized():
             self._communication = CommunicationTaps(recorder)
             self._communication.attach()
@@ -136,6 +138,7 @@ class TorchAdapter:
         self._ranks = watch_ranks(recorder, self.view)
         self._handles += self._ranks
         add_listener(self)
+        recorder.tell(lambda: wake_listener(self, not recorder.is_idle))
 
     def detach(self) -> None:
         """Takes every hook off."""
@@ -156,6 +159,30 @@ class TorchAdapter:
         named = [name for name, _ in parameters_of(self.model)]
         self._watch(choose_sites(self._modules, named, self._recorder.config)[0])
 
+    def _watch_entrances(self, recorder: Recorder) -> None:
+        """Puts on what sees forwards of the whole model begin, in front of all other hooks there."""
+        entrances = [*self._places.entrances()]
+        hooks: list[tuple[Hook, bool]] = [(self._opening, False)]
+        if self._batches.is_wanted:
+            hooks.append((Hook(self._batches.hook()), True))
+
+        def put(entrance: Any, hook: Hook, has_keywords: bool) -> Put:
+            return lambda is_again: entrance.register_forward_pre_hook(hook, with_kwargs=has_keywords, prepend=is_again)
+
+        resting = RestingHooks(
+            [put(entrance, hook, has_keywords) for entrance in entrances for hook, has_keywords in hooks],
+            is_needed=lambda: not recorder.is_idle_for_long,
+            rests=lambda: recorder.is_idle_for_long,
+            may_rest=lambda: not self._inputs.is_wanted and self._is_alone_at(entrances),
+        )
+        self._handles.append(resting)
+        recorder.tell(resting.follow)
+
+    def _is_alone_at(self, modules: Sequence[Any]) -> bool:
+        """Whether nobody else has hooks before these modules, and none of them is compiled."""
+        hooks = [hook for module in modules for hook in module._forward_pre_hooks.values()]
+        return not self._is_compiled and all(isinstance(hook, Hook) for hook in hooks)
+
     def _watch(self, sites: Sequence[str]) -> None:
         self._site_hooks.watch(site for site in sites if self._places.is_visible(self._modules[site]))
 
@@ -172,7 +199,7 @@ class TorchAdapter:
 
     def _is_ours_alone(self, site: str) -> bool:
         """Whether taking the hooks of a site off and on again changes no order, and makes nothing compile anew."""
-        if self._places.compiled or self._inputs.is_wanted:
+        if self._is_compiled or self._inputs.is_wanted:
             return False
         hooks = self._places.hooked(self._modules[site])._forward_hooks.values()
         return all(isinstance(hook, Hook) for hook in hooks)
@@ -198,14 +225,18 @@ class TorchAdapter:
 
     def forward_begins(self) -> None:
         """The model is called."""
-        self._facts.facts.forward_begins()
+        if not self._recorder.is_idle:
+            self._facts.facts.forward_begins()
         self.course.forward_begins()
         for ranks in self._ranks:
             ranks.forward_begins()
 
     def backward_begins(self, roots: Any) -> None:
         """A backward pass of the process starts from these tensors."""
+        if self._recorder.is_idle:
+            return
         if self._opening.was_compiled:  # of that forward only this is known
+            self._is_compiled = True
             self._opening.was_compiled = self._recorder.expects_activations = False
             self.course.forward_begins()
         if self.course.backward_begins(lambda: self._loss_of(roots)):
@@ -213,7 +244,8 @@ class TorchAdapter:
 
     def backward_ends(self) -> None:
         """The backward pass is over."""
-        self._recorder.backward_ends()
+        if not self._recorder.is_idle:
+            self._recorder.backward_ends()
 
     def around_backward(self, roots: Any) -> Sequence[AbstractContextManager[Any]]:
         """What the backward pass runs inside of, if anything."""
@@ -225,13 +257,18 @@ class TorchAdapter:
 
     def loss_scaled(self, loss: Any, scaled: Any, scaler: Any) -> None:
         """Remembers what the loss was before it was scaled."""
-        if isinstance(loss, torch.Tensor) and loss.numel() == 1 and scaler.is_enabled():
+        is_one = isinstance(loss, torch.Tensor) and loss.numel() == 1
+        if is_one and scaler.is_enabled() and not self._recorder.is_idle:
             scale = scaler._get_scale_async()
             self._unscaled = (ref(scaled), self._value_of(loss), 1.0 if scale is None else self._value_of(scale))
 
+    def scaler_steps(self, _optimizer: Any) -> None:
+        """Notes how often optimizers have stepped, before a scaler may keep one of them from that."""
+        self._steps_before = self._steps.count
+
     def scaler_stepped(self, optimizer: Any, scale: Callable[[], float]) -> None:
         """Closes the step as skipped when the scaler has kept the optimizer from stepping."""
-        if any(optimizer is one for one in self.view.optimizers) and not self.course.has_stepped(optimizer):
+        if any(optimizer is one for one in self.view.optimizers) and self._steps.count == self._steps_before:
             self.course.step_skipped(optimizer, float(scale()))
 
     def _value_of(self, scalar: Any) -> float | LateScalar:
@@ -265,9 +302,9 @@ class TorchAdapter:
         mine = {id(parameter) for parameter in self.model.parameters()}
         return any(id(one) in mine for group in optimizer.param_groups for one in group["params"])
 
-    def _opens(self, _module: Any, _inputs: Any) -> None:
-        """A forward of the model begins, unless it is computed again in a backward pass."""
-        if in_backward():
+    def _opens(self, module: Any, _inputs: Any) -> None:
+        """A forward of the model begins, unless it is computed again in a backward pass, or frozen targets are made."""
+        if in_backward() or (module is not self.model and not torch.is_grad_enabled() and _is_frozen(module)):
             return
         self.forward_begins()
         if not torch.is_grad_enabled() and self.model.training and is_first_of_two():
@@ -277,7 +314,7 @@ class TorchAdapter:
         self.structure_version += 1
 
     def _tell_order(self) -> None:
-        self._facts.facts.step_ends()
+        self._facts.facts.step_ends(self.course.passes)
         for ranks in self._ranks:
             ranks.step_ends()
         if not self._knows_order:
@@ -299,8 +336,11 @@ class TorchAdapter:
         self._facts.facts.before_step()
         for ranks in self._ranks:
             ranks.before_step()
-        groups = [group["params"] for optimizer in self.view.optimizers for group in optimizer.param_groups]
-        counts = (len(self._named), sum(len(group) for group in groups))
+        total = 0
+        for optimizer in self.view.optimizers:
+            for group in optimizer.param_groups:
+                total += len(group["params"])
+        counts = (len(self._named), total)
         if counts == self._counts:
             return
         self._named = dict(parameters_of(self.model))
@@ -318,3 +358,7 @@ def _scalar_in(roots: Any) -> Any:
     """The only tensor that a backward pass starts from, if it has one element; else None."""
     root = roots if isinstance(roots, torch.Tensor) else roots[0] if len(roots) == 1 else None
     return None if root is None or root.numel() != 1 else root
+
+
+def _is_frozen(module: Any) -> bool:
+    return not any(parameter.requires_grad for parameter in module.parameters())

@@ -36,12 +36,15 @@ class CallListener(Protocol):
 
 
 _listeners: list[CallListener] = []
+#: Those of them that want to hear of calls at present.
+_awake: list[CallListener] = []
 _originals: list[tuple[Any, str, Any, Any]] = []
 
 
 def add_call_listener(listener: CallListener) -> None:
     """Nothing; the listener hears of every call from now on."""
     _listeners.append(listener)
+    _awake.append(listener)
     if len(_listeners) > 1:
         return
     for name in LOSSES:
@@ -55,6 +58,7 @@ def add_call_listener(listener: CallListener) -> None:
 
 def remove_call_listener(listener: CallListener) -> None:
     """Nothing; after the last one torch is as it was, unless others have replaced the same functions meanwhile."""
+    wake_call_listener(listener, False)
     if listener in _listeners:
         _listeners.remove(listener)
     if _listeners:
@@ -65,12 +69,20 @@ def remove_call_listener(listener: CallListener) -> None:
             setattr(owner, name, original)
 
 
+def wake_call_listener(listener: CallListener, is_awake: bool) -> None:
+    """Nothing; the listener hears of calls from now on, or does not."""
+    if listener in _awake:
+        _awake.remove(listener)
+    if is_awake and listener in _listeners:
+        _awake.append(listener)
+
+
 def _replace(owner: Any, name: str, tell: Callable[..., None], tell_result: Callable[..., None] | None = None) -> None:
     original = getattr(owner, name)
-    is_compiling = torch.compiler.is_compiling
+    is_compiling, awake = torch.compiler.is_compiling, _awake
 
     def call(*arguments: Any, **options: Any) -> Any:
-        if is_compiling():
+        if is_compiling() or not awake:
             return original(*arguments, **options)
         tell(*arguments, **options)
         result = original(*arguments, **options)
@@ -89,23 +101,23 @@ def _tell_loss(name: str) -> Callable[..., None]:
         values = list(arguments[:2])
         given = values[0] if values else options.get("input")
         target = values[1] if len(values) > 1 else options.get("target")
-        for listener in tuple(_listeners):
+        for listener in tuple(_awake):
             listener.loss_called(name, given, target, options)
 
     return tell
 
 
 def _tell_result(result: Any, options: dict[str, Any]) -> None:
-    for listener in tuple(_listeners):
+    for listener in tuple(_awake):
         listener.loss_returned(result, options)
 
 
 def _tell_norm(parameters: Any, max_norm: Any, total_norm: Any, *_: Any, **__: Any) -> None:
-    for listener in tuple(_listeners):
+    for listener in tuple(_awake):
         listener.gradients_clipped(parameters, float(max_norm), total_norm)
 
 
 def _tell_value(parameters: Any, clip_value: Any, *_: Any, **__: Any) -> None:
     if isinstance(parameters, torch.Tensor | list | tuple):  # a generator can be read only once
-        for listener in tuple(_listeners):
+        for listener in tuple(_awake):
             listener.gradients_clipped(parameters, float(clip_value), None)

@@ -13,8 +13,8 @@ from ..facts import Facts
 from ..facts.losses import ROWS, LossCall
 from ..recorder import Recorder
 from .tensors import Tensor, Unsupported
-from .torch_calls import add_call_listener, remove_call_listener
-from .torch_memory import array_of
+from .torch_calls import add_call_listener, remove_call_listener, wake_call_listener
+from .torch_memory import array_of, is_remote, remote
 from .torch_quiet import TorchFrame
 from .torch_recompute import is_recording
 from .torch_sites import owners_of
@@ -22,6 +22,16 @@ from .torch_structure import memory_of
 from .torch_view import TorchView
 
 _COLUMNS = 65536
+#: Operations whose result holds values of their input as they are, and how many of them are looked through.
+_SAME_VALUES = frozenset(
+    {
+        *("view", "unsafeview", "reshapealias", "squeeze", "unsqueeze", "select", "slice", "t", "transpose", "permute"),
+        *("clone", "tocopy", "expand", "alias", "index", "asstrided", "unbind", "split", "chunk"),
+    }
+)
+_FARTHEST = 8
+#: Labels that travel from a device: 8 MiB. Our choice.
+_MOST_LABELS = 1 << 20
 
 
 class TorchSource:
@@ -113,6 +123,7 @@ class TorchFacts:
         if recorder.config.causality:
             self._handle = model.register_forward_pre_hook(self.facts.sample, with_kwargs=True)
         add_call_listener(self)
+        recorder.tell(lambda: wake_call_listener(self, not recorder.is_idle))
 
     def remove(self) -> None:
         """Nothing; nobody listens any more."""
@@ -125,16 +136,32 @@ class TorchFacts:
         if not (isinstance(input_, torch.Tensor) and input_.requires_grad and self.facts.has_forward):
             return
         self._is_loss, self._is_looked = True, False
-        if input_.is_cpu and input_.layout is torch.strided and self.facts.loss_is_due(name):
-            self._is_looked = True
+        is_away = is_remote(input_) and self._recorder.takes_promises and not hasattr(input_, "placements")
+        if (input_.is_cpu or is_away) and input_.layout is torch.strided and self.facts.loss_is_due(name):
+            self._is_looked = not is_away
             shapes = tuple(tuple(one.shape) for one in (input_, target) if isinstance(one, torch.Tensor))
             plain: dict[str, Json] = {
                 key: value
                 for key in ("reduction", "label_smoothing", "log_target")
                 if _is_plain(value := options.get(key))
             }
+            if is_away:
+                fetch = self._recorder.outbox.fetch
+                rows, labels = fetch(rows_of(name, input_)), self._labels_away(target)
+                self.facts.loss_called_away(LossCall(name, lambda: rows.array, shapes, plain, labels, made_by(input_)))
+                return
             labels = (lambda: array_of(target)) if isinstance(target, torch.Tensor) and target.is_cpu else None
-            self.facts.loss_called(LossCall(name, lambda: sample_of(name, input_), shapes, plain, labels))
+            self.facts.loss_called(
+                LossCall(name, lambda: sample_of(name, input_), shapes, plain, labels, made_by(input_))
+            )
+
+    def _labels_away(self, target: Any) -> Callable[[], NDArray[Any]] | None:
+        """Labels that are on their way from a device; of others, and of very many, nothing is told."""
+        is_read = isinstance(target, torch.Tensor) and is_remote(target) and target.numel() <= _MOST_LABELS
+        if not is_read or target.is_floating_point() or hasattr(target, "placements"):
+            return None
+        labels = self._recorder.outbox.fetch(target)
+        return lambda: labels.array
 
     def loss_returned(self, result: Any, options: dict[str, Any]) -> None:
         """That loss has returned; its value is read where its input was."""
@@ -153,8 +180,12 @@ class TorchFacts:
         if self._limit != (limit, norm is None):
             self._limit = (limit, norm is None)
             self._recorder.event("clipping", by="value" if norm is None else "norm", limit=limit)
-        if type(norm) is torch.Tensor and norm.is_cpu:
-            self._recorder.clip = (float(norm), limit)
+        if type(norm) is torch.Tensor:
+            away, outbox = remote(norm), self._recorder.outbox
+            if away is None or not outbox.takes_promises:
+                self._recorder.clip = (float(norm), limit)
+            elif self._recorder.is_due("clip"):
+                self._recorder.clip = (outbox.owe_value(away), limit)
 
     def _is_mine(self, parameter: Any) -> bool:
         if len(self._mine) != len(self._view.parameters):
@@ -162,21 +193,39 @@ class TorchFacts:
         return id(parameter) in self._mine
 
 
+def made_by(tensor: Tensor) -> str:
+    """The operation that made the values, in lower case without its number; empty where the tape does not tell."""
+    node = tensor.grad_fn
+    for _ in range(_FARTHEST):
+        if node is None:
+            return ""
+        name = type(node).__name__.partition("Backward")[0].lower()
+        if name not in _SAME_VALUES:
+            return name
+        node = node.next_functions[0][0] if node.next_functions else None
+    return ""
+
+
 def sample_of(name: str, tensor: Tensor) -> NDArray[Any]:
     """`(rows, columns)` of a loss's input: some rows with all their classes, or some elements in one row each."""
-    held = tensor.detach()
-    if name in ("cross_entropy", "nll_loss") and held.dim() > 1:
-        held = held.movedim(1, -1)
-    if held.dim() == 0 or held.shape[-1] > _COLUMNS:
-        return np.empty((0, 0), np.float32)
-    rows = held.reshape(-1, held.shape[-1])
-    wanted = max(ROWS, -(-64 // max(1, rows.shape[1])))  # at least 64 elements: fewer may look like anything
-    rows = rows[:: max(1, rows.shape[0] // wanted)][:wanted]
+    rows = rows_of(name, tensor)
     if rows.dtype is torch.bfloat16:
         exact: NDArray[Any] = rows.float().numpy().astype(ml_dtypes.bfloat16)
         return exact
     found: NDArray[Any] = rows.numpy()
     return found
+
+
+def rows_of(name: str, tensor: Tensor) -> Tensor:
+    """The same where the tensor lies."""
+    held = tensor.detach()
+    if name in ("cross_entropy", "nll_loss") and held.dim() > 1:
+        held = held.movedim(1, -1)
+    if held.dim() == 0 or held.shape[-1] > _COLUMNS:
+        return held.new_empty((0, 0), dtype=torch.float32)
+    rows = held.reshape(-1, held.shape[-1])
+    wanted = max(ROWS, -(-64 // max(1, rows.shape[1])))  # at least 64 elements: fewer may look like anything
+    return rows[:: max(1, rows.shape[0] // wanted)][:wanted]
 
 
 def _is_plain(value: Any) -> bool:

@@ -1,6 +1,7 @@
 """Where a torch tensor lies, and the rest of what the hooks need to know of torch's tensors."""
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import ml_dtypes
@@ -46,6 +47,35 @@ def place_of(tensor: Tensor) -> tuple[Place, Tensor]:
         return _prepared(own_part(tensor))
     except (RuntimeError, NotImplementedError) as error:
         raise Unsupported(f"a tensor that has no memory of its own cannot be read: {error}") from None
+
+
+def plain_place(tensor: Tensor) -> Place | None:
+    """(address, size, code) of a floating-point tensor on the host without gaps; None of any other."""
+    code = CODES.get(tensor.dtype)
+    if code is None or type(tensor) not in _PLAIN or not tensor.is_cpu or _is_forced:
+        return None
+    try:
+        return (tensor.data_ptr() or 1, tensor.numel(), code) if tensor.is_contiguous() else None
+    except (RuntimeError, NotImplementedError):
+        return None
+
+
+def places_of(tensors: Sequence[Tensor | None]) -> list[Place] | None:
+    """(address, size, code) of every tensor as it lies; None where `place_of` would have to look at one of them."""
+    if _is_forced:
+        return None
+    try:
+        found = [
+            (0, 0, 0)
+            if one is None
+            else (one.data_ptr() or 1, one.numel(), CODES[one.dtype])
+            if type(one) in _PLAIN and one.is_cpu and one.is_contiguous()
+            else None
+            for one in tensors
+        ]
+    except (KeyError, RuntimeError, NotImplementedError):
+        return None
+    return None if None in found else found  # type: ignore[return-value]
 
 
 def own_part(tensor: Tensor) -> Tensor:
@@ -131,14 +161,6 @@ def _is_floating(tensor: Tensor) -> bool:
     return tensor.dtype in CODES or bool(tensor.is_floating_point() or tensor.is_complex())
 
 
-def _version(tensor: Tensor) -> int:
-    return int(tensor._version)
-
-
-def _node(tensor: Tensor) -> Node | None:
-    return tensor.grad_fn
-
-
 def array_of(tensor: Tensor) -> NDArray[Any]:
     """The values in their own shape and order, sharing memory where they can.
 
@@ -161,11 +183,12 @@ ACCESS = Access(
     torch.Tensor,
     place_of,
     _is_floating,
-    _version,
-    _node,
+    attrgetter("_version"),
+    attrgetter("grad_fn"),
     _nodes_before,
     is_recording,
     array_of,
     is_repeated,
     remote=remote,
+    plain=plain_place,
 )

@@ -28,17 +28,23 @@ class TrainingListener(Protocol):
     def loss_scaled(self, loss: Any, scaled: Any, scaler: Any) -> None:
         """A loss scaler has multiplied a loss."""
 
+    def scaler_steps(self, optimizer: Any) -> None:
+        """A loss scaler is about to step the optimizer, or to find that it must not."""
+
     def scaler_stepped(self, optimizer: Any, scale: Callable[[], float]) -> None:
-        """A loss scaler has stepped the optimizer, or has found that it must not; reading its scale may wait."""
+        """It has stepped the optimizer, or not; reading its scale may wait."""
 
 
 _listeners: list[TrainingListener] = []
+#: Those of them that want to hear of backward passes at present.
+_awake: list[TrainingListener] = []
 _originals: list[tuple[Any, str, Any, Any]] = []
 
 
 def add_listener(listener: TrainingListener) -> None:
     """Nothing; the listener hears what happens from now on."""
     _listeners.append(listener)
+    _awake.append(listener)
     if len(_listeners) == 1:
         _replace(torch.autograd, "backward", _watched_backward)
         _replace(torch.amp.GradScaler, "scale", _watched_scale)
@@ -47,6 +53,7 @@ def add_listener(listener: TrainingListener) -> None:
 
 def remove_listener(listener: TrainingListener) -> None:
     """Nothing; after the last one torch is as it was, unless others have replaced the same functions meanwhile."""
+    wake_listener(listener, False)
     if listener in _listeners:
         _listeners.remove(listener)
     if _listeners:
@@ -55,6 +62,14 @@ def remove_listener(listener: TrainingListener) -> None:
         owner, name, original, ours = _originals.pop()
         if getattr(owner, name) is ours:
             setattr(owner, name, original)
+
+
+def wake_listener(listener: TrainingListener, is_awake: bool) -> None:
+    """Nothing; the listener hears of backward passes from now on, or does not."""
+    if listener in _awake:
+        _awake.remove(listener)
+    if is_awake and listener in _listeners:
+        _awake.append(listener)
 
 
 def _replace(owner: Any, name: str, build: Callable[[Any], Any]) -> None:
@@ -66,10 +81,10 @@ def _replace(owner: Any, name: str, build: Callable[[Any], Any]) -> None:
 
 def _watched_backward(original: Any) -> Any:
     def backward(tensors: Any, *arguments: Any, **options: Any) -> Any:
-        if in_backward():  # a checkpointed function goes back through what it has computed again
+        if not _awake or in_backward():  # a checkpointed function goes back through what it has computed again
             return original(tensors, *arguments, **options)
         around: list[AbstractContextManager[Any]] = []
-        for listener in tuple(_listeners):
+        for listener in tuple(_awake):
             listener.backward_begins(tensors)
             around += listener.around_backward(tensors)
         if around:
@@ -79,7 +94,7 @@ def _watched_backward(original: Any) -> Any:
                 result = original(tensors, *arguments, **options)
         else:
             result = original(tensors, *arguments, **options)
-        for listener in tuple(_listeners):
+        for listener in tuple(_awake):
             listener.backward_ends()
         return result
 
@@ -98,6 +113,8 @@ def _watched_scale(original: Any) -> Any:
 
 def _watched_step(original: Any) -> Any:
     def step(self: Any, optimizer: Any, *arguments: Any, **options: Any) -> Any:
+        for listener in tuple(_listeners):
+            listener.scaler_steps(optimizer)
         result = original(self, optimizer, *arguments, **options)
         for listener in tuple(_listeners):
             listener.scaler_stepped(optimizer, self.get_scale)

@@ -13,13 +13,16 @@ from torch.nn import functional
 
 from ..quantities.calls import AttentionCalls
 from ..quantities.hooks import QuantityHooks
-from ..quantities.unit_hooks import watch_units
+from ..quantities.unit_hooks import unit_hooks
 from ..recorder import Recorder
+from .resting import Put, RestingHooks
 from .tensors import Tensor
+from .torch_attention import Away
 from .torch_hooks import Hook
-from .torch_memory import ACCESS, array_of, is_remote
+from .torch_memory import ACCESS, array_of
 from .torch_operators import TorchOperators
 
+_ATTENTION, _UNITS = frozenset({"attention"}), frozenset({"activation/units"})
 _listeners: list[AttentionCalls] = []
 _originals: list[tuple[str, Any, Any]] = []
 
@@ -32,12 +35,14 @@ def watch_quantities(
     modules: Mapping[str, Any],
     sites: Sequence[str],
     hooked: Callable[[Any], Any],
+    may_rest: Callable[[str], bool],
 ) -> Iterator[Any]:
     """The handles of all that is put on.
 
     Args:
         modules: By site, all of them; `sites`: those that the configuration picks.
         hooked: Where the hooks of a module go.
+        may_rest: Of a site, whether hooks may come off while nothing of theirs is due.
     """
 
     if recorder.config.schedule("operator").is_ever_due:
@@ -48,16 +53,53 @@ def watch_quantities(
 
     yield from QuantityHooks(recorder, ACCESS, counts, register).attach(modules)
     picked = {site: modules[site] for site in sites}
-    yield from watch_units(recorder, ACCESS, counts, picked, register)
+    yield _resting(recorder, _UNITS, may_rest, _units(recorder, counts, picked, hooked))
     if recorder.config.schedule("attention").is_ever_due:
-        calls = AttentionCalls(recorder, counts, _take)
-        attending = calls.attending(picked)
-        for site in attending:
-            module = hooked(modules[site])
-            yield module.register_forward_pre_hook(Hook(recorder.timed(calls.entering(site, modules[site]))))
-            yield module.register_forward_hook(Hook(calls.leaving(site)), always_call=True)
-        if attending:
-            yield _Listening(calls)
+        calls = AttentionCalls(recorder, counts, _take, Away())
+        free = (lambda _: False) if calls.is_named else may_rest
+        yield _resting(recorder, _ATTENTION, free, _attention(recorder, calls, picked, hooked))
+
+
+def _resting(
+    recorder: Recorder, names: frozenset[str], may_rest: Callable[[str], bool], puts: Mapping[str, Sequence[Put]]
+) -> RestingHooks:
+    """These hooks by their sites, which are there only around the steps at which the collectors are due."""
+    resting = RestingHooks(
+        [put for several in puts.values() for put in several],
+        is_needed=lambda: any(recorder.is_due(name) for name in names),
+        rests=lambda: recorder.rests(names),
+        may_rest=lambda: all(may_rest(site) for site in puts),
+    )
+    recorder.tell(resting.follow)
+    return resting
+
+
+def _units(
+    recorder: Recorder, counts: Callable[[], bool], modules: Mapping[str, Any], hooked: Callable[[Any], Any]
+) -> dict[str, list[Put]]:
+    def put(module: Any, work: Callable[[Any, Any, Any], None]) -> Put:
+        hook = Hook(work)
+        return lambda is_again: hooked(module).register_forward_hook(hook, prepend=is_again)
+
+    return {site: [put(modules[site], work)] for site, work in unit_hooks(recorder, ACCESS, counts, modules)}
+
+
+def _attention(
+    recorder: Recorder, calls: AttentionCalls, modules: Mapping[str, Any], hooked: Callable[[Any], Any]
+) -> dict[str, list[Put]]:
+    def puts(site: str) -> list[Put]:
+        module = hooked(modules[site])
+        enter, leave = Hook(recorder.timed(calls.entering(site, modules[site]))), Hook(calls.leaving(site))
+        return [
+            lambda is_again: module.register_forward_pre_hook(enter, prepend=is_again),
+            lambda is_again: module.register_forward_hook(leave, always_call=True, prepend=is_again),
+        ]
+
+    attending = calls.attending(modules)
+    found = {site: puts(site) for site in attending}
+    if attending:  # the functions themselves are replaced last, when the first module is hooked
+        found[attending[0]].insert(0, lambda _: _Listening(calls))
+    return found
 
 
 class _Listening:
@@ -96,7 +138,7 @@ def _replace(name: str, tell: Callable[..., None]) -> None:
 def _tell_attention(*arguments: Any, **options: Any) -> None:
     given = {**dict(zip(_ARGUMENTS, arguments, strict=False)), **options}
     query, key = given.get("query"), given.get("key")
-    if isinstance(query, torch.Tensor) and isinstance(key, torch.Tensor) and not is_remote(query):
+    if isinstance(query, torch.Tensor) and isinstance(key, torch.Tensor):
         last_seen = 0 if given.get("is_causal") else None
         for calls in tuple(_listeners):
             calls.attention(query, key, given.get("attn_mask"), scale=given.get("scale"), last_seen=last_seen)
@@ -105,7 +147,7 @@ def _tell_attention(*arguments: Any, **options: Any) -> None:
 def _tell_softmax(*arguments: Any, **options: Any) -> None:
     given = {**dict(zip(("input", "dim"), arguments, strict=False)), **options}
     scores = given.get("input")
-    if isinstance(scores, torch.Tensor) and not is_remote(scores) and given.get("dim") in (-1, scores.dim() - 1):
+    if isinstance(scores, torch.Tensor) and given.get("dim") in (-1, scores.dim() - 1):
         for calls in tuple(_listeners):
             calls.softmax(scores)
 

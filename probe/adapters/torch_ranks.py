@@ -1,28 +1,28 @@
 """One torch process among several that train one model: what it tells the others, and on rank 0 what they told."""
 
-from collections.abc import Iterable
+import time
+from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import torch
 import torch.distributed as distributed
-from numpy.typing import NDArray
 
 from ..facts.rank_board import Board
 from ..facts.rank_facts import rank_facts
 from ..facts.rank_message import RankMessage, number_of
-from ..kernels import MORE, STATISTICS, Arrays, measure_more_many, values_at
-from ..kernels.projection import PROJECTIONS, project
+from ..promises import LateScalar
 from ..recorder import Recorder
 from .tensors import Tensor, Unsupported
-from .torch_memory import place_of
+from .torch_rank_numbers import LocalGradients, RankNumbers, numbers_away, numbers_here
 from .torch_view import TorchView
 
 NAME: Final = "ranks"
 #: Ranks beyond these are not compared: rank 0 would read for longer than a step takes.
 _MOST: Final = 64
-_CHECKSUM: Final = 1 << list(MORE).index("checksum")
-_Numbers = NDArray[np.float64]
+#: As the run ends, what the others still have to tell is waited for: so many times so long.
+_LAST_LOOKS, _LAST_WAIT_S = 20, 0.05
 
 
 def watch_ranks(recorder: Recorder, view: TorchView) -> "tuple[TorchRanks, ...]":
@@ -45,19 +45,26 @@ class TorchRanks:
         self._rank = distributed.get_rank()
         self._board = Board(store, self._rank, min(_MOST, distributed.get_world_size()))
         self._hooks: list[Any] = []
-        self._local: _Numbers = np.empty((0, PROJECTIONS))
+        self._local = LocalGradients(0)
         self._message: RankMessage | None = None
         self._random_state = np.nan
         self._since, self._spent = -1, recorder.time.seconds()
-        self._is_off = False
+        self._is_off = self._has_looked = False
 
     def attach(self) -> None:
         """Nothing; the first step is looked at, if it is due."""
         self._prepare()
 
     def remove(self) -> None:
-        """Nothing; no hook is left, and what the others told last is recorded."""
+        """Nothing; no hook is left, and what the others told last is recorded, if they tell it soon."""
         self._release()
+        self._recorder.outbox.drain(wait=True)  # what is on its way from a device is to be told as well
+        for _ in range(_LAST_LOOKS):
+            self._guard(self._read)
+            if self._is_off or self._rank != 0 or not self._board.is_waiting:
+                return
+            time.sleep(_LAST_WAIT_S)
+        self._board.hurry()
         self._guard(self._read)
 
     def forward_begins(self) -> None:
@@ -67,7 +74,8 @@ class TorchRanks:
 
     def before_step(self) -> None:
         """The optimizers are about to step."""
-        if self._hooks and self._message is None:
+        if self._hooks and not self._has_looked:
+            self._has_looked = True
             self._guard(self._look)
 
     def step_ends(self) -> None:
@@ -75,7 +83,8 @@ class TorchRanks:
         self._guard(self._read)
         if self._message is not None:
             message, self._message = self._message, None
-            self._guard(lambda: self._board.post(self._recorder.step, message.encode()))
+            self._guard(lambda: self._post(self._recorder.step, message))
+        self._has_looked = False
         self._release()
         self._prepare(self._recorder.step + 1)
 
@@ -83,7 +92,7 @@ class TorchRanks:
         """Hooks go on the parameters where the step that begins next is due."""
         if self._is_off or not self._recorder.config.schedule(NAME).is_due(step):
             return
-        self._local = np.full((len(self._view.parameters), PROJECTIONS), np.nan)
+        self._local = LocalGradients(len(self._view.parameters))
         for place, parameter in enumerate(self._view.parameters):
             if parameter.requires_grad and _is_whole(parameter):
                 self._hooks.append(parameter.register_hook(self._gradient_hook(place)))
@@ -97,15 +106,8 @@ class TorchRanks:
         def see(gradient: Tensor) -> None:
             if self._recorder.is_away or self._is_off:
                 return
-            try:
-                (address, size, code), owner = place_of(gradient)
-            except Unsupported:
-                return
-            row = self._local[place]
-            if np.isnan(row[0]):
-                row[:] = 0.0
-            project(values_at(address, size, code), row)
-            del owner
+            with suppress(Unsupported):
+                self._local.add(place, gradient, may_be_late=self._recorder.takes_promises)
 
         return see
 
@@ -113,22 +115,36 @@ class TorchRanks:
         """Takes this rank's numbers before the weights move."""
         recorder, view = self._recorder, self._view
         whole = [_is_whole(one) for one in view.parameters]
-        gradients = view.gradients().local()
-        spent, steps = recorder.time.seconds(), max(1, recorder.step - self._since)
+        weights, gradients = view.weights(), view.gradients()
+        spent, steps = recorder.time.seconds(), max(1, recorder.time.ended - self._since)
         times = np.array([(now - then) / steps for now, then in zip(spent, self._spent, strict=True)])
-        self._spent, self._since = spent, recorder.step
-        local = self._local if len(self._local) == len(whole) else np.full((len(whole), PROJECTIONS), np.nan)
-        self._message = RankMessage(
+        self._spent, self._since = spent, recorder.time.ended
+        message = partial(
+            RankMessage,
             structure=number_of("\n".join(view.names).encode()),
-            batch=recorder.batch_checksum,
             random_state=self._random_state,
-            clip=_clip_of(recorder.clip),
             times=times,
-            parameters=_checksums(view.weights().local(), whole),
-            gradients=_checksums(gradients, whole),
-            reduced=_projections(gradients, whole),
-            local=local / (np.nan if callable(recorder.loss_scale) else recorder.loss_scale or 1.0),
         )
+        batch, clip, scale = recorder.batch_checksum, recorder.clip, recorder.loss_scale
+
+        def complete(found: RankNumbers) -> RankMessage:
+            return message(
+                batch=recorder.batch_checksum if np.isnan(batch) else batch,
+                clip=_clip_of(clip),
+                parameters=found.parameters,
+                gradients=found.gradients,
+                reduced=found.reduced,
+                local=found.local / _scale_of(scale),
+            )
+
+        if recorder.takes_promises and (weights.remote or gradients.remote):
+            arrived, step = numbers_away(recorder.outbox, weights, gradients, whole, self._local), recorder.step
+            recorder.outbox.do(NAME, lambda: self._guard(lambda: self._post(step, complete(arrived()))))
+        else:
+            self._message = complete(numbers_here(weights.local(), gradients.local(), whole, self._local))
+
+    def _post(self, step: int, message: RankMessage) -> None:
+        self._board.post(step, message.encode())
 
     def _read(self) -> None:
         if self._rank != 0:
@@ -148,29 +164,18 @@ class TorchRanks:
             self._recorder.fail(NAME, error)
 
 
-def _clip_of(clip: tuple[float, float] | None) -> float:
+def _clip_of(clip: tuple[float | LateScalar, float] | None) -> float:
     """By what gradients of this norm were shortened to this limit; 1 where they were not."""
-    return 1.0 if clip is None or not clip[0] > clip[1] else clip[1] / clip[0]
+    if clip is None:
+        return 1.0
+    norm = clip[0]() if callable(clip[0]) else clip[0]
+    return clip[1] / norm if norm is not None and norm > clip[1] else 1.0
+
+
+def _scale_of(scale: float | LateScalar | None) -> float:
+    return (scale() if callable(scale) else scale) or 1.0
 
 
 def _is_whole(parameter: Tensor) -> bool:
     """Whether the rank holds all of the parameter, and not a part that differs from the others' by intent."""
     return not (hasattr(parameter, "placements") or getattr(parameter, "tensor_model_parallel", False))
-
-
-def _checksums(arrays: Arrays, whole: Iterable[bool]) -> _Numbers:
-    """`(n,)`, NaN where there is no array."""
-    rows = np.full((arrays.addresses.size, len(STATISTICS) + 1), np.nan)
-    measure_more_many(arrays.addresses, arrays.sizes, arrays.codes, rows, len(STATISTICS), _CHECKSUM)
-    return np.where(np.fromiter(whole, np.bool_), rows[:, -1], np.nan)
-
-
-def _projections(arrays: Arrays, whole: Iterable[bool]) -> _Numbers:
-    """`(n, 2)`, NaN where there is no array."""
-    found = np.full((arrays.addresses.size, PROJECTIONS), np.nan)
-    places = zip(arrays.addresses.tolist(), arrays.sizes.tolist(), arrays.codes.tolist(), whole, strict=True)
-    for row, (address, size, code, is_whole) in zip(found, places, strict=True):
-        if address and is_whole:
-            row[:] = 0.0
-            project(values_at(address, size, code), row)
-    return found

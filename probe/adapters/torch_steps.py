@@ -23,15 +23,21 @@ class StepHooks:
     An optimizer that is given a closure finds its gradients only inside of its step: they are recorded when the closure
     has been evaluated for the first time, with the weights as they were. What the closure evaluates after that, in the
     search along a line, is not recorded.
+
+    Attributes:
+        count: Calls of optimizers so far that were not kept from stepping by a loss scaler.
     """
 
     def __init__(self, course: Course, view: TorchView, recorder: Recorder) -> None:
         self._course, self._view, self._recorder = course, view, recorder
         self._is_away = False
+        self.count = 0
         self._aside: list[tuple[Any, Any]] = []
 
     def before(self, optimizer: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Nothing, or the arguments with a closure that tells when it has been evaluated."""
+        if self._recorder.is_idle and len(self._view.optimizers) == 1:
+            return None
         closure = arguments[1] if len(arguments) > 1 else options.get("closure")
         if closure is None:
             self._update_begins(optimizer)
@@ -44,9 +50,11 @@ class StepHooks:
 
     def after(self, optimizer: Any, _arguments: Any, _options: Any) -> None:
         """Nothing; the optimizer has stepped, or a loss scaler has told it to leave the weights as they are."""
-        for parameter, gradient in self._aside:
-            parameter.grad = gradient
-        self._aside = []
+        self.count += 1
+        if self._aside:
+            for parameter, gradient in self._aside:
+                parameter.grad = gradient
+            self._aside = []
         found = getattr(optimizer, "found_inf", None)  # of a fused optimizer, which skips a step by itself
         if found is not None and bool(found):
             scale = self._recorder.loss_scale

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from ..kernels import Arrays
 from .placing import Away, Placing
 from .tensors import Tensor, Unsupported
-from .torch_memory import array_of, code_on_host, is_any_remote, is_remote, local_part, place_of, remote
+from .torch_memory import array_of, code_on_host, is_any_remote, is_remote, local_part, place_of, places_of, remote
+from .torch_states import States
 
 
 class TorchView:
@@ -29,7 +30,8 @@ class TorchView:
         self.stepping: Any = None
         self.gradient_scale: Any = None
         self._report = report
-        self._placing = Placing(place_of, self._names, report, Away(is_any_remote, remote, code_on_host))
+        self._placing = Placing(place_of, self._names, report, Away(is_any_remote, remote, code_on_host), places_of)
+        self._states = States()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -41,6 +43,11 @@ class TorchView:
         """The shapes of the parameters, or of the parts of them that this rank holds."""
         return tuple(tuple(local_part(one).shape) for one in self.parameters)
 
+    @property
+    def is_away(self) -> bool:
+        """Whether any parameter lies on a device that measures by itself."""
+        return is_any_remote(self.parameters)
+
     def add(self, named: Iterable[tuple[str, Tensor]]) -> bool:
         """Whether any of these parameters was new; they join at the end."""
         known = {id(parameter) for parameter in self.parameters}
@@ -51,13 +58,13 @@ class TorchView:
 
     def weights(self) -> Arrays:
         """Where the weights lie now."""
-        return self._placing.table(self.parameters)
+        return self._placing.table(self.parameters, "weight")
 
     def gradients(self) -> Arrays:
         """Where the gradients lie now; of the optimizer that is stepping, when one is."""
         if self.stepping is None or len(self.optimizers) < 2:
             if self.gradient_scale is None:
-                return self._placing.table([one.grad for one in self.parameters])
+                return self._placing.table([one.grad for one in self.parameters], "gradient")
             return self._placing.table([self._gradient(one) for one in self.parameters])
         mine = {id(one) for group in self.stepping.param_groups for one in group["params"]}
         return self._placing.table([self._gradient(one) if id(one) in mine else None for one in self.parameters])
@@ -84,27 +91,32 @@ class TorchView:
         held = [one.grad for one in self.parameters if one.grad is not None and not is_remote(one.grad)]
         return any(_is_any_nonzero(gradient) for gradient in held)
 
+    def rows_held(self) -> frozenset[int]:
+        """The parameters of which the same is true."""
+        held = ((row, one.grad) for row, one in enumerate(self.parameters))
+        return frozenset(
+            row for row, grad in held if grad is not None and not is_remote(grad) and _is_any_nonzero(grad)
+        )
+
+    def rows_of(self, optimizer: Any) -> frozenset[int]:
+        """The parameters that the optimizer steps."""
+        mine = {id(one) for group in optimizer.param_groups for one in group["params"]}
+        return frozenset(row for row, one in enumerate(self.parameters) if id(one) in mine)
+
+    def is_cleared(self, optimizer: Any) -> bool:
+        """Whether none of its parameters, of all for None, holds a gradient; on a device any is taken for one."""
+        groups = [{"params": self.parameters}] if optimizer is None else optimizer.param_groups
+        held = (one.grad for group in groups for one in group["params"] if one.grad is not None)
+        return not any(is_remote(gradient) or _is_any_nonzero(gradient) for gradient in held)
+
     def slots(self) -> dict[str, Arrays]:
         """Every slot that holds a tensor of at least one dimension for some parameter."""
-        slots: dict[str, list[Tensor | None]] = {}
-        for number, parameter in enumerate(self.parameters):
-            for name, slot in self._state(parameter).items():
-                if isinstance(slot, torch.Tensor) and slot.dim() > 0 and slot.is_floating_point():
-                    if name not in slots:
-                        slots[name] = [None] * len(self.parameters)
-                    slots[name][number] = slot
-        return {name: self._placing.table(held) for name, held in slots.items()}
+        slots = self._states.slots(self.parameters, self.optimizers)
+        return {name: self._placing.table(held, f"optimizer/{name}") for name, held in slots.items()}
 
     def learning_rates(self) -> tuple[float, ...]:
         """The rate of every group of every optimizer."""
         return tuple(float(group["lr"]) for optimizer in self.optimizers for group in optimizer.param_groups)
-
-    def _state(self, parameter: Tensor) -> dict[str, Any]:
-        for optimizer in self.optimizers:
-            state: dict[str, Any] | None = optimizer.state.get(parameter)
-            if state:
-                return state
-        return {}
 
 
 def _is_unborn(parameter: Tensor) -> bool:

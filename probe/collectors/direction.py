@@ -1,13 +1,16 @@
 """Directions: whether updates follow the weights, the last update, and the momentum."""
 
 import math
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..collector import Collected, SiteRows, Step, collector
-from ..quantities.samples import samples_of
+from ..promises import Made
+from ..quantities.samples import Sample, elements_of, samples_of
 
+_NAME = "update/direction"
 _COLUMNS = ("cosine_to_weight", "cosine_to_previous", "agreement")
 #: Names of the first moment, or of what momentum gathers: torch's, the engine's, MindSpore's.
 _MOMENTA = ("exp_avg", "momentum_buffer", "moment1", "m", "momentum", "moments")
@@ -15,7 +18,7 @@ _MOMENTA = ("exp_avg", "momentum_buffer", "moment1", "m", "momentum", "moments")
 _Sample = NDArray[np.float64]
 
 
-@collector("update/direction", at="after_step", columns=_COLUMNS, is_optional=True)
+@collector(_NAME, at="after_step", columns=_COLUMNS, is_optional=True)
 class Direction:
     """Cosines of the update to the weight before it and to the update before it; share of signs momentum agrees with.
 
@@ -25,28 +28,38 @@ class Direction:
     """
 
     def __init__(self) -> None:
-        self._before: list[_Sample | None] = []
+        self._before: list[Sample | None] = []
         self._moved: dict[str, _Sample] = {}
 
     def prepare(self, step: Step) -> None:
         """Samples the weights before the step."""
-        self._before = list(samples_of(step.weights()))
+        self._before = list(samples_of(step.weights(), step.outbox))
 
     def __call__(self, step: Step) -> Collected:
         """Three numbers of every parameter that has moved."""
-        found: dict[str, tuple[float, ...]] = {}
-        slots = step.view.slots()
+        found: dict[str, tuple[float, ...] | Made] = {}
+        slots, outbox = step.view.slots(), step.outbox
         name = next((name for name in _MOMENTA if name in slots), None)
         count = len(step.view.names)
-        momenta = [None] * count if name is None else list(samples_of(slots[name]))
-        weights = samples_of(step.view.weights())
+        momenta = [None] * count if name is None else list(samples_of(slots[name], outbox))
+        weights, is_late = samples_of(step.weights(), outbox), step.may_be_late(step.weights())
         for site, before, after, momentum in zip(step.view.names, self._before, weights, momenta, strict=False):
-            if before is None or after is None or before.shape != after.shape:
+            if before is None or after is None:
                 continue
-            moved = after - before
-            found[site] = (cosine(moved, before), cosine(moved, self._moved.get(site)), agreement(moved, momentum))
-            self._moved[site] = moved
-        return {"update/direction": SiteRows(_COLUMNS, found)}
+            look = partial(self._look, site, before, after, momentum)
+            numbers = outbox.make(_NAME, look) if outbox is not None and is_late else look()
+            if numbers is not None:
+                found[site] = numbers
+        return {_NAME: SiteRows(_COLUMNS, found)}
+
+    def _look(self, site: str, before: Sample, after: Sample, momentum: Sample | None) -> tuple[float, ...] | None:
+        old, new = elements_of(before), elements_of(after)
+        if old.shape != new.shape:
+            return None
+        moved, last = new - old, self._moved.get(site)
+        self._moved[site] = moved
+        gathered = None if momentum is None else elements_of(momentum)
+        return cosine(moved, old), cosine(moved, last), agreement(moved, gathered)
 
 
 def cosine(one: _Sample, other: _Sample | None) -> float:

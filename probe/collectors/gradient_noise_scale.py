@@ -20,9 +20,6 @@ class GradientNoiseScale:
     def __init__(self) -> None:
         self._scale = NoiseScale()
 
-    def prepare(self, step: Step) -> None:
-        """Nothing is needed before the step."""
-
     def __call__(self, step: Step) -> Collected:
         """The scalar, where the step had micro-batches."""
         squares = list(step.micro_batches.squares.values())

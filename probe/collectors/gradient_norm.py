@@ -19,9 +19,6 @@ class GradientNorm:
         self._number = -1
         self._norms: list[float | LateScalar] = []
 
-    def prepare(self, step: Step) -> None:
-        """Nothing is needed before the step."""
-
     def __call__(self, step: Step) -> Mapping[str, float | LateScalar]:
         """The scalar `gradient_norm`."""
         if step.gradient_norm is None:
@@ -29,6 +26,8 @@ class GradientNorm:
         if step.number != self._number:
             self._number, self._norms = step.number, []
         self._norms.append(step.gradient_norm)
+        if len(self._norms) == 1 and not callable(step.gradient_norm):
+            return {"gradient_norm": step.gradient_norm}
         norms = [*self._norms]
         if any(callable(one) for one in norms):
             return {"gradient_norm": lambda: _together([one() if callable(one) else one for one in norms])}

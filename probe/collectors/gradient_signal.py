@@ -1,19 +1,22 @@
 """Signal to noise of gradients over a window of steps."""
 
 import math
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..collector import Collected, SiteRows, Step, collector
-from ..quantities.samples import samples_of
+from ..promises import Made
+from ..quantities.samples import Sample, elements_of, samples_of
 
+_NAME = "gradient/signal"
 _COLUMNS = ("signal_to_noise",)
 #: Due steps of one window: enough for a variance, few enough for the weights to stay about where they are. Our choice.
 _WINDOW = 16
 
 
-@collector("gradient/signal", at="before_step", columns=_COLUMNS, is_optional=True)
+@collector(_NAME, at="before_step", columns=_COLUMNS, is_optional=True)
 class GradientSignal:
     """Ratio of squared mean to variance of gradient elements over sixteen due steps, averaged over each parameter.
 
@@ -28,21 +31,27 @@ class GradientSignal:
     def __init__(self) -> None:
         self._windows: dict[str, list[NDArray[np.float64]]] = {}
 
-    def prepare(self, step: Step) -> None:
-        """Nothing is needed before the step."""
-
     def __call__(self, step: Step) -> Collected:
         """One number of every parameter whose window is full."""
-        found: dict[str, tuple[float, ...]] = {}
-        for site, sample in zip(step.view.names, samples_of(step.view.gradients()), strict=True):
+        found: dict[str, tuple[float, ...] | Made] = {}
+        gradients, outbox = step.view.gradients(), step.outbox
+        is_late = step.may_be_late(gradients)
+        for site, sample in zip(step.view.names, samples_of(gradients, outbox), strict=True):
             if sample is None:
                 continue
-            window = self._windows.setdefault(site, [])
-            window.append(sample)
-            if len(window) == _WINDOW:
-                found[site] = (signal_to_noise(np.stack(window)),)
-                window.clear()
-        return {"gradient/signal": SiteRows(_COLUMNS, found)} if found else {}
+            look = partial(self._look, site, sample)
+            numbers = outbox.make(_NAME, look) if outbox is not None and is_late else look()
+            if numbers is not None:
+                found[site] = numbers
+        return {_NAME: SiteRows(_COLUMNS, found)} if found else {}
+
+    def _look(self, site: str, sample: Sample) -> tuple[float, ...] | None:
+        window = self._windows.setdefault(site, [])
+        window.append(elements_of(sample))
+        if len(window) < _WINDOW:
+            return None
+        full, self._windows[site] = window, []
+        return (signal_to_noise(np.stack(full)),)
 
 
 def signal_to_noise(gradients: NDArray[np.float64]) -> float:

@@ -14,9 +14,6 @@ class Histograms:
     Those of activations and their gradients are made by the hooks, from the same counts.
     """
 
-    def prepare(self, step: Step) -> None:
-        """Nothing is needed before the step."""
-
     def __call__(self, step: Step) -> tuple[Histogram, ...]:
         """One histogram a parameter and subject."""
         tables = {"weight": step.weights, "gradient": step.view.gradients}

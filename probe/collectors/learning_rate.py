@@ -7,9 +7,6 @@ from ..collector import Step, collector
 class LearningRate:
     """Rate with which the step is taken: `learning_rate`, and `learning_rate/1` and so on for further groups."""
 
-    def prepare(self, step: Step) -> None:
-        """Nothing is needed before the step."""
-
     def __call__(self, step: Step) -> dict[str, float]:
         """One scalar a group."""
         rates = step.view.learning_rates()

@@ -10,9 +10,6 @@ from ..promises import LateScalar
 class Loss:
     """Value of the scalar from which the backward pass started, without loss scale; several are summed."""
 
-    def prepare(self, step: Step) -> None:
-        """Nothing is needed before the step."""
-
     def __call__(self, step: Step) -> Mapping[str, float | LateScalar]:
         """`loss`, where one was found."""
         return {} if step.loss is None else {"loss": step.loss}

@@ -10,9 +10,6 @@ from ..promises import LateScalar
 class LossScale:
     """Factor by which the loss was multiplied before the backward pass."""
 
-    def prepare(self, step: Step) -> None:
-        """Nothing is needed before the step."""
-
     def __call__(self, step: Step) -> Mapping[str, float | LateScalar]:
         """`loss_scale`, where there is one."""
         return {} if step.loss_scale is None else {"loss_scale": step.loss_scale}

@@ -21,9 +21,6 @@ class Memory:
         self._count = 0
         self._page = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
 
-    def prepare(self, step: Step) -> None:
-        """Nothing is needed before the step."""
-
     def __call__(self, step: Step) -> dict[str, float]:
         """The scalars, or none in the steps between."""
         self._count += 1

@@ -8,9 +8,6 @@ from ..kernels import STATISTICS
 class Optimizer:
     """Statistics of every slot after the step, as subject `optimizer/<slot>`; counters are left out."""
 
-    def prepare(self, step: Step) -> None:
-        """Nothing is needed before the step."""
-
     def __call__(self, step: Step) -> dict[str, Rows]:
         """Rows of each slot."""
         return {

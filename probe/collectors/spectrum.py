@@ -7,14 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..collector import Collected, SiteRows, Step, collector
+from ..outbox import Outbox
+from ..promises import Made
 
 #: Iterations at the first due step, from a random vector; afterwards one a due step follows a matrix that moves slowly.
 _FIRST = 8
 _Matrix = NDArray[Any]  # float32 or float64
+_NAME = "weight/spectrum"
 _COLUMNS = ("largest_singular_value", "stable_rank")
 
 
-@collector("weight/spectrum", at="after_step", columns=_COLUMNS, is_optional=True)
+@collector(_NAME, at="after_step", columns=_COLUMNS, is_optional=True)
 class Spectrum:
     """Largest singular value and stable rank (squared Frobenius norm over its square) of weights of two or more axes.
 
@@ -28,18 +31,31 @@ class Spectrum:
 
     def __init__(self) -> None:
         self._vectors: dict[str, _Matrix] = {}
-
-    def prepare(self, step: Step) -> None:
-        """Nothing is needed before the step."""
+        self._away: dict[str, Any] = {}  # the framework's, on a device
 
     def __call__(self, step: Step) -> Collected:
         """Two numbers of every matrix."""
+        if step.outbox is not None and step.may_be_late(step.weights()):
+            names = step.view.names
+            away = {names[row]: tensor for row, tensor in step.weights().remote.items() if tensor.ndim > 1}
+            return {_NAME: SiteRows(_COLUMNS, {site: self._ask(site, one, step.outbox) for site, one in away.items()})}
         found = {
             site: self._of(site, array.reshape(array.shape[0], -1))
             for site, array in step.view.arrays("weight")
             if array.ndim > 1 and array.size
         }
-        return {"weight/spectrum": SiteRows(_COLUMNS, found)}
+        return {_NAME: SiteRows(_COLUMNS, found)}
+
+    def _ask(self, site: str, tensor: Any, outbox: Outbox) -> Made:
+        """The same of a matrix on a device."""
+        matrix = tensor.reshape(tensor.shape[0], -1)
+        assert outbox.device is not None, "tensors are remote only where there is a device"
+        vector, times = self._away.get(site), 1
+        if vector is None or vector.shape[0] != matrix.shape[1]:
+            vector, times = np.random.default_rng(0).standard_normal(matrix.shape[1]), _FIRST
+        numbers, self._away[site] = outbox.device.iterate(matrix, vector, times)
+        fetched = outbox.fetch(numbers)
+        return outbox.make(_NAME, lambda: _numbers(*fetched.array.tolist()))
 
     def _of(self, site: str, matrix: _Matrix) -> tuple[float, float]:
         wide = matrix if matrix.dtype in (np.float32, np.float64) else matrix.astype(np.float32)
@@ -52,7 +68,11 @@ class Spectrum:
             largest, vector = power_iteration(wide, vector, times)
             square = float(np.square(wide, dtype=np.float64).sum())
         self._vectors[site] = vector
-        return largest, square / largest**2 if largest > 0.0 else math.nan
+        return _numbers(largest, square)
+
+
+def _numbers(largest: float, square: float) -> tuple[float, float]:
+    return largest, square / largest**2 if largest > 0.0 else math.nan
 
 
 def power_iteration(matrix: _Matrix, vector: _Matrix, times: int) -> tuple[float, _Matrix]:

@@ -7,9 +7,6 @@ from ..collector import Step, collector
 class StepSeconds:
     """Wall time from the end of the previous step to the end of this one, data loading included."""
 
-    def prepare(self, step: Step) -> None:
-        """Nothing is needed before the step."""
-
     def __call__(self, step: Step) -> dict[str, float]:
         """`step_seconds`."""
         return {"step_seconds": step.elapsed_s}

@@ -23,15 +23,12 @@ class TimeSplit:
         self._calls, self._since = 0, 0
         self._before: tuple[float, ...] = ()
 
-    def prepare(self, step: Step) -> None:
-        """Nothing is needed before the step."""
-
     def __call__(self, step: Step) -> dict[str, float]:
         """The scalars, or none in the steps between."""
         call, self._calls = self._calls, self._calls + 1
         if call > 1 and call % _EVERY:
             return {}
-        steps, self._since = step.number - self._since, step.number
+        steps, self._since = step.time.ended - self._since, step.time.ended
         before, self._before = self._before, step.time.seconds()
         spent = [(now - then) / max(1, steps) for now, then in zip(self._before, before or self._before, strict=True)]
         rates = _rates(step.time, sum(spent[: len(PHASES)]))

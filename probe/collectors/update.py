@@ -40,7 +40,7 @@ class Update:
         if not (np.array_equal(now.sizes, self._sizes) and np.array_equal(now.codes, self._codes)):
             self._copies = [np.empty(n, np.uint8) for n in now.sizes * _ITEM_BYTES[now.codes]]
             self._addresses = np.array([copy.ctypes.data for copy in self._copies], np.int64)
-            self._sizes, self._codes = now.sizes.copy(), now.codes.copy()
+            self._sizes, self._codes = now.sizes, now.codes
         for place, address, copy in zip(self._addresses.tolist(), now.addresses.tolist(), self._copies, strict=True):
             if address:
                 ctypes.memmove(place, address, copy.nbytes)
@@ -68,11 +68,9 @@ class Update:
         return {"update": Rows(moved, now.present)}
 
     def _fits(self, now: Arrays) -> bool:
-        return (
-            np.array_equal(now.sizes, self._sizes)
-            and np.array_equal(now.codes, self._codes)
-            and np.array_equal(now.present, self._held)
-            and self._on_device.fit(now.remote)
+        pairs = ((now.sizes, self._sizes), (now.codes, self._codes), (now.present, self._held))
+        return all(one is other or np.array_equal(one, other) for one, other in pairs) and self._on_device.fit(
+            now.remote
         )
 
 

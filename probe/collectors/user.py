@@ -61,9 +61,6 @@ class UserQuantity:
     def __init__(self, taken: Quantity) -> None:
         self._quantity = taken
 
-    def prepare(self, step: Step) -> None:
-        """Nothing is needed before the step."""
-
     def __call__(self, step: Step) -> Collected:
         """Scalars, or rows of the sites that fit."""
         taken = self._quantity

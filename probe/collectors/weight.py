@@ -8,9 +8,6 @@ from ..kernels import STATISTICS
 class Weight:
     """Statistics of every parameter after the optimizer has moved it."""
 
-    def prepare(self, step: Step) -> None:
-        """Nothing is needed before the step."""
-
     def __call__(self, step: Step) -> dict[str, Rows]:
         """Rows of `weight`."""
         arrays = step.weights()

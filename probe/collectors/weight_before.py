@@ -11,9 +11,6 @@ class WeightBefore:
     Off unless the configuration names it: where `weight` is recorded at every step it says nothing new.
     """
 
-    def prepare(self, step: Step) -> None:
-        """Nothing is needed before the step."""
-
     def __call__(self, step: Step) -> dict[str, Rows]:
         """Rows of `weight/before`."""
         arrays = step.weights()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, ParamSpec, Protocol
 
-from ...storage.records import Json
+from ...storage.records import Event, Json
 from ..aside import is_aside
 from ..recorder import Recorder
 from .accumulation import Accumulation
@@ -69,7 +69,7 @@ class Facts:
         self._recorder, self._source = recorder, source
         self._counts, self._changed = counts, changed
         self._modes = ForwardModes(recorder, source.modules(), source.is_recording)
-        self._losses = LossFacts(recorder)
+        self._losses = LossFacts()
         self._accumulation = Accumulation(recorder)
         self._steps = OptimizerSteps(recorder, source.optimizers, source.step_count, source.slots)
         self._ties: Ties | None = None
@@ -81,14 +81,9 @@ class Facts:
         self._guard(self._tell_random_state)
 
     def forward_begins(self) -> None:
-        """The model is called."""
-        if self._is_listening:
+        """The model is called; a check of ours, and what somebody looks at aside, are none of the training's."""
+        if not (self._is_off or self._is_busy or is_aside()):
             self._guard(self._modes.forward_begins)
-
-    @property
-    def _is_listening(self) -> bool:
-        """Whether what the model does now belongs to the training: it is no check of ours, and nobody looks aside."""
-        return not (self._is_off or self._is_busy or is_aside())
 
     @property
     def has_forward(self) -> bool:
@@ -103,21 +98,39 @@ class Facts:
 
     def loss_is_due(self, name: str) -> bool:
         """Whether this call of a loss is to be looked at."""
-        return self._is_listening and self._losses.is_due(name)
+        return not (self._is_off or self._is_busy or is_aside()) and self._losses.is_due(name)
 
     def loss_called(self, call: LossCall) -> None:
         """A loss of the training was computed."""
         self._recorder.flush()
-        self._guard(self._losses.look, call)
+        self._guard(self._tell_loss, call)
+
+    def loss_called_away(self, call: LossCall) -> None:
+        """The same of a loss whose numbers are on their way from a device; told of the step in progress."""
+        recorder, found = self._recorder, list[tuple[Mapping[str, float], dict[str, Json]]]()
+        recorder.flush()
+        step, micro_step = recorder.step, recorder.micro_step
+        recorder.outbox.do("facts", lambda: found.append(self._losses.look(call)))
+        recorder.outbox.late_scalars(lambda: found[0][0] if found else {})
+        recorder.outbox.late_events(
+            lambda: [Event("loss_input", step, "", micro_step, news) for _, news in found if news]
+        )
+
+    def _tell_loss(self, call: LossCall) -> None:
+        scalars, news = self._losses.look(call)
+        if scalars:
+            self._recorder.log(scalars)
+        if news:
+            self._recorder.event("loss_input", "", **news)
 
     def loss_returned(self, value: float | None, reduction: str) -> None:
         """That loss has this value; None where nobody looked."""
-        if self._is_listening:
+        if not (self._is_off or self._is_busy or is_aside()):
             self._accumulation.loss_returned(value, reduction)
 
     def backward_begins(self, root: float | None, factor: float | None = None) -> None:
         """A backward pass of the training starts from this value; `factor` between it and the loss, if it is known."""
-        if self._is_listening:
+        if not (self._is_off or self._is_busy or is_aside()):
             self._accumulation.backward_begins(root, factor)
 
     def before_step(self) -> None:
@@ -128,19 +141,19 @@ class Facts:
             self._guard(self._tell_start)
         self._guard(self._steps.before_step)
 
-    def step_ends(self) -> None:
-        """The step is over, and its record not yet made."""
+    def step_ends(self, passes: int | None = None) -> None:
+        """The step is over, its record not yet made; so many backward passes were summed, None where none can tell."""
         if self._is_off:
             return
-        self._guard(self._compare)
+        self._guard(self._compare, passes)
         if self._sample is not None:
             sample, self._sample = self._sample, None
             self._guard(self._check_causality, *sample)
 
-    def _compare(self) -> None:
+    def _compare(self, passes: int | None) -> None:
         """Tells what is not as in the step before."""
         self._modes.step_ends()
-        self._accumulation.step_ends()
+        self._accumulation.step_ends(passes)
         self._steps.step_ends()
         if self._ties is not None and self._ties.step_ends():
             self._changed()

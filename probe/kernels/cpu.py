@@ -291,17 +291,25 @@ def measure(address: int, size: int, code: int, out_address: int) -> None:
 
 
 @njit(nogil=True, cache=True)
-def measure_many(addresses: _Ints, sizes: _Ints, codes: _Ints, out: _Floats) -> None:
-    """Nothing; writes the statistics of array `i` to `out[i, :10]`. Arrays with address 0 are left out.
+def measure_many(addresses: _Ints, sizes: _Ints, codes: _Ints, out: _Floats) -> float:
+    """The norm over all arrays, NaN or infinity where one holds one; writes the statistics of array `i` to
+    `out[i, :10]`. Arrays with address 0 are left out.
 
     Args:
         addresses: `(n,)` int64; sizes: `(n,)` int64; codes: `(n,)` int64.
         out: `(n, 10 or more)` float64.
     """
     total, values = np.empty(10), np.empty(_CHUNK, np.float32)
+    squares, nans, infinities = 0.0, 0.0, 0.0
     for i in range(addresses.size):
         if addresses[i] != 0:
             _measure_one(addresses[i], sizes[i], codes[i], total, values, out[i])
+            squares += out[i, 0] * out[i, 0]
+            nans += out[i, 6]
+            infinities += out[i, 7] + out[i, 8]
+    if nans > 0.0:
+        return np.nan
+    return np.inf if infinities > 0.0 else np.sqrt(squares)
 
 
 @njit(nogil=True, cache=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ from numpy.typing import NDArray
 
 from .cpu import STATISTICS, measure_many
 from .more import NO_MORE, More, measure_more_many
+
+_NOWHERE: Mapping[int, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,14 +33,28 @@ class Arrays:
     owners: Sequence[object] = ()
     remote: Mapping[int, Any] = field(default_factory=dict)  # Any: tensors of frameworks that may not be there
     bring: Callable[[Any], tuple[tuple[int, int, int], object]] | None = None
+    _there: list[NDArray[np.bool_]] = field(default_factory=list, init=False, repr=False)
 
     @property
     def present(self) -> NDArray[np.bool_]:
-        """`(n,)`, where there is an array."""
-        there: NDArray[np.bool_] = self.addresses != 0
-        if self.remote:
-            there[list(self.remote)] = True
-        return there
+        """`(n,)`, where there is an array; not to be written to."""
+        if not self._there:
+            self._there.append(self.addresses != 0)
+            if self.remote:
+                self._there[0][list(self.remote)] = True
+        return self._there[0]
+
+    def kept_by(self, owners: Sequence[object]) -> "Arrays":
+        """The same table, with other owners; what lies on a device is not among it."""
+        table = Arrays(self.addresses, self.sizes, self.codes, owners, _NOWHERE)
+        table._there.append(self.present)
+        return table
+
+    def moved_to(self, addresses: Sequence[int]) -> "Arrays":
+        """The table of as many arrays of the same sizes and dtypes, present and absent as these are."""
+        table = Arrays(np.array(addresses, np.int64), self.sizes, self.codes, (), _NOWHERE)
+        table._there.append(self.present)
+        return table
 
     def local(self) -> "Arrays":
         """The table with copies on the host of what lies on a device, which is waited for; itself if nothing does."""
@@ -52,11 +69,15 @@ class Arrays:
 
     def statistics(self, more: More = NO_MORE) -> NDArray[np.float64]:
         """`(n, 10)`, and the columns of `more` behind them; rows without an array are NaN. A device is waited for."""
+        return self.statistics_and_norm(more)[0]
+
+    def statistics_and_norm(self, more: More = NO_MORE) -> tuple[NDArray[np.float64], float]:
+        """The same, and the norm over all arrays: NaN or infinity where one of them holds one."""
         if self.remote:
-            return self.local().statistics(more)
+            return self.local().statistics_and_norm(more)
         rows = np.full((self.addresses.size, len(STATISTICS) + len(more.columns)), np.nan)
-        measure_many(self.addresses, self.sizes, self.codes, rows)
-        return self.add(more, rows, len(STATISTICS))
+        norm = measure_many(self.addresses, self.sizes, self.codes, rows)
+        return self.add(more, rows, len(STATISTICS)), norm
 
     def add(self, more: More, rows: NDArray[np.float64], place: int) -> NDArray[np.float64]:
         """The rows, whose first ten columns are measured; those of `more` are filled from column `place` on."""

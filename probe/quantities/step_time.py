@@ -16,28 +16,43 @@ class StepTime:
     if another forward does.
 
     Attributes:
+        ended: Steps whose time was taken until now; while it is paused, none is.
         communication: Seconds inside collectives, which are part of the phases.
         samples, tokens: What the model was called with in the steps that were looked at.
         steps: Their number.
     """
 
-    __slots__ = ("_clock", "_phase", "_seconds", "_since", "communication", "samples", "steps", "tokens")
+    __slots__ = (
+        "_clock", "_is_paused", "_phase", "_seconds", "_since", "communication", "ended", "samples", "steps", "tokens",
+    )  # fmt: skip
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self._seconds = [0.0] * (len(PHASES) + 1)
         self._phase, self._since = DATA, clock()
+        self._is_paused = False
         self.communication = 0.0
+        self.ended = 0
         self.samples = self.tokens = self.steps = 0
 
     def enter(self, phase: int) -> None:
         """Nothing; what happens from now on belongs to this phase."""
+        if self._is_paused:
+            return
         now = self._clock()
         before = self._phase
         if before == BETWEEN:
             before = DATA if phase in (FORWARD, EVALUATION) else OPTIMIZER
         self._seconds[before] += now - self._since
         self._phase, self._since = phase, now
+
+    def pause(self, is_paused: bool) -> None:
+        """Nothing; time that passes while it is paused belongs to no step. What comes behind it begins with data."""
+        if is_paused and not self._is_paused:
+            self.enter(DATA)
+        if self._is_paused and not is_paused:
+            self._phase, self._since = DATA, self._clock()
+        self._is_paused = is_paused
 
     def enter_evaluation(self) -> None:
         """Nothing; a forward begins that is none of the training: it counts where data would be waited for."""

@@ -10,25 +10,20 @@ from .units import UNITS, Kind, Units, kind_of
 NAME: Final = "activation/units"
 
 
-def watch_units(
-    recorder: Recorder,
-    access: Access,
-    counts: Callable[[], bool],
-    modules: Mapping[str, Any],
-    register: Callable[[Any, Callable[[Any, Any, Any], None]], Any],
-) -> Iterator[Any]:
-    """The handles of one hook for each layer that is looked at; none unless the quantity is ever due.
+def unit_hooks(
+    recorder: Recorder, access: Access, counts: Callable[[], bool], modules: Mapping[str, Any]
+) -> Iterator[tuple[str, Callable[[Any, Any, Any], None]]]:
+    """Site and forward hook of each layer that is looked at; none unless the quantity is ever due.
 
     Args:
         counts: Whether a forward that runs now is to be recorded.
         modules: By site, those that the configuration picks.
-        register: How the framework puts a forward hook on a module.
     """
     if recorder.config.schedule(NAME).is_ever_due:
         for site, module in modules.items():
             kind = kind_of(module)
             if kind is not None:
-                yield register(module, recorder.timed(_UnitHook(recorder, access, counts, site, kind)))
+                yield site, recorder.timed(_UnitHook(recorder, access, counts, site, kind))
 
 
 class _UnitHook:
@@ -45,9 +40,13 @@ class _UnitHook:
         if not recorder.is_due(NAME) or recorder.stamp == self._stamp or recorder.is_away or not self._counts():
             return
         self._stamp = recorder.stamp
-        if not isinstance(output, self._access.kind) or getattr(output, "is_cuda", False):
+        if not isinstance(output, self._access.kind):
             return
         try:
+            away = self._access.remote(output)
+            if away is not None and recorder.takes_promises:
+                self._look_later(away)
+                return
             found = self._units.look(self._access.array(output))
             if found is not None:
                 recorder.open_rows(NAME, UNITS).row(self._site, 0).put(found)
@@ -55,3 +54,11 @@ class _UnitHook:
             return
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
             recorder.fail(NAME, error)
+
+    def _look_later(self, output: Any) -> None:
+        """The same of a tensor on a device: a sample of it travels."""
+        rows, outbox = self._units.sample(output), self._recorder.outbox
+        if rows is not None:
+            fetched = outbox.fetch(rows)
+            made = outbox.make(NAME, lambda: self._units.judge(fetched.array))
+            self._recorder.open_rows(NAME, UNITS).row(self._site, 0).owe(made)

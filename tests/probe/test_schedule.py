@@ -40,3 +40,21 @@ def test_a_logarithmic_schedule_is_due_so_often_in_every_decade(per_decade):
     grid = sorted({round(10 ** (k / per_decade)) for k in range(5 * per_decade + 1)})
     assert due == grid
     assert sum(10_000 < step <= 100_000 for step in due) == per_decade
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        Schedule(every=7, first=3, start=4, stop=40),
+        Schedule(every=0, windows=((5, 8), (20, 20)), start=6),
+        Schedule(every=0, per_decade=7, start=2),
+        Schedule(every=50, per_decade=2, windows=((33, 35),)),
+        Schedule(every=0),
+        Schedule(every=3, stop=10),
+    ],
+    ids=str,
+)
+def test_the_next_due_step_is_the_first_that_is_due(schedule):
+    due = [step for step in range(200) if schedule.is_due(step)]
+    for step in range(100):
+        assert schedule.next_due(step) == next((one for one in due if one >= step), None)

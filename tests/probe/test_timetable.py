@@ -33,3 +33,11 @@ def test_rest_is_a_stretch_without_any_due_step():
     assert table.rests(frozenset({"tenth"}), 11, 9)
     assert not table.rests(frozenset({"tenth"}), 11, 10)
     assert not table.rests(frozenset({"tenth", "always"}), 11, 1)
+
+
+def test_the_next_due_step_is_that_of_the_schedule_which_is_due_first():
+    table = Timetable({"tenth": Schedule(every=10), "window": Schedule(every=0, windows=((7, 9),)), "never": NEVER})
+    assert [table.next_due(step) for step in (1, 8, 11)] == [7, 8, 20]
+    assert Timetable({"never": NEVER}).next_due(0) is None
+    assert not table.looks_around
+    assert Timetable(SCHEDULES).looks_around
