@@ -52,6 +52,8 @@ from .schedule import NEVER, Schedule
 from .strict import Strict
 
 _log = logging.getLogger(__name__)
+#: What is rare is looked at more often at the start, where most that is wrong already is: four looks more in a run.
+_EARLY = ((1, 2), (4, 4), (7, 7))
 #: Bins of both signs; more octaves than these float64 does not have above its smallest numbers.
 _OCTAVES = 1024
 
@@ -257,7 +259,10 @@ class Config(Strict):
         cadence = self.subjects.get(subject)
         if cadence is None:
             entry = COLLECTORS[subject]
-            return NEVER if entry.is_optional else Schedule(self.every * entry.rarity, around=self.around.after)
+            if entry.is_optional:
+                return NEVER
+            early = _EARLY if entry.rarity > 1 and self.every == 1 else ()
+            return Schedule(self.every * entry.rarity, windows=early, around=self.around.after)
         schedule = cadence.schedule()
         if cadence.around is None and schedule.is_ever_due and not COLLECTORS[subject].is_optional:
             return replace(schedule, around=self.around.after)

@@ -60,7 +60,7 @@ class _Debts:
         events = [event for make in self.events for event in make()]
         record = replace(
             record,
-            blocks=tuple(_tidy(block) for block in record.blocks),
+            blocks=tuple(_tidy(block) for block in record.blocks if block.present is None or block.present.any()),
             scalars={**late, **record.scalars},
             histograms=(*record.histograms, *made),
             events=(*events, *record.events),

@@ -72,6 +72,14 @@ class Device(Protocol):
     def checksum(self, tensor: Any) -> Any:
         """`(2,)` int64 there: the 53 bits of the checksum of its words of eight bytes, and the bytes behind them."""
 
+    def iterate(self, matrix: Any, vector: Any, times: int) -> tuple[Any, Any]:
+        """Largest singular value and squared norm of a matrix, `(2,)`, and the vector to go on from, all of them there.
+
+        Args:
+            matrix: `(m, n)`.
+            vector: `(n,)` NumPy's to begin with, or what was given back before.
+        """
+
     def copies(self) -> Any:
         """Copies of tensors, to tell how far they moved: `DeviceCopies`."""
 

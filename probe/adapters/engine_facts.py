@@ -122,7 +122,7 @@ class EngineFacts:
             name, given, inputs = found
             shapes = tuple(one.shape for one in inputs if isinstance(one, Tensor))
             labels = inputs[1].numpy if len(inputs) > 1 and isinstance(inputs[1], Tensor) else None
-            self.facts.loss_called(LossCall(name, lambda: sample_of(given), shapes, None, labels))
+            self.facts.loss_called(LossCall(name, lambda: sample_of(given), shapes, None, labels, _made_by(given)))
         self.facts.backward_begins(None, factor_of(root))
 
     def clipped(self, gradients: Sequence[NDArray[Any]], norm: float, limit: float) -> None:
@@ -164,6 +164,17 @@ def loss_of(root: Tensor) -> tuple[str, Tensor, tuple[Any, ...]] | None:
                 return name, tensor, node.inputs
         waiting += [one._node for one in node.inputs if isinstance(one, Tensor)]
     return None
+
+
+def _made_by(tensor: Tensor) -> str:
+    """The primitive that made the values, reshapes left out; empty where the tape does not tell."""
+    node = tensor._node
+    while node is not None and not node.is_packed and node.inputs is not None:
+        if node.primitive.name not in ("reshape", "transpose", "squeeze", "expand_dims"):
+            return str(node.primitive.name)
+        before = next((one for one in node.inputs if isinstance(one, Tensor)), None)
+        node = None if before is None else before._node
+    return ""
 
 
 def factor_of(root: Tensor) -> float | None:

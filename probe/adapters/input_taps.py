@@ -5,7 +5,7 @@ from typing import Any
 
 from ..block import Row
 from ..recorder import Recorder
-from .taps import fill
+from .taps import fill, store
 from .tensors import Access, Tensor, Unsupported, every_tensor_in, tensors_in
 
 _NONE: Mapping[str, Any] = {}
@@ -69,10 +69,9 @@ class InputTaps:
 
     def _dump(self, site: str, call: int, tensor: Tensor) -> None:
         try:
-            array = self._access.array(tensor)
+            store(self._recorder, self._access, "input", (site, call), tensor)
         except Unsupported:
             return
-        self._recorder.dump("input", site, call, array)
 
     def _fill(self, subject: str, row: Row, tensor: Tensor) -> None:
         try:

@@ -39,9 +39,9 @@ class Accumulation:
             self._factor = factor
         self._losses, self._value = 0, None
 
-    def step_ends(self) -> None:
-        """Tells what has changed."""
-        now = (self._passes, self._factor, self._reduction)
+    def step_ends(self, passes: int | None = None) -> None:
+        """Tells what has changed; `passes` are those whose gradients were summed, None where all were."""
+        now = (self._passes if passes is None else min(passes, self._passes), self._factor, self._reduction)
         self._passes = 0
         if not now[0] or (self._told is not None and _is_same(now, self._told)):
             return

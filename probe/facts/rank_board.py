@@ -45,6 +45,15 @@ class Board:
                 found[step] = [self._taken(key) for key in keys]
         return found
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether messages of others are still to come."""
+        return bool(self._waiting) and not self._is_gone
+
+    def hurry(self) -> None:
+        """Nothing; the next look gives out what is there."""
+        self._waiting = dict.fromkeys(self._waiting, 0)
+
     def _taken(self, key: str) -> bytes | None:
         if not self._try(self._store.check, [key]):
             return None

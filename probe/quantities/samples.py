@@ -1,27 +1,54 @@
-"""Evenly spread samples of arrays that are given by their places."""
+"""Evenly spread samples of arrays that are given by their places, or that lie on a device."""
 
 from collections.abc import Iterator
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels import Arrays, values_at
+from ..outbox import Outbox
 
 #: Elements of one parameter that are looked at: a cosine of so many is off by about 1.6 % (one over their root).
 MOST: Final = 4096
 
 
-def samples_of(arrays: Arrays, *, stride: int | None = None) -> Iterator[NDArray[np.float64] | None]:
-    """A copy of every `stride`-th element of each array, None where there is none.
+class Sample(Protocol):
+    """A copy of some elements, which may be still on its way.
+
+    Attributes:
+        array: The elements once they are there.
+    """
+
+    @property
+    def array(self) -> NDArray[Any]:
+        """`(elements,)`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Here:
+    array: NDArray[Any]
+
+
+def samples_of(arrays: Arrays, outbox: Outbox | None = None) -> Iterator[Sample | None]:
+    """A copy of every `n`-th element of each array, so that at most `MOST` are taken; None where there is no array.
 
     Args:
-        stride: The same for all arrays; by default for each its own, odd one, so that at most `MOST` are taken.
+        outbox: Brings those of tensors on a device; without it they are copied to the host, and waited for.
     """
-    arrays = arrays.local()
-    for address, size, code in zip(arrays.addresses, arrays.sizes, arrays.codes, strict=True):
-        if not address:
+    if outbox is None or not outbox.takes_promises:
+        arrays = arrays.local()
+    for row, (address, size, code) in enumerate(zip(arrays.addresses, arrays.sizes, arrays.codes, strict=True)):
+        step = max(-(-int(size) // MOST) | 1, 1)
+        if outbox is not None and row in arrays.remote:
+            yield outbox.fetch(arrays.remote[row].reshape(-1)[::step])
+        elif address:
+            yield _Here(values_at(address, size, code, step).astype(np.float64))
+        else:
             yield None
-            continue
-        step = -(-int(size) // MOST) | 1 if stride is None else stride
-        yield values_at(address, size, code, max(step, 1)).astype(np.float64)
+
+
+def elements_of(sample: Sample) -> NDArray[np.float64]:
+    """`(elements,)` of a sample that is there."""
+    return sample.array.astype(np.float64, copy=False)

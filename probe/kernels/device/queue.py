@@ -21,6 +21,7 @@ from .counting import count_on_device
 from .fetching import Fetched, fetch
 from .measuring import measure_on_device, readable
 from .requested import checksum_on_device, requested_on_device
+from .spectrum import iterate_on_device
 
 #: What a batch holds at most: more would keep gradients alive that the backward pass wants to free. Our choice.
 _MOST_BYTES: Final = 256 << 20
@@ -100,6 +101,11 @@ class DeviceQueue:
     def checksum(self, tensor: Any) -> Any:
         """`(2,)` int64 where the tensor lies: of its words of eight bytes, and the bytes behind them as a number."""
         return checksum_on_device(tensor)
+
+    def iterate(self, matrix: Any, vector: Any, times: int) -> tuple[Any, Any]:
+        """Largest singular value and squared norm of a matrix, `(2,)`, and a vector to go on from, all there."""
+        found: tuple[Any, Any] = iterate_on_device(matrix, vector, times)
+        return found
 
     def copies(self) -> DeviceCopies:
         """Copies of tensors, to tell how far they moved."""

@@ -39,9 +39,10 @@ def events(folder, kind, **wanted):
     return [data for data in found if all(data[name] == value for name, value in wanted.items())]
 
 
-def test_a_flipped_bit_is_found_in_its_tensor_and_losses_are_untouched(tmp_path):
-    watched = trained(tmp_path / "a", tmp_path / "runs", "ddp with a bit")
-    assert watched == trained(tmp_path / "b", "-", "ddp with a bit")
+@pytest.mark.parametrize("wrong", ["ddp with a bit", "ddp with a bit, away"])
+def test_a_flipped_bit_is_found_in_its_tensor_and_losses_are_untouched(tmp_path, wrong):
+    watched = trained(tmp_path / "a", tmp_path / "runs", wrong)
+    assert watched == trained(tmp_path / "b", "-", wrong)
     parameters = {data["at"]: data for data in events(tmp_path / "runs", "rank_checksums", quantity="parameters")}
     assert [at for at, data in parameters.items() if data["is_equal"]] == [0, 4]
     assert parameters[8]["sites"] == ["module.3.weight"]

@@ -1,6 +1,7 @@
 """Every training here runs twice, alone and watched, and must come out the same to the bit."""
 
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,8 @@ from mindscope.probe import Monitor, watch
 from mindscope.storage import Event, StepRecord, Store, open_store
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from mindscope.probe.adapters import torch_facts, torch_memory, torch_ranks, torch_view  # noqa: E402  torch is there
 
 Watching = Callable[..., AbstractContextManager[Any]]
 #: A training gets `watching(model, optimizer)`, trains inside of it, and returns its losses and what it has trained.
@@ -77,3 +80,35 @@ def alike() -> Callable[..., Seen]:
         return seen
 
     return train
+
+
+@pytest.fixture
+def forced(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From its call on, tensors of the processor go the way of a device."""
+    return lambda: monkeypatch.setattr(torch_memory, "_is_forced", True)
+
+
+@pytest.fixture
+def brought(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Gathers who has tensors read at once, for which a device would be waited for."""
+    found: list[str] = []
+
+    def telling(name: str, read: Callable[..., Any]) -> Callable[..., Any]:
+        def tell(*arguments: Any) -> Any:
+            callers = [frame.name for frame in traceback.extract_stack()[-4:-1]]
+            if "_content" not in callers:  # of the weights at the start and at the end, by torch's hash on a device
+                found.append(f"{name} in {callers}")
+            return read(*arguments)
+
+        return tell
+
+    place, array = torch_memory.ACCESS.place, torch_memory.ACCESS.array
+    for module in (torch_view, torch_facts, torch_ranks):
+        for name in ("place_of", "array_of", "sample_of"):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, telling(name, getattr(module, name)))
+    object.__setattr__(torch_memory.ACCESS, "place", telling("place", place))  # frozen, and shared by all monitors
+    object.__setattr__(torch_memory.ACCESS, "array", telling("array", array))
+    yield found
+    object.__setattr__(torch_memory.ACCESS, "place", place)
+    object.__setattr__(torch_memory.ACCESS, "array", array)

@@ -10,7 +10,6 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from mindscope.probe import watch  # noqa: E402  after it is known that torch is there
-from mindscope.probe.adapters import torch_memory  # noqa: E402
 from mindscope.probe.kernels.device import DeviceQueue  # noqa: E402
 from mindscope.probe.kernels.device import queue as batches  # noqa: E402
 from mindscope.storage import open_store  # noqa: E402
@@ -45,12 +44,6 @@ def trained(*, steps=4, inplace=False, scaled=False, accumulate=1, optimizers=1,
         return [one.item() for one in losses], net.cpu()
 
     return train
-
-
-@pytest.fixture
-def forced(monkeypatch):
-    """From its call on, tensors of the processor go the way of a device."""
-    return lambda: monkeypatch.setattr(torch_memory, "_is_forced", True)
 
 
 def numbers(seen):
@@ -135,7 +128,7 @@ def test_what_is_changed_before_it_is_read_is_absent_once_and_read_at_once_from_
     same(found, {key: value for key, value in numbers(expected).items() if key in found})
 
 
-def test_statistics_on_request_are_waited_for_and_right(alike, forced):
+def test_statistics_on_request_are_those_of_the_processor(alike, forced):
     config = {"statistics": ["kurtosis", "quantiles", "checksum"]}
     expected = alike(trained(steps=2), config=config)
     forced()
