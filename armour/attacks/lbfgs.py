@@ -1,12 +1,12 @@
-"""The first attack on neural networks: a quasi-Newton search in the box, sample by sample."""
+"""The first attack on neural networks: a quasi-Newton search in the box."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
-from ..arrays import Array, Rows, to_numpy
+from ..arrays import Array, Rows, namespace
+from ..arrays.rows import flat, per_sample, take
 from ..contract.attack import Attack
 from ..contract.options import at_least
 from ..contract.registry import attack
@@ -15,6 +15,7 @@ from ..problem import Problem
 from ..problem.objective import cross_entropy
 from ..search.closest import Closest
 from ..search.polish import refined
+from ..search.quasi_newton import minimize
 from ..search.weighing import Weighing
 
 
@@ -25,10 +26,9 @@ from ..search.weighing import Weighing
 )
 @dataclass(frozen=True)
 class LBFGS(Attack):
-    """SciPy's L-BFGS-B on the squared distance plus a constant times the loss; searches of the constant.
+    """L-BFGS in the box on the squared distance plus a constant times the loss; searches of the constant.
 
-    The loss is the cross-entropy of "any other class than the label", or of the target. Samples are searched for one
-    after the other, which is slow: it is here to compare with, and `cw` and `fmn` find nearer examples sooner.
+    The loss is the cross-entropy of "any other class than the label", or of the target.
 
     Args:
         steps: Iterations of each search.
@@ -54,33 +54,22 @@ class LBFGS(Attack):
         """The nearest adversarial point at which the model was asked."""
         closest, weighing = Closest(problem), Weighing(problem)
         for _ in range(self.searches):
-            met = np.zeros(len(problem.rows), np.bool_)
-            for row in problem.rows:
-                met[row] = self._descend(problem, closest, problem.rows[row : row + 1], weighing.weights[row])
-            weighing.narrow(met)
+            weighing.narrow(self._descend(problem, closest, weighing.weights))
         return refined(problem, closest, self.halvings, self.polishing)
 
-    def _descend(self, problem: Problem, closest: Closest, row: Rows, weight: float) -> bool:
+    def _descend(self, problem: Problem, closest: Closest, weight: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Whether one of the points that L-BFGS asks about is adversarial."""
-        x = np.asarray(to_numpy(problem.x[row]), np.float64)
-        hits = []
+        hit, pull, xp = np.zeros(len(problem.rows), np.bool_), problem.native(weight), namespace(problem.x)
 
-        def value(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-            candidate = _native(problem, point, x.shape)
-            ascent = problem.ascend(candidate, row, cross_entropy)
-            closest.offer(candidate, row, ascent.met)
-            hits.append(bool(ascent.met[0]))
-            odds = float(ascent.value[0])  # of all other classes; softplus(-odds) is the cross-entropy of leaving
-            change = point - x.reshape(-1)
-            slope = np.asarray(to_numpy(ascent.gradient), np.float64).reshape(-1)
-            loss, share = np.logaddexp(0.0, -odds), np.exp(-np.logaddexp(0.0, odds))
-            return float(change @ change + weight * loss), 2.0 * change - weight * share * slope
+        def value(candidates: Array, rows: Rows) -> tuple[Array, Array]:
+            ascent = problem.ascend(candidates, rows, cross_entropy)
+            closest.offer(candidates, rows, ascent.met)
+            hit[rows] |= ascent.met
+            change, weights = candidates - take(problem.x, rows), take(pull, rows)
+            odds = ascent.value  # of all other classes; softplus(-odds) is the cross-entropy of leaving
+            loss, share = xp.logaddexp(xp.zeros_like(odds), -odds), 1.0 / (1.0 + xp.exp(odds))
+            slope = 2.0 * change - per_sample(weights * share, change) * ascent.gradient
+            return xp.sum(flat(change) ** 2, axis=1) + weights * loss, slope
 
-        box = [problem.bounds] * x.size
-        minimize(value, x.reshape(-1), jac=True, method="L-BFGS-B", bounds=box, options={"maxiter": self.steps})
-        return any(hits)
-
-
-def _native(problem: Problem, point: NDArray[np.float64], shape: tuple[int, ...]) -> Array:
-    """The point as a batch of one in the dtype of the inputs, inside the box after rounding, too."""
-    return problem.native(np.clip(point, *problem.bounds).reshape(shape))
+        minimize(value, problem.x, problem.rows, problem.bounds, self.steps)
+        return hit

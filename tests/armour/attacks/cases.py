@@ -17,7 +17,7 @@ LIGHT = {
     "fmn": {"steps": 40},
     "brendel-bethge": {"steps": 8, "warm_up": 15},
     "ead": {"steps": 30, "step_size": 0.05, "beta": 0.01},
-    "l-bfgs": {"steps": 4, "searches": 2},
+    "l-bfgs": {"steps": 15},
     "boundary": {"steps": 150},
     "genetic": {"generations": 15},
     "hop-skip-jump": {"steps": 4, "queries": 40},
@@ -31,7 +31,7 @@ LIGHT = {
 }
 #: What single steps and few queries may miss: these need not reach nearly every target within the whole box.
 WEAK = {
-    *("fgsm", "r-fgsm", "fast-fgsm", "ll-fgsm", "bim", "ll-bim", "pgd", "jsma", "l-bfgs"),
+    *("fgsm", "r-fgsm", "fast-fgsm", "ll-fgsm", "bim", "ll-bim", "pgd", "jsma"),
     *("square", "genetic", "nes", "salt-and-pepper", "spsa"),
 }
 #: What knows of decisions alone need not reach classes that the network gives to no input, as it does to the targets.

@@ -39,7 +39,7 @@ def on_a_linear_model(norm, count):
 
 @pytest.mark.parametrize(("name", "norm"), NEAREST, ids=[f"{name}-{norm}" for name, norm in NEAREST])
 def test_distances_on_a_linear_model_are_exact_with_the_box(name, norm):
-    network, x, y, exact = on_a_linear_model(norm, 20 if name == "l-bfgs" else 200)  # it goes one after the other
+    network, x, y, exact = on_a_linear_model(norm, 200)
     result = ATTACKS[name].make(norm=norm)(model(network), x, y, epsilons=None)
     assert result.success.all()
     ratio = result.minimum_norms / exact
