@@ -92,7 +92,7 @@ class Captured(NamedTuple):
     actions: tuple[Action, ...] = ()
 
 
-_ENGINE = str(Path(__file__).resolve().parents[1])
+_ENGINE = str(Path(__file__).parents[1])
 
 
 class GraphCapture:

@@ -17,7 +17,7 @@ from ..tensor import Array, Tensor
 
 __all__ = ["CaptureError", "NoValues", "TracedKey", "TracedTensor"]
 
-_ENGINE = str(Path(__file__).resolve().parents[1])
+_ENGINE = str(Path(__file__).parents[1])
 
 
 class CaptureError(EngineError, RuntimeError):

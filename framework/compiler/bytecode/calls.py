@@ -17,7 +17,7 @@ from .later import handlers
 
 __all__ = ["can_interpret", "is_engine", "is_library", "is_pure"]
 
-_ENGINE = str(Path(__file__).resolve().parents[2])
+_ENGINE = str(Path(__file__).parents[2])
 
 _PURE_BUILTINS = frozenset(
     vars(builtins)[name]
@@ -55,7 +55,7 @@ def is_engine(function: Any) -> bool:
 def is_library(code: CodeType) -> bool:
     """Whether code belongs to Python's own library or an installed package: it is not gone into."""
     name = code.co_filename
-    home = str(Path(inspect.__file__).resolve().parent)
+    home = str(Path(inspect.__file__).parent)
     return name.startswith((home, "<frozen")) or "site-packages" in name or "dist-packages" in name
 
 

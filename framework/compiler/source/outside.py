@@ -27,7 +27,7 @@ __all__ = ["Outside", "is_library"]
 
 Value = Any  # a value of the user's program
 
-_ENGINE = str(Path(__file__).resolve().parents[2])
+_ENGINE = str(Path(__file__).parents[2])
 _LIBRARIES = tuple(
     dict.fromkeys(
         path for name in ("stdlib", "platstdlib", "purelib", "platlib") if (path := sysconfig.get_paths().get(name))
