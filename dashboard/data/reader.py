@@ -38,6 +38,7 @@ class Reader:
         self._store = store
         self._lock = threading.Lock()
         self._kept: OrderedDict[Hashable, object] = OrderedDict()
+        self._turns: dict[Hashable, threading.Lock] = {}
         self._ids: frozenset[str] = frozenset()
         self._runs: tuple[float, tuple[Run, ...]] = (-1e9, ())
         self._answering = threading.local()
@@ -107,6 +108,25 @@ class Reader:
             self._kept[key] = answer
             while len(self._kept) > _CACHED:
                 self._kept.popitem(last=False)
+        return answer
+
+    def shared(self, key: Hashable, make: Callable[[], Answer], *, for_s: float) -> Answer:
+        """What `make` made for whoever asked under the key in the last `for_s` seconds; who asks meanwhile waits.
+
+        For what costs much and is asked by many at once while a run is written, when no two versions are the same.
+        """
+        with self._lock:
+            turn = self._turns.setdefault(key, threading.Lock())
+        with turn:
+            made = self._kept.get(key)
+            if isinstance(made, tuple) and time.monotonic() - made[0] < for_s:
+                return cast("Answer", made[1])
+            answer = make()
+            with self._lock:
+                self._kept[key] = (time.monotonic(), answer)
+                while len(self._kept) > _CACHED:
+                    self._kept.popitem(last=False)
+                self._turns = {one: lock for one, lock in self._turns.items() if one in self._kept or lock.locked()}
         return answer
 
     def read(self, read: Callable[[Store], Answer]) -> Answer:

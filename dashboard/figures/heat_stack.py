@@ -8,7 +8,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from ..spans import Span
-from ..theme import Palette, template
+from ..theme import Palette
+from .drawing import Part, drawing
 from .heatmap import Heat, heat_height, heat_traces, site_axis
 
 #: Pixels of one map among several: every row can be told, and three maps fit a screen under cards and curve.
@@ -42,53 +43,57 @@ def heat_stack(
     """The maps under each other, their metrics above them, the selected place framed in each map that has it."""
     heights = stack_heights([len(one.heat.sites) for one in maps])
     total = sum(heights) + _TITLE * len(maps)
-    figure = go.Figure(layout={"template": template(palette)})
+    traces: list[Part] = []
+    axes: dict[str, object] = {}
+    titles: list[Part] = []
+    frames: list[Part] = []
     top = total
     for index, (one, height) in enumerate(zip(maps, heights, strict=True)):
-        axis = "y" if index == 0 else f"y{index + 1}"
+        number = "" if index == 0 else str(index + 1)
         top -= _TITLE
         domain = [(top - height) / total, top / total]
-        _add_map(figure, one, palette, axis, domain, height)
-        _frame(figure, one.heat, selected, palette, axis)
+        traces += _map(one, palette, f"y{number}", domain)
+        axes[f"yaxis{number}"] = {**site_axis(one.heat.sites, height), "domain": domain}
+        titles.append(_title(one.metric, palette, domain[1]))
+        frames += _frame(one.heat, selected, palette, f"y{number}")
         top -= height
-    figure.update_layout(
+    steps = {"title": {"text": "step"}, "showgrid": False, "anchor": "y" if len(maps) < 2 else f"y{len(maps)}"}
+    return drawing(
+        traces,
+        palette,
+        **axes,
         height=total + _FOOT,
         uirevision=f"{[one.metric for one in maps]} {span}",
         margin={"l": 8, "r": 8, "t": 0, "b": _FOOT},
-        xaxis={
-            "title": "step",
-            "showgrid": False,
-            "anchor": "y" if len(maps) < 2 else f"y{len(maps)}",
-            "range": list(span) if span else None,
-        },
-    )
-    return figure
-
-
-def _add_map(figure: go.Figure, one: NamedHeat, palette: Palette, axis: str, domain: list[float], height: int) -> None:
-    middle, share = sum(domain) / 2, domain[1] - domain[0]
-    for trace in heat_traces(one.heat, palette, axis=axis, bar={"y": middle, "len": share, "lenmode": "fraction"}):
-        trace.meta = {"metric": one.metric}
-        figure.add_trace(trace)
-    figure.update_layout({axis.replace("y", "yaxis"): {**site_axis(one.heat.sites, height), "domain": domain}})
-    figure.add_annotation(
-        text=one.metric,
-        xref="paper",
-        yref="paper",
-        x=0,
-        y=domain[1],
-        xanchor="left",
-        yanchor="bottom",
-        showarrow=False,
-        font={"color": palette.muted, "size": 12},
+        annotations=titles,
+        shapes=frames,
+        xaxis={**steps, "range": list(span)} if span else steps,
     )
 
 
-def _frame(figure: go.Figure, heat: Heat, selected: tuple[str, int] | None, palette: Palette, axis: str) -> None:
+def _map(one: NamedHeat, palette: Palette, axis: str, domain: list[float]) -> list[Part]:
+    bar = {"y": sum(domain) / 2, "len": domain[1] - domain[0], "lenmode": "fraction"}
+    return [{**trace, "meta": {"metric": one.metric}} for trace in heat_traces(one.heat, palette, axis=axis, bar=bar)]
+
+
+def _title(metric: str, palette: Palette, y: float) -> Part:
+    return {
+        "text": metric,
+        "xref": "paper",
+        "yref": "paper",
+        "x": 0,
+        "y": y,
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "showarrow": False,
+        "font": {"color": palette.muted, "size": 12},
+    }
+
+
+def _frame(heat: Heat, selected: tuple[str, int] | None, palette: Palette, axis: str) -> list[Part]:
     if selected is None or selected[0] not in heat.sites:
-        return
+        return []
     row, line = heat.sites.index(selected[0]), {"width": 1, "color": palette.text}
-    figure.add_shape(type="rect", xref="paper", x0=0, x1=1, yref=axis, y0=row - 0.5, y1=row + 0.5, line=line)
-    figure.add_shape(
-        type="line", x0=selected[1], x1=selected[1], yref="paper", y0=0, y1=1, line={**line, "dash": "dot"}
-    )
+    around = {"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "yref": axis, "y0": row - 0.5, "y1": row + 0.5}
+    across = {"type": "line", "x0": selected[1], "x1": selected[1], "yref": "paper", "y0": 0, "y1": 1}
+    return [{**around, "line": line}, {**across, "line": {**line, "dash": "dot"}}]

@@ -1,17 +1,17 @@
 """Layer x step: every site a row, every column some steps, raw or as deviation from the row's own history."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
-import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from ...insight import deviation
 from ...storage import Matrix, display_site
 from ..theme import ColorScale, Palette
 from ..words import number, short_site
+from .drawing import Part
 
 View = Literal["deviation", "raw"]
 
@@ -133,26 +133,29 @@ def heat_height(rows: int) -> int:
     return int(np.clip(rows * _ROW_HEIGHT + 64, 220, 720))
 
 
-def heat_traces(heat: Heat, palette: Palette, *, axis: str = "y", bar: Mapping[str, object] | None = None) -> list[Any]:
+def heat_traces(heat: Heat, palette: Palette, *, axis: str = "y", bar: Part | None = None) -> list[Part]:
     """The cells, and over them those that are not finite.
 
     Args:
         axis: The value axis that holds the sites.
         bar: Where the colour bar stands, as Plotly takes it.
     """
-    cells = go.Heatmap(
-        x=heat.steps.tolist(),
-        y=[display_site(site) for site in heat.sites],
-        z=heat.z,
-        yaxis=axis,
-        zmin=heat.span[0],
-        zmax=heat.span[1],
-        colorscale=_scale(palette.diverging if heat.diverging else palette.sequential),
-        hoverongaps=False,
-        colorbar={**_colorbar(heat, palette), **(bar or {})},
+    cells = {
+        **_cells(heat, axis),
+        "z": heat.z,
+        "zmin": heat.span[0],
+        "zmax": heat.span[1],
+        "colorscale": _scale(palette.diverging if heat.diverging else palette.sequential),
+        "colorbar": {**_colorbar(heat, palette), **(bar or {})},
         **_hover(heat),
-    )
+    }
     return [cells, *_non_finite(heat, palette, axis)]
+
+
+def _cells(heat: Heat, axis: str) -> Part:
+    """What both maps over the same sites and steps have in common."""
+    sites = [display_site(site) for site in heat.sites]
+    return {"type": "heatmap", "x": heat.steps.tolist(), "y": sites, "yaxis": axis, "hoverongaps": False}
 
 
 def site_axis(sites: Sequence[str], pixels: int) -> dict[str, object]:
@@ -196,17 +199,14 @@ def _hover(heat: Heat) -> dict[str, object]:
     return {"customdata": ranges, "hovertemplate": f"{place}{values}{shade}<extra></extra>"}
 
 
-def _non_finite(heat: Heat, palette: Palette, axis: str) -> list[Any]:
+def _non_finite(heat: Heat, palette: Palette, axis: str) -> list[Part]:
     if not heat.non_finite.any():
         return []
-    cells = go.Heatmap(
-        x=heat.steps.tolist(),
-        y=[display_site(site) for site in heat.sites],
-        z=np.where(heat.non_finite > 0, heat.non_finite, np.nan).astype(np.float32),
-        yaxis=axis,
-        colorscale=[[0, palette.non_finite], [1, palette.non_finite]],
-        showscale=False,
-        hoverongaps=False,
-        hovertemplate="<b>%{y}</b><br>from step %{x}<br><b>%{z} NaN or infinite</b><extra></extra>",
-    )
+    cells = {
+        **_cells(heat, axis),
+        "z": np.where(heat.non_finite > 0, heat.non_finite, np.nan).astype(np.float32),
+        "colorscale": [[0, palette.non_finite], [1, palette.non_finite]],
+        "showscale": False,
+        "hovertemplate": "<b>%{y}</b><br>from step %{x}<br><b>%{z} NaN or infinite</b><extra></extra>",
+    }
     return [cells]

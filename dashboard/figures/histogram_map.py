@@ -42,7 +42,7 @@ def distribution_of(recorded: Sequence[tuple[int, Histogram]]) -> Distribution:
     edges = _common_edges([histogram for _, histogram in recorded])
     shares = np.stack([_on_edges(histogram, edges) for _, histogram in recorded], axis=1)
     if is_uneven(edges):
-        keep = kept_edges((shares > 0).any(axis=1))
+        keep = kept_edges(np.any(shares > 0, axis=1))
         edges, shares = edges[keep], np.add.reduceat(shares, keep[:-1], axis=0)
     return Distribution(tuple(step for step, _ in recorded), edges, shares)
 

@@ -1,6 +1,7 @@
 """One run, live: what is wrong first, the curve, layer x step, and the tensor behind any cell."""
 
 import time
+from functools import partial
 from typing import Final
 
 import dash
@@ -28,6 +29,8 @@ from ..spans import SPAN, span_of
 from ..theme import SCHEME_SHOWN, Palette, palette_of
 
 _REFRESH_MS: Final = 1000
+#: How old a map may be that somebody else has just been shown: less than the three seconds after which it is due again.
+_SHARED_S: Final = 0.5
 SCALAR, SCALE = Key("scalar", "loss"), Key("scale", "linear", ("linear", "log"))
 MAPS, VIEW = Key("maps"), Key("view", "deviation", ("deviation", "raw"))
 _CONTROLS: Final = (
@@ -192,7 +195,12 @@ def _connect_heat(app: dash.Dash, reader: Reader) -> None:
             return no_update, {"display": "none"}, empty_state(*note), with_chosen(metrics, *wanted), metrics
         site = site_of(choice)
         selected = (site, step) if site is not None and isinstance(step, int) else None
-        picture = heat_picture(reader, run, wanted, view, palette_of(scheme), selected=selected, span=span_of(span))
+        draw_now = partial(
+            heat_picture, reader, run, wanted, view, palette_of(scheme), selected=selected, span=span_of(span)
+        )
+        is_written = reader.find(run).state == "running"
+        key = ("heat", run, tuple(wanted), view, scheme, selected, span)
+        picture = reader.shared(key, draw_now, for_s=_SHARED_S) if is_written else draw_now()
         return picture, {"height": f"{picture.layout.height}px"}, None, metrics, metrics
 
 

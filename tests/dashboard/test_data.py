@@ -1,5 +1,8 @@
 """Reads of the store: cached by version, bounded, and never a way into its files."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from mindscope.dashboard.data import Reader, broken_steps, histogram, outcomes, spark, statistics
@@ -114,3 +117,25 @@ def test_what_is_kept_is_read_once_for_each_key(recorded_store):
     for key in ("a", "b", "a"):
         assert reader.kept(key, lambda store: (asked.append(store), store.url)[1]) == recorded_store.url
     assert asked == [recorded_store, recorded_store]
+
+
+def test_what_many_ask_at_once_is_made_once_and_again_after_its_time(recorded_store):
+    reader, made = Reader(recorded_store), []
+
+    def make():
+        time.sleep(0.05)
+        made.append(None)
+        return len(made)
+
+    with ThreadPoolExecutor(8) as visitors:
+        answers = list(visitors.map(lambda _: reader.shared("key", make, for_s=60), range(8)))
+    assert (answers, made) == ([1] * 8, [None])
+    assert reader.shared("key", make, for_s=0) == 2
+    assert reader.shared("other", make, for_s=60) == 3
+
+
+def test_one_who_fails_leaves_the_others_their_turn(recorded_store):
+    reader = Reader(recorded_store)
+    with pytest.raises(ZeroDivisionError):
+        reader.shared("key", lambda: 1 / 0, for_s=60)
+    assert reader.shared("key", lambda: "made", for_s=60) == "made"

@@ -1,11 +1,26 @@
 """Figures whose parts are taken as they are must still be figures to Plotly's own checks."""
 
+import json
+
 import numpy as np
 import plotly.graph_objects as go
 import pytest
-from mindscope.dashboard.figures import Edge, Flag, Level, Track, band_figure, curve_figure, held_figure, points_of
+from mindscope.dashboard.figures import (
+    Edge,
+    Flag,
+    Level,
+    NamedHeat,
+    Track,
+    band_figure,
+    curve_figure,
+    heat_of,
+    heat_stack,
+    held_figure,
+    points_of,
+)
 from mindscope.dashboard.figures.drawing import drawing, packed
 from mindscope.dashboard.theme import DARK, LIGHT
+from mindscope.storage import Matrix
 
 POINTS = points_of(np.arange(5), np.array([1.0, np.nan, np.inf, -2.0, 3.0]))
 FLAGS = [Flag(1, "error", "NaN"), Flag(3, "info", "spike")]
@@ -26,10 +41,19 @@ def curve():
     return curve_figure(POINTS, LIGHT, name="loss", flags=FLAGS, selected=2, span=(0, 4))
 
 
-@pytest.mark.parametrize("figure", [held, band, curve])
+def maps():
+    cells = np.arange(12.0).reshape(3, 4)
+    counts = np.eye(3, 4, dtype=np.int64)
+    matrix = Matrix("activation/l2_norm", ("a", "b", "c"), np.arange(4), cells, cells, counts, counts + 1)
+    heat = NamedHeat("activation/l2_norm", heat_of(matrix, "raw"))
+    return heat_stack([heat, heat], DARK, selected=("b", 2), span=(0, 3))
+
+
+@pytest.mark.parametrize("figure", [held, band, curve, maps])
 def test_plotly_itself_finds_nothing_wrong(figure):
-    made = figure().to_plotly_json()
-    assert go.Figure(made).to_plotly_json()["data"] == made["data"]
+    made = figure()
+    checked = json.loads(go.Figure(made.to_plotly_json()).to_json())
+    assert checked["data"] == json.loads(made.to_json())["data"]
 
 
 def test_what_is_wrong_is_left_to_that_check():
