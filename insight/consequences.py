@@ -60,7 +60,9 @@ CONSEQUENCES: Final[dict[str, _Causes]] = {
     "exploding_gradient": _INSTABILITY | _RATE,
     "frozen_parameter": _STANDSTILL | {"missing_optimizer_step"},
     "kl_blowup": _SHAPES | {"reward_hacking"},
-    "learning_rate_too_high": _INSTABILITY | _STANDSTILL | {"missing_warmup", "zero_advantage", "kl_blowup"},
+    "learning_rate_too_high": _INSTABILITY
+    | _STANDSTILL
+    | {"missing_warmup", "zero_advantage", "kl_blowup", "frozen_parameter"},
     "learning_rate_too_low": frozenset({"plateau", "uninformative_labels"}),
     "loss_input_domain": _ANY,
     "loss_scale_overflow": _SHAPES | {"non_finite_gradient", "missing_optimizer_step", "learning_rate_too_low"},

@@ -87,16 +87,15 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
 
     In its first steps such an optimizer moves every weight by the whole rate, whatever the gradient, because its
     second moment has seen nothing yet (Ma and Yarats 2021, arXiv:1910.04209). Many small networks bear it: only a run
-    whose loss was thrown above its start by half in three of the first 20 records, or whose attention looks at one
-    token since, and whose loss had recovered after 40, is reported. One that does not recover has a rate that is too
-    high.
+    whose loss was thrown above its start in the first 20 records, or whose attention looks at one token since, and
+    whose loss had recovered after 40, is reported. One that does not recover has a rate that is too high.
     """
     stability = memory.stability
     if memory.is_done:
         return
     stability.update(now)
-    if stability.records <= _EARLY:
-        memory.harmed = stability.thrown
+    if stability.records <= _EARLY and stability.is_harmed:
+        memory.harmed += 1
         memory.worst = float(np.fmax(memory.worst, stability.loss))
     if stability.records < _JUDGED_AT:
         return

@@ -125,7 +125,7 @@ def test_what_has_to_be_ruled_out_are_the_causes_that_it_may_follow_from():
     assert "learning_rate_too_high" in possible_causes("non_finite_loss")
     routers = {"expert_starvation", "router_collapse"}
     flat = {"dead_units", "saturated_activation", "vanishing_gradient"}
-    expected = {*flat, "missing_optimizer_step", "bad_initialization", *routers, *NON_FINITE}
+    expected = {*flat, "missing_optimizer_step", "learning_rate_too_high", "bad_initialization", *routers, *NON_FINITE}
     assert set(possible_causes("frozen_parameter")) == expected
 
 

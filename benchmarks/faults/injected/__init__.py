@@ -17,5 +17,6 @@ from . import (
     rates,
     reinforcement,
     resuming,
+    state,
     system,
 )

@@ -1,3 +1,3 @@
 """Trainings that look odd and are as they should be, a family a file."""
 
-from . import data, models, optimization
+from . import data, methods, models, optimization

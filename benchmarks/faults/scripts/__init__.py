@@ -1,3 +1,3 @@
 """The scripts, each a file or a family of them."""
 
-from . import autoencoder, cnn, engine, grpo, gru, lm, mlp, moe, ranks
+from . import adversarial, autoencoder, cnn, engine, grpo, gru, lm, mlp, moe, ranks
