@@ -8,7 +8,7 @@ Three kinds, told apart by the moment:
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,14 +161,6 @@ class Collect(Protocol):
 
     def __call__(self, step: Step) -> Collected:
         """The rows by subject, or the scalars by name."""
-
-
-@runtime_checkable
-class Prepares(Protocol):
-    """A quantity that has to see the weights before they move."""
-
-    def prepare(self, step: Step) -> None:
-        """Called before the optimizer moves the weights of a step at which the quantity is due."""
 
 
 @dataclass(frozen=True, slots=True)

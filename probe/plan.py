@@ -2,8 +2,17 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
-from .collector import COLLECTORS, Collect, Prepares, Step
+from .collector import COLLECTORS, Collect, Step
+
+
+@runtime_checkable
+class Prepares(Protocol):
+    """A quantity that has to see the weights before they move."""
+
+    def prepare(self, step: Step) -> None:
+        """Called before the optimizer moves the weights of a step at which the quantity is due."""
 
 
 @dataclass(frozen=True, slots=True)

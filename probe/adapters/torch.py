@@ -31,7 +31,8 @@ from .torch_checkpoint import SUFFIX, save_state
 from .torch_comm import CommunicationTaps
 from .torch_facts import TorchFacts
 from .torch_hooks import Hook, OpeningHook
-from .torch_memory import ACCESS, is_remote, remote
+from .torch_memory import ACCESS
+from .torch_parts import is_remote, remote
 from .torch_patches import add_listener, remove_listener, wake_listener
 from .torch_quantities import watch_quantities
 from .torch_ranks import TorchRanks, watch_ranks

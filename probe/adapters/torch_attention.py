@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 
 from ..quantities.attention import MOST_HEADS, MOST_QUERIES, spread, within
 from .tensors import Tensor
-from .torch_memory import is_remote
+from .torch_parts import may_travel
 
 
 class Away:
     """Reads attention on a device; the tensors of one call lie on the same."""
 
     def is_away(self, tensor: Tensor) -> bool:
-        """Whether the tensor lies there, and no other rank has parts of it."""
-        return is_remote(tensor) and not hasattr(tensor, "placements")
+        """Whether the tensor lies there, whole."""
+        return may_travel(tensor)
 
     def attention(
         self, query: Tensor, key: Tensor, mask: Tensor | None, *, scale: float | None, last_seen: int | None, turn: int

@@ -25,7 +25,8 @@ from ..ranks import group_name
 from ..recorder import Recorder
 from ..user_line import user_line
 from .tensors import Unsupported
-from .torch_memory import place_of, remote
+from .torch_memory import place_of
+from .torch_parts import remote
 
 __all__ = ["CommunicationTaps"]
 

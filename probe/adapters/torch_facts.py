@@ -14,7 +14,8 @@ from ..facts.losses import ROWS, LossCall
 from ..recorder import Recorder
 from .tensors import Tensor, Unsupported
 from .torch_calls import add_call_listener, remove_call_listener, wake_call_listener
-from .torch_memory import array_of, is_remote, remote
+from .torch_memory import array_of
+from .torch_parts import is_remote, may_travel
 from .torch_quiet import TorchFrame
 from .torch_recompute import is_recording
 from .torch_sites import owners_of
@@ -136,7 +137,7 @@ class TorchFacts:
         if not (isinstance(input_, torch.Tensor) and input_.requires_grad and self.facts.has_forward):
             return
         self._is_loss, self._is_looked = True, False
-        is_away = is_remote(input_) and self._recorder.takes_promises and not hasattr(input_, "placements")
+        is_away = self._recorder.takes_promises and may_travel(input_)
         if (input_.is_cpu or is_away) and input_.layout is torch.strided and self.facts.loss_is_due(name):
             self._is_looked = not is_away
             shapes = tuple(tuple(one.shape) for one in (input_, target) if isinstance(one, torch.Tensor))
@@ -146,19 +147,26 @@ class TorchFacts:
                 if _is_plain(value := options.get(key))
             }
             if is_away:
-                fetch = self._recorder.outbox.fetch
-                rows, labels = fetch(rows_of(name, input_)), self._labels_away(target)
-                self.facts.loss_called_away(LossCall(name, lambda: rows.array, shapes, plain, labels, made_by(input_)))
+                self._ask(name, input_, target, shapes, plain)
                 return
             labels = (lambda: array_of(target)) if isinstance(target, torch.Tensor) and target.is_cpu else None
             self.facts.loss_called(
                 LossCall(name, lambda: sample_of(name, input_), shapes, plain, labels, made_by(input_))
             )
 
+    def _ask(self, name: str, input_: Tensor, target: Any, shapes: Any, plain: dict[str, Json]) -> None:
+        """The same of a loss on a device: rows of its input travel, and its labels."""
+        try:
+            rows, labels = self._recorder.outbox.fetch(rows_of(name, input_)), self._labels_away(target)
+        except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+            self._recorder.fail("facts", error)
+            return
+        self.facts.loss_called_away(LossCall(name, lambda: rows.array, shapes, plain, labels, made_by(input_)))
+
     def _labels_away(self, target: Any) -> Callable[[], NDArray[Any]] | None:
         """Labels that are on their way from a device; of others, and of very many, nothing is told."""
-        is_read = isinstance(target, torch.Tensor) and is_remote(target) and target.numel() <= _MOST_LABELS
-        if not is_read or target.is_floating_point() or hasattr(target, "placements"):
+        is_read = isinstance(target, torch.Tensor) and may_travel(target) and target.numel() <= _MOST_LABELS
+        if not is_read or target.is_floating_point():
             return None
         labels = self._recorder.outbox.fetch(target)
         return lambda: labels.array
@@ -181,11 +189,11 @@ class TorchFacts:
             self._limit = (limit, norm is None)
             self._recorder.event("clipping", by="value" if norm is None else "norm", limit=limit)
         if type(norm) is torch.Tensor:
-            away, outbox = remote(norm), self._recorder.outbox
-            if away is None or not outbox.takes_promises:
+            outbox = self._recorder.outbox
+            if not is_remote(norm):
                 self._recorder.clip = (float(norm), limit)
-            elif self._recorder.is_due("clip"):
-                self._recorder.clip = (outbox.owe_value(away), limit)
+            elif outbox.takes_promises and may_travel(norm) and self._recorder.is_due("clip"):
+                self._recorder.clip = (outbox.owe_value(norm), limit)
 
     def _is_mine(self, parameter: Any) -> bool:
         if len(self._mine) != len(self._view.parameters):

@@ -7,11 +7,12 @@ from typing import Any
 import ml_dtypes
 import torch
 from numpy.typing import NDArray
-from torch._subclasses import FakeTensor
 
 from ..kernels import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from ..kernels.device.measuring import fills_its_memory
+from . import torch_parts
 from .tensors import Access, Node, Place, Tensor, Unsupported
+from .torch_parts import PLAIN, own_part, remote
 from .torch_recompute import is_recording, is_repeated
 
 CODES = {
@@ -20,12 +21,6 @@ CODES = {
     torch.float16: FLOAT16,
     torch.bfloat16: BFLOAT16,
 }
-#: Classes whose tensors have memory of their own; others may only wrap one.
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
-
-
-#: Whether tensors of the processor take the way of tensors on a device, for tests of that way.
-_is_forced = False
 
 
 def place_of(tensor: Tensor) -> tuple[Place, Tensor]:
@@ -42,7 +37,7 @@ def place_of(tensor: Tensor) -> tuple[Place, Tensor]:
     if tensor.layout is not torch.strided:
         raise Unsupported(f"{str(tensor.layout).removeprefix('torch.')} tensors are not supported, only dense ones are")
     try:
-        if code is not None and type(tensor) in _PLAIN and tensor.is_cpu and tensor.is_contiguous():
+        if code is not None and type(tensor) in PLAIN and tensor.is_cpu and tensor.is_contiguous():
             return (tensor.data_ptr() or 1, tensor.numel(), code), tensor
         return _prepared(own_part(tensor))
     except (RuntimeError, NotImplementedError) as error:
@@ -52,7 +47,7 @@ def place_of(tensor: Tensor) -> tuple[Place, Tensor]:
 def plain_place(tensor: Tensor) -> Place | None:
     """(address, size, code) of a floating-point tensor on the host without gaps; None of any other."""
     code = CODES.get(tensor.dtype)
-    if code is None or type(tensor) not in _PLAIN or not tensor.is_cpu or _is_forced:
+    if code is None or type(tensor) not in PLAIN or not tensor.is_cpu or torch_parts._is_forced:
         return None
     try:
         return (tensor.data_ptr() or 1, tensor.numel(), code) if tensor.is_contiguous() else None
@@ -62,75 +57,20 @@ def plain_place(tensor: Tensor) -> Place | None:
 
 def places_of(tensors: Sequence[Tensor | None]) -> list[Place] | None:
     """(address, size, code) of every tensor as it lies; None where `place_of` would have to look at one of them."""
-    if _is_forced:
+    if torch_parts._is_forced:
         return None
     try:
         found = [
             (0, 0, 0)
             if one is None
             else (one.data_ptr() or 1, one.numel(), CODES[one.dtype])
-            if type(one) in _PLAIN and one.is_cpu and one.is_contiguous()
+            if type(one) in PLAIN and one.is_cpu and one.is_contiguous()
             else None
             for one in tensors
         ]
     except (KeyError, RuntimeError, NotImplementedError):
         return None
     return None if None in found else found  # type: ignore[return-value]
-
-
-def own_part(tensor: Tensor) -> Tensor:
-    """The tensor itself; of a DTensor the part that this rank holds, of one that is still on its way the tensor come.
-
-    Raises:
-        Unsupported: It only stands for a tensor, as a fake one does, and has no memory to read.
-    """
-    if type(tensor) in _PLAIN or tensor.numel() == 0 or _has_memory(tensor):
-        return tensor
-    held = local_part(tensor)
-    if hasattr(held, "trigger_wait"):
-        held = held.trigger_wait()
-    if held.numel() and not _has_memory(held):
-        raise Unsupported(f"a {type(tensor).__name__} that has no memory of its own cannot be read")
-    return held
-
-
-def local_part(tensor: Tensor) -> Tensor:
-    """What a DTensor holds on this rank; any other tensor itself."""
-    return tensor._local_tensor if hasattr(tensor, "_local_tensor") else tensor
-
-
-def _has_memory(tensor: Tensor) -> bool:
-    try:
-        return not isinstance(tensor, FakeTensor) and bool(tensor.untyped_storage().data_ptr())
-    except RuntimeError:  # as storages of wrappers say it
-        return False
-
-
-def is_remote(tensor: Tensor) -> bool:
-    """Whether the tensor lies on a device that measures by itself."""
-    return bool(tensor.is_cuda) or _is_forced
-
-
-def is_any_remote(tensors: Sequence[Tensor | None]) -> bool:
-    """Whether one of them does."""
-    return _is_forced or any([one is not None and one.is_cuda for one in tensors])
-
-
-def remote(tensor: Tensor) -> Tensor | None:
-    """The part of this rank of a tensor on a CUDA device; None of any other tensor.
-
-    Raises:
-        Unsupported: It is sparse, quantized or complex, or lies in the memory of a CUDA graph that is being recorded.
-    """
-    if not (tensor.is_cuda or _is_forced):  # as `is_remote` says, without a call
-        return None
-    if tensor.layout is not torch.strided:
-        raise Unsupported(f"{str(tensor.layout).removeprefix('torch.')} tensors are not supported, only dense ones are")
-    if tensor.is_complex() or tensor.is_quantized:
-        raise Unsupported(f"{str(tensor.dtype).removeprefix('torch.')} tensors are not supported, only real ones are")
-    if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
-        raise Unsupported("what a CUDA graph computes is not seen; its first pass, before it is recorded, is")
-    return own_part(tensor)
 
 
 def code_on_host(tensor: Tensor) -> int:

@@ -21,6 +21,7 @@ from .torch_attention import Away
 from .torch_hooks import Hook
 from .torch_memory import ACCESS, array_of
 from .torch_operators import TorchOperators
+from .torch_parts import is_remote, may_travel
 
 _ATTENTION, _UNITS = frozenset({"attention"}), frozenset({"activation/units"})
 _listeners: list[AttentionCalls] = []
@@ -138,7 +139,7 @@ def _replace(name: str, tell: Callable[..., None]) -> None:
 def _tell_attention(*arguments: Any, **options: Any) -> None:
     given = {**dict(zip(_ARGUMENTS, arguments, strict=False)), **options}
     query, key = given.get("query"), given.get("key")
-    if isinstance(query, torch.Tensor) and isinstance(key, torch.Tensor):
+    if isinstance(query, torch.Tensor) and isinstance(key, torch.Tensor) and _is_readable(query):
         last_seen = 0 if given.get("is_causal") else None
         for calls in tuple(_listeners):
             calls.attention(query, key, given.get("attn_mask"), scale=given.get("scale"), last_seen=last_seen)
@@ -147,9 +148,14 @@ def _tell_attention(*arguments: Any, **options: Any) -> None:
 def _tell_softmax(*arguments: Any, **options: Any) -> None:
     given = {**dict(zip(("input", "dim"), arguments, strict=False)), **options}
     scores = given.get("input")
-    if isinstance(scores, torch.Tensor) and given.get("dim") in (-1, scores.dim() - 1):
+    if isinstance(scores, torch.Tensor) and _is_readable(scores) and given.get("dim") in (-1, scores.dim() - 1):
         for calls in tuple(_listeners):
             calls.softmax(scores)
+
+
+def _is_readable(tensor: Tensor) -> bool:
+    """Whether it lies on the host, or may be asked for where it lies."""
+    return not is_remote(tensor) or may_travel(tensor)
 
 
 def _take(tensor: Tensor, index: tuple[Any, ...]) -> Any:

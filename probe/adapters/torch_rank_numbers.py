@@ -13,7 +13,8 @@ from ..kernels.device.comparing import checksums_on_device, projections_on_devic
 from ..kernels.projection import PROJECTIONS, project
 from ..outbox import Outbox
 from .tensors import Tensor
-from .torch_memory import place_of, remote
+from .torch_memory import place_of
+from .torch_parts import remote
 
 _CHECKSUM: Final = 1 << list(MORE).index("checksum")
 _Numbers = NDArray[np.float64]

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from ..kernels import Arrays
 from .placing import Away, Placing
 from .tensors import Tensor, Unsupported
-from .torch_memory import array_of, code_on_host, is_any_remote, is_remote, local_part, place_of, places_of, remote
+from .torch_memory import array_of, code_on_host, place_of, places_of
+from .torch_parts import is_any_remote, is_remote, local_part, remote
 from .torch_states import States
 
 

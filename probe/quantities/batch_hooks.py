@@ -13,13 +13,11 @@ from ..kernels import readable
 from ..kernels.tokens import BUCKETS, TOKENS, count_tokens
 from ..recorder import Recorder
 from .checksums import PLACES, RANGE, checksum_of
-from .device_batches import MOST_SAMPLED, DeviceInput, Totals
+from .device_batches import DeviceInput, Totals, stride_of
 
 NAME: Final = "batch"
 _NONE: Mapping[str, Any] = {}
 _MOST_INPUTS: Final = 4
-#: Inputs up to this many elements are read whole: that takes less time than picking a sample of them.
-_WHOLE: Final = 1 << 17
 #: Forwards of one evaluation that are looked at. Our choice: an evaluation may be longer than the training.
 _MOST_EVALUATED: Final = 32
 
@@ -134,7 +132,7 @@ class BatchTaps:
 
     def _put(self, subject: str, path: str, call: int, array: NDArray[Any]) -> None:
         if array.dtype.kind in "biuf" or array.dtype.name == "bfloat16":
-            stride = 1 if array.size <= _WHOLE else -(-array.size // MOST_SAMPLED) | 1
+            stride = stride_of(array.size)
             sample = array if stride == 1 else array.reshape(-1)[::stride]
             rows = self._recorder.open_rows(subject, self._recorder.columns(NAME))
             data, code = readable(sample)

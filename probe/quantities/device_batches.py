@@ -8,12 +8,21 @@ from numpy.typing import NDArray
 
 from ..outbox import Outbox
 from ..promises import Fetched
-from .checksums import PLACES, RANGE
+from .checksums import PLACES, RANGE, checksum_of
 
 #: Elements of one input whose statistics are taken: their mean is off by 0.8 % of a deviation. Our choice.
 MOST_SAMPLED: Final = 1 << 14
+#: An input of so many bytes travels whole: that takes one copy, which costs less than a checksum there. Our choice.
+SMALL_BYTES: Final = 1 << 20
+#: Inputs up to this many elements are read whole: that takes less time than picking a sample of them.
+_WHOLE: Final = 1 << 17
 #: Tokens of an input that travel: 8 MiB. Our choice.
 _MOST_TOKENS: Final = 1 << 20
+
+
+def stride_of(size: int) -> int:
+    """Of so many elements which are taken: every such one, so that all of few are, and about 16384 of many."""
+    return 1 if size <= _WHOLE else -(-size // MOST_SAMPLED) | 1
 
 
 class DeviceInput:
@@ -34,23 +43,31 @@ class DeviceInput:
         self._bytes = self.size * int(tensor.element_size())
         self.is_token = tensor.element_size() >= 4 and not (tensor.is_floating_point() or tensor.is_complex())
         self.has_tokens = self.is_token and self.size <= _MOST_TOKENS
+        self._whole: Fetched | None = outbox.fetch(tensor) if self._bytes <= SMALL_BYTES else None
+        if self._whole is not None:
+            return
         self._parts = outbox.fetch(device.checksum(tensor))
         flat = tensor.reshape(-1)
-        stride = 1 if self.size <= MOST_SAMPLED else -(-self.size // MOST_SAMPLED) | 1
-        self._sample = outbox.fetch(flat[::stride])
+        self._sample = outbox.fetch(flat[:: stride_of(self.size)])
         self._tokens: Fetched | None = outbox.fetch(flat) if self.has_tokens else None
 
     def checksum(self) -> int:
         """As `checksum_of` has it, once the input is there."""
+        if self._whole is not None:
+            return checksum_of(np.ascontiguousarray(self._whole.array))
         mixed, tail = (int(one) for one in self._parts.array)
         return (mixed + tail * PLACES[1] + self._bytes) % RANGE
 
     def sample(self) -> NDArray[Any]:
         """`(elements,)` evenly spread, once they are there."""
+        if self._whole is not None:
+            return self._whole.array.reshape(-1)[:: stride_of(self.size)]
         return self._sample.array
 
     def tokens(self) -> NDArray[np.int64]:
         """`(elements,)` once they are there."""
+        if self._whole is not None:
+            return self._whole.array.reshape(-1).astype(np.int64, copy=False)
         assert self._tokens is not None, "asked for where there are none"
         return self._tokens.array.astype(np.int64, copy=False)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...storage.errors import nearest
 from ...storage.names import display_site
-from ..adapters.tensors import Access, Tensor, tensors_in
+from ..adapters.tensors import Access, Tensor, Unsupported, tensors_in
 from ..config import Router
 from ..recorder import Recorder
 from .quantity import QUANTITIES, Quantity
@@ -143,6 +143,8 @@ class QuantityHooks:
                 return
             try:
                 see(module, inputs, output)
+            except Unsupported:
+                return
             except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
                 recorder.fail(name, error)
 

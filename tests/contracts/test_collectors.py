@@ -5,8 +5,9 @@ import ctypes
 import numpy as np
 import pytest
 from mindscope.probe import COLLECTORS, STATISTICS, collector
-from mindscope.probe.collector import Prepares, Step
+from mindscope.probe.collector import Step
 from mindscope.probe.kernels import Bins, readable, table_of
+from mindscope.probe.plan import Prepares
 from mindscope.probe.quantities.noise_scale import MicroBatches
 
 

@@ -36,9 +36,9 @@ def main(store, losses_file, rendezvous, wrong):
     monitor = None
     if store != "-":
         import mindscope as ms
-        from mindscope.probe.adapters import torch_memory
+        from mindscope.probe.adapters import torch_parts
 
-        torch_memory._is_forced = wrong.endswith("away")  # tensors take the way of tensors on a device
+        torch_parts._is_forced = wrong.endswith("away")  # tensors take the way of tensors on a device
         monitor = ms.watch(model, optimizer, store=store, config={"subjects": {"ranks": {"every": 4}}}, run="apart")
     losses = []
     for step in range(STEPS):

@@ -12,7 +12,7 @@ from mindscope.storage import Event, StepRecord, Store, open_store
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from mindscope.probe.adapters import torch_facts, torch_memory, torch_ranks, torch_view  # noqa: E402  torch is there
+from mindscope.probe.adapters import torch_facts, torch_memory, torch_parts, torch_rank_numbers, torch_view  # noqa: E402  torch is there
 
 Watching = Callable[..., AbstractContextManager[Any]]
 #: A training gets `watching(model, optimizer)`, trains inside of it, and returns its losses and what it has trained.
@@ -85,7 +85,7 @@ def alike() -> Callable[..., Seen]:
 @pytest.fixture
 def forced(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """From its call on, tensors of the processor go the way of a device."""
-    return lambda: monkeypatch.setattr(torch_memory, "_is_forced", True)
+    return lambda: monkeypatch.setattr(torch_parts, "_is_forced", True)
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def brought(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return tell
 
     place, array = torch_memory.ACCESS.place, torch_memory.ACCESS.array
-    for module in (torch_view, torch_facts, torch_ranks):
+    for module in (torch_view, torch_facts, torch_rank_numbers):
         for name in ("place_of", "array_of", "sample_of"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, telling(name, getattr(module, name)))

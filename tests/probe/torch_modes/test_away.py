@@ -6,6 +6,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from mindscope.probe import watch  # noqa: E402  after it is known that torch is there
 from mindscope.probe.kernels.device import requested  # noqa: E402
+from mindscope.probe.quantities import device_batches  # noqa: E402
 from mindscope.probe.quantities.checksums import PLACES, RANGE, checksum_of  # noqa: E402
 from mindscope.storage import open_store  # noqa: E402
 
@@ -63,7 +64,11 @@ ALL = {"router": True, "activation/units": True, "batch": True, "clip": True, "i
 
 
 @pytest.mark.parametrize("passes", [1, 2])
-def test_batches_experts_units_and_clipping_have_the_numbers_of_the_processor(alike, forced, brought, passes):
+@pytest.mark.parametrize("most", [1 << 20, 0], ids=["small inputs", "large inputs"])
+def test_batches_experts_units_and_clipping_have_the_numbers_of_the_processor(
+    alike, forced, brought, monkeypatch, passes, most
+):
+    monkeypatch.setattr(device_batches, "SMALL_BYTES", most)
     expected = alike(tokens_trained(passes=passes), config={"subjects": ALL})
     brought.clear()
     forced()
