@@ -93,12 +93,13 @@ def test_the_page_is_true_from_the_first_pause_to_the_next_run(
     assert "the training waits after step 4: the steps that were asked for are done" in errors
     assert training.returncode == 1
     assert "TrainingStopped: non_finite_activation at body since step 30" in errors
-    assert (tmp_path / "alerts.txt").read_text() == "non_finite_activation at step 30\n"
-    assert [(one["name"], one["finding"]["cause"]) for one in told] == [("watched", "non_finite_activation")]
+    found = ("bad_batch", "non_finite_activation")
+    assert (tmp_path / "alerts.txt").read_text().splitlines() == [f"{cause} at step 30" for cause in found]
+    assert [(one["name"], one["finding"]["cause"]) for one in told] == [("watched", cause) for cause in found]
     check_what_was_recorded()
     shown, diagnosed, replayed = (say(command) for command in AFTERWARDS)
     assert "failed" in shown
-    assert "1. non_finite_activation at body since step 30" in diagnosed
+    assert "1. bad_batch at (model) since step 30" in diagnosed
     assert "output: right" in replayed
     subprocess.run([sys.executable, "resume.py"], check=True, capture_output=True)
     with open_store("runs/") as store:
@@ -117,7 +118,7 @@ def check_what_was_recorded() -> None:
         steps = store.series(run.id, "head.weight", "weight/l2_norm").steps.tolist()
         assert steps[:5] == [0, 1, 2, 3, 4]
         assert set(range(26, 31)) <= set(steps)
-        assert 19 not in steps
+        assert 21 not in steps  # and behind step 20, in which a busy machine may be found to wait for its data
         assert store.events(run.id, kind="flight_recorder")
 
 

@@ -7,6 +7,7 @@ from math import isfinite, isnan, sqrt
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding, Severity
+from ..missing_values import MissingValues
 from ..moment import Moment
 from ..ordinary import LastStep
 from ..recording import Recording, chain
@@ -55,6 +56,7 @@ class _Memory:
     highest: float = -np.inf
     first: float = float("nan")
     last_step: LastStep = field(default_factory=LastStep)
+    missing: MissingValues = field(default_factory=MissingValues)
     suspect: _Suspect | None = None
     said: int = 0
 
@@ -74,12 +76,16 @@ class _Memory:
         Recording(
             {"scalar/loss": (*_CALM, 7.0, 0.8, 0.8), " batch/l2_norm": (*(8.0, 8.2) * 20, 8.0, 8.1, 8.1)}, _MODEL
         ),
+        # a missing value in the data
+        Recording({"scalar/loss": (2.0, 1.9, np.nan), " batch/nans": (0.0, 0.0, 1.0)}, _MODEL),
     ),
     silent_on=(
         Recording({"scalar/loss": (*_CALM, 0.8, 0.8), " batch/l2_norm": (*(8.0, 8.2) * 20, 90.0, 8.0)}, _MODEL),
         Recording({"scalar/loss": (*_CALM, 1.2, 0.8), " batch/l2_norm": (*(8.0, 8.2) * 20, 8.0, 8.0)}, _MODEL),
         # the loss stays, and nothing is strange about the input: no single batch
         Recording({"scalar/loss": (*_CALM, *(7.0,) * 9), " batch/l2_norm": (*(8.0, 8.2) * 20, *(8.0,) * 9)}, _MODEL),
+        # missing values that the model knows about; later its loss is lost for another reason
+        Recording({"scalar/loss": (2.0, 1.9, np.nan), " batch/nans": (3.0, 0.0, 1.0)}, _MODEL),
     ),
 )
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
@@ -89,9 +95,15 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     Where the input is as usual the loss alone counts if it is 20 deviations out and above everything it ever was: then
     it is the labels, and the report waits until it is known that it was a single batch. A strange input is reported at
     once; where it stays it is no single batch, and the report is taken back: it becomes a notice.
+
+    Input that holds NaN or infinity in the step in which the loss stops being finite needs no history, unless the loss
+    was finite over such input before: then the model is made for missing values.
     """
     loss = now.scalar("loss")
-    if loss is None or now.has_a_surrogate_loss:
+    if loss is None:
+        return
+    yield from memory.missing.look(now, isfinite(loss))
+    if now.has_a_surrogate_loss:
         return
     deviates, what = _inputs(now, memory)
     usual, known = memory.loss.value, len(memory.loss.history) >= _WARM_UP

@@ -74,11 +74,13 @@ def _report(now: Moment, table: Table, row: int, count: int, memory: _Memory) ->
     site = table.rows.sites[row]
     kind = now.anatomy.kind(site)
     own = [name for name in memory.bad_weights if now.anatomy.owner(name) == site]
-    why = (
-        f"its own weights ({', '.join(own[:3])}) were already non-finite after the step before: look at that step"
-        if own
-        else "every module that finished before it in this step was finite, so it makes them, or what feeds it does"
-    )
+    batch = now.table("batch")
+    if own:
+        why = f"its own weights ({', '.join(own[:3])}) were already non-finite after the step before: look at that step"
+    elif batch is not None and batch.holds_non_finite:
+        why = "the batch that the model was called with held such values already: look at the data first"
+    else:
+        why = "every module that finished before it in this step was finite, so it makes them, or what feeds it does"
     values = table.counts(row)
     name = f"{display_site(site)} ({kind})" if kind else display_site(site)
     return now.finding(

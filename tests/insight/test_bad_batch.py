@@ -1,9 +1,11 @@
 """A batch that is unlike the others: said at once, confirmed when the next ones are as usual, taken back when not."""
 
+import numpy as np
 import pytest
 from mindscope.insight import RULES, Recording
 from mindscope.insight.engine import Engine
 from mindscope.insight.recording import chain
+from mindscope.insight.root_cause import root_causes
 
 CALM = tuple(2.0 - 0.03 * step + 0.02 * (-1) ** step for step in range(40))
 USUAL = (8.0, 8.2) * 20
@@ -48,3 +50,36 @@ def test_the_number_of_the_batch_stands_where_there_is_one_and_nothing_where_the
     assert words in kept[0].explanation
     assert ("batch_id" in kept[0].evidence) is (batch is not None)
     assert all(value == value for value in kept[0].evidence.values())
+
+
+def test_a_missing_value_in_the_data_is_the_cause_of_the_first_non_finite_activation():
+    series = {
+        "scalar/loss": (2.0, 1.9, np.nan),
+        " batch/nans": (0.0, 0.0, 1.0),
+        "one activation/nans": (0.0, 0.0, 64.0),
+    }
+    recording = Recording(series, chain("one:Dense", "two:Dense"))
+    engine = Engine({name: RULES[name] for name in ("bad-batch", "non-finite-activation")})
+    engine.learn_structure(recording.structure)
+    for record in recording.records():
+        engine.observe(record)
+    (root,) = root_causes(engine.findings, recording.structure)
+    assert (root.cause, root.site, root.first_step, root.confidence) == ("bad_batch", "", 2, 1.0)
+    assert "holds 1 NaN" in root.explanation
+    (follows,) = [found for found in engine.findings if found is not root]
+    assert (follows.cause, follows.site) == ("non_finite_activation", "one")
+    assert "look at the data first" in follows.explanation
+
+
+@pytest.mark.parametrize(
+    ("loss", "nans"),
+    [
+        ((2.0, 1.9, np.nan), (0.0, 2.0, 1.0)),  # the model has borne such a batch
+        ((2.0, np.nan, np.nan), (0.0, 0.0, 1.0)),  # the loss was lost before
+    ],
+)
+def test_missing_values_that_are_not_what_ended_the_training_are_left_alone(loss, nans):
+    engine = Engine({"bad-batch": RULES["bad-batch"]})
+    for record in Recording({"scalar/loss": loss, " batch/nans": nans}, chain("one:Dense")).records():
+        engine.observe(record)
+    assert engine.findings == ()
