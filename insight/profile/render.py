@@ -25,8 +25,8 @@ def _split(profile: Profile) -> Iterator[str]:
             yield ""
             yield f"rank {split.rank}: a step takes {_ms(split.step_s)}, 95 % at most {_ms(split.slow_s)}"
             for name, seconds in (*split.phases.items(), *split.inside.items()):
-                part = "  of which" if name in split.inside else ""
-                yield f"  {part:<10}{name:<14} {_ms(seconds):>10}  {split.share(name):6.1%}"
+                part = "  of which " if name in split.inside else ""
+                yield f"  {part:<11}{name:<14} {_ms(seconds):>10}  {split.share(name):6.1%}"
 
 
 def _ranks(profile: Profile) -> Iterator[str]:

@@ -54,6 +54,7 @@ def test_the_phases_of_a_step_and_what_is_in_none_of_them_add_up_to_it():
     assert split.phases == pytest.approx({**PHASES, "other": 0.01})
     assert sum(split.phases.values()) == pytest.approx(split.step_s)
     assert split.share("data") == pytest.approx(0.5)
+    assert "of which communication " in render_profile(found)
 
 
 def test_a_training_that_waits_for_data_is_told_so_with_the_gain_that_is_possible():
