@@ -61,10 +61,15 @@ _KEPT = tuple(0.25 * (1 - 0.999 ** (step + 1)) for step in range(9))
 def _squared(means: tuple[float, ...], *, largest: tuple[float, ...], norm: tuple[float, ...]) -> Recording:
     """A second moment under gradients that are all the same."""
     slot = "one.weight optimizer/exp_avg_sq"
-    moment = {f"{slot}/mean": means, f"{slot}/max": largest, f"{slot}/min": 0.0, f"{slot}/l2_norm": norm}
+    moment: dict[str, float | Sequence[float | None]] = {
+        f"{slot}/mean": means,
+        f"{slot}/max": largest,
+        f"{slot}/min": 0.0,
+        f"{slot}/l2_norm": norm,
+    }
     still = _moved((0.0001,) * len(means), (0.001,) * len(means))
-    series: dict[str, float | Sequence[float | None]] = {**still.series, **moment, "one.weight gradient/l2_norm": 4.0}
-    return replace(still, series=series)
+    moment["one.weight gradient/l2_norm"] = 4.0
+    return replace(still, series=dict(still.series) | moment)
 
 
 @dataclass(slots=True)
