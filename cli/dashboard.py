@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .failures import Interrupted
-from .options import DEFAULT_STORE, StoreArgument
+from .options import DEFAULT_STORE, SameStoreOption, StoreArgument
 from .output import remark
 from .stores import open_existing
 
@@ -24,6 +24,7 @@ _Export = Annotated[
 
 def dashboard(
     store: StoreArgument = DEFAULT_STORE,
+    same_store: SameStoreOption = "",
     host: _Host = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes a free one.")] = 8050,
     token: _Token = "",
@@ -32,6 +33,7 @@ def dashboard(
     run: Annotated[str, typer.Option("--run", metavar="RUN", help="The run that --export writes.")] = "latest",
 ) -> int:
     """Serve the dashboard over a store, or write one run of it as a file that needs no server."""
+    store = same_store or store
     if export:
         return _export(store, run, Path(export))
     open_existing(store).close()

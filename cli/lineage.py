@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import DEFAULT_STORE, JsonOption, StoreArgument
+from .options import DEFAULT_STORE, JsonOption, SameStoreOption, StoreArgument
 from .output import add_row, console, print_json, table
 from .stores import open_existing
 
@@ -26,6 +26,7 @@ _Fields = Annotated[list[str], typer.Option("--field", metavar="NAME", help="A c
 
 def lineage(
     store: StoreArgument = DEFAULT_STORE,
+    same_store: SameStoreOption = "",
     where: _Where = _ALL,
     sort: Annotated[str, typer.Option("--sort", metavar="FIELD", help="Least first; '-FIELD' for largest first.")] = "",
     field: _Fields = _ALL,
@@ -36,6 +37,7 @@ def lineage(
     as_document: JsonOption = False,
 ) -> int:
     """Compare the origins and results of runs: filter, sort, and say which parameters a result depends on."""
+    store = same_store or store
     from ..insight.lineage import importance, ordered, parse_condition, select
     from ..insight.lineage import lineage as lineage_of
 

@@ -1,12 +1,15 @@
 """`mindscope migrate [STORE]` brings a store written by an older mindscope up to this one's schema."""
 
-from .options import DEFAULT_STORE, JsonOption, StoreArgument
+from .options import DEFAULT_STORE, JsonOption, SameStoreOption, StoreArgument
 from .output import print_json
 from .stores import require_existing
 
 
-def migrate(store: StoreArgument = DEFAULT_STORE, as_document: JsonOption = False) -> int:
+def migrate(
+    store: StoreArgument = DEFAULT_STORE, same_store: SameStoreOption = "", as_document: JsonOption = False
+) -> int:
     """Bring a store up to this version's schema."""
+    store = same_store or store
     require_existing(store)
     from ..storage import migrate as migrate_store
 

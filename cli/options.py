@@ -21,6 +21,9 @@ StoreArgument = Annotated[
     ),
 ]
 
+#: Commands whose subject is a whole store take it as their argument; the option of all others serves there, too.
+SameStoreOption = Annotated[str, typer.Option("--store", metavar="URL", help="The same as STORE.")]
+
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="An id, a unique prefix of one, a name, or 'latest'.")]
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]

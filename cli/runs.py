@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import DEFAULT_STORE, JsonOption, RunArgument, StoreArgument, StoreOption
+from .options import DEFAULT_STORE, JsonOption, RunArgument, SameStoreOption, StoreArgument, StoreOption
 from .output import add_row, age, as_json, console, print_json, sparkline, table
 from .stores import open_existing
 
@@ -20,10 +20,12 @@ _SEVERITY_STYLES = {"info": "dim", "warning": "yellow", "error": "red"}
 
 def runs(
     store: StoreArgument = DEFAULT_STORE,
+    same_store: SameStoreOption = "",
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many at most, newest first.")] = 50,
     as_document: JsonOption = False,
 ) -> int:
     """List the runs of a store, newest first."""
+    store = same_store or store
     with open_existing(store) as opened:
         found = opened.runs(limit=limit)
     if as_document:
@@ -138,7 +140,10 @@ def _state(run: "Run") -> "Text":
 def _worst(run: "Run") -> "Text":
     from rich.text import Text
 
-    return Text(f"{run.findings} {run.worst}", style=_SEVERITY_STYLES[run.worst]) if run.worst else Text("0")
+    if not run.worst:
+        return Text("0")
+    said = f"1 {run.worst}" if run.findings == 1 else f"{run.findings}, worst: {run.worst}"
+    return Text(said, style=_SEVERITY_STYLES[run.worst])
 
 
 def _tags(run: "Run") -> str:

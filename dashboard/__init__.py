@@ -1,17 +1,17 @@
 """The dashboard: Dash pages over a store, closed to other machines by default."""
 
-from typing import TYPE_CHECKING, Any
+import typing
 
 from .server import Server, serve, start_in_thread
 from .settings import Settings, SettingsError, new_token
 
-if TYPE_CHECKING:
+if typing.TYPE_CHECKING:
     from .app import create_app
 
 __all__ = ["Server", "Settings", "SettingsError", "create_app", "new_token", "serve", "start_in_thread"]
 
 
-def __getattr__(name: str) -> Any:  # what a module may be asked for has no type
+def __getattr__(name: str) -> typing.Any:  # what a module may be asked for has no type
     """`create_app` when it is asked for: with it come Dash and all pages, which the server does not wait for."""
     if name != "create_app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

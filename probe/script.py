@@ -13,7 +13,8 @@ from typing import Protocol
 
 from ..storage import StoreError
 from .adapters import Adapter
-from .errors import ProbeError, ScriptNotFound
+from .errors import NotWatchable, ProbeError, ScriptNotFound
+from .lifecycle import is_watched
 
 _log = logging.getLogger(__name__)
 
@@ -101,6 +102,11 @@ def run_to_end(
 
     def found(adapter: Adapter) -> None:
         try:
+            if is_watched(adapter.model):
+                raise NotWatchable(
+                    f"{program} watches its {type(adapter.model).__name__} itself; run it as it is, with python, or "
+                    "take the call of mindscope.watch out of it"
+                )
             monitors.append(begin(adapter))
         except (ProbeError, StoreError) as refusal:
             refusals.append(refusal)

@@ -78,7 +78,7 @@ def render_comparison(found: Comparison) -> str:
 
 
 def _said(found: Comparison) -> str:
-    count = f"{found.common} common steps, {found.values:,} values"
+    count = f"{found.common} common steps compared, {found.values:,} values"
     if found.verdict == "identical":
         return f"identical: {count}, equal to the bit"
     if found.verdict == "within_noise":

@@ -23,6 +23,12 @@ TWO = (
     "judge(maker(torch.ones(2, 3)))\n"
 )
 UNFINISHED = "import torch\ntorch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(5, 4))(torch.ones(2, 3))\n"
+WATCHED = (
+    "import mindscope, torch\n"
+    "net = torch.nn.Linear(3, 1)\n"
+    "with mindscope.watch(net, torch.optim.SGD(net.parameters(), 0.1), store='memory:'):\n"
+    "    net(torch.ones(2, 3))\n"
+)
 PACKAGE = (
     "import sys, torch\n"
     "from .parts import net\n"
@@ -79,6 +85,15 @@ def test_a_script_that_raises_before_it_trains_says_so_behind_its_own_traceback(
     assert (told.code, told.out) == (2, "")
     assert "FileNotFoundError: train.bin" in told.err
     assert told.err.rstrip().endswith("train.py ended with FileNotFoundError before it trained a model")
+
+
+@pytest.mark.parametrize("words", [("run", "--store", "runs"), ("doctor",)])
+def test_a_script_that_watches_its_model_itself_is_told_how_to_go_on(
+    command: Callable, write: Callable, words: tuple[str, ...]
+) -> None:
+    told = command(*words, write(WATCHED))
+    assert told.code == 2
+    assert "train.py watches its Linear itself; run it as it is, with python, or take the call" in told.err
 
 
 def test_a_forward_that_raises_shows_how_far_it_came(command: Callable, write: Callable) -> None:

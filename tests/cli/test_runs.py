@@ -1,8 +1,10 @@
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from mindscope.storage import open_store
 
 
 def test_runs_lists_what_the_store_holds(command: Callable, run_folder: Path) -> None:
@@ -17,6 +19,26 @@ def test_runs_as_json_is_one_document_with_the_same_runs(command: Callable, run_
     told = command("runs", run_folder, "--json")
     (run,) = json.loads(told.out)["runs"]
     assert (run["name"], run["state"], run["last_step"], run["findings"]) == ("digits", "finished", 9, 1)
+
+
+@pytest.mark.parametrize("words", [("runs",), ("lineage",), ("migrate",), ("dashboard", "--export", "here")], ids=str)
+def test_a_store_may_also_be_named_as_the_other_commands_name_it(
+    command: Callable, run_folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    told = command(*words, "--store", run_folder)
+    assert (told.code, told.err) == (0, "")
+    assert not Path("runs").exists()
+
+
+def test_several_findings_are_told_with_the_worst_of_them(command: Callable, run_folder: Path) -> None:
+    assert "1 warning" in command("runs", run_folder).out
+    with open_store(str(run_folder)) as store:
+        (run,) = store.runs()
+        (found,) = store.findings(run.id)
+        store.write_findings(run.id, [replace(found, rule="another", severity="error")])
+    assert "2, worst: error" in command("runs", run_folder).out
 
 
 def test_the_store_may_be_named_by_the_environment(

@@ -13,7 +13,8 @@ _LOADING = "document.querySelector('[data-dash-is-loading=true], .opening') !== 
 #: Everything that takes the focus and is seen, but has neither words, nor a label, nor a title.
 _NAMELESS = """
 [...document.querySelectorAll("a[href], button, input, select, textarea, [tabindex]:not([tabindex='-1'])")]
-  .filter((one) => one.offsetParent && !one.disabled && one.tabIndex >= 0 && !one.closest("[class*=ag-], .js-plotly-plot"))
+  .filter((one) => one.offsetParent && !one.disabled && one.tabIndex >= 0)
+  .filter((one) => !one.closest("[class*=ag-], .js-plotly-plot"))
   .filter((one) => {
     const labels = [...(one.labels || [])].map((label) => label.textContent).join("");
     const by = document.getElementById(one.getAttribute("aria-labelledby") || " ");
