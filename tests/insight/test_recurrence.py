@@ -75,7 +75,6 @@ def change(**options: object) -> Act:
 def halve(optimizer: torch.optim.Optimizer) -> None:
     """What a hook behind the monitor's does: clip by the norm of all."""
 
-
     def shorten(one: torch.optim.Optimizer, *_: object) -> None:
         for group in one.param_groups:
             for parameter in group["params"]:
