@@ -145,7 +145,7 @@ def _report(now: Moment, stability: Stability, since: int) -> Finding:
         else f"the loss went from {stability.usual.median():.4g} to {stability.loss:.4g}"
     )
     history = (
-        f"the rate rose {stability.jump:.3g} times at step {stability.jumped_at}"
+        f"at step {stability.jumped_at} the rate became {stability.jump:.3g} times what it was"
         if jumped
         else "the rate did not jump before, so it was too high from the start"
     )
@@ -165,12 +165,23 @@ def _report(now: Moment, stability: Stability, since: int) -> Finding:
         place=0,
         explanation=f"since step {since} one step changes the typical weight matrix by up to {stability.peak:.2g} of "
         f"its norm, and {harm}; {history}",
-        advice=f"divide the learning rate ({stability.rate:.3g}) by {_divisor(stability.peak):.0f} or more, so that "
-        f"updates "
-        "are near 0.001 to 0.01 of the weights; go back to a checkpoint from before this step; look at the schedule "
-        "at it",
+        advice=_advice(stability, since, jumped=jumped),
         confidence=0.9,
     )
+
+
+def _advice(stability: Stability, since: int, *, jumped: bool) -> str:
+    """What undoes it: the jump where there was one, else a smaller rate from the start."""
+    if jumped:
+        return (
+            f"look at what sets the rate ({stability.rate:.3g}) at step {stability.jumped_at}, and go back to a "
+            f"checkpoint from before that"
+        )
+    smaller = (
+        f"divide the learning rate ({stability.rate:.3g}) by {_divisor(stability.peak):.0f} or more, so that updates "
+        f"are near 0.001 to 0.01 of the weights"
+    )
+    return f"{smaller}; go back to a checkpoint from before step {since}" if since else f"{smaller}; begin anew"
 
 
 def _leap(now: Moment, stability: Stability, before: float) -> Finding:
@@ -180,8 +191,9 @@ def _leap(now: Moment, stability: Stability, before: float) -> Finding:
         "update/ratio_to_weight",
         {"update_ratio": stability.peak, "limit": LARGE_UPDATE, "usual_ratio": before, "rate_jump": stability.jump},
         place=0,
-        explanation=f"the rate rose {stability.jump:.3g} times at step {now.step}, above all that it ever was, and the "
-        f"step changes the typical weight matrix by {stability.peak:.2g} of its norm where {before:.2g} was usual",
+        explanation=f"at step {now.step} the rate became {stability.jump:.3g} times what it was, above all that it "
+        f"ever was, and the step changes the typical weight matrix by {stability.peak:.2g} of its norm where "
+        f"{before:.2g} was usual",
         advice=f"divide the learning rate ({stability.rate:.3g}) by {_divisor(stability.peak):.0f} or more; look at "
         "what sets the rate at this step; go back to a checkpoint from before it",
         confidence=0.8,
