@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..storage import Json, ParameterInfo
 from .anatomy import Anatomy
 from .descent_bound import DescentBound
+from .groups import group_of
 from .recurrence import Recurrence
 from .series import Floats, Mask
 from .table import Table, some
@@ -100,11 +101,8 @@ def _large_rows(now: "Moment", memory: AdamBound, table: Table, largest: Floats)
 
 def _place(now: "Moment", site: str) -> int:
     """Number of the parameter's group among all groups of all optimizers; -1 where it is in none or in several."""
-    info = now.anatomy.parameters.get(site)
-    optimizers = now.anatomy.structure.optimizers
-    if info is None or info.group is None or info.more_groups or info.group[0] >= len(optimizers):
-        return -1
-    return sum(len(one.groups) for one in optimizers[: info.group[0]]) + info.group[1]
+    found = group_of(now.anatomy, site)
+    return -1 if found is None else found.place
 
 
 def _limits(now: "Moment", memory: AdamBound) -> Iterator[tuple[float, float]]:

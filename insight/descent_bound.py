@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..storage import Json
 from .anatomy import Anatomy
+from .facts import as_number
+from .groups import group_of
 from .series import Floats
-from .table import Table
+from .table import Rows, Table
 
 if TYPE_CHECKING:
     from .moment import Moment
@@ -50,46 +51,32 @@ class DescentBound:
         return limits
 
     def _bound(self, now: "Moment", table: Table) -> Floats:
-        sites = table.rows.sites
         momentum, decay, nesterov, rounding = self.options.T
         names = [f"learning_rate/{place}" if place else "learning_rate" for place in range(int(self.rates.max()) + 1)]
         rates = np.array([*(abs(now.scalar(name) or np.nan) for name in names), np.nan])[self.rates]
-        weights = _largest(now, "weight", sites)
-        fed = _largest(now, "gradient", sites) + decay * weights
-        buffered = _largest(now, "optimizer/momentum_buffer", sites)
+        weights = _largest(now, "weight", table.rows)
+        fed = _largest(now, "gradient", table.rows) + decay * weights
+        buffered = _largest(now, "optimizer/momentum_buffer", table.rows)
         moved = np.where(momentum > 0, np.where(nesterov > 0, fed + momentum * buffered, buffered), fed)
         return np.asarray(_SLACK * rates * moved + rounding * weights, dtype=np.float64)
 
 
-def _largest(now: "Moment", subject: str, sites: list[str]) -> Floats:
-    """`(sites,)` the largest magnitude of each; NaN where it is not known or not finite."""
+def _largest(now: "Moment", subject: str, rows: Rows) -> Floats:
+    """`(rows,)` the largest magnitude of each; NaN where it is not known or not finite."""
     table = now.table(subject)
     if table is None:
-        return np.full(len(sites), np.nan)
-    values = np.fmax(np.abs(table.column("min")), np.abs(table.column("max")))
-    values = np.where(table.present & ~table.non_finite, values, np.nan)
-    if table.rows.sites[: len(sites)] == sites:
-        return values[: len(sites)]
-    known = dict(zip(table.rows.sites, values.tolist(), strict=True))
-    return np.array([known.get(site, np.nan) for site in sites])
+        return np.full(len(rows.sites), np.nan)
+    return table.at(rows, table.finite(np.fmax(np.abs(table.column("min")), np.abs(table.column("max")))))
 
 
 def _options(now: "Moment", sites: list[str]) -> tuple[NDArray[np.intp], Floats]:
     """`(sites,)` number of the group among all, -1 for none of this kind, and `(sites, 4)` its options."""
-    optimizers = now.anatomy.structure.optimizers
     places, options = np.full(len(sites), -1, dtype=np.intp), np.zeros((len(sites), 4))
     for row, site in enumerate(sites):
-        info = now.anatomy.parameters.get(site)
-        if info is None or info.group is None or info.more_groups or info.group[0] >= len(optimizers):
+        found = group_of(now.anatomy, site)
+        if found is None or found.kind not in _KINDS:
             continue
-        if optimizers[info.group[0]].kind.lower() not in _KINDS:
-            continue
-        group = optimizers[info.group[0]].groups[info.group[1]]
-        places[row] = sum(len(one.groups) for one in optimizers[: info.group[0]]) + info.group[1]
-        numbers = [_number(group.get(name)) for name in ("momentum", "weight_decay", "nesterov")]
-        options[row] = (*numbers, _ROUNDING.get(info.dtype, 2.0**-20))
+        places[row] = found.place
+        numbers = [as_number(found.options.get(name), 0.0) for name in ("momentum", "weight_decay", "nesterov")]
+        options[row] = (*numbers, _ROUNDING.get(now.anatomy.parameters[site].dtype, 2.0**-20))
     return places, options
-
-
-def _number(value: Json | None) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0

@@ -7,14 +7,19 @@ from ..storage import Event, Json
 NAN = float("nan")
 
 
+def as_number(value: Json, default: float = NAN) -> float:
+    """The value where it is a number."""
+    return float(value) if isinstance(value, int | float) else default
+
+
 def number(event: Event, name: str) -> float:
     """The number of that name; NaN where there is none."""
-    return _number(event.data.get(name))
+    return as_number(event.data.get(name))
 
 
 def numbers(event: Event, name: str) -> list[float]:
     """The numbers of a list, NaN for those that are missing; empty where there is no list."""
-    return [_number(item) for item in _items(event.data.get(name))]
+    return [as_number(item) for item in _items(event.data.get(name))]
 
 
 def ranks(event: Event, name: str) -> list[int]:
@@ -40,7 +45,3 @@ def items(event: Event, name: str) -> list[Mapping[str, Json]]:
 
 def _items(value: Json) -> list[Json]:
     return list(value) if isinstance(value, list | tuple) else []
-
-
-def _number(value: Json) -> float:
-    return float(value) if isinstance(value, int | float) else NAN

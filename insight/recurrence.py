@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..storage import Json
 from .anatomy import Anatomy
+from .facts import as_number
+from .groups import group_of
 from .series import Floats, Mask
 from .table import Rows, some
 
@@ -218,41 +219,27 @@ def _terms(now: "Moment", slot: str, memory: _Slot) -> _Terms:
 
 def _by_site(now: "Moment", subject: str, statistic: str, rows: Rows) -> Floats:
     """`(rows,)` the statistic of another subject; NaN where it is not there, or holds what is not finite."""
-    table, sites = now.table(subject), rows.sites
+    table = now.table(subject)
     if table is None:
-        return np.full(len(sites), np.nan)
-    values = table.column(statistic)
-    if not table.is_whole or table.holds_non_finite:
-        values = np.where(table.present & ~table.non_finite, values, np.nan)
-    if rows.are(table.rows):
-        return values
-    if table.rows.sites[: len(sites)] == sites:
-        return values[: len(sites)]
-    known = dict(zip(table.rows.sites, values.tolist(), strict=True))
-    return np.array([known.get(site, np.nan) for site in sites])
+        return np.full(len(rows.sites), np.nan)
+    return table.at(rows, table.finite(table.column(statistic)))
 
 
 def _options(now: "Moment", slot: str, sites: list[str]) -> tuple[Floats, Floats, Floats]:
     """`(sites,)` how much is kept of the state, decay added to the gradient, relative misfit; NaN where not known."""
     keep, decay, misfit = (np.full(len(sites), np.nan) for _ in range(3))
-    optimizers = now.anatomy.structure.optimizers
     for row, site in enumerate(sites):
-        info = now.anatomy.parameters.get(site)
-        if info is None or info.group is None or info.more_groups or info.group[0] >= len(optimizers):
+        if (found := group_of(now.anatomy, site)) is None:
             continue
-        kind, group = optimizers[info.group[0]].kind.lower(), optimizers[info.group[0]].groups[info.group[1]]
-        misfit[row] = _MISFIT.get(info.dtype, _FITS)
+        kind, group = found.kind, found.options
+        misfit[row] = _MISFIT.get(now.anatomy.parameters[site].dtype, _FITS)
         added = 0.0 if kind in ("adamw", "adamweightdecay") or group.get("decoupled_weight_decay") is True else None
-        decay[row] = added if added is not None else _number(group.get("weight_decay"), 0.0)
+        decay[row] = added if added is not None else as_number(group.get("weight_decay"), 0.0)
         if slot == _MOMENTUM_SLOT:
-            is_plain = kind in _MOMENTUM and not group.get("maximize") and not _number(group.get("dampening"), 0.0)
-            keep[row] = _number(group.get("momentum"), np.nan) if is_plain else np.nan
+            is_plain = kind in _MOMENTUM and not group.get("maximize") and not as_number(group.get("dampening"), 0.0)
+            keep[row] = as_number(group.get("momentum")) if is_plain else np.nan
         elif _SQUARES.get(kind) == slot.removeprefix("optimizer/") and decay[row] == 0.0:
             betas = group.get("betas")
             second = betas[1] if isinstance(betas, list | tuple) and len(betas) == 2 else group.get("alpha")
-            keep[row] = _number(second, np.nan)
+            keep[row] = as_number(second)
     return keep, decay, misfit
-
-
-def _number(value: Json | None, default: float) -> float:
-    return float(value) if isinstance(value, int | float) else default

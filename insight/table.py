@@ -165,6 +165,22 @@ class Table:
             self._non_finite = self._with_counts() & self.present if anything else np.zeros_like(self.present)
         return self._non_finite
 
+    def finite(self, values: Floats) -> Floats:
+        """`(rows,)` the values, NaN in the rows that are not there or held a NaN or an infinity."""
+        if self.is_whole and not self.holds_non_finite:
+            return values
+        return np.where(self.present & ~self.non_finite, values, np.nan)
+
+    def at(self, rows: Rows, values: Floats) -> Floats:
+        """`(rows of another table,)` this table's values by the sites of the other; NaN where this has no such site."""
+        if rows.are(self.rows):
+            return values
+        sites = rows.sites
+        if self.rows.sites[: len(sites)] == sites:
+            return values[: len(sites)]
+        known = dict(zip(self.rows.sites, values.tolist(), strict=True))
+        return np.array([known.get(site, np.nan) for site in sites])
+
     def _with_counts(self) -> Mask:
         return np.asarray((self.values[:, self.rows.counts] > 0).any(axis=1), dtype=np.bool_)
 

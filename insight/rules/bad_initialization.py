@@ -7,6 +7,7 @@ from math import inf, log, nan, sqrt
 import numpy as np
 
 from ...storage import ROOT_SITE, Event, Finding, Json, display_site
+from ..facts import number
 from ..moment import Moment
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
@@ -88,13 +89,13 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     start).
     """
     events = [event for event in now.events("initial_weight") if _is_judged(now, event)]
-    zeros = [event for event in events if _number(event, "std") == 0 and _number(event, "mean") == 0]
+    zeros = [event for event in events if number(event, "std") == 0 and number(event, "mean") == 0]
     if len(zeros) >= 2 and 2 * len(zeros) >= len(events):
         memory.zeros = zeros
     yield from _still_zero(now, memory)
     huge = [event for event in events if _gain(event) > _HUGE]
     tiny = [event for event in events if 0 < _gain(event) < _TINY]
-    constant = [event for event in events if _number(event, "std") == 0 and _number(event, "mean") != 0]
+    constant = [event for event in events if number(event, "std") == 0 and number(event, "mean") != 0]
     for found, words in (
         (constant, "all its values are the same, so all its units compute and learn the same"),
         (huge, "it scales its input up, and so does the gradient on its way back"),
@@ -120,9 +121,9 @@ def _first_loss(now: Moment) -> Iterator[Finding]:
         is_of_classes = event.data.get("loss") in ("cross_entropy", "nll_loss") and isinstance(columns, int)
         if not (is_of_classes and is_mean and matrices) or now.has_a_surrogate_loss:
             continue
-        guessing = log(max(int(_number(event, "columns")), 2))
+        guessing = log(max(int(number(event, "columns")), 2))
         limit = _ABOVE_GUESSING * guessing
-        if limit < loss < inf and max(_number(event, "max") - _number(event, "min"), _reach_of_outputs(now)) > limit:
+        if limit < loss < inf and max(number(event, "max") - number(event, "min"), _reach_of_outputs(now)) > limit:
             words = f"the first loss is {loss:.4g} where guessing costs {guessing:.3g}"
             if amplifier is not None:
                 yield _amplified(now, words, loss, *amplifier)
@@ -212,13 +213,8 @@ def _is_judged(now: Moment, event: Event) -> bool:
     return len(sizes) >= 2 and values >= _FEWEST and now.anatomy.is_linear_map(event.site)
 
 
-def _number(event: Event, name: str) -> float:
-    value = event.data.get(name)
-    return float(value) if isinstance(value, int | float) else float("nan")
-
-
 def _gain(event: Event) -> float:
-    return _number(event, "std") * sqrt(max(_number(event, "fan_in"), 1.0))
+    return number(event, "std") * sqrt(max(number(event, "fan_in"), 1.0))
 
 
 def _report(now: Moment, event: Event, words: str, others: int = 0) -> Finding:
@@ -227,9 +223,9 @@ def _report(now: Moment, event: Event, words: str, others: int = 0) -> Finding:
         event.site,
         "weight/std",
         {
-            "std": _number(event, "std"),
-            "mean": _number(event, "mean"),
-            "fan_in": _number(event, "fan_in"),
+            "std": number(event, "std"),
+            "mean": number(event, "mean"),
+            "fan_in": number(event, "fan_in"),
             "gain": _gain(event),
             "largest_gain": _HUGE,
             "smallest_gain": _TINY,
@@ -237,8 +233,8 @@ def _report(now: Moment, event: Event, words: str, others: int = 0) -> Finding:
         },
         first_step=event.step,
         place=max(now.anatomy.order(event.site), 0),
-        explanation=f"{display_site(event.site)} starts with mean {_number(event, 'mean'):.3g} and standard deviation "
-        f"{_number(event, 'std'):.3g}, a gain of {_gain(event):.3g} for {_number(event, 'fan_in'):.0f} inputs: "
+        explanation=f"{display_site(event.site)} starts with mean {number(event, 'mean'):.3g} and standard deviation "
+        f"{number(event, 'std'):.3g}, a gain of {_gain(event):.3g} for {number(event, 'fan_in'):.0f} inputs: "
         f"{words}{more}",
         advice="initialise with standard deviation sqrt(2 / fan_in) before ReLU or GELU and sqrt(1 / fan_in) "
         "otherwise, "
