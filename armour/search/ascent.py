@@ -10,27 +10,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Array, Rows, from_numpy, namespace, to_numpy
-from ..arrays.rows import PerSample, per_sample, take
+from ..arrays import Array, Rows, from_numpy, namespace
+from ..arrays.rows import per_sample
 from ..problem import Problem
 from ..problem.objective import Objective
+from .climbing import Climber, numbers
 
 _MOMENTUM = 0.75  # the paper's alpha
 _OSCILLATION = 0.75  # the paper's rho: the share of steps that must raise the loss
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _State(PerSample):
+class _State(Climber):
     """What belongs to each sample that still resists."""
 
-    rows: Rows
-    at: Array
     before: Array
-    gradient: Array
     value: NDArray[np.float64]
-    best: Array
-    best_gradient: Array
-    best_value: NDArray[np.float64]
     share: NDArray[np.float64]  # the step, as a share of epsilon
     rises: NDArray[np.int64]  # since the last checkpoint
     best_at_check: NDArray[np.float64]
@@ -56,7 +51,7 @@ def climb(
     """
     ascent = problem.ascend(starts, rows, objective(rows))
     found[rows] = starts
-    value = _numbers(ascent.value)
+    value = numbers(ascent.value)
     state = _State(
         rows=rows,
         at=starts,
@@ -101,24 +96,9 @@ def _advance(
         mixed = state.at + momentum * (ahead - state.at) + (1.0 - momentum) * (state.at - state.before)
         ahead = problem.project(mixed, rows)
     ascent = problem.ascend(ahead, rows, objective(rows))
-    if ascent.met.any():
-        fallen = np.flatnonzero(ascent.met)
-        found[rows[fallen]] = take(ahead, fallen)
-    value = _numbers(ascent.value)
-    better = value > state.best_value
-    choose, chosen = namespace(ahead).where, per_sample(from_numpy(better, ahead), ahead)
-    moved = replace(
-        state,
-        at=ahead,
-        before=state.at,
-        gradient=ascent.gradient,
-        rises=state.rises + (value > state.value),
-        value=value,
-        best=choose(chosen, ahead, state.best),
-        best_gradient=choose(chosen, ascent.gradient, state.best_gradient),
-        best_value=np.where(better, value, state.best_value),
-    )
-    return moved.take(np.flatnonzero(~ascent.met)) if ascent.met.any() else moved
+    value = numbers(ascent.value)
+    rises = state.rises + (value > state.value)
+    return state.moved(ahead, ascent, before=state.at, rises=rises, value=value).fallen(found, ascent.met)
 
 
 def _checked(state: _State, span: int) -> _State:
@@ -140,7 +120,3 @@ def _checked(state: _State, span: int) -> _State:
         best_at_check=state.best_value,
         halved=halve,
     )
-
-
-def _numbers(value: Array) -> NDArray[np.float64]:
-    return np.asarray(to_numpy(value), np.float64)

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array, Rows, from_numpy, namespace, to_numpy
-from ..arrays.rows import PerSample, flat, per_sample, take
+from ..arrays.rows import flat, per_sample
 from ..problem import Problem
 from ..problem.objective import Objective
+from .climbing import Climber, numbers
 from .sparse import shared_step
 
 #: Budgets in epsilon, and the share of the steps that each gets: the paper's multi-epsilon scheme.
@@ -27,15 +28,9 @@ _STABLE = 0.95  # where at least this share of the changed elements is left, the
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _State(PerSample):
+class _State(Climber):
     """What belongs to each sample that still resists."""
 
-    rows: Rows
-    at: Array
-    gradient: Array
-    best: Array
-    best_gradient: Array
-    best_value: NDArray[np.float64]
     share: NDArray[np.float64]  # of the elements in a step
     length: NDArray[np.float64]  # of a step, in budgets
     changed: NDArray[np.float64]  # elements, at the last check
@@ -89,13 +84,13 @@ def _stage(
         gradient=ascent.gradient,
         best=at,
         best_gradient=ascent.gradient,
-        best_value=np.asarray(to_numpy(ascent.value), np.float64),
+        best_value=numbers(ascent.value),
         share=np.full(count, _FIRST_SHARE) if is_first else changed / size / _DENSER,
         length=np.ones(count),
         changed=changed,
     )
     if is_last:
-        state = _fallen(found, state, ascent.met)
+        state = state.fallen(found, ascent.met)
     span = max(int(_CHECKED * steps), 1)
     for step in range(steps):
         if not len(state.rows):
@@ -114,27 +109,8 @@ def _advance(
     length = per_sample(problem.native(state.length), way) * problem.budget(rows)
     ahead = problem.project(state.at + length * way, rows)
     ascent = problem.ascend(ahead, rows, objective(rows))
-    value = np.asarray(to_numpy(ascent.value), np.float64)
-    better = value > state.best_value
-    choose, chosen = namespace(ahead).where, per_sample(from_numpy(better, ahead), ahead)
-    moved = replace(
-        state,
-        at=ahead,
-        gradient=ascent.gradient,
-        best=choose(chosen, ahead, state.best),
-        best_gradient=choose(chosen, ascent.gradient, state.best_gradient),
-        best_value=np.where(better, value, state.best_value),
-    )
-    return _fallen(found, moved, ascent.met) if is_last else moved
-
-
-def _fallen(found: Array, state: _State, met: NDArray[np.bool_]) -> _State:
-    """The state of those that still resist; the others' iterates go into `found`."""
-    if not met.any():
-        return state
-    fallen = np.flatnonzero(met)
-    found[state.rows[fallen]] = take(state.at, fallen)
-    return state.take(np.flatnonzero(~met))
+    moved = state.moved(ahead, ascent)
+    return moved.fallen(found, ascent.met) if is_last else moved
 
 
 def _checked(problem: Problem, state: _State) -> _State:
