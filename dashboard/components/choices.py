@@ -1,4 +1,4 @@
-"""Controls in which a person chooses, each with a label that is read out."""
+"""Controls in which a person chooses or writes, each with a label that is read out."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -41,6 +41,24 @@ def choose(
 def switch(name: str, label: str, data: Sequence[str], value: str) -> dmc.SegmentedControl:
     """One of a few, all in sight."""
     return dmc.SegmentedControl(id=name, data=list(data), value=value, size="xs", **{"aria-label": label})
+
+
+def line_input(
+    name: str, label: str, value: str, width: int, *, placeholder: str, longest: int | None = None
+) -> dmc.TextInput:
+    """A line in the words of a small language, taken over when it is complete; of `longest` characters at most."""
+    limits = {} if longest is None else {"attributes": {"input": {"maxLength": longest}}}
+    return dmc.TextInput(
+        id=name,
+        value=value,
+        placeholder=placeholder,
+        debounce=True,
+        size="xs",
+        w=width,
+        className="mono",
+        **limits,
+        **{"aria-label": label},
+    )
 
 
 def step_input(name: str, step: int | None) -> dmc.NumberInput:

@@ -14,7 +14,7 @@ from ...insight import InsightError
 from ...insight.lineage import Provenance, differing_settings, known_fields, resolve
 from ..address import Address, Key
 from ..components import empty_state, graph, notice, panel
-from ..components.choices import choose, with_chosen
+from ..components.choices import choose, line_input, with_chosen
 from ..components.lineage_grid import lineage_columns, lineage_grid, lineage_rows
 from ..controls import control_keys, keep_address
 from ..data import Reader, annotate
@@ -242,17 +242,9 @@ def _connect_remark(app: dash.Dash, reader: Reader) -> None:
 
 
 def _controls(here: Address) -> list[Component]:
-    where = dmc.TextInput(
-        id=Id.where,
-        value=WHERE.of(here),
-        placeholder="lr > 0.01, state = finished",
-        debounce=True,
-        attributes={"input": {"maxLength": _LONGEST}},
-        size="xs",
-        w=240,
-        className="mono",
-        **{"aria-label": "Conditions that runs must meet, such as lr > 0.01, state = finished"},
-    )
+    example = "lr > 0.01, state = finished"
+    label = f"Conditions that runs must meet, such as {example}"
+    where = line_input(Id.where, label, WHERE.of(here), 240, placeholder=example, longest=_LONGEST)
     chosen = [name for name in FIELDS.of(here).split(",") if name]
     fields = dmc.MultiSelect(
         id=Id.fields,

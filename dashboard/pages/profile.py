@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import dash
 import dash_ag_grid
-import dash_mantine_components as dmc
 from dash import ClientsideFunction, Input, Output, State, dcc, html
 from dash.development.base_component import Component
 
@@ -15,7 +14,7 @@ from ...storage import Run
 from ..address import Address, Key
 from ..beat import connect_beat
 from ..components import empty_state, graph, notice, panel, run_header, run_picker, run_status
-from ..components.choices import choose
+from ..components.choices import choose, line_input
 from ..components.grid_theme import GRID_THEME
 from ..components.profiling import advice_list, collectives_table, profile_cards, ranks_table
 from ..controls import control_keys, follow_run, keep_address
@@ -227,16 +226,7 @@ def _operators(found: Profile) -> tuple[object, object, object]:
 
 
 def _controls(run: Run, here: Address) -> list[Component]:
-    steps = dmc.TextInput(
-        id=Id.span,
-        value=SPAN.of(here),
-        placeholder="all steps",
-        debounce=True,
-        size="xs",
-        w=130,
-        className="mono",
-        **{"aria-label": "Steps, as 120-480"},
-    )
+    steps = line_input(Id.span, "Steps, as 120-480", SPAN.of(here), 130, placeholder="all steps")
     ranks = [f"{rank}" for rank in run.ranks]
     rank = choose(Id.rank, "Rank", ranks, RANK.of(here) or None, 90, clearable=True, placeholder="rank")
     return [steps, rank]

@@ -14,7 +14,7 @@ from ...storage import Finding, InvalidName, Run
 from ...storage.commands import Deed
 from ..address import Address, Key
 from ..components import notice, panel, run_header, run_picker, run_status
-from ..components.choices import choose, switch
+from ..components.choices import choose, line_input, switch
 from ..components.watching import attached_table, conditions_table, halt_cards, hits_table, shown_table
 from ..controls import control_keys, follow_run, keep_address
 from ..data import Reader, tell, watch_for
@@ -219,17 +219,9 @@ def _control_bar(is_open: bool) -> list[Component]:
 
 
 def _add_bar(here: Address, is_open: bool) -> html.Div:
-    line = dmc.TextInput(
-        id=Id.when,
-        value=WHEN.of(here),
-        placeholder="gradient/l2_norm @ decoder.* > 10 for 3 steps",
-        debounce=True,
-        size="xs",
-        w=430,
-        attributes={"input": {"maxLength": _LONGEST}},
-        className="mono",
-        **{"aria-label": "Condition, such as gradient/l2_norm @ decoder.* > 10 for 3 steps"},
-    )
+    example = "gradient/l2_norm @ decoder.* > 10 for 3 steps"
+    label = f"Condition, such as {example}"
+    line = line_input(Id.when, label, WHEN.of(here), 430, placeholder=example, longest=_LONGEST)
     parts = [
         line,
         switch(Id.deed, "What the training does when it is met", ("note", "halt"), "halt"),
@@ -240,17 +232,8 @@ def _add_bar(here: Address, is_open: bool) -> html.Div:
 
 
 def _tensor_bar(here: Address, is_open: bool) -> html.Div:
-    sites = dmc.TextInput(
-        id=Id.sites,
-        value=SITES.of(here),
-        placeholder="decoder.*.weight",
-        debounce=True,
-        size="xs",
-        w=220,
-        attributes={"input": {"maxLength": _LONGEST // 2}},
-        className="mono",
-        **{"aria-label": "Sites whose tensors are shown, as a glob"},
-    )
+    label = "Sites whose tensors are shown, as a glob"
+    sites = line_input(Id.sites, label, SITES.of(here), 220, placeholder="decoder.*.weight", longest=_LONGEST // 2)
     parts = [
         sites,
         switch(Id.subject, "What is shown", SUBJECT.words, SUBJECT.of(here)),
