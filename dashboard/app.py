@@ -16,6 +16,7 @@ from .components.shell import navigation, shell
 from .data import Reader
 from .document import HEAD, RENDERER, REST
 from .downloads import serve_downloads
+from .health import serve_health
 from .ids import Shell
 from .metrics import serve_metrics
 from .page import address_of
@@ -66,10 +67,7 @@ def _server(settings: Settings) -> flask.Flask:
     server = flask.Flask("mindscope.dashboard", static_folder=None)
     server.config["MAX_CONTENT_LENGTH"] = 4 * 1024 * 1024
     protect(server, settings)
-
-    @server.get("/healthz")
-    def healthz() -> flask.Response:
-        return _plain("ok", 200)
+    serve_health(server)
 
     @server.errorhandler(Exception)
     def fail(error: Exception) -> flask.typing.ResponseReturnValue:

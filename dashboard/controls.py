@@ -36,6 +36,17 @@ def keep_address(app: dash.Dash, name: str, controls: Sequence[Control]) -> None
     )
 
 
+def keep_order(app: dash.Dash, grid: str, order: str) -> None:
+    """The `dcc.Store` has by which column the grid is sorted, as an address spells it."""
+    app.clientside_callback(
+        ClientsideFunction("mindscope", "orderOf"),
+        Output(order, "data"),
+        Input(grid, "columnState"),
+        State(order, "data"),
+        prevent_initial_call=True,
+    )
+
+
 def follow_run(app: dash.Dash, picker: str) -> None:
     """Leads to the same page of another run when one is chosen."""
     app.clientside_callback(

@@ -19,6 +19,7 @@ from werkzeug.wrappers import Response
 from ..storage import RunNotFound, Store, StoreError
 from .document import HEAD, PLOTLY, RENDERER
 from .glimpse import glimpse
+from .health import serve_health
 from .security import add_headers, hash_of, protect
 from .settings import Settings
 
@@ -66,10 +67,7 @@ def _early(store: Store, settings: Settings, pages: "Future[WSGIApplication]") -
     server = flask.Flask("mindscope.dashboard.opening", static_folder=None)
     protect(server, settings)
     add_headers(server, (hash_of(RENDERER),))
-
-    @server.get("/healthz")
-    def healthz() -> flask.Response:
-        return flask.Response("ok\n", mimetype="text/plain")
+    serve_health(server)
 
     @server.get(PLOTLY)
     def plotly() -> flask.Response:

@@ -6,7 +6,7 @@ from typing import Any, Final
 import dash
 import dash_mantine_components as dmc
 import plotly.graph_objects as go
-from dash import ClientsideFunction, Input, Output, State, dcc, html
+from dash import Input, Output, State, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
@@ -16,7 +16,7 @@ from ..address import Address, Key
 from ..components import empty_state, graph, notice, panel
 from ..components.choices import choose, line_input, with_chosen
 from ..components.lineage_grid import lineage_columns, lineage_grid, lineage_rows
-from ..controls import control_keys, keep_address
+from ..controls import control_keys, keep_address, keep_order
 from ..data import Reader, annotate
 from ..data.lineages import MOST, RESULT, Known, Origins, is_numeric, matching, results_of, short_name
 from ..ids import Shell
@@ -100,13 +100,7 @@ def connect(app: dash.Dash, reader: Reader) -> None:
             raise PreventUpdate
         return now
 
-    app.clientside_callback(
-        ClientsideFunction("mindscope", "orderOf"),
-        Output(Id.order, "data"),
-        Input(Id.grid, "columnState"),
-        State(Id.order, "data"),
-        prevent_initial_call=True,
-    )
+    keep_order(app, Id.grid, Id.order)
     keep_address(app, Id.keys, _CONTROLS)
 
 

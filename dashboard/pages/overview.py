@@ -14,7 +14,7 @@ from ..address import Address, Key
 from ..components import empty_state
 from ..components.grid_theme import GRID_THEME
 from ..components.run_actions import run_actions
-from ..controls import control_keys, keep_address
+from ..controls import control_keys, keep_address, keep_order
 from ..data import Reader, spark
 from ..headline import headline_of
 from ..ids import Overview as Id
@@ -124,13 +124,7 @@ def connect(app: dash.Dash, reader: Reader) -> None:
 
     keep_address(app, Id.keys, _CONTROLS)
     connect_actions(app, reader)
-    app.clientside_callback(
-        ClientsideFunction("mindscope", "orderOf"),
-        Output(Id.order, "data"),
-        Input(Id.grid, "columnState"),
-        State(Id.order, "data"),
-        prevent_initial_call=True,
-    )
+    keep_order(app, Id.grid, Id.order)
     app.clientside_callback(
         ClientsideFunction("mindscope", "quickFilter"),
         Output(Id.grid, "dashGridOptions"),
