@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..insight.ancestry import Ancestry
-from ..insight.root_cause import explains, root_causes
+from ..insight.causes.ancestry import Ancestry
+from ..insight.causes.root_cause import explains, root_causes
 from ..storage import Finding, Structure
 
 

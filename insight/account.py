@@ -4,9 +4,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ..storage import Finding
-from .calibration import NAMED
-from .consequences import possible_causes
-from .root_cause import is_alike
+from .causes.calibration import NAMED
+from .causes.consequences import possible_causes
+from .causes.root_cause import is_alike
 from .rules import RULES
 
 #: Steps before and after a finding that are worth a look.

@@ -6,9 +6,9 @@ from typing import Literal
 
 from ..storage import Finding, Json, Run, RunState, StepRecord, Store, Structure
 from .account import Account, account_of
+from .causes.root_cause import appearance, root_causes
 from .engine import Engine
 from .render import render_json, render_markdown, render_text
-from .root_cause import appearance, root_causes
 from .rules import RULES
 from .watchpoints import rules_with
 

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ..storage import Event, Finding, FindingKey, Json, StepRecord, Structure
-from .adam_bound import AdamBound
-from .anatomy import Anatomy
-from .moment import Moment
-from .root_cause import appearance
+from .causes.root_cause import appearance
 from .rule import Rule
-from .table import Rows
+from .view.adam_bound import AdamBound
+from .view.anatomy import Anatomy
+from .view.moment import Moment
+from .view.table import Rows
 from .watchpoints import PREFIX, rules_with
 
 _log = logging.getLogger(__name__)

@@ -6,8 +6,8 @@ from typing import Any, Final, Literal
 
 from ..storage import Finding, nearest
 from .errors import InvalidRule, UnknownRule
-from .moment import Moment
 from .recording import Recording
+from .view.moment import Moment
 
 #: Phases of a step, in the order in which they happen; a finding of an earlier phase is nearer to the root.
 CONFIGURATION, FORWARD, LOSS, BACKWARD, OPTIMIZER = range(5)

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import Finding, display_site
-from ..lasting import Lasting
-from ..moment import Moment
+from ..history.lasting import Lasting
 from ..recording import Recording, apart, chain
-from ..routing import ONE_HOT, SPAN
 from ..rule import FORWARD, rule
+from ..signs.routing import ONE_HOT, SPAN
+from ..view.moment import Moment
 
 _MODEL = chain("one:Dense", "attn:Attention", "two:Dense")
 _LASTING = 2

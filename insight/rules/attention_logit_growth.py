@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import Finding, display_site
-from ..lasting import Lasting
-from ..moment import Moment
+from ..history.lasting import Lasting
 from ..recording import Recording, apart, chain
-from ..routing import LOST_LOGIT, SHARPER, SPAN
 from ..rule import FORWARD, rule
-from ..table import Floats, Mask
+from ..signs.routing import LOST_LOGIT, SHARPER, SPAN
+from ..view.moment import Moment
+from ..view.table import Floats, Mask
 
 _MODEL = chain("one:Dense", "attn:Attention", "two:Dense")
 #: Times what it was in the first look (our choice; healthy decoders of ours stayed below a logit of 9).

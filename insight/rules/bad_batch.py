@@ -7,12 +7,12 @@ from math import isfinite, isnan, sqrt
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding, Severity
-from ..missing_values import MissingValues
-from ..moment import Moment
-from ..ordinary import LastStep
+from ..history.usual import Usual
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
-from ..usual import Usual
+from ..signs.missing_values import MissingValues
+from ..signs.ordinary import LastStep
+from ..view.moment import Moment
 
 _MODEL = chain("one:Dense", "two:Dense")
 _CALM = tuple(2.0 - 0.03 * step + 0.02 * (-1) ** step for step in range(40))

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from ...storage import ROOT_SITE, Event, Finding
-from ..moment import Moment
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
+from ..view.moment import Moment
 
 _MODEL = chain("embed:Embedding", "head:Linear")
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ...storage import ROOT_SITE, Finding
-from ..facts import items
-from ..moment import Moment
+from ..history.usual import Streak
 from ..recording import Recording
 from ..rule import FORWARD, rule
-from ..usual import Streak
+from ..view.facts import items
+from ..view.moment import Moment
 
 #: Of the step. Half of the time is common where a small model trains on a laptop and loads while it waits for nothing
 #: else; what is reported is a device that is idle for most of the time (our choice), in steps that can be felt.

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import Finding, display_site
-from ..lasting import Lasting
-from ..moment import Moment
+from ..history.lasting import Lasting
+from ..history.series import Streaks, Window
 from ..recording import Recording, apart, chain
 from ..rule import FORWARD, rule
-from ..series import Streaks, Window
-from ..table import Floats, Mask, Table, some
+from ..view.moment import Moment
+from ..view.table import Floats, Mask, Table, some
 
 _MODEL = chain("one:Dense", "relu:ReLU", "two:Dense")
 #: Share of zeros from which a layer is dead. Large trained ReLU layers are up to 99 % sparse and healthy (Li et al.

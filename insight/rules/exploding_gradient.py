@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from math import isfinite
 
 from ...storage import ROOT_SITE, Finding, display_site
-from ..moment import Moment
+from ..history.series import Window
 from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
-from ..series import Window
-from ..table import Table
+from ..view.moment import Moment
+from ..view.table import Table
 
 _LAYERS = [f"layer{at}" for at in range(6)]
 _MODEL = chain(*(f"{name}:Dense" for name in _LAYERS))

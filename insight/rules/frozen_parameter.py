@@ -7,12 +7,12 @@ from math import prod
 import numpy as np
 
 from ...storage import Finding, ParameterInfo, Structure, display_site
-from ..anatomy import Anatomy
-from ..moment import Moment
+from ..history.series import Streaks
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
-from ..series import Streaks
-from ..table import Table
+from ..view.anatomy import Anatomy
+from ..view.moment import Moment
+from ..view.table import Table
 
 _LAYERS = ("one:Dense", "two:Dense", "three:Dense")
 _WAITED = 12

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding
-from ..moment import Moment
+from ..history.series import Window
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
-from ..series import Window
+from ..view.moment import Moment
 
 _MODEL = chain("one:Dense", "two:Dense")
 #: Update over weight; at this pace a matrix changes by its own size in a million steps.

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from ...storage import ROOT_SITE, Event, Finding, Json
-from ..moment import Moment
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
+from ..view.moment import Moment
 
 _MODEL = chain("one:Dense", "two:Dense")
 #: For so many further steps a domain that chance could give must not be corrected, where it is not known what made the

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from math import isfinite, isnan
 
 from ...storage import ROOT_SITE, Finding
-from ..moment import Moment
+from ..history.series import Window
 from ..recording import Recording
 from ..rule import LOSS, rule
-from ..series import Window
+from ..view.moment import Moment
 
 _WARM_UP = 20
 _WINDOW = 32

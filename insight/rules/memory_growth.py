@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ...storage import ROOT_SITE, Finding
-from ..moment import Moment
 from ..recording import Recording
 from ..rule import OPTIMIZER, rule
+from ..view.moment import Moment
 
 _NAMES = ("memory/device_bytes", "memory/host_bytes")
 #: Looks that are left out: caches, compiled code and optimizer state come into being in the first steps.

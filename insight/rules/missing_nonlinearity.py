@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from ...storage import Finding, ModuleInfo, Structure, display_site
-from ..anatomy import Anatomy
-from ..moment import Moment
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
+from ..view.anatomy import Anatomy
+from ..view.moment import Moment
 
 _LINEAR = ("linear", "dense", "conv1d", "conv2d", "conv3d")
 #: Modules that are linear in evaluation: between two linear layers they make no difference.

@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...storage import ROOT_SITE, Event, Finding
-from ..facts import texts
-from ..moment import Moment
+from ..history.series import Streaks
+from ..history.usual import Streak
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
-from ..series import Streaks
-from ..table import Mask, Table, some
-from ..usual import Streak
+from ..view.facts import texts
+from ..view.moment import Moment
+from ..view.table import Mask, Table, some
 
 _MODEL = chain("one:Dense", "two:Dense")
 _LASTING = 5

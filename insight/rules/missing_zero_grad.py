@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from math import isfinite
 
 from ...storage import ROOT_SITE, Event, Finding
-from ..moment import Moment
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
+from ..view.moment import Moment
 
 _MODEL = chain("one:Dense", "two:Dense")
 _IN_A_ROW = 3

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...storage import Finding, display_site
-from ..moment import Moment
-from ..origin import traced_origin
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
-from ..table import Mask, Table
+from ..signs.origin import traced_origin
+from ..view.moment import Moment
+from ..view.table import Mask, Table
 
 _MODEL = chain("embed:Dense", "norm:LayerNorm", "head:Dense")
 

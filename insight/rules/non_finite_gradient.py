@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...storage import Finding, display_site
-from ..moment import Moment
-from ..origin import traced_origin
 from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
-from ..table import Table
+from ..signs.origin import traced_origin
+from ..view.moment import Moment
+from ..view.table import Table
 
 _MODEL = chain("first:Dense", "root:Sqrt", "head:Dense")
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding
-from ..moment import Moment
-from ..origin import traced_origin
 from ..recording import Recording
 from ..rule import LOSS, rule
+from ..signs.origin import traced_origin
+from ..view.moment import Moment
 
 
 @dataclass(slots=True)

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ...storage import Event, Finding, Json, OptimizerInfo, Structure
-from ..moment import Moment
 from ..recording import Recording, chain
-from ..recurrence import is_a_hit
 from ..rule import OPTIMIZER, rule
+from ..view.moment import Moment
+from ..view.recurrence import is_a_hit
 
 #: Place in the phase: state was wrong before the step that it makes too large.
 _BEFORE = -1

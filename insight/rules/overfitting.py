@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from math import isfinite
 
 from ...storage import ROOT_SITE, Finding
-from ..moment import Moment
+from ..history.series import Window
 from ..recording import Recording
 from ..rule import LOSS, rule
-from ..series import Window
+from ..view.moment import Moment
 
 #: Evaluations since the best one, and how far above it: Prechelt 1998 ("Early stopping - but when?") stops at 5 % and
 #: more of generalisation loss; with 10 % and three in a row none of our noisy healthy curves is reported.

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from math import prod
 
 from ...storage import Finding, display_site
-from ..anatomy import Anatomy
-from ..moment import Moment
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
+from ..view.anatomy import Anatomy
+from ..view.moment import Moment
 
 _LAYERS = ("one:Dense", "two:Dense", "three:Dense")
 

@@ -7,11 +7,11 @@ from math import isfinite
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding
-from ..moment import Moment
+from ..history.series import Window
+from ..history.trend import trend
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
-from ..series import Window
-from ..trend import trend
+from ..view.moment import Moment
 
 _MODEL = chain("one:Dense", "two:Dense")
 #: Records, and sum of updates over weights, after which every healthy training of ours had left its first loss by 5 %.

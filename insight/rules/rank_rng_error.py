@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...storage import ROOT_SITE, Event, Finding, Json
-from ..facts import number, words
-from ..moment import Moment
+from ..history.usual import Streak
 from ..recording import Recording, chain
-from ..replicas import repeated
 from ..rule import CONFIGURATION, rule
-from ..usual import Streak
+from ..signs.replicas import repeated
+from ..view.facts import number, words
+from ..view.moment import Moment
 
 _MODEL = chain("one:Dense", "drop:Dropout", "two:Dense")
 _LASTING = 2

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ...storage import ROOT_SITE, Finding
-from ..moment import Moment
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
+from ..view.moment import Moment
 
 _MODEL = chain("one:Dense", "two:Dense")
 #: So many batches in a row that are all the same: an epoch boundary can repeat one, a shuffled epoch not five.

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding
-from ..moment import Moment
+from ..history.series import Window
+from ..history.trend import trend
 from ..recording import Recording
 from ..rule import LOSS, rule
-from ..series import Window
-from ..trend import trend
+from ..view.moment import Moment
 
 _WINDOW = 24
 #: Of Mann-Kendall's scores; 2.6 is one in two hundred by chance, and both must be so in opposite directions.

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import Finding, display_site
-from ..lasting import Lasting
-from ..moment import Moment
+from ..history.lasting import Lasting
 from ..recording import Recording, apart, chain
-from ..routing import COLLAPSED, SPAN
 from ..rule import FORWARD, rule
-from ..table import Floats, Table
+from ..signs.routing import COLLAPSED, SPAN
+from ..view.moment import Moment
+from ..view.table import Floats, Table
 
 _MODEL = chain("one:Dense", "gate:Linear", "two:Dense")
 _LASTING = 2

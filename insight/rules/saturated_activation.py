@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...storage import Finding, display_site
-from ..lasting import Lasting
-from ..moment import Moment
+from ..history.lasting import Lasting
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
-from ..table import Floats, Table
+from ..view.moment import Moment
+from ..view.table import Floats, Table
 
 _MODEL = chain("one:Dense", "act:Tanh", "two:Dense")
 _GATED = chain("one:Dense", "act:Sigmoid", "two:Dense")

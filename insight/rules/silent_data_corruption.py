@@ -7,14 +7,14 @@ from math import isfinite
 import numpy as np
 
 from ...storage import ROOT_SITE, Event, Finding, Json, OptimizerInfo
-from ..adam_bound import Excess
-from ..facts import number, numbers, ranks, words
-from ..moment import Moment
+from ..history.usual import Streak
 from ..recording import Recording, chain
-from ..recurrence import is_a_hit
-from ..replicas import is_corrupted
 from ..rule import OPTIMIZER, rule
-from ..usual import Streak
+from ..signs.replicas import is_corrupted
+from ..view.adam_bound import Excess
+from ..view.facts import number, numbers, ranks, words
+from ..view.moment import Moment
+from ..view.recurrence import is_a_hit
 
 #: Of the norm of the whole tensor's update: more than this is one element.
 _SINGLE = 0.9

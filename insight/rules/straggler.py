@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import ROOT_SITE, Event, Finding, Json
-from ..facts import number, numbers
-from ..moment import Moment
+from ..history.usual import Streak
 from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
-from ..table import Floats
-from ..usual import Streak
+from ..view.facts import number, numbers
+from ..view.moment import Moment
+from ..view.table import Floats
 
 _MODEL = chain("one:Dense", "two:Dense")
 #: Of the others' step; below it clocks and schedulers account for it (our choice: two processes that share a core

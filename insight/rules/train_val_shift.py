@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding
-from ..moment import Moment
+from ..history.series import Window
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
-from ..series import Window
-from ..table import Table
+from ..view.moment import Moment
+from ..view.table import Table
 
 _MODEL = chain("one:Dense", "two:Dense")
 #: Of the training data's standard deviation, and times its spread; beyond what batches differ by, 8 of whose

@@ -8,14 +8,14 @@ from math import inf, isfinite, isnan, log
 import numpy as np
 
 from ...storage import ROOT_SITE, Event, Finding
-from ..moment import Moment
-from ..ordinary import LastStep
+from ..history.series import Window
+from ..history.trend import trend
+from ..history.usual import Streak, Usual
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
-from ..series import Window
-from ..table import Floats, Table
-from ..trend import trend
-from ..usual import Streak, Usual
+from ..signs.ordinary import LastStep
+from ..view.moment import Moment
+from ..view.table import Floats, Table
 
 _MODEL = chain("one:Dense", "two:Dense")
 _CALLED = Event("loss_input", 0, data={"loss": "cross_entropy", "domain": "logits", "columns": 10})

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding
-from ..moment import Moment
+from ..history.series import Window
+from ..history.usual import Streak
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
-from ..series import Window
-from ..usual import Streak
+from ..view.moment import Moment
 
 _MODEL = chain("one:Dense", "two:Dense")
 #: So many records in a row all of whose losses are above the first: no spike lasts as long (our choice).

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding
-from ..moment import Moment
+from ..history.usual import Streak, Usual
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
-from ..usual import Streak, Usual
+from ..view.moment import Moment
 
 _MODEL = chain("one:Dense", "two:Dense")
 _NORMED = chain("norm:LayerNorm", "one:Dense")

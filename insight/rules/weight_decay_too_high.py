@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...storage import ROOT_SITE, Finding, OptimizerInfo
-from ..moment import Moment
+from ..history.series import median
+from ..history.usual import Streak
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
-from ..series import median
-from ..table import Floats, Table
-from ..usual import Streak
+from ..view.moment import Moment
+from ..view.table import Floats, Table
 
 _PLAIN = chain("one:Dense", "two:Dense")
 _DECAYED = replace(_PLAIN, optimizers=(OptimizerInfo("AdamW", ({"lr": 0.001, "weight_decay": 30.0},)),))

@@ -7,14 +7,14 @@ from math import isfinite, isnan, log
 import numpy as np
 
 from ...storage import ROOT_SITE, Event, Finding, Json, OptimizerInfo
-from ..facts import number
-from ..moment import Moment
+from ..history.series import Window
+from ..history.trend import trend
+from ..history.usual import Streak
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
-from ..series import Window
-from ..stability import LARGE_UPDATE
-from ..trend import trend
-from ..usual import Streak
+from ..signs.stability import LARGE_UPDATE
+from ..view.facts import number
+from ..view.moment import Moment
 
 _MODEL = chain("one:Dense", "two:Dense")
 _UPHILL = replace(_MODEL, optimizers=(OptimizerInfo("SGD", ({"lr": 0.1, "maximize": True},)),))

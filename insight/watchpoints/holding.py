@@ -9,9 +9,9 @@ import numpy as np
 
 from ...storage import ROOT_SITE
 from ...storage.conditions import Condition
-from ..moment import Moment
-from ..series import Floats, Mask, Streaks
-from ..table import Table
+from ..history.series import Floats, Mask, Streaks
+from ..view.moment import Moment
+from ..view.table import Table
 
 #: Sites named for one watchpoint in one step; the others are counted. Our choice: a longer list helps nobody.
 NAMED: Final = 8

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 
 from ...storage import Finding, Json
-from ..moment import Moment
 from ..rule import OPTIMIZER, Rule
+from ..view.moment import Moment
 from .holding import Hit, Holding
 from .watchpoint import Watchpoint, watchpoints_of
 

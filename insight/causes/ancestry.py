@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ..storage import Structure
+from ...storage import Structure
 
 
 class Ancestry:

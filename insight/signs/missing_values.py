@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..storage import ROOT_SITE, Finding
-from .moment import Moment
-from .table import Table
+from ...storage import ROOT_SITE, Finding
+from ..view.moment import Moment
+from ..view.table import Table
 
 __all__ = ["MissingValues"]
 

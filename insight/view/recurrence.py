@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ..history.series import Floats, Mask
 from .anatomy import Anatomy
 from .facts import as_number
 from .groups import group_of
-from .series import Floats, Mask
 from .table import Rows, some
 
 if TYPE_CHECKING:

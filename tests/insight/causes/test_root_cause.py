@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from mindscope.insight import RULES, root_causes
-from mindscope.insight.consequences import CONSEQUENCES, NON_FINITE, possible_causes
+from mindscope.insight.causes.consequences import CONSEQUENCES, NON_FINITE, possible_causes
 from mindscope.insight.recording import chain
 from mindscope.storage import Finding, ModuleInfo
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..storage import Json
+from ...storage import Json
 from .anatomy import Anatomy
 
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from .moment import Moment
-from .usual import Usual
+from ..history.usual import Usual
+from ..view.moment import Moment
 
 #: Deviations, and how much the rate may have risen, of a step that is still an ordinary one (our choice).
 _STRANGE, _RISE = 6.0, 1.5

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ..storage import Event, Json
+from ...storage import Event, Json
 
 NAN = float("nan")
 

@@ -6,7 +6,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from ..storage import Block, Layout
+from ...storage import Block, Layout
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]

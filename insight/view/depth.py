@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..history.series import Floats, median
 from .anatomy import Anatomy
-from .series import Floats, median
 from .table import Table
 
 #: Ratios nearer to one than this are of no interest, and their order is not computed.

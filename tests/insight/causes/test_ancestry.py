@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from mindscope.insight.ancestry import Ancestry
+from mindscope.insight.causes.ancestry import Ancestry
 from mindscope.insight.recording import chain
 from mindscope.storage import ModuleInfo, Structure
 

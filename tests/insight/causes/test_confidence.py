@@ -1,9 +1,10 @@
 """How sure a finding is, by what its rule was worth."""
 
 import pytest
-from mindscope.insight import RULES, confidence
-from mindscope.insight.calibration import NAMED
-from mindscope.insight.confidence import calibrated
+from mindscope.insight import RULES
+from mindscope.insight.causes import confidence
+from mindscope.insight.causes.calibration import NAMED
+from mindscope.insight.causes.confidence import calibrated
 
 
 def test_what_was_never_measured_is_as_sure_as_the_rule_says() -> None:

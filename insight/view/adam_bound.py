@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..storage import Json, ParameterInfo
+from ...storage import Json, ParameterInfo
+from ..history.series import Floats, Mask
 from .anatomy import Anatomy
 from .descent_bound import DescentBound
 from .groups import group_of
 from .recurrence import Recurrence
-from .series import Floats, Mask
 from .table import Table, some
 
 if TYPE_CHECKING:

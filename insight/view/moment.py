@@ -5,13 +5,13 @@ from functools import cached_property
 
 import numpy as np
 
-from ..storage import Block, Event, Finding, Severity, StepRecord
+from ...storage import Block, Event, Finding, Severity, StepRecord
+from ..causes.confidence import calibrated
+from ..history.series import median
 from .adam_bound import AdamBound, Excess
 from .anatomy import Anatomy
-from .confidence import calibrated
 from .depth import DepthProfile, depth_profile
 from .recurrence import Break
-from .series import median
 from .table import Mask, Rows, Table
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ..storage import ModuleInfo, ParameterInfo, Structure
+from ...storage import ModuleInfo, ParameterInfo, Structure
 
 #: Parameters that no optimizer is meant to move: the running statistics of normalisation layers.
 _BUFFERS = frozenset({"moving_mean", "moving_variance", "running_mean", "running_var", "num_batches_tracked"})

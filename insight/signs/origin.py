@@ -1,7 +1,7 @@
 """The operation that made the first value that is not finite, where the monitor has traced it."""
 
-from ..storage import Json
-from .moment import Moment
+from ...storage import Json
+from ..view.moment import Moment
 
 __all__ = ["traced_origin"]
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ..history.series import Floats
 from .anatomy import Anatomy
 from .facts import as_number
 from .groups import group_of
-from .series import Floats
 from .table import Rows, Table
 
 if TYPE_CHECKING:

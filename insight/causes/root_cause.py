@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from ..storage import Finding, Structure
+from ...storage import Finding, Structure
 from .ancestry import Ancestry
 from .consequences import (
     JUST_BEFORE,

@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from .moment import Moment
+from ..history.series import Window
+from ..view.moment import Moment
 from .routing import LOST_LOGIT, ONE_HOT, SHARPER
-from .series import Window
 
 #: Update over weight, per step, that no healthy training was seen to reach.
 LARGE_UPDATE: Final = 0.3

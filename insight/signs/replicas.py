@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from ..storage import Event
-from .facts import number, numbers, ranks, words
+from ...storage import Event
+from ..view.facts import number, numbers, ranks, words
 
 #: Relative misfit of reduced against local gradients, below which the shares can be believed; rounding gives 1e-6.
 _FITS = 0.05

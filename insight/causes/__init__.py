@@ -1,0 +1,1 @@
+"""From findings to root causes: what may follow from what, on which way, and how sure each finding is."""
