@@ -1,4 +1,4 @@
-"""The other measurements of a model: what its training gives away, how it was exercised, how it bears faults, drift."""
+"""The other measurements of a model: single numbers, what its training gives away, fuzzing, faults, drift."""
 
 import math
 from collections.abc import Sequence
@@ -8,10 +8,12 @@ from dash.development.base_component import Component
 
 from ...storage import Outcome
 from ..data.evaluations import Evaluations, number_in, numbers_in, part_in
+from ..data.gauges import gauged
 from ..figures.coverage import Drop, coverage_figure, drift_figure, faults_figure, rounds_figure
 from ..figures.privacy import Rates, roc_figure, spent_figure
 from ..theme import Palette
 from ..words import number
+from .gauges import gauges_table
 from .graph import graph
 from .panel import panel
 from .rows import rows_table
@@ -20,6 +22,7 @@ from .rows import rows_table
 def measured_panels(found: Evaluations, palette: Palette) -> list[html.Section]:
     """One panel for each kind of measurement that was made."""
     makers = {
+        "metric": _single_numbers,
         "privacy": _privacy,
         "membership": _membership,
         "coverage": _coverage,
@@ -27,6 +30,10 @@ def measured_panels(found: Evaluations, palette: Palette) -> list[html.Section]:
         "drift": _drift,
     }
     return [make(outcomes, palette) for kind, make in makers.items() if (outcomes := found.of(kind))]
+
+
+def _single_numbers(outcomes: Sequence[Outcome], _: Palette) -> html.Section:
+    return panel("Measured in single numbers", gauges_table(gauged(outcomes)))
 
 
 def _privacy(outcomes: Sequence[Outcome], palette: Palette) -> html.Section:

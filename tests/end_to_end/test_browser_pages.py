@@ -50,7 +50,7 @@ FOUND = {
     "robustness": (
         "/robustness?run=attacked&epsilon=0.1",
         "#robustness-body .gallery img",
-        ("Do not trust it", EXPLANATION[1:], "37.0%", "20.0%", "class 3, 99.1% sure", "Drift of the inputs"),
+        ("Do not trust it", EXPLANATION[1:], "37.0%", "20.0%", "class 3, 99.1% sure", "Told apart, AUC"),
     ),
     "logs": ("/logs?run=failed", "#logs-grid .ag-row", ("out of memory",)),
 }
@@ -153,3 +153,14 @@ def test_an_attack_and_a_budget_are_chosen_and_the_address_keeps_them(watched):
     assert "epsilon=0.2" in watched.page.url
     watched.page.reload()
     watched.page.wait_for_selector("text=Examples by square at epsilon 0.2")
+
+
+def test_a_single_number_stands_where_its_value_lies_between_the_ends_of_its_scale(watched):
+    watched.open("/robustness?run=attacked", "#robustness-body .gauge-dot")
+    watched.settled()
+    (row,) = [one for one in watched.page.query_selector_all(".gauges tr") if "Distance to another" in one.inner_text()]
+    line, dot = (row.query_selector(part).bounding_box() for part in (".gauge-line", ".gauge-dot"))
+    share = (dot["x"] + dot["width"] / 2 - line["x"]) / line["width"]
+    assert share == pytest.approx(0.5, abs=0.01)  # a median of 1 in a ball of radius 2
+    assert row.query_selector("[role=img]").get_attribute("aria-label") == "1 on a scale from 0 to 2"
+    assert "An estimate, no certificate." in row.inner_text()
