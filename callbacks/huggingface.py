@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..probe.adapters.huggingface import TrainerWatch
+from ..probe.trainers.huggingface import TrainerWatch
 from ..watching import watch
 
 

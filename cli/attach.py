@@ -104,7 +104,7 @@ class _Talk(cmd.Cmd):
 
     def do_watch(self, line: str) -> None:
         """watch CONDITION: set a watchpoint that halts the training; without one, list those that are set"""
-        from ..probe.control import ask_for
+        from ..probe.configuration.control import ask_for
         from ..probe.errors import ConfigError
         from ..storage.commands import SETTINGS
 

@@ -21,7 +21,7 @@ def set_(
 ) -> int:
     """Change what a running training records; values are YAML, dots lead into a key."""
     fields = fields_of(settings)
-    from ..probe.control import ask_for
+    from ..probe.configuration.control import ask_for
 
     with open_existing(store) as opened:
         found = opened.find_run(run)

@@ -2,15 +2,15 @@
 
 from . import collectors
 from .aside import aside
-from .collector import COLLECTORS, Collector, collector
+from .collectors.collector import COLLECTORS, Collector, collector
+from .collectors.quantity import Seen
 from .collectors.user import quantity
-from .config import Config, load_config
+from .configuration.config import Config, load_config
+from .configuration.schedule import Schedule
 from .errors import ConfigError, NotWatchable, ProbeError, ScriptNotFound, SiteNotFound, TrainingStopped
 from .facts import Causality, check_causality
 from .kernels import STATISTICS
 from .monitor import Monitor, begin, watch
-from .quantities.quantity import Seen
-from .schedule import Schedule
 from .script import run_script
 
 __all__ = [

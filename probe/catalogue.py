@@ -4,7 +4,7 @@ from inspect import cleandoc
 from pathlib import Path
 
 from . import collectors  # noqa: F401  fills the table of collectors
-from .collector import COLLECTORS, Collector
+from .collectors.collector import COLLECTORS, Collector
 
 _HEAD = """# Collectors
 

@@ -14,21 +14,21 @@ from . import collectors  # noqa: F401  fills the table of collectors
 from .actions.attachment import DATABASE_LOOK_S, LOOK_S, Attachment, pause_for
 from .actions.checkpoints import Checkpoints, checkpoint_folder
 from .actions.reactions import Reactions
-from .actions.settings import Reaction, pauses_of, saving
 from .adapters import Adapter, adapter_for
-from .config import Cadence, Config, Dump, load_config
-from .control import Control, differences
+from .configuration.config import Cadence, Config, Dump, load_config
+from .configuration.control import Control, differences
+from .configuration.reactions import Reaction, pauses_of, saving
 from .dump import Dumper
 from .errors import NotWatchable
 from .facts import environment
 from .flight.keeper import FlightKeeper
 from .flight.tensors import HeldTensors
-from .hand_over import HandOver
 from .lifecycle import is_watched, register, unregister
 from .ranks import agree_on_run, place
-from .recorder import Recorder
+from .recording.hand_over import HandOver
+from .recording.recorder import Recorder
+from .recording.thrift import ThriftyRecorder
 from .resume import ResumePoint, resume_points
-from .thrift import ThriftyRecorder
 
 _log = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from ..storage.records import Json
-from .adapters.tensors import Place, Unsupported
-from .initial_weights import finite_or_none
+from .access.tensors import Place, Unsupported
 from .kernels import STATISTICS, measure
-from .recorder import Recorder
+from .recording.initial_weights import finite_or_none
+from .recording.recorder import Recorder
 from .user_line import user_line
 
 __all__ = ["NanTrace"]

@@ -137,9 +137,9 @@ def _reason(program: Program, code: int, error: BaseException | None) -> str:
 
 def _finders(found: Callable[[Adapter], None]) -> list[_Finder]:
     """One for each framework that is installed."""
-    places = [(".adapters.engine_global", "EngineFinder")]
+    places = [(".adapters.engine.unknown_model", "EngineFinder")]
     if find_spec("torch") is not None:
-        places.append((".adapters.torch_global", "TorchFinder"))
+        places.append((".adapters.torch.unknown_model", "TorchFinder"))
     return [getattr(import_module(module, __package__), name)(found) for module, name in places]
 
 

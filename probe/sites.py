@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .adapters import Adapter
-from .config import Config
+from .configuration.config import Config
 from .monitor import Monitor
 from .script import Closable, Program, Stopped, run_to_end
 
@@ -79,7 +79,7 @@ def _beside(adapter: Adapter) -> list[str]:
     """Classes of the other models of the process; of frameworks other than torch none is known."""
     if not adapter.framework.startswith("torch"):
         return []
-    found: list[str] = import_module(".adapters.torch_sites", __package__).models_beside(adapter.model)
+    found: list[str] = import_module(".adapters.torch.sites", __package__).models_beside(adapter.model)
     return found
 
 

@@ -5,8 +5,8 @@ import logging
 from collections.abc import Callable, Sequence
 
 from ...storage import Finding, FindingKey, display_site
+from ..configuration.reactions import Reaction
 from ..errors import ConfigError, TrainingStopped
-from .settings import Reaction
 
 _log = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from .adapter import Adapter
 
 _FRAMEWORKS = (
     # a model of this class, whose module is loaded already, is watched by this adapter
-    ("torch", "torch.nn", "Module", ".torch", "TorchAdapter"),
-    ("mindspore", "mindspore.nn", "Cell", ".mindspore", "MindSporeAdapter"),
-    ("mindscope", "mindscope.framework.nn.cell", "Cell", ".engine", "EngineAdapter"),
+    ("torch", "torch.nn", "Module", ".torch.adapter", "TorchAdapter"),
+    ("mindspore", "mindspore.nn", "Cell", ".mindspore.adapter", "MindSporeAdapter"),
+    ("mindscope", "mindscope.framework.nn.cell", "Cell", ".engine.adapter", "EngineAdapter"),
 )
 
 

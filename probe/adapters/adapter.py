@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ...storage.run import Structure
-from ..collector import View
-from ..recorder import Recorder
+from ..collectors.collector import View
+from ..recording.recorder import Recorder
 
 
 class Adapter(Protocol):

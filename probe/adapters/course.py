@@ -9,13 +9,13 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ..aside import is_aside
-from ..collector import View
+from ..collectors.collector import View
 from ..errors import TrainingStopped
-from ..promises import LateScalar
-from ..recorder import Recorder
+from ..outbox.promises import LateScalar
+from ..recording.recorder import Recorder
+from ..taps.forward import ForwardTaps
 from .passes import HoldsGradients, Passes
 from .residues import Residues
-from .taps import ForwardTaps
 
 
 class OptimizedView(View, HoldsGradients, Protocol):

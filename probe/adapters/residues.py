@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...storage.records import Event, Json
-from ..initial_weights import finite_or_none
 from ..kernels import STATISTICS, Arrays
-from ..recorder import Recorder
+from ..recording.initial_weights import finite_or_none
+from ..recording.recorder import Recorder
 
 #: Of something that happens at every step, the first so many are noted, and later every so many.
 _OFTEN, _SELDOM = 10, 100

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ...storage.run import ModuleInfo
-from .tensors import Access, Node, Tensor, tensors_in
+from ..access.tensors import Access, Node, Tensor, tensors_in
 
 _FARTHEST = 200
 _MOST_KEPT = 20_000

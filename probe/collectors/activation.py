@@ -1,7 +1,7 @@
 """Activations: what each module hands on."""
 
-from ..collector import array_collector
 from ..kernels import STATISTICS, measure
+from .collector import array_collector
 
 ACTIVATION = array_collector(
     "activation",

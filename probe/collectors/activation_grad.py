@@ -1,7 +1,7 @@
 """Activation gradients: what arrives at each module's output on the way back."""
 
-from ..collector import array_collector
 from ..kernels import STATISTICS, measure
+from .collector import array_collector
 
 ACTIVATION_GRAD = array_collector(
     "activation_grad",

@@ -1,7 +1,7 @@
 """Attention: how widely it looks, and how large its logits have grown."""
 
-from ..collector import array_collector
 from ..quantities.attention import ATTENTION as COLUMNS
+from .collector import array_collector
 
 ATTENTION = array_collector(
     "attention",

@@ -1,7 +1,7 @@
 """Batches: what the model is called with, in training and in evaluation."""
 
-from ..collector import array_collector
 from ..kernels import STATISTICS
+from .collector import array_collector
 
 BATCH = array_collector(
     "batch",

@@ -1,7 +1,7 @@
 """Collectives: what every process gave, what came out, how much and how long."""
 
-from ..collector import array_collector
 from ..kernels import STATISTICS, measure
+from .collector import array_collector
 
 #: Behind the statistics: bytes given, seconds from the call to the result, and of these the seconds spent waiting.
 COSTS = ("bytes", "seconds", "wait_seconds")

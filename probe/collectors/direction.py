@@ -6,9 +6,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from ..collector import Collected, SiteRows, Step, collector
-from ..promises import Made
+from ..outbox.promises import Made
 from ..quantities.samples import Sample, elements_of, samples_of
+from .collector import Collected, SiteRows, Step, collector
 
 _NAME = "update/direction"
 _COLUMNS = ("cosine_to_weight", "cosine_to_previous", "agreement")

@@ -5,8 +5,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ..collector import Rows, Step, collector
 from ..kernels import STATISTICS
+from .collector import Rows, Step, collector
 
 _NANS = STATISTICS.index("nans")
 _NOT_FINITE = slice(_NANS, STATISTICS.index("neg_infs") + 1)

@@ -1,7 +1,7 @@
 """The gradient noise scale: how many micro-batches a batch should have."""
 
-from ..collector import Collected, Step, collector
 from ..quantities.noise_scale import NoiseScale
+from .collector import Collected, Step, collector
 
 
 @collector("gradient_noise_scale", at="after_step", is_optional=True)

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from ..collector import Step, collector
-from ..promises import LateScalar
+from ..outbox.promises import LateScalar
+from .collector import Step, collector
 
 
 @collector("gradient_norm", at="before_step")

@@ -1,7 +1,7 @@
 """Local gradients: what each backward pass of this process adds, before ranks or micro-batches are put together."""
 
-from ..collector import array_collector
 from ..kernels import STATISTICS, measure
+from .collector import array_collector
 
 GRADIENT_UNREDUCED = array_collector(
     "gradient/unreduced",

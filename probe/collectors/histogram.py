@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from ...storage.records import Histogram
-from ..collector import Step, collector
 from ..kernels import Arrays, Bins
+from .collector import Step, collector
 
 
 @collector("histogram", at="before_step")

@@ -1,7 +1,7 @@
 """Inputs: what every module was called with, and the gradients of that."""
 
-from ..collector import array_collector
 from ..kernels import STATISTICS, measure
+from .collector import array_collector
 
 INPUT = array_collector(
     "input",

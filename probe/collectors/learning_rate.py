@@ -1,6 +1,6 @@
 """The learning rate of every group."""
 
-from ..collector import Step, collector
+from .collector import Step, collector
 
 
 @collector("learning_rate", at="before_step")

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from ..collector import Step, collector
-from ..promises import LateScalar
+from ..outbox.promises import LateScalar
+from .collector import Step, collector
 
 
 @collector("loss_scale", at="after_step")

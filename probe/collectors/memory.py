@@ -3,7 +3,7 @@
 import os
 import sys
 
-from ..collector import Step, collector
+from .collector import Step, collector
 
 #: Reading the kernel's figure takes about ten microseconds; memory moves slowly. Our choice.
 _EVERY = 10

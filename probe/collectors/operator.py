@@ -1,6 +1,6 @@
 """Operators: what a step does inside, call by call, and what memory it takes."""
 
-from ..collector import array_collector
+from .collector import array_collector
 
 OPERATOR = array_collector(
     "operator",

@@ -1,7 +1,7 @@
 """Optimizer state: momenta and second moments, whatever slots the optimizer keeps."""
 
-from ..collector import Rows, Step, collector
 from ..kernels import STATISTICS
+from .collector import Rows, Step, collector
 
 
 @collector("optimizer", at="after_step", columns=STATISTICS)

@@ -1,6 +1,6 @@
 """Ranks: what processes that train one model must have in common, and what they must not."""
 
-from ..collector import array_collector
+from .collector import array_collector
 
 RANKS = array_collector(
     "ranks",

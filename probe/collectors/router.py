@@ -1,7 +1,7 @@
 """Routers of mixtures of experts: load, entropy and dropped tokens."""
 
-from ..collector import array_collector
 from ..quantities.router import ROUTER as COLUMNS
+from .collector import array_collector
 
 ROUTER = array_collector(
     "router",

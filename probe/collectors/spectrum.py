@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..collector import Collected, SiteRows, Step, collector
-from ..outbox import Outbox
-from ..promises import Made
+from ..outbox.outbox import Outbox
+from ..outbox.promises import Made
+from .collector import Collected, SiteRows, Step, collector
 
 #: Iterations at the first due step, from a random vector; afterwards one a due step follows a matrix that moves slowly.
 _FIRST = 8

@@ -1,6 +1,6 @@
 """How long a step took."""
 
-from ..collector import Step, collector
+from .collector import Step, collector
 
 
 @collector("step_seconds", at="after_step")

@@ -1,7 +1,7 @@
 """What a step's time is spent on, and how many samples it gets through."""
 
-from ..collector import Step, collector
 from ..quantities.step_time import PHASES, StepTime
+from .collector import Step, collector
 
 #: Steps whose mean is recorded: a name costs disk and a look of the rules, and what waits, waits long. Our choice.
 _EVERY = 10

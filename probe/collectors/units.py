@@ -1,7 +1,7 @@
 """Units: how many of a layer have stopped to tell inputs apart."""
 
-from ..collector import array_collector
 from ..quantities.units import UNITS as COLUMNS
+from .collector import array_collector
 
 UNITS = array_collector(
     "activation/units",

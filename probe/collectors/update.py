@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..collector import Rows, Step, collector
 from ..kernels import STATISTICS, Arrays, measure_updates, readable, table_of, values_at
-from ..quantities.device_updates import DeviceUpdates
+from .collector import Rows, Step, collector
+from .device_updates import DeviceUpdates
 
 _COLUMNS = len(STATISTICS) + 1
 _ITEM_BYTES = np.array([4, 8, 2, 2], np.int64)

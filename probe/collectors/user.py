@@ -7,8 +7,8 @@ from typing import Any, TypeVar, get_args
 
 from ...storage.errors import nearest
 from ...storage.names import display_site
-from ..collector import COLLECTORS, Collected, Collector, Moment, SiteRows, Step
-from ..quantities.quantity import QUANTITIES, VALUE, Quantity, Seen
+from .collector import COLLECTORS, Collected, Collector, Moment, SiteRows, Step
+from .quantity import QUANTITIES, VALUE, Quantity, Seen
 
 _Function = TypeVar("_Function", bound=Callable[[Any], Any])
 

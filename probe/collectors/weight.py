@@ -1,7 +1,7 @@
 """Weights: the parameters after the step."""
 
-from ..collector import Rows, Step, collector
 from ..kernels import STATISTICS
+from .collector import Rows, Step, collector
 
 
 @collector("weight", at="after_step", columns=STATISTICS)

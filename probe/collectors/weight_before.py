@@ -1,7 +1,7 @@
 """Weights before the step, for who records them now and then and wants both sides of the update."""
 
-from ..collector import Rows, Step, collector
 from ..kernels import STATISTICS
+from .collector import Rows, Step, collector
 
 
 @collector("weight/before", at="before_step", columns=STATISTICS, is_optional=True)

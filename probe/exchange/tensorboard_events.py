@@ -11,7 +11,7 @@ from tensorboard.backend.event_processing.event_file_loader import EventFileLoad
 from tensorboard.util import tensor_util
 
 from ...storage import SUBJECTS, Histogram, metric_name
-from ..collector import COLLECTORS
+from ..collectors.collector import COLLECTORS
 from .importing import ImportedRank, ImportedRun, ImportFailed, importer
 
 _FILES = "*tfevents*"

@@ -3,7 +3,7 @@
 import math
 from typing import Final
 
-from ..recorder import Recorder
+from ..recording.recorder import Recorder
 
 #: Two factors that differ by less are the same: the loss is added up in the precision of the model.
 _SAME: Final = 1e-3

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..adapters.tensors import Access, Tensor, tensors_in
+from ..access.tensors import Access, Tensor, tensors_in
 from ..errors import ProbeError
 
 _Array = NDArray[Any]  # the element type varies at run time

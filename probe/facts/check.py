@@ -9,8 +9,8 @@ from .causality import Causality, Frame, causality_of
 
 _FRAMES = (
     # a model of this class, whose module is loaded already, is called through this frame
-    ("torch.nn", "Module", "..adapters.torch_quiet", "TorchFrame"),
-    ("mindscope.framework.nn.cell", "Cell", "..adapters.engine_quiet", "EngineFrame"),
+    ("torch.nn", "Module", "..adapters.torch.quiet", "TorchFrame"),
+    ("mindscope.framework.nn.cell", "Cell", "..adapters.engine.quiet", "EngineFrame"),
 )
 
 

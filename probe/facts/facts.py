@@ -6,7 +6,7 @@ from typing import Any, ParamSpec, Protocol
 
 from ...storage.records import Event, Json
 from ..aside import is_aside
-from ..recorder import Recorder
+from ..recording.recorder import Recorder
 from .accumulation import Accumulation
 from .causality import Frame, NotASequence, causality_of
 from .losses import LossCall, LossFacts

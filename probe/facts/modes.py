@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...storage.records import Json
-from ..recorder import Recorder
+from ..recording.recorder import Recorder
 
 _MOST_NAMES = 32
 _Key = tuple[bool, bool, tuple[str, ...]]

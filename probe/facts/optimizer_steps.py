@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...storage.records import Json
-from ..recorder import Recorder
+from ..recording.recorder import Recorder
 
 
 class OptimizerSteps:

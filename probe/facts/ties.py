@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..recorder import Recorder
+from ..recording.recorder import Recorder
 
 
 class Ties:

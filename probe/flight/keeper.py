@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from ...storage import SEVERITIES, Event, Finding, Severity, StepRecord
 from ...storage.beside import joined
-from .settings import Around, FlightRecorder
+from ..configuration.flight import Around, FlightRecorder
 from .tensors import HeldTensors
 
 _NON_FINITE = ("nans", "pos_infs", "neg_infs")

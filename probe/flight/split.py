@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ...storage import StepRecord
-from ..collector import COLLECTORS
+from ..collectors.collector import COLLECTORS
 
 
 def split(record: StepRecord, is_scheduled: Callable[[str], bool], measured: Mapping[str, str]) -> StepRecord:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..configuration.flight import FlightRecorder
 from ..dump import Dumper, TensorCopy, is_one_of
-from .settings import FlightRecorder
 
 
 class HeldTensors:

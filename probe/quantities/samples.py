@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels import Arrays, values_at
-from ..outbox import Outbox
+from ..outbox.outbox import Outbox
 
 #: Elements of one parameter that are looked at: a cosine of so many is off by about 1.6 % (one over their root).
 MOST: Final = 4096

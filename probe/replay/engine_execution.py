@@ -11,9 +11,9 @@ from ...framework import Tensor, no_grad
 from ...framework.nn.cell import Cell
 from ...framework.random import get_state, set_seed, set_state
 from ...framework.tensor import Parameter
-from ..adapters.engine_facts import owners_of
-from ..adapters.engine_view import ACCESS
-from ..adapters.tensors import tensors_in
+from ..access.tensors import tensors_in
+from ..adapters.engine.facts import owners_of
+from ..adapters.engine.view import ACCESS
 from .execution import arguments, check_weights
 from .recorded import Arrays
 

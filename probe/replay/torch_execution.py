@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..adapters.tensors import tensors_in
-from ..adapters.torch_memory import ACCESS, array_of
+from ..access.tensors import tensors_in
+from ..adapters.torch.memory import ACCESS, array_of
 from .execution import arguments, check_weights
 from .recorded import Arrays
 

@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 import yaml
 from mindscope.probe import Config, load_config
-from mindscope.probe.config import Cadence
+from mindscope.probe.configuration.config import Cadence
 from pydantic import BaseModel
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plain_pytorch.py"

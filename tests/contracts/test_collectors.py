@@ -4,11 +4,12 @@ import ctypes
 
 import numpy as np
 import pytest
-from mindscope.probe import COLLECTORS, STATISTICS, collector
-from mindscope.probe.collector import Step
+from mindscope.probe import COLLECTORS, STATISTICS
+from mindscope.probe.collectors import collector
+from mindscope.probe.collectors.collector import Step
 from mindscope.probe.kernels import Bins, readable, table_of
-from mindscope.probe.plan import Prepares
 from mindscope.probe.quantities.noise_scale import MicroBatches
+from mindscope.probe.recording.plan import Prepares
 
 
 class FakeView:

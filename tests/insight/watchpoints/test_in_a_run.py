@@ -6,7 +6,7 @@ import pytest
 from mindscope.framework import Key, Tensor, nn, ops
 from mindscope.insight import diagnose
 from mindscope.probe import monitor as monitor_module
-from mindscope.probe.control import ask_for
+from mindscope.probe.configuration.control import ask_for
 
 WATCHPOINTS = [{"when": "gradient/l2_norm @ * > 50", "name": "hot"}, "unchanged weight @ 0.bias for 2 steps"]
 

@@ -7,7 +7,7 @@ from mindscope.probe.kernels.projection import project
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from mindscope.probe.adapters.torch_memory import place_of  # noqa: E402  after it is known that torch is there
+from mindscope.probe.adapters.torch.memory import place_of  # noqa: E402  after it is known that torch is there
 from mindscope.probe.kernels.device import comparing  # noqa: E402
 
 CHECKSUM = 1 << list(MORE).index("checksum")

@@ -5,8 +5,8 @@ from mindscope.probe import watch
 from mindscope.storage import open_store
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-from mindscope.probe.adapters.tensors import Unsupported  # noqa: E402
-from mindscope.probe.adapters.torch_memory import array_of, place_of  # noqa: E402
+from mindscope.probe.access.tensors import Unsupported  # noqa: E402
+from mindscope.probe.adapters.torch.memory import array_of, place_of  # noqa: E402
 
 
 class Wrapped(torch.Tensor):

@@ -1,0 +1,1 @@
+"""The adapter of our own engine and its parts."""

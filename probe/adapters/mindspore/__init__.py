@@ -1,0 +1,1 @@
+"""The adapter of MindSpore and its parts."""

@@ -1,0 +1,247 @@
+"""What a torch model and its optimizers tell of themselves, and which losses and clippings belong to them."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ....storage.records import Json
+from ...access.tensors import Tensor, Unsupported
+from ...facts import Facts
+from ...facts.losses import ROWS, LossCall
+from ...recording.recorder import Recorder
+from .calls import add_call_listener, remove_call_listener, wake_call_listener
+from .memory import array_of
+from .parts import is_remote, may_travel
+from .quiet import TorchFrame
+from .recompute import is_recording
+from .sites import owners_of
+from .structure import memory_of
+from .view import TorchView
+
+_COLUMNS = 65536
+#: Operations whose result holds values of their input as they are, and how many of them are looked through.
+_SAME_VALUES = frozenset(
+    {
+        *("view", "unsafeview", "reshapealias", "squeeze", "unsqueeze", "select", "slice", "t", "transpose", "permute"),
+        *("clone", "tocopy", "expand", "alias", "index", "asstrided", "unbind", "split", "chunk"),
+    }
+)
+_FARTHEST = 8
+#: Labels that travel from a device: 8 MiB. Our choice.
+_MOST_LABELS = 1 << 20
+
+
+class TorchSource:
+    """The facts' view of one torch model."""
+
+    def __init__(self, model: Any, modules: Mapping[str, Any], view: TorchView) -> None:
+        self._model, self._modules, self._view = model, modules, view
+        self._counted: dict[int, Any] = {}
+
+    @property
+    def optimizers(self) -> Sequence[Any]:
+        """Those watched."""
+        return self._view.optimizers
+
+    def modules(self) -> Mapping[str, Any]:
+        """By site."""
+        return self._modules
+
+    def is_recording(self) -> bool:
+        """Whether gradients are on."""
+        return is_recording()
+
+    def owners(self) -> Sequence[tuple[str, Any, str]]:
+        """Site, module and attribute of every parameter, shared ones under each site."""
+        return owners_of(self._modules)
+
+    def memory(self, parameter: Any) -> int:
+        """Where its values lie."""
+        return memory_of(parameter)
+
+    def contents(self) -> Iterator[tuple[str, bytes | memoryview]]:
+        """Site and content; of a parameter on another device torch's own hash of it, so that it stays there."""
+        for name, parameter in zip(self._view.names, self._view.parameters, strict=True):
+            try:
+                yield name, _content(parameter)
+            except (Unsupported, TypeError, NotImplementedError):
+                continue
+
+    def step_count(self, optimizer: Any) -> int | None:
+        """The steps that the state of one of its parameters counts; None where none does, or it is on a device."""
+        number = id(optimizer)
+        state = optimizer.state.get(self._counted[number]) if number in self._counted else None
+        if not state:
+            counted = next((one for one, state in optimizer.state.items() if state and "step" in state), None)
+            if counted is None:
+                return None
+            self._counted[number] = counted
+            state = optimizer.state[counted]
+        step = state.get("step")
+        if isinstance(step, torch.Tensor):
+            return int(step) if step.is_cpu else None
+        return int(step) if step is not None else None
+
+    def learning_rates(self) -> Sequence[float]:
+        """The rate of every group."""
+        return self._view.learning_rates()
+
+    def slots(self, optimizer: Any) -> Sequence[str]:
+        """Names of the state tensors that it holds."""
+        states = (state for state in optimizer.state.values() if isinstance(state, dict))
+        return sorted(
+            {name for state in states for name, slot in state.items() if isinstance(slot, torch.Tensor) and slot.dim()}
+        )
+
+    def frame(self) -> TorchFrame:
+        """How to call the model so that nothing is left of the call."""
+        return TorchFrame(self._model)
+
+
+class TorchFacts:
+    """The facts of one torch model; listens to the process for those that no hook tells."""
+
+    def __init__(
+        self,
+        model: Any,
+        modules: Mapping[str, Any],
+        view: TorchView,
+        recorder: Recorder,
+        *,
+        counts: Callable[[], bool],
+        changed: Callable[[], None],
+    ) -> None:
+        self._recorder, self._view = recorder, view
+        self._mine: frozenset[int] = frozenset()
+        self._limit: tuple[float, bool] | None = None
+        self._is_loss = self._is_looked = False
+        self.facts = Facts(recorder, TorchSource(model, modules, view), counts=counts, changed=changed)
+        self._handle = None
+        if recorder.config.causality:
+            self._handle = model.register_forward_pre_hook(self.facts.sample, with_kwargs=True)
+        add_call_listener(self)
+        recorder.tell(lambda: wake_call_listener(self, not recorder.is_idle))
+
+    def remove(self) -> None:
+        """Nothing; nobody listens any more."""
+        remove_call_listener(self)
+        if self._handle is not None:
+            self._handle.remove()
+
+    def loss_called(self, name: str, input_: Any, target: Any, options: dict[str, Any]) -> None:
+        """A loss function was called, by this model's training if it was called in this step and gradients flow."""
+        if not (isinstance(input_, torch.Tensor) and input_.requires_grad and self.facts.has_forward):
+            return
+        self._is_loss, self._is_looked = True, False
+        is_away = self._recorder.takes_promises and may_travel(input_)
+        if (input_.is_cpu or is_away) and input_.layout is torch.strided and self.facts.loss_is_due(name):
+            self._is_looked = not is_away
+            shapes = tuple(tuple(one.shape) for one in (input_, target) if isinstance(one, torch.Tensor))
+            plain: dict[str, Json] = {
+                key: value
+                for key in ("reduction", "label_smoothing", "log_target")
+                if _is_plain(value := options.get(key))
+            }
+            if is_away:
+                self._ask(name, input_, target, shapes, plain)
+                return
+            labels = (lambda: array_of(target)) if isinstance(target, torch.Tensor) and target.is_cpu else None
+            self.facts.loss_called(
+                LossCall(name, lambda: sample_of(name, input_), shapes, plain, labels, made_by(input_))
+            )
+
+    def _ask(self, name: str, input_: Tensor, target: Any, shapes: Any, plain: dict[str, Json]) -> None:
+        """The same of a loss on a device: rows of its input travel, and its labels."""
+        try:
+            rows, labels = self._recorder.outbox.fetch(rows_of(name, input_)), self._labels_away(target)
+        except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+            self._recorder.fail("facts", error)
+            return
+        self.facts.loss_called_away(LossCall(name, lambda: rows.array, shapes, plain, labels, made_by(input_)))
+
+    def _labels_away(self, target: Any) -> Callable[[], NDArray[Any]] | None:
+        """Labels that are on their way from a device; of others, and of very many, nothing is told."""
+        is_read = isinstance(target, torch.Tensor) and may_travel(target) and target.numel() <= _MOST_LABELS
+        if not is_read or target.is_floating_point():
+            return None
+        labels = self._recorder.outbox.fetch(target)
+        return lambda: labels.array
+
+    def loss_returned(self, result: Any, options: dict[str, Any]) -> None:
+        """That loss has returned; its value is read where its input was."""
+        if self._is_loss:
+            is_number = self._is_looked and isinstance(result, torch.Tensor) and result.numel() == 1
+            reduction = options.get("reduction", "mean")
+            self.facts.loss_returned(float(result.detach()) if is_number else None, str(reduction))
+            self._is_loss = False
+
+    def gradients_clipped(self, parameters: Any, limit: float, norm: Any) -> None:
+        """Gradients of this model are about to be clipped."""
+        first = parameters if isinstance(parameters, torch.Tensor) else next(iter(parameters), None)
+        if first is None or not self._is_mine(first):
+            return
+        self._recorder.flush()
+        if self._limit != (limit, norm is None):
+            self._limit = (limit, norm is None)
+            self._recorder.event("clipping", by="value" if norm is None else "norm", limit=limit)
+        if type(norm) is torch.Tensor:
+            outbox = self._recorder.outbox
+            if not is_remote(norm):
+                self._recorder.clip = (float(norm), limit)
+            elif outbox.takes_promises and may_travel(norm) and self._recorder.is_due("clip"):
+                self._recorder.clip = (outbox.owe_value(norm), limit)
+
+    def _is_mine(self, parameter: Any) -> bool:
+        if len(self._mine) != len(self._view.parameters):
+            self._mine = frozenset(id(one) for one in self._view.parameters)
+        return id(parameter) in self._mine
+
+
+def made_by(tensor: Tensor) -> str:
+    """The operation that made the values, in lower case without its number; empty where the tape does not tell."""
+    node = tensor.grad_fn
+    for _ in range(_FARTHEST):
+        if node is None:
+            return ""
+        name = type(node).__name__.partition("Backward")[0].lower()
+        if name not in _SAME_VALUES:
+            return name
+        node = node.next_functions[0][0] if node.next_functions else None
+    return ""
+
+
+def sample_of(name: str, tensor: Tensor) -> NDArray[Any]:
+    """`(rows, columns)` of a loss's input: some rows with all their classes, or some elements in one row each."""
+    rows = rows_of(name, tensor)
+    if rows.dtype is torch.bfloat16:
+        exact: NDArray[Any] = rows.float().numpy().astype(ml_dtypes.bfloat16)
+        return exact
+    found: NDArray[Any] = rows.numpy()
+    return found
+
+
+def rows_of(name: str, tensor: Tensor) -> Tensor:
+    """The same where the tensor lies."""
+    held = tensor.detach()
+    if name in ("cross_entropy", "nll_loss") and held.dim() > 1:
+        held = held.movedim(1, -1)
+    if held.dim() == 0 or held.shape[-1] > _COLUMNS:
+        return held.new_empty((0, 0), dtype=torch.float32)
+    rows = held.reshape(-1, held.shape[-1])
+    wanted = max(ROWS, -(-64 // max(1, rows.shape[1])))  # at least 64 elements: fewer may look like anything
+    return rows[:: max(1, rows.shape[0] // wanted)][:wanted]
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, bool | int | float | str)
+
+
+def _content(parameter: Tensor) -> bytes | memoryview:
+    if not parameter.is_cpu and hasattr(torch, "hash_tensor"):
+        return int(torch.hash_tensor(parameter.detach())).to_bytes(8, "little", signed=False)
+    array = np.ascontiguousarray(array_of(parameter))
+    return array.reshape(-1).view(np.uint8).data if array.size else b""

@@ -1,0 +1,134 @@
+"""Where a torch tensor lies, and the rest of what the hooks need to know of torch's tensors."""
+
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import Any
+
+import ml_dtypes
+import torch
+from numpy.typing import NDArray
+
+from ...access.tensors import Access, Node, Place, Tensor, Unsupported
+from ...kernels import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
+from ...kernels.device.measuring import fills_its_memory
+from . import parts
+from .parts import PLAIN, own_part, remote
+from .recompute import is_recording, is_repeated
+
+CODES = {
+    torch.float32: FLOAT32,
+    torch.float64: FLOAT64,
+    torch.float16: FLOAT16,
+    torch.bfloat16: BFLOAT16,
+}
+
+
+def place_of(tensor: Tensor) -> tuple[Place, Tensor]:
+    """(address, size, code) of the tensor's values, and the tensor that keeps them there.
+
+    Values stay where they are if they fill their memory without gaps, in whatever order; otherwise, and on other
+    devices, a copy is made. Dtypes that the kernels do not read become float32 (8-bit floats) or float64. Of a tensor
+    that several ranks share the part of this rank is meant.
+
+    Raises:
+        Unsupported: The tensor is sparse, quantized or complex, or only stands for one, as under `torch.func`.
+    """
+    code = CODES.get(tensor.dtype)
+    if tensor.layout is not torch.strided:
+        raise Unsupported(f"{str(tensor.layout).removeprefix('torch.')} tensors are not supported, only dense ones are")
+    try:
+        if code is not None and type(tensor) in PLAIN and tensor.is_cpu and tensor.is_contiguous():
+            return (tensor.data_ptr() or 1, tensor.numel(), code), tensor
+        return _prepared(own_part(tensor))
+    except (RuntimeError, NotImplementedError) as error:
+        raise Unsupported(f"a tensor that has no memory of its own cannot be read: {error}") from None
+
+
+def plain_place(tensor: Tensor) -> Place | None:
+    """(address, size, code) of a floating-point tensor on the host without gaps; None of any other."""
+    code = CODES.get(tensor.dtype)
+    if code is None or type(tensor) not in PLAIN or not tensor.is_cpu or parts._is_forced:
+        return None
+    try:
+        return (tensor.data_ptr() or 1, tensor.numel(), code) if tensor.is_contiguous() else None
+    except (RuntimeError, NotImplementedError):
+        return None
+
+
+def places_of(tensors: Sequence[Tensor | None]) -> list[Place] | None:
+    """(address, size, code) of every tensor as it lies; None where `place_of` would have to look at one of them."""
+    if parts._is_forced:
+        return None
+    try:
+        found = [
+            (0, 0, 0)
+            if one is None
+            else (one.data_ptr() or 1, one.numel(), CODES[one.dtype])
+            if type(one) in PLAIN and one.is_cpu and one.is_contiguous()
+            else None
+            for one in tensors
+        ]
+    except (KeyError, RuntimeError, NotImplementedError):
+        return None
+    return None if None in found else found  # type: ignore[return-value]
+
+
+def code_on_host(tensor: Tensor) -> int:
+    """The code of the dtype that the values of a tensor have once they are on the host."""
+    is_small_float = tensor.is_floating_point() and tensor.element_size() == 1
+    return FLOAT32 if is_small_float else CODES.get(tensor.dtype, FLOAT64)
+
+
+def _prepared(tensor: Tensor) -> tuple[Place, Tensor]:
+    if tensor.is_complex() or tensor.is_quantized:
+        raise Unsupported(f"{str(tensor.dtype).removeprefix('torch.')} tensors are not supported, only real ones are")
+    held = tensor.detach()
+    if held.dtype not in CODES:
+        held = held.to(torch.float32 if held.is_floating_point() and held.element_size() == 1 else torch.float64)
+    if not held.is_cpu:
+        held = held.cpu()
+    if not held.is_contiguous() and not fills_its_memory(held):
+        held = held.contiguous()
+    return (held.data_ptr() or 1, held.numel(), CODES[held.dtype]), held
+
+
+def _nodes_before(node: Node) -> Iterable[Node]:
+    return [before for before, _ in node.next_functions if before is not None]
+
+
+def _is_floating(tensor: Tensor) -> bool:
+    """Complex tensors are among them: they cannot be read, which is then said, as of others that cannot be."""
+    return tensor.dtype in CODES or bool(tensor.is_floating_point() or tensor.is_complex())
+
+
+def array_of(tensor: Tensor) -> NDArray[Any]:
+    """The values in their own shape and order, sharing memory where they can.
+
+    Raises:
+        Unsupported: The tensor is sparse, quantized, of a dtype that NumPy does not know, or only stands for one.
+    """
+    if tensor.layout is not torch.strided or tensor.is_quantized:
+        raise Unsupported(f"only dense tensors can be stored whole, got {tensor.layout}")
+    try:
+        held = own_part(tensor).detach().cpu().contiguous()
+        if held.dtype is torch.bfloat16:
+            array: NDArray[Any] = held.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+            return array
+        return held.numpy()  # type: ignore[no-any-return]
+    except (TypeError, RuntimeError) as error:
+        raise Unsupported(f"a tensor that has no memory of its own cannot be read: {error}") from None
+
+
+ACCESS = Access(
+    torch.Tensor,
+    place_of,
+    _is_floating,
+    attrgetter("_version"),
+    attrgetter("grad_fn"),
+    _nodes_before,
+    is_recording,
+    array_of,
+    is_repeated,
+    remote=remote,
+    plain=plain_place,
+)

@@ -1,0 +1,101 @@
+"""Shows the operations of a torch model's forward and backward passes to a `NanTrace`, by torch's dispatch mode."""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ...nan_trace import NanTrace
+from ...recording.recorder import Recorder
+from .hooks import Hook
+from .memory import place_of
+
+_MOST_NODES = 64
+
+
+class _Mode(TorchDispatchMode):  # type: ignore[misc]  # torch's types are not looked at
+    """Runs every operation as it is, and shows what went in and came out."""
+
+    def __init__(self, trace: NanTrace) -> None:
+        super().__init__()
+        self._trace = trace
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """The result of the operation."""
+        result = func(*args, **(kwargs or {}))
+        if self._trace.is_looking:
+            inputs = (x for value in (*args, *(kwargs or {}).values()) for x in _floating(value))
+            self._trace.operation(str(func), inputs, _floating(result))
+        return result
+
+
+class TorchTracer:
+    """Traces a model; its hooks come off with `handles`.
+
+    Only what runs inside the model's forward, and inside `backward`, is seen operation by operation: a dispatch mode
+    must not stay open between them, where it could cross modes of the user's own. A loss that is bad although the
+    forward was not is told by the operations that autograd has recorded for it.
+    """
+
+    def __init__(self, model: Any, modules: Mapping[str, Any], recorder: Recorder) -> None:
+        self.trace = NanTrace(recorder, place_of, (str(Path(torch.__file__).parent),))
+        self._mode = _Mode(self.trace)
+        self._is_open = False
+        self.handles: list[Any] = []
+        for site, module in modules.items():
+            self.handles.append(module.register_forward_pre_hook(Hook(self._entering(site)), prepend=True))
+            self.handles.append(module.register_forward_hook(Hook(self._left), always_call=True))
+        self.handles.append(model.register_forward_pre_hook(Hook(self._begin)))
+        self.handles.append(model.register_forward_hook(Hook(self._end), always_call=True))
+
+    def backward(self, roots: Any, loss: float | None) -> Any:
+        """A context in which the operations of a backward pass are seen."""
+        if loss is not None and loss - loss != 0.0:  # NaN or infinite
+            self.trace.loss_is_bad(list(_operations(roots)))
+        self.trace.phase = "backward"
+        self.trace.sites.clear()
+        return self._mode
+
+    def _entering(self, site: str) -> Callable[[Any, Any], None]:
+        def enter(_module: Any, _inputs: Any) -> None:
+            self.trace.sites.append(site)
+
+        return enter
+
+    def _left(self, _module: Any, _inputs: Any, _output: Any) -> None:
+        if self.trace.sites:
+            self.trace.sites.pop()
+
+    def _begin(self, _module: Any, _inputs: Any) -> None:
+        self.trace.phase = "forward"
+        if not self._is_open:
+            self._is_open = True
+            self._mode.__enter__()
+
+    def _end(self, _module: Any, _inputs: Any, _output: Any) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._mode.__exit__(None, None, None)
+
+
+def _floating(value: Any) -> Iterator[Any]:
+    if isinstance(value, torch.Tensor):
+        if value.is_floating_point():
+            yield value
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from _floating(part)
+
+
+def _operations(root: Any) -> Iterator[str]:
+    """Names of the operations that made a tensor, nearest last, from the nodes of autograd."""
+    node = root.grad_fn if isinstance(root, torch.Tensor) else None
+    seen: list[str] = []
+    waiting = [node] if node is not None else []
+    while waiting and len(seen) < _MOST_NODES:
+        one = waiting.pop(0)
+        seen.append(type(one).__name__.removesuffix("0").removesuffix("Backward"))
+        waiting += [before for before, _ in one.next_functions if before is not None]
+    return reversed(seen)

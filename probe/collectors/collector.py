@@ -1,0 +1,229 @@
+"""The table of collectors: each is one quantity, the moment it waits for, and the columns it fills.
+
+Three kinds, told apart by the moment:
+
+    forward, backward          `measure(address, size, code, out_address)` fills one row, straight in a hook
+    before_step, after_step    `collect(view)` returns the rows of all parameters, or scalars, in one call
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...storage.errors import nearest
+from ...storage.records import Histogram
+from ..kernels import NO_MORE, STATISTICS, USUAL_BINS, Arrays, Bins, More
+from ..outbox.outbox import Outbox
+from ..outbox.promises import LateScalar, Made
+from ..quantities.noise_scale import MicroBatches
+from ..quantities.step_time import StepTime
+
+Moment = Literal["forward", "backward", "before_step", "after_step"]
+
+
+class View(Protocol):
+    """What a framework shows of its parameters and its optimizers at a step; one parameter a row, in model order."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sites of the parameters that are recorded; may grow at the end."""
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Their shapes."""
+
+    def weights(self) -> Arrays:
+        """Where the weights lie now."""
+
+    def gradients(self) -> Arrays:
+        """Where the gradients lie now, as the optimizer is about to apply them; absent where there is none."""
+
+    def arrays(self, subject: str) -> Iterator[tuple[str, NDArray[Any]]]:
+        """Site and values, in their own shape, of every `weight` or `gradient` that is there."""
+
+    def slots(self) -> Mapping[str, Arrays]:
+        """Where each slot of the optimizers lies now."""
+
+    def learning_rates(self) -> tuple[float, ...]:
+        """The rate of every group of every optimizer."""
+
+
+@dataclass(slots=True)
+class Step:
+    """What a collector sees of the step in progress, and may leave for the next one.
+
+    Args:
+        view: The framework's parameters.
+        number: Of the step.
+        loss: The loss as found, None when it was not; late where a device has it.
+        loss_scale: Of mixed precision, None without; late as the loss.
+        elapsed_s: Since the end of the previous step.
+        gradient_norm: Over all parameters, when `gradient` has just read them; late where a device has them.
+        weight_rows: Statistics of the weights when `update` has just read them, so that they are read once.
+        bins: Of histograms.
+        histogram_subjects: Those of which histograms are wanted.
+        more: Statistics on request.
+        micro_batches: What the backward passes have added, when the gradient noise scale is due.
+        clip: Norm before the gradients were clipped by norm, late where a device has it, and the limit; None without.
+        time: What the steps' wall time is spent on.
+        outbox: Where numbers of tensors on a device are asked for; None where they must be known at once.
+    """
+
+    view: View
+    number: int
+    loss: float | LateScalar | None = None
+    loss_scale: float | LateScalar | None = None
+    elapsed_s: float = 0.0
+    gradient_norm: float | LateScalar | None = None
+    weight_rows: NDArray[np.float64] | None = None
+    bins: Bins = USUAL_BINS
+    histogram_subjects: tuple[str, ...] = ()
+    more: More = NO_MORE
+    micro_batches: MicroBatches = field(default_factory=MicroBatches)
+    clip: tuple[float | LateScalar, float] | None = None
+    time: StepTime = field(default_factory=StepTime)
+    outbox: Outbox | None = None
+    _weights: Arrays | None = None
+
+    def weights(self) -> Arrays:
+        """Where the weights lie, asked of the framework once a moment."""
+        if self._weights is None:
+            self._weights = self.view.weights()
+        return self._weights
+
+    def statistics(self, arrays: Arrays, known: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """`(n, 10 and those on request)`, one row an array; the ten are taken as known where they are given."""
+        if known is None:
+            return self._late_statistics(arrays) if self.may_be_late(arrays) else arrays.statistics(self.more)
+        is_whole = known.shape[1] == len(STATISTICS) + len(self.more.columns)
+        return known if is_whole else self.add_more(arrays, known)
+
+    def statistics_and_norm(self, arrays: Arrays) -> tuple[NDArray[np.float64], float | None]:
+        """The same of arrays that nobody has read, and the norm over all of them; None where they come late."""
+        if self.may_be_late(arrays):
+            return self.statistics(arrays), None
+        return arrays.statistics_and_norm(self.more)
+
+    def may_be_late(self, arrays: Arrays) -> bool:
+        """Whether rows of these arrays are filled after the step."""
+        return bool(arrays.remote) and self.outbox is not None and self.outbox.takes_promises
+
+    def _late_statistics(self, arrays: Arrays) -> NDArray[np.float64]:
+        rows = replace(arrays, remote={}).statistics(self.more)
+        if self.outbox is not None:
+            self.outbox.owe_rows(arrays.remote, rows, self.more)
+        return rows
+
+    def add_more(self, arrays: Arrays, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The rows, and behind their columns the statistics on request of the arrays that they tell of."""
+        wider = np.full((len(rows), rows.shape[1] + len(self.more.columns)), np.nan)
+        wider[:, : rows.shape[1]] = rows
+        return arrays.add(self.more, wider, rows.shape[1])
+
+
+@dataclass(frozen=True, slots=True)
+class SiteRows:
+    """Numbers of some sites.
+
+    Args:
+        columns: Their statistics.
+        values: As many numbers for each site, or the promise of them.
+    """
+
+    columns: tuple[str, ...]
+    values: Mapping[str, "tuple[float, ...] | Made"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """One row a parameter, and which of them hold something."""
+
+    values: NDArray[np.float64]
+    present: NDArray[np.bool_]
+
+
+#: What `collect` may return: rows, sites or scalars by their names, or histograms.
+Collected = (
+    Mapping[str, Rows]
+    | Mapping[str, Rows | SiteRows | float]
+    | Mapping[str, float]
+    | Mapping[str, float | LateScalar]
+    | tuple[Histogram, ...]
+)
+Measure = Callable[[int, int, int, int], None]
+
+
+class Collect(Protocol):
+    """A quantity of all parameters at once; one instance a monitor, so it may remember."""
+
+    def __call__(self, step: Step) -> Collected:
+        """The rows by subject, or the scalars by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collector:
+    """One entry of the table.
+
+    Args:
+        name: The subject, or the scalar's name.
+        at: The moment it waits for.
+        columns: Statistics of a row; empty for scalars and histograms.
+        measure: For forward and backward: the kernel of one array.
+        build: For the steps: makes the monitor's own instance.
+        is_optional: Off unless the configuration names it.
+        rarity: How many times less often than `every` says it is due, unless the configuration names it.
+    """
+
+    name: str
+    at: Moment
+    columns: tuple[str, ...]
+    doc: str
+    measure: Measure | None = None
+    build: Callable[[], Collect] | None = None
+    is_optional: bool = False
+    rarity: int = 1
+
+
+COLLECTORS: Final[dict[str, Collector]] = {}
+
+_Built = TypeVar("_Built", bound=Callable[[], Collect])
+
+
+def collector(
+    name: str, *, at: Moment, columns: tuple[str, ...] = (), is_optional: bool = False
+) -> Callable[[_Built], _Built]:
+    """Puts a class whose instances are `Collect` into the table, under this name.
+
+    Raises:
+        ValueError: The name is taken.
+    """
+
+    def put(build: _Built) -> _Built:
+        _add(Collector(name, at, columns, build.__doc__ or "", build=build, is_optional=is_optional))
+        return build
+
+    return put
+
+
+def array_collector(
+    name: str,
+    measure: Measure | None,
+    *,
+    at: Moment,
+    columns: tuple[str, ...],
+    doc: str,
+    is_optional: bool = False,
+    rarity: int = 1,
+) -> Collector:
+    """The entry of a quantity that one kernel, or a hook of its own, computes from one array, now in the table."""
+    return _add(Collector(name, at, columns, doc, measure=measure, is_optional=is_optional, rarity=rarity))
+
+
+def _add(entry: Collector) -> Collector:
+    if entry.name in COLLECTORS:
+        raise ValueError(f"collector {entry.name!r} is there already; choose another name{nearest(entry.name, ())}")
+    COLLECTORS[entry.name] = entry
+    return entry

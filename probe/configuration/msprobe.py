@@ -1,0 +1,136 @@
+"""A monitor configuration of msprobe as fields of ours, with a word on every key that means nothing here.
+
+Reference:
+    MindStudio-Probe, "monitor_instruct", detailed configuration.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ...storage.errors import nearest
+from ..errors import ConfigError
+
+__all__ = ["is_msprobe", "translate"]
+
+_SWITCHES: Final = {
+    "xy_distribution": ("activation", "activation_grad"),
+    "wg_distribution": ("gradient",),
+    "mv_distribution": ("optimizer",),
+    "param_distribution": ("weight",),
+    "ur_distribution": ("update",),
+}
+#: What is recorded whatever the switches say: it costs nothing, and every diagnosis rests on it.
+_ALWAYS: Final = ("loss", "loss_scale", "learning_rate", "step_seconds")
+
+_NOTES: Final = {
+    "ops": "every statistic of a tensor comes from one pass, so all are recorded; `statistics` has further ones",
+    "ndigits": "numbers are kept as they are, never rounded",
+    "eps": "zeros are counted exactly, near-zeros are in the histogram",
+    "format": "runs go to the store; `mindscope export` writes other formats",
+    "step_count_per_record": "a run is one file per rank, whatever its length",
+    "alert": "the diagnosis always runs, by rules that know the run's own history",
+    "print_struct": "`mindscope sites SCRIPT` prints the modules",
+    "stack_info": "the structure of the model is always recorded",
+    "dynamic_on": "schedules have a start, a stop and windows",
+    "module_ranks": "every process that calls `watch` records as its own rank",
+    "monitor_mbs_grad": "activations are always recorded by micro-step",
+    "append_output": "a resumed training is a new run",
+    "squash_name": "sites keep their whole names",
+    "all_xy": "without targets all modules are recorded",
+    "mg_direction": "`subjects: {update/direction: 1}` records how far updates agree with the momentum",
+    "recording_l2_features": "this quantity is not recorded",
+    "l2_targets": "this quantity is not recorded",
+    "sa_order": "this quantity is not recorded",
+}
+_USED: Final = (
+    "targets", "start_step", "collect_times", "step_interval", "forward_only", "backward_only", *_SWITCHES,
+    "cc_distribution",
+)  # fmt: skip
+#: Keys of the collectives' own settings, and what there is to say about those that mean nothing here.
+_COLLECTIVES: Final = {
+    "enable": "",
+    "cc_pre_hook": "",
+    "cc_codeline": "collectives are recorded wherever they are called; an event `collective` names the line",
+    "cc_log_only": "an event `collective` names every line that calls one, beside the numbers",
+    "module_ranks": "every process that calls `watch` records as its own rank",
+}
+#: Keys that no configuration of ours has; `format` and `alert` alone would not tell.
+_TELLING: Final = frozenset(_USED) | {"ndigits", "ops", "print_struct"}
+
+
+def is_msprobe(data: Mapping[str, Any]) -> bool:
+    """Whether the keys are those of msprobe's monitor."""
+    return not _TELLING.isdisjoint(data)
+
+
+def translate(data: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Fields of `Config`, and notes on the keys that have no meaning here.
+
+    Raises:
+        ConfigError: A key is unknown, a value is of a wrong kind, or no distribution is switched on.
+    """
+    for key in data:
+        if key not in _USED and key not in _NOTES:
+            known = [*_USED, *_NOTES]
+            raise ConfigError(f"msprobe configuration: unknown key {key!r}{nearest(key, known)}")
+    collectives = _collectives(data)
+    said = {**_NOTES, **{f"cc_distribution.{key}": note for key, note in _COLLECTIVES.items() if note}}
+    asked = {**data, **{f"cc_distribution.{key}": value for key, value in collectives.items()}}
+    notes = tuple(f"{key}: {said[key]}" for key in asked if key in said and asked[key] not in (False, None, [], {}))
+    cadence = _cadence(data)
+    subjects: dict[str, Any] = dict.fromkeys(_recorded(data), cadence)
+    fields: dict[str, Any] = {"every": 0, "subjects": {**subjects, **dict.fromkeys(_ALWAYS, 1)}}
+    fields["histograms"] = {"every": 0}
+    return {**fields, **_where(data)}, notes
+
+
+def _number(data: Mapping[str, Any], key: str, default: int, least: int) -> int:
+    value = data.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ConfigError(f"msprobe configuration: {key} must be a whole number from {least} up, got {value!r}")
+    return value
+
+
+def _cadence(data: Mapping[str, Any]) -> dict[str, int]:
+    start = _number(data, "start_step", 0, 0)
+    every = _number(data, "step_interval", 1, 1)
+    times = _number(data, "collect_times", 100_000_000, 1)
+    return {"every": every, "start": start, "stop": start + every * (times - 1) + 1}
+
+
+def _collectives(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings of `cc_distribution`, which may be a mere switch."""
+    asked = data.get("cc_distribution") or {}
+    if isinstance(asked, bool):
+        return {"enable": asked}
+    if not isinstance(asked, Mapping):
+        raise ConfigError(f"msprobe configuration: cc_distribution must hold keys, got {type(asked).__name__}")
+    for key in asked:
+        if key not in _COLLECTIVES:
+            raise ConfigError(f"msprobe configuration: unknown key 'cc_distribution.{key}'{nearest(key, _COLLECTIVES)}")
+    return asked
+
+
+def _recorded(data: Mapping[str, Any]) -> tuple[str, ...]:
+    on = [subject for switch, subjects in _SWITCHES.items() if data.get(switch) for subject in subjects]
+    if data.get("forward_only"):
+        on = [subject for subject in on if subject != "activation_grad"]
+    if data.get("backward_only"):
+        on = [subject for subject in on if subject != "activation"]
+    if (collectives := _collectives(data)).get("enable"):
+        on += ["communication", *(["communication/before"] if collectives.get("cc_pre_hook") else [])]
+    if not on:
+        words = ", ".join((*_SWITCHES, "cc_distribution"))
+        raise ConfigError(f"msprobe configuration: nothing is switched on; set one of {words} to true")
+    return tuple(on)
+
+
+def _where(data: Mapping[str, Any]) -> dict[str, Any]:
+    targets = data.get("targets") or {}
+    if not isinstance(targets, Mapping):
+        raise ConfigError(f"msprobe configuration: targets must map names to tensors, got {type(targets).__name__}")
+    if not targets:
+        return {}
+    names = [name.rpartition(":")[2] for name in targets]  # a pipeline stage may stand before the name
+    modules = ("*",) if data.get("all_xy") else tuple(names)
+    return {"modules": modules, "parameters": tuple(pattern for name in names for pattern in (name, f"{name}.*"))}

@@ -1,0 +1,1 @@
+"""The step in progress: what is due, the rows that hooks fill, and the record that it becomes."""

@@ -1,0 +1,209 @@
+"""The rows that hooks fill during a step: preallocated, at addresses that never move, copied once at hand-over."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...storage.records import Block, Layout
+from ..collectors.collector import Rows
+from ..outbox.promises import Owed, Promise
+
+_ROWS = 1024
+_NONE = bytes(_ROWS)
+_COUNTS = frozenset({"zeros", "nans", "pos_infs", "neg_infs", "size", "bytes", "checksum"})
+
+
+class Row:
+    """One row: where its numbers go, and how to say that they are there."""
+
+    __slots__ = ("_promised", "address", "call", "index", "present", "site", "values")
+
+    def __init__(self, part: "_Part", index: int, site: str, call: int) -> None:
+        self.values, self.present, self.index = part.values, part.present, index
+        self.address = part.address + index * part.values.strides[0]
+        self.site, self.call = site, call
+        self._promised = part.promised
+
+    def owe(self, promise: Promise) -> None:
+        """Takes the first ten numbers from the promise when it is kept."""
+        self.values[self.index] = np.nan
+        self._promised[self.index] = (self, promise)
+        self.present[self.index] = 1
+
+    def put(self, numbers: Sequence[float]) -> None:
+        """Takes these numbers."""
+        self.values[self.index] = numbers
+        self.present[self.index] = 1
+
+    def copy_from(self, other: "Row") -> None:
+        """Takes the other's numbers: the same tensor was seen there."""
+        self.values[self.index] = other.values[other.index]
+        self.present[self.index] = 1
+        if other._promised:
+            self._copy_promise_of(other)
+
+    def _copy_promise_of(self, other: "Row") -> None:
+        promised = other._promised.get(other.index)
+        if promised is not None:
+            self._promised[self.index] = promised
+
+
+class _Part:
+    """Up to 1024 rows of a stream; its layout is sealed when it is first handed over."""
+
+    def __init__(self, columns: int) -> None:
+        self.values = np.full((_ROWS, columns), np.nan)
+        self.address: int = self.values.ctypes.data
+        self.present = bytearray(_ROWS)
+        self.promised: dict[int, tuple[Row, Promise]] = {}
+        self.sites: list[str] = []
+        self.calls: list[int] = []
+        self.layout: Layout | None = None
+
+
+class CallRows:
+    """All rows of one subject that is seen call by call; a row that turns up late opens a further part.
+
+    Attributes:
+        is_used: Whether there is any row.
+        is_wide: Whether float64 was captured.
+    """
+
+    def __init__(self, subject: str, statistics: tuple[str, ...]) -> None:
+        self._subject, self.statistics = subject, statistics
+        self.is_used = False
+        self._parts: list[_Part] = []
+        self._known: dict[tuple[str, int], Row] = {}
+        self.is_wide = False
+
+    def row(self, site: str, call: int) -> Row:
+        """The row of this call of the site, made when it is first asked for."""
+        found = self._known.get((site, call))
+        if found is None:
+            found = self._known[site, call] = self._new_row(site, call)
+        return found
+
+    def _new_row(self, site: str, call: int) -> Row:
+        if not self._parts or self._parts[-1].layout is not None or len(self._parts[-1].sites) == _ROWS:
+            self._parts.append(_Part(len(self.statistics)))
+            self.is_used = True
+        part = self._parts[-1]
+        part.sites.append(site)
+        part.calls.append(call)
+        return Row(part, len(part.sites) - 1, site, call)
+
+    def take(self, owe: Callable[[Owed], None]) -> tuple[Block, ...]:
+        """Copies of the rows filled since the last time, a block a part; what was not filled is absent.
+
+        Args:
+            owe: Told of each block that promises have yet to fill.
+        """
+        found = [self._block(number, part, owe) for number, part in enumerate(self._parts) if 1 in part.present]
+        return tuple(found)
+
+    def _block(self, number: int, part: _Part, owe: Callable[[Owed], None]) -> Block:
+        count = len(part.sites)
+        if part.layout is not None and not part.promised and part.present.find(0, 0, count) < 0:
+            part.present[:count] = _NONE[:count]
+            return Block(part.layout, part.values[:count].copy())
+        present = np.frombuffer(bytes(part.present[:count]), np.bool_)
+        part.present[:] = _NONE
+        if part.layout is None:
+            calls = tuple(part.calls) if any(part.calls) else ()
+            dtypes = column_dtypes(self.statistics, wide=self.is_wide)
+            part.layout = Layout(self._subject, tuple(part.sites), self.statistics, dtypes, calls, number)
+        values = part.values[:count].copy()
+        if part.promised:
+            present = present.copy()
+            owe(Owed(values, present, dict(part.promised)))
+            part.promised.clear()
+        elif present.all():
+            return Block(part.layout, values)
+        values[~present] = np.nan
+        return Block(part.layout, values, present)
+
+
+class TableRows:
+    """The layouts of subjects that have one row a parameter; parameters that join later open a further part."""
+
+    def __init__(self) -> None:
+        self._layouts: dict[str, list[tuple[int, Layout]]] = {}
+        #: The rows that all subjects of one table have together, all of them, as they were asked about last.
+        self._full: list[NDArray[np.bool_]] = []
+
+    def blocks(
+        self,
+        subject: str,
+        statistics: tuple[str, ...],
+        names: tuple[str, ...],
+        rows: Rows,
+        *,
+        is_wide: Callable[[], bool],
+    ) -> tuple[Block, ...]:
+        """The rows cut into blocks of at most 1024, without copying them.
+
+        Args:
+            is_wide: Whether float64 was captured; asked when names are new.
+        """
+        layouts = self._layouts.setdefault(subject, [])
+        if len(layouts) == 1 and self._is_full(rows.present) and len(layouts[0][1].sites) == len(names):
+            return (Block(layouts[0][1], rows.values),)
+        covered = sum(len(layout.sites) for _, layout in layouts)
+        for start in range(covered, len(names), _ROWS):
+            dtypes = column_dtypes(statistics, wide=is_wide())
+            sites = names[start : start + _ROWS]
+            layouts.append((start, Layout(subject, sites, statistics, dtypes, (), len(layouts))))
+        if len(layouts) == 1:
+            return (_table_block(layouts[0][1], rows.values, rows.present),) if rows.present.any() else ()
+        cut = ((layout, slice(start, start + len(layout.sites))) for start, layout in layouts)
+        return tuple(
+            _table_block(layout, rows.values[at], rows.present[at]) for layout, at in cut if rows.present[at].any()
+        )
+
+    def _is_full(self, present: NDArray[np.bool_]) -> bool:
+        """Whether every row is there; tables hand out the same array for as long as it says the same."""
+        if any(present is known for known in self._full):
+            return True
+        if present.size and present.all():
+            self._full = [present, *self._full[:7]]
+            return True
+        return False
+
+
+def _table_block(layout: Layout, values: NDArray[np.float64], present: NDArray[np.bool_]) -> Block:
+    return Block(layout, values, None if present.all() else present)
+
+
+def column_dtypes(statistics: tuple[str, ...], *, wide: bool) -> tuple[str, ...]:
+    """What each column is stored as: counts as uint64, the rest as float64 where float64 was captured, else float32."""
+    return tuple(
+        "uint64" if name in _COUNTS else "float64" if wide or name == "sum" else "float32" for name in statistics
+    )
+
+
+def merge_rows(
+    before: Mapping[str, Rows], now: Mapping[str, Rows], when_there: Callable[[Callable[[], object]], None]
+) -> dict[str, Rows]:
+    """Both, where several optimizers fill different rows of one subject in a step.
+
+    Args:
+        when_there: Does a work again when promised numbers have arrived.
+    """
+    merged = dict(before)
+    for subject, rows in now.items():
+        held = merged.get(subject)
+        if held is None or held.present.size != rows.present.size:
+            merged[subject] = rows
+        else:
+            choose = partial(_choose, rows, held, np.empty_like(held.values))
+            when_there(choose)
+            merged[subject] = Rows(choose(), held.present | rows.present)
+    return merged
+
+
+def _choose(rows: Rows, others: Rows, out: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`out`, which has the rows that are present and the others of those that are not."""
+    np.copyto(out, np.where(rows.present[:, None], rows.values, others.values))
+    return out

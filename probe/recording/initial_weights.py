@@ -1,0 +1,47 @@
+"""What the weights were before the first step, for judging their initialisation."""
+
+import numpy as np
+
+from ...storage.records import Event
+from ..collectors.collector import Step
+from ..kernels import NO_MORE
+from ..outbox.outbox import Outbox
+
+
+def initial_weights(step: Step, micro_step: int, outbox: Outbox) -> list[Event]:
+    """Events `initial_weight` of every weight of two and more dimensions; those that wait for a device come late.
+
+    Args:
+        step: The first one, before the weights move.
+    """
+    step.more = NO_MORE
+    rows = step.statistics(step.weights())
+    names, shapes = step.view.names, step.view.shapes
+
+    def make() -> list[Event]:
+        return [
+            Event(
+                "initial_weight",
+                step.number,
+                site,
+                micro_step,
+                {
+                    "mean": finite_or_none(row[1]),
+                    "std": finite_or_none(row[2]),
+                    "fan_in": int(np.prod(shape[1:])),
+                    "shape": list(shape),
+                },
+            )
+            for site, shape, row in zip(names, shapes, rows, strict=True)
+            if len(shape) > 1
+        ]
+
+    if step.weights().remote:
+        outbox.late_events(make)
+        return []
+    return make()
+
+
+def finite_or_none(value: float) -> float | None:
+    """The value where JSON can hold it, else None."""
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,93 @@
+"""A recorder with a budget: it times itself and records less often where it would cost too much."""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import ParamSpec
+
+from ...storage.records import Json, StepRecord
+from ..collectors.collector import COLLECTORS, View
+from ..configuration.config import Config
+from .budget import Budget
+from .recorder import Recorder
+
+_log = logging.getLogger(__name__)
+_Arguments = ParamSpec("_Arguments")
+
+
+class ThriftyRecorder(Recorder):
+    """Records like `Recorder`, within the budget of its configuration; scalars are recorded at every due step.
+
+    Every decision is an event `schedule_thinned` (factor, share, budget, subjects: what is recorded less often) of the
+    run.
+    """
+
+    def __init__(
+        self, config: Config, emit: Callable[[StepRecord], None], *, clock: Callable[[], float] = time.time
+    ) -> None:
+        if config.budget is None:
+            raise ValueError("a recorder with a budget needs one in its configuration")
+        self._budget = Budget(config.budget)
+        self._spent = 0.0
+        self._is_timing = False
+        self._due_steps, self._decided = -1, -1
+        self._step_began = time.perf_counter()
+        super().__init__(config, emit, clock=clock)
+
+    def timed(self, work: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
+        """The work, its time on account of the monitor; what it calls is not counted twice."""
+
+        def run(*arguments: _Arguments.args, **options: _Arguments.kwargs) -> None:
+            if self._is_timing:
+                work(*arguments, **options)
+                return
+            self._is_timing = True
+            begin = time.perf_counter()
+            try:
+                work(*arguments, **options)
+            finally:
+                self._spent += time.perf_counter() - begin
+                self._is_timing = False
+
+        return run
+
+    def flush(self, *, wait: bool = False) -> None:
+        """Hands the waiting record over; a device may be waited for."""
+        self.timed(super().flush)(wait=wait)
+
+    def before_step(self, view: View) -> None:
+        """The optimizer is about to move the weights."""
+        self.timed(super().before_step)(view)
+
+    def after_step(self, view: View, *, skipped: bool = False) -> None:
+        """The step is over; what it cost is looked at."""
+        was_due = self._sees_tensors()
+        self.timed(super().after_step)(view, skipped=skipped)
+        now = time.perf_counter()
+        thinning = self._budget.note(self._spent, now - self._step_began) if was_due else None
+        self._spent, self._step_began = 0.0, now
+        if thinning is not None:
+            _log.info("every %d. due step is recorded: one costs %.1f %%", thinning.factor, 100.0 * thinning.share)
+            thinned: list[Json] = [name for name in COLLECTORS if _is_thinned(name) and self._is_wanted(name)]
+            self.event("schedule_thinned", **asdict(thinning), subjects=thinned)
+
+    def _is_wanted(self, name: str) -> bool:
+        return self.config.schedule(name).is_ever_due and name not in self._agenda.off
+
+    def _sees_tensors(self) -> bool:
+        return any(_is_thinned(name) for name in self._due)
+
+    def _decide_what_is_due(self) -> None:
+        super()._decide_what_is_due()
+        if not self._sees_tensors():
+            return
+        if self._decided != self.step:
+            self._decided, self._due_steps = self.step, self._due_steps + 1
+        if self._budget.skips(self._due_steps):
+            self._expect(frozenset(name for name in self._due if not _is_thinned(name)))
+
+
+def _is_thinned(name: str) -> bool:
+    """Whether the quantity is of tensors, which cost; scalars are recorded at every due step."""
+    return bool(COLLECTORS[name].columns) or name == "histogram"

@@ -1,0 +1,70 @@
+"""Which whole tensors are wanted in the step in progress, and the way of each to who takes it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ..collectors.collector import View
+from ..dump import Dumper
+from ..flight.keeper import FlightKeeper
+from ..outbox.outbox import Outbox
+
+#: Step and micro-step.
+Moment = tuple[int, int]
+#: Site and call.
+Place = tuple[str, int]
+
+
+class WholeTensors:
+    """What the dumper is to store, and what the flight recorder is to hold.
+
+    Args:
+        outbox: Brings tensors of a device.
+    """
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+        self.dumper: Dumper | None = None
+        self.keeper: FlightKeeper | None = None
+        self._now: frozenset[str] = frozenset()
+
+    @property
+    def may_be_wanted(self) -> bool:
+        """Whether any is wanted at any step."""
+        return self.dumper is not None or (self.keeper is not None and self.keeper.tensors is not None)
+
+    def decide(self, step: int) -> frozenset[str]:
+        """The subjects of which some are wanted at this step."""
+        self._now = self.dumper.subjects_due(step) if self.dumper is not None else frozenset()
+        held = None if self.keeper is None else self.keeper.tensors
+        return self._now if held is None else self._now | held.subjects
+
+    def take(self, subject: str, place: Place, moment: Moment, array: NDArray[Any]) -> None:
+        """Nothing; a copy of the array goes where it is wanted."""
+        take = self._taker(subject, place[0])
+        if take is not None:
+            take(subject, *place, moment, array)
+
+    def take_later(self, subject: str, place: Place, moment: Moment, tensor: Any) -> None:
+        """Nothing; the same of a framework's tensor on a device as it is now, when it has travelled."""
+        take = self._taker(subject, place[0])
+        if take is not None:
+            fetched = self._outbox.fetch(tensor)
+            self._outbox.do("dump", lambda: take(subject, *place, moment, fetched.array))
+
+    def take_parameters(self, view: View, subject: str, moment: Moment) -> None:
+        """Nothing; the same of every `weight` or `gradient`."""
+        arrays = view.weights() if subject == "weight" else view.gradients()
+        if arrays.remote and self._outbox.takes_promises:
+            for number, tensor in arrays.remote.items():
+                self.take_later(subject, (view.names[number], 0), moment, tensor)
+            return
+        for site, array in view.arrays(subject):
+            self.take(subject, (site, 0), moment, array)
+
+    def _taker(self, subject: str, site: str) -> Callable[..., None] | None:
+        held = None if self.keeper is None else self.keeper.tensors
+        if self.dumper is not None and subject in self._now and self.dumper.wants(site):
+            return self.dumper.take
+        return held.take if held is not None and held.wants(subject, site) else None

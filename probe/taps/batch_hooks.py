@@ -1,0 +1,176 @@
+"""Hooks before the whole model: the batch that it is called with."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..access.tensors import Access, Unsupported, every_tensor_in
+from ..aside import is_aside
+from ..kernels import readable
+from ..kernels.tokens import BUCKETS, TOKENS, count_tokens
+from ..quantities.checksums import PLACES, RANGE, checksum_of
+from ..recording.recorder import Recorder
+from .device_batches import DeviceInput, Totals, stride_of
+
+NAME: Final = "batch"
+_NONE: Mapping[str, Any] = {}
+_MOST_INPUTS: Final = 4
+#: Forwards of one evaluation that are looked at. Our choice: an evaluation may be longer than the training.
+_MOST_EVALUATED: Final = 32
+
+
+class BatchTaps:
+    """What one monitor sees of its model's batches.
+
+    Args:
+        counts: Whether a forward that begins now is one of the training.
+    """
+
+    def __init__(self, recorder: Recorder, access: Access, counts: Callable[[], bool]) -> None:
+        self._recorder, self._access, self._counts = recorder, access, counts
+        self._before: dict[str, NDArray[np.float64]] = {}
+        self._stamp, self._calls, self._evaluated = -1, 0, 0
+        self._step = -1
+        self._total = self._samples = self._tokens = 0
+        self._late = Totals()
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether batches are ever looked at."""
+        return self._recorder.config.schedule(NAME).is_ever_due
+
+    def hook(self) -> Callable[..., None]:
+        """The hook before the model: `hook(module, inputs[, keywords])`, behind the one that opens the step."""
+        return self._recorder.timed(self._before_forward)
+
+    def _before_forward(self, _module: Any, inputs: Any, keywords: Mapping[str, Any] = _NONE) -> None:
+        recorder = self._recorder
+        if not recorder.is_due(NAME) or recorder.is_away or is_aside():
+            return
+        try:
+            if recorder.stamp != self._stamp:
+                self._stamp, self._calls, self._evaluated = recorder.stamp, 0, 0
+                self._total = self._samples = self._tokens = 0
+                self._late = Totals()
+            if self._counts():
+                self._see_batch(inputs, keywords)
+            elif self._evaluated < _MOST_EVALUATED and not self._access.is_repeated():
+                for path, held in self._inputs(inputs, keywords):
+                    if isinstance(held, DeviceInput):
+                        self._put_later("batch/eval", path, self._evaluated, held)
+                    else:
+                        self._put("batch/eval", path, self._evaluated, held)
+                self._evaluated += 1
+        except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+            recorder.fail(NAME, error)
+
+    def _see_batch(self, inputs: Any, keywords: Mapping[str, Any]) -> None:
+        """Records one forward of the training; a step's scalars are those of all its forwards together."""
+        recorder, call = self._recorder, self._calls
+        for place, (path, held) in enumerate(self._inputs(inputs, keywords)):
+            if isinstance(held, DeviceInput):
+                self._late.add(held.checksum, place, call)
+                self._put_later("batch", path, call, held)
+                self._put_tokens_later(path, call, held)
+            else:
+                self._total += (checksum_of(held) + call) * PLACES[place]
+                self._put("batch", path, call, held)
+                if _is_token(held):
+                    self._put_tokens(path, call, held)
+            if place == 0:
+                self._count(held.shape[0] if held.shape else 1, held.size if _is_token(held) else 0)
+        self._calls = call + 1
+        if self._samples:
+            recorder.log({"batch/samples": float(self._samples)})
+            self._tell_checksum()
+        if self._tokens:
+            recorder.log({"batch/tokens": float(self._tokens)})
+
+    def _tell_checksum(self) -> None:
+        """Of all forwards of the (micro-)step so far."""
+        recorder, here, late = self._recorder, self._total, self._late
+        if not late:
+            recorder.batch_checksum = float(here % RANGE)
+            recorder.log({"batch/checksum": recorder.batch_checksum})
+            return
+
+        def arrive() -> None:
+            recorder.batch_checksum = float((here + late.checksum()) % RANGE)
+
+        recorder.batch_checksum = math.nan
+        recorder.outbox.do(NAME, arrive)
+        recorder.outbox.late_scalar("batch/checksum", lambda: float((here + late.checksum()) % RANGE))
+
+    def _count(self, samples: int, tokens: int) -> None:
+        time = self._recorder.time
+        self._samples, self._tokens = self._samples + samples, self._tokens + tokens
+        time.samples, time.tokens = time.samples + samples, time.tokens + tokens
+        if self._step != self._recorder.step:
+            self._step, time.steps = self._recorder.step, time.steps + 1
+
+    def _inputs(self, inputs: Any, keywords: Mapping[str, Any]) -> Iterator[tuple[str, NDArray[Any] | DeviceInput]]:
+        """Path and values of the first inputs, without gaps; the first has the empty path."""
+        recorder = self._recorder
+        named = dict(enumerate(inputs)) | dict(keywords) if isinstance(inputs, tuple) else inputs
+        found = 0
+        for path, tensor in every_tensor_in(named, self._access.kind):
+            try:
+                away = self._access.remote(tensor)
+                if away is not None and recorder.takes_promises:
+                    held: NDArray[Any] | DeviceInput = DeviceInput(recorder.outbox, away)
+                else:
+                    held = np.ascontiguousarray(self._access.array(tensor))
+            except Unsupported:
+                continue
+            yield (path if found else ""), held
+            found += 1
+            if found == _MOST_INPUTS:
+                return
+
+    def _put(self, subject: str, path: str, call: int, array: NDArray[Any]) -> None:
+        if array.dtype.kind in "biuf" or array.dtype.name == "bfloat16":
+            stride = stride_of(array.size)
+            sample = array if stride == 1 else array.reshape(-1)[::stride]
+            rows = self._recorder.open_rows(subject, self._recorder.columns(NAME))
+            data, code = readable(sample)
+            self._recorder.measure(data.ctypes.data or 1, data.size, code, (row := rows.row(path, call)).address)
+            row.present[row.index] = 1
+
+    def _put_later(self, subject: str, path: str, call: int, held: DeviceInput) -> None:
+        """The same of an input on a device, when a sample of it has travelled."""
+        recorder, columns = self._recorder, self._recorder.columns(NAME)
+
+        def measured() -> Any:
+            numbers = np.empty(len(columns))
+            data, code = readable(held.sample())
+            recorder.measure(data.ctypes.data or 1, data.size, code, numbers.ctypes.data)
+            return numbers
+
+        recorder.open_rows(subject, columns).row(path, call).owe(recorder.outbox.make(NAME, measured))
+
+    def _put_tokens_later(self, path: str, call: int, held: DeviceInput) -> None:
+        if held.has_tokens:
+            before = self._before.setdefault(path, np.zeros(BUCKETS))
+            made = self._recorder.outbox.make(NAME, lambda: _counted(held.tokens(), before))
+            self._recorder.open_rows("batch/tokens", TOKENS).row(path, call).owe(made)
+
+    def _put_tokens(self, path: str, call: int, array: NDArray[Any]) -> None:
+        before = self._before.setdefault(path, np.zeros(BUCKETS))
+        numbers = _counted(array.reshape(-1).astype(np.int64, copy=False), before)
+        self._recorder.open_rows("batch/tokens", TOKENS).row(path, call).put(numbers)
+
+
+def _counted(tokens: NDArray[np.int64], before: NDArray[np.float64]) -> list[float]:
+    numbers = np.empty(len(TOKENS))
+    count_tokens(tokens, before, numbers)
+    found: list[float] = numbers.tolist()
+    return found
+
+
+def _is_token(held: NDArray[Any] | DeviceInput) -> bool:
+    if isinstance(held, DeviceInput):
+        return held.is_token
+    return held.dtype.kind in "iu" and held.dtype.itemsize >= 4

@@ -1,0 +1,60 @@
+"""Hooks on the parameters that gather what the gradient noise scale needs, one element in several."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ..access.tensors import Access, Tensor, Unsupported
+from ..kernels import values_at
+from ..recording.recorder import Recorder
+
+#: Elements of all parameters together that are looked at, evenly spread.
+_MOST = 1 << 18
+NAME = "gradient_noise_scale"
+
+
+def watch_micro_batches(named: Iterable[tuple[str, Tensor]], access: Access, recorder: Recorder) -> Iterator[Any]:
+    """The handles of one hook for each parameter that requires a gradient; none unless the quantity is ever due."""
+    if not recorder.config.schedule(NAME).is_ever_due:
+        return
+    parameters = [one for _, one in named if one.requires_grad]
+    total = sum(_count(one) for one in parameters)
+    stride = max(1, -(-total // _MOST)) | 1
+    for parameter in parameters:
+        yield parameter.register_hook(recorder.timed(_AddedGradient(parameter, stride, access, recorder)))
+
+
+def _count(parameter: Tensor) -> int:
+    count = 1
+    for size in parameter.shape:
+        count *= int(size)
+    return count
+
+
+class _AddedGradient:
+    """The hook on one parameter, called before what the backward pass found is added to what is there."""
+
+    __slots__ = ("_access", "_parameter", "_recorder", "_stride")
+
+    def __init__(self, parameter: Tensor, stride: int, access: Access, recorder: Recorder) -> None:
+        self._parameter, self._stride, self._access, self._recorder = parameter, stride, access, recorder
+
+    def __call__(self, gradient: Tensor) -> None:
+        recorder = self._recorder
+        if not (recorder.is_open and recorder.is_due(NAME)) or recorder.is_away:
+            return
+        try:
+            found = self._sample(gradient)
+            held = self._parameter.grad
+            square = float(found @ found)
+            both = 2.0 * float(found @ self._sample(held)) if held is not None else 0.0
+            recorder.micro_batches.add(recorder.micro_step, square, square + both)
+        except Unsupported:
+            return
+        except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+            recorder.fail(NAME, error)
+
+    def _sample(self, tensor: Tensor) -> Any:
+        place, owner = self._access.place(tensor)
+        values = values_at(*place, self._stride).astype("float64")
+        del owner
+        return values

@@ -1,0 +1,199 @@
+"""Hooks of the quantities that are read inside a forward or a backward pass: the user's, routers, attention.
+
+Nothing is hooked that the configuration does not name, or the user has not added.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any
+
+from ...storage.errors import nearest
+from ...storage.names import display_site
+from ..access.tensors import Access, Tensor, Unsupported, tensors_in
+from ..collectors.quantity import QUANTITIES, Quantity
+from ..configuration.config import Router
+from ..quantities.router import EXPERT, ROUTER, router_statistics
+from ..recording.recorder import Recorder
+from .router_sites import routers_in
+
+_log = logging.getLogger(__name__)
+
+#: Registers a forward hook on a module and gives its handle.
+Register = Callable[[Any, Callable[[Any, Any, Any], None]], Any]
+
+
+class QuantityHooks:
+    """What one monitor has on the modules of its model.
+
+    Args:
+        counts: Whether a forward that runs now is to be recorded.
+        register: How the framework puts a forward hook on a module.
+    """
+
+    def __init__(self, recorder: Recorder, access: Access, counts: Callable[[], bool], register: Register) -> None:
+        self._recorder, self._access, self._counts, self._register = recorder, access, counts, register
+
+    def attach(self, modules: Mapping[str, Any]) -> Iterator[Any]:
+        """The handles of all hooks, on modules by their sites."""
+        for taken in QUANTITIES.values():
+            if taken.at in ("forward", "backward") and self._is_wanted(taken.name):
+                for site in self._chosen(f"quantity {taken.name!r}", modules, taken.sites or ()):
+                    yield self._register(modules[site], self._user_hook(site, taken))
+        if self._is_wanted("router"):
+            for site, router in self._routers(modules).items():
+                yield self._register(modules[site], self._router_hook(site, router))
+
+    def _is_wanted(self, name: str) -> bool:
+        return self._recorder.config.schedule(name).is_ever_due
+
+    def _chosen(self, who: str, modules: Mapping[str, Any], patterns: Iterable[str]) -> list[str]:
+        """The sites that match; a pattern that matches none is said, since nothing will be recorded for it."""
+        names = {display_site(site): site for site in modules}
+        chosen: dict[str, None] = {}
+        for pattern in patterns:
+            found = [site for name, site in names.items() if fnmatchcase(name, pattern)]
+            if not found:
+                said = f"{who}: pattern {pattern!r} matches none of {len(names)} modules{nearest(pattern, names)}"
+                _log.warning("%s", said)
+                self._recorder.event("monitor_fault", collector=who, error=said)
+            chosen.update(dict.fromkeys(found))
+        return list(chosen)
+
+    def _routers(self, modules: Mapping[str, Any]) -> dict[str, Router]:
+        named = {
+            site: router
+            for router in self._recorder.config.routers
+            for site in self._chosen("routers", modules, router.sites)
+        }
+        found = {child: Router(sites=(child,), top_k=top_k) for child, top_k in routers_in(modules)}
+        if not found and not named and "router" in self._recorder.config.subjects:
+            said = "router: no module has a child `router` and a number `top_k`; name the routers under `routers`"
+            _log.warning("%s", said)
+            self._recorder.event("monitor_fault", collector="router", error=said)
+        return {**found, **named}
+
+    def _user_hook(self, site: str, taken: Quantity) -> Callable[[Any, Any, Any], None]:
+        recorder, calls = self._recorder, _Calls(self._recorder)
+
+        def take(call: int, tensor: Tensor) -> None:
+            found = taken(tensor.detach())
+            if found:
+                recorder.open_rows(taken.subject, tuple(found)).row(site, call).put(tuple(found.values()))
+
+        def see(_module: Any, _inputs: Any, output: Any) -> None:
+            call = calls.next()
+            for _, tensor in tensors_in(output, self._access):
+                if taken.at == "forward":
+                    take(call, tensor)
+                elif self._access.node(tensor) is not None:
+                    tensor.register_hook(self._on_gradient(taken.name, lambda gradient: take(call, gradient)))
+                return
+
+        return self._guarded(taken.name, see)
+
+    def _on_gradient(self, name: str, take: Callable[[Tensor], None]) -> Callable[[Tensor], None]:
+        recorder, stamp = self._recorder, self._recorder.stamp
+
+        def see_gradient(gradient: Tensor) -> None:
+            if recorder.stamp != stamp or not recorder.is_due(name):
+                return
+            try:
+                take(gradient)
+            except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+                recorder.fail(name, error)
+
+        return recorder.timed(see_gradient)
+
+    def _router_hook(self, site: str, router: Router) -> Callable[[Any, Any, Any], None]:
+        recorder, calls = self._recorder, _Calls(self._recorder)
+
+        def see(module: Any, _inputs: Any, output: Any) -> None:
+            held = _told(module, output, router, self._access)
+            call, away = calls.next(), self._access.remote(held)
+            if away is not None and recorder.takes_promises:
+                self._route_later(site, call, router, away)
+                return
+            numbers, of_experts = _routed(router, self._access.array(held))
+            recorder.open_rows("router", ROUTER).row(site, call).put(numbers)
+            rows = recorder.open_rows("router/expert", EXPERT)
+            for expert, two in enumerate(of_experts.tolist()):
+                rows.row(f"{site}[{expert}]", call).put(two)
+
+        return self._guarded("router", see)
+
+    def _route_later(self, site: str, call: int, router: Router, tensor: Tensor) -> None:
+        """The same of scores on a device, when they have travelled."""
+        recorder, outbox = self._recorder, self._recorder.outbox
+        fetched, found = outbox.fetch(tensor), list[tuple[tuple[float, ...], Any]]()
+        outbox.do("router", lambda: found.append(_routed(router, fetched.array)))
+        numbers = outbox.make("router", lambda: found[0][0] if found else None)
+        recorder.open_rows("router", ROUTER).row(site, call).owe(numbers)
+        rows = recorder.open_rows("router/expert", EXPERT)
+        for expert in range(_experts_of(router, tensor)):
+            two = outbox.make("router", partial(_row_of, found, expert))
+            rows.row(f"{site}[{expert}]", call).owe(two)
+
+    def _guarded(self, name: str, see: Callable[[Any, Any, Any], None]) -> Callable[[Any, Any, Any], None]:
+        recorder, counts = self._recorder, self._counts
+
+        def after_forward(module: Any, inputs: Any, output: Any) -> None:
+            if not recorder.is_due(name) or recorder.is_away or not counts():
+                return
+            try:
+                see(module, inputs, output)
+            except Unsupported:
+                return
+            except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+                recorder.fail(name, error)
+
+        return recorder.timed(after_forward)
+
+
+class _Calls:
+    """Numbers the calls of one module within a micro-step."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder, self._stamp, self._call = recorder, -1, 0
+
+    def next(self) -> int:
+        """Number of the call that has just ended, from 0."""
+        self._call = self._call + 1 if self._stamp == self._recorder.stamp else 0
+        self._stamp = self._recorder.stamp
+        return self._call
+
+
+def _routed(router: Router, scores: Any) -> tuple[tuple[float, ...], Any]:
+    return router_statistics(
+        scores, router.holds, top_k=router.top_k, experts=router.experts, capacity_factor=router.capacity_factor
+    )
+
+
+def _row_of(found: list[tuple[tuple[float, ...], Any]], expert: int) -> Any:
+    return found[0][1][expert] if found else None
+
+
+def _experts_of(router: Router, tensor: Tensor) -> int:
+    """How many there are; of a router that neither says so nor shows it none, which `_routed` then tells."""
+    return (router.experts or 0) if router.holds == "experts" else int(tensor.shape[-1])
+
+
+def _told(module: Any, output: Any, router: Router, access: Access) -> Tensor:
+    """The tensor that tells where the tokens go.
+
+    Raises:
+        TypeError: There is none.
+    """
+    if router.attribute is not None:
+        held = getattr(module, router.attribute, None)
+    elif isinstance(output, access.kind):
+        held = output
+    elif isinstance(output, tuple | list) and isinstance(router.output, int) and router.output < len(output):
+        held = output[router.output]
+    else:
+        held = output.get(router.output) if isinstance(output, Mapping) else getattr(output, str(router.output), None)
+    if not isinstance(held, access.kind):
+        where = f"attribute {router.attribute!r}" if router.attribute is not None else f"output {router.output!r}"
+        raise TypeError(f"{where} of router {type(module).__name__} must be a tensor, got {type(held).__name__}")
+    return held

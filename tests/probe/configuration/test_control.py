@@ -1,0 +1,165 @@
+"""A running training follows an edited file and `mindscope set`, at its next step; what is wrong is refused."""
+
+import os
+
+import numpy as np
+import pytest
+import yaml
+from mindscope.framework import Key, Tensor, nn
+from mindscope.framework.optim import SGD
+from mindscope.probe import ConfigError, load_config, watch
+from mindscope.probe import monitor as monitor_module
+from mindscope.probe.configuration.control import Control, ask_for
+from mindscope.storage import open_store
+
+
+@pytest.fixture(autouse=True)
+def looks_at_every_step(monkeypatch):
+    monkeypatch.setattr(monitor_module, "LOOK_S", -1.0)
+    monkeypatch.setattr(monitor_module, "DATABASE_LOOK_S", -1.0)
+
+
+class Training:
+    """A watched training that can be stopped between steps."""
+
+    def __init__(self, store, config):
+        self.net = nn.SequentialCell(nn.Dense(6, 5, key=Key(1)), nn.ReLU(), nn.Dense(5, 3, key=Key(2))).set_train()
+        self.optimizer = SGD(self.net.trainable_params(), learning_rate=0.1)
+        self.x = Tensor(np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32))
+        self.store = store
+        self.monitor = watch(self.net, self.optimizer, store=store, config=config)
+        self.losses = []
+
+    def steps(self, count):
+        for _ in range(count):
+            self.optimizer.zero_grad()
+            y = self.net(self.x)
+            loss = (y * y).mean()
+            loss.backward()
+            self.optimizer.step()
+            self.losses.append(loss.numpy().tobytes())
+
+    def records(self):
+        self.monitor.close()
+        return list(self.store.replay(self.monitor.run.id))
+
+
+def subjects(record):
+    return {block.layout.subject for block in record.blocks}
+
+
+def activations(record):
+    found = [block for block in record.blocks if block.layout.subject == "activation"]
+    return {
+        site
+        for block in found
+        for row, site in enumerate(block.layout.sites)
+        if block.present is None or block.present[row]
+    }
+
+
+def edit(path, data):
+    path.write_text(yaml.safe_dump(data))
+    os.utime(path, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns + 1_000_000))
+
+
+def test_an_edited_file_holds_from_the_next_step_on(tmp_path):
+    edit(tmp_path / "monitor.yaml", {"subjects": ["gradient", "loss"]})
+    with open_store(tmp_path / "runs") as store:
+        training = Training(store, tmp_path / "monitor.yaml")
+        training.steps(3)
+        edit(tmp_path / "monitor.yaml", {"subjects": ["weight", "activation", "loss"], "modules": ["2"]})
+        training.steps(3)
+        records = training.records()
+        assert [subjects(record) for record in records[:3]] == [{"gradient"}] * 3
+        assert [subjects(record) for record in records[3:]] == [{"weight", "activation"}] * 3
+        assert activations(records[3]) == {"2"}
+        (event,) = store.events(training.monitor.run.id, kind="configuration_changed")
+        assert event.step == 3
+        assert event.data["modules"] == ["2"]
+
+
+def test_settings_of_a_run_are_laid_over_its_configuration(store):
+    training = Training(store, {"subjects": ["gradient", "activation"]})
+    training.steps(2)
+    box = store.mailbox(training.monitor.run.id)
+    ask_for(box, {"modules": ["0"]})
+    training.steps(2)
+    ask_for(box, {"subjects": {"gradient": False, "activation": 1}})
+    training.steps(2)
+    records = training.records()
+    assert [activations(record) for record in records] == [{"0", "1", "2", ""}] * 2 + [{"0"}] * 4
+    assert ["gradient" in subjects(record) for record in records] == [True] * 4 + [False] * 2
+
+
+def test_modules_that_come_back_go_on_in_their_own_series(store):
+    training = Training(store, {"subjects": ["activation"]})
+    run = training.monitor.run.id
+    training.steps(2)
+    ask_for(store.mailbox(run), {"modules": ["0"]})
+    training.steps(2)
+    ask_for(store.mailbox(run), {"modules": ["*"]})
+    training.steps(2)
+    training.monitor.close()
+    assert store.series(run, "2", "activation/mean").steps.tolist() == [0, 1, 4, 5]
+    assert store.series(run, "0", "activation/mean").steps.tolist() == list(range(6))
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"evry": 3}, "did you mean 'every'"),
+        ({"nan_trace": True}, "nan_trace cannot change while a training runs"),
+        ({"modules": ["nothing.*"]}, "matches none of"),
+    ],
+)
+def test_a_wrong_edit_is_refused_once_and_changes_nothing(tmp_path, caplog, asked, words):
+    edit(tmp_path / "monitor.yaml", {"subjects": ["activation"]})
+    with open_store(tmp_path / "runs") as store:
+        training = Training(store, tmp_path / "monitor.yaml")
+        training.steps(2)
+        edit(tmp_path / "monitor.yaml", {"subjects": ["activation"], **asked})
+        training.steps(3)
+        records = training.records()
+        assert [activations(record) for record in records] == [{"0", "1", "2", ""}] * 5
+        (event,) = store.events(training.monitor.run.id, kind="configuration_refused")
+        assert words in event.data["error"]
+        assert sum("the change is refused" in record.message for record in caplog.records) == 1
+
+
+def test_what_is_left_for_a_run_and_is_no_setting_at_all_is_refused_too(tmp_path):
+    with open_store(tmp_path) as store:
+        training = Training(store, None)
+        store.mailbox(training.monitor.run.id).post("set", {1: 2})
+        training.steps(2)
+        assert len(training.records()) == 2
+        assert store.events(training.monitor.run.id, kind="configuration_refused")
+
+
+def test_changes_leave_the_losses_as_they_are(tmp_path):
+    with open_store(tmp_path) as store:
+        changed, plain = Training(store, None), Training(store, None)
+        changed.steps(2)
+        ask_for(store.mailbox(changed.monitor.run.id), {"every": 2, "modules": ["0"]})
+        changed.steps(4)
+        plain.steps(6)
+        changed.monitor.close()
+        plain.monitor.close()
+        assert changed.losses == plain.losses
+
+
+def test_a_file_that_vanishes_changes_nothing(tmp_path):
+    edit(tmp_path / "monitor.yaml", {"every": 3})
+    config = load_config(tmp_path / "monitor.yaml")
+    control = Control(config, tmp_path / "monitor.yaml", open_store("memory:").mailbox("run"), look_s=0.0)
+    (tmp_path / "monitor.yaml").unlink()
+    assert control.look() is None
+
+
+def test_what_cannot_be_asked_for_is_said_before_it_is_left(store):
+    box = store.mailbox("x")
+    with pytest.raises(ConfigError, match="queue cannot change"):
+        ask_for(box, {"queue": {"capacity": 3}})
+    with pytest.raises(ConfigError, match="did you mean 'every'"):
+        ask_for(box, {"evry": 3})
+    assert box.read("set") is None
