@@ -88,19 +88,24 @@ class no_grad(ContextDecorator):  # noqa: N801 (the field writes it in lower cas
         RECORDING.reset(self._tokens.pop())
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
-    """A block in which overflow, division by zero and NaN follow IEEE 754 without a NumPy warning.
+class quiet(ContextDecorator):  # noqa: N801 (a block, as `no_grad` is)
+    """A block, or a decorated function, in which overflow, division by zero and NaN follow IEEE 754 without a warning.
 
     Every primitive computes so on its own. Entering NumPy's error state costs about a microsecond; code that runs
     many primitives (a cell, a backward pass) enters it once here and spares them the price. Nested blocks are free.
     """
-    if QUIET.get():
-        yield
-        return
-    token = QUIET.set(True)
-    try:
-        with np.errstate(all="ignore"):
-            yield
-    finally:
-        QUIET.reset(token)
+
+    def _recreate_cm(self) -> "quiet":
+        return quiet()
+
+    def __enter__(self) -> None:
+        self._token: Token[bool] | None = None
+        if not QUIET.get():
+            self._errors = np.errstate(all="ignore")
+            self._errors.__enter__()
+            self._token = QUIET.set(True)
+
+    def __exit__(self, *_: object) -> None:
+        if self._token is not None:
+            QUIET.reset(self._token)
+            self._errors.__exit__()

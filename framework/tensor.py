@@ -14,7 +14,7 @@ from .operators import METHODS, Operators
 from .shape import Axes, Shape
 
 if TYPE_CHECKING:
-    from .primitive import Node
+    from .node import Node
 
 __all__ = ["Array", "Parameter", "Tensor", "TensorLike", "method"]
 

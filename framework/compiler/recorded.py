@@ -21,8 +21,8 @@ from ..errors import GradientError
 from ..ir import Apply, Constant, Graph, Node, TupleType
 from ..ir.control import Control, tuple_getitem
 from ..ir.visit import order
+from ..node import Node as TapeNode
 from ..ops import add, zeros_like
-from ..primitive import Node as TapeNode
 from ..primitive import Primitive
 from ..shape import Spec
 from ..tensor import Parameter, Tensor, wrap

@@ -20,6 +20,7 @@ from ..ir import Apply, Constant, Graph, Node
 from ..ir.control import Control, assign
 from ..ir.visit import Scopes
 from ..primitive import Primitive
+from ..specs import refusal
 from ..tensor import Array, Tensor
 
 __all__ = ["Closure", "Evaluator", "evaluate"]
@@ -247,7 +248,7 @@ def _computing(function: object, node: Apply) -> Callable[[list[_Value]], _Value
         try:
             result = evaluate(*values, **attributes)
         except (ValueError, TypeError, IndexError) as error:
-            raise _located(primitive._explain(error, values, attributes), node) from error
+            raise _located(refusal(primitive, values, attributes, error), node) from error
         return result if isinstance(result, np.ndarray | tuple) else np.asarray(result)
 
     return compute

@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from importlib import import_module
 
 from ..errors import EngineError, NameTaken
+from ..interception import record_above
 from ..primitive import Primitive
 from ..shape import Spec
 from ..tensor import Array, Tensor, method, wrap
@@ -98,7 +99,7 @@ def to(x: Tensor, device: str) -> Tensor:
     if x.__fallback__ is not None:
         moved: Tensor = _transfer(x, device=wanted)
         return moved
-    return _transfer._record_above((x,), {"device": wanted}, placed(x._data, wanted))  # type: ignore[no-any-return]
+    return record_above(_transfer, (x,), {"device": wanted}, placed(x._data, wanted))  # type: ignore[no-any-return]
 
 
 def placed(array: Array, device: str) -> Tensor:

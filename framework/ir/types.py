@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..primitive import spec_of
 from ..random import Key
 from ..shape import Spec
+from ..specs import spec_of
 from ..symbolic import Dim, Quotient
 from ..tensor import Tensor
 

@@ -96,7 +96,6 @@ def gelu_exact_gradient(g: Array, x: Array, out: Array) -> None:
 
 def flat(kernel: object, *arrays: Array) -> Array:
     """A new array shaped like the first, filled by an element-wise kernel from the arrays."""
-    contiguous = [np.ascontiguousarray(array).reshape(-1) for array in arrays]
     out = np.empty(arrays[0].shape, arrays[0].dtype)
-    kernel(*contiguous, out.reshape(-1))  # type: ignore[operator]
+    kernel(*[array.reshape(-1) for array in arrays], out.reshape(-1))  # type: ignore[operator]
     return out

@@ -39,6 +39,7 @@ _relu: Primitive = Primitive(
     lambda x: np.maximum(x, x.dtype.type(0)),
     infer_same,
     (lambda g, out, x: _relu_gradient(g, out),),
+    eager_vjp=lambda needs, g, out, x: (_relu_gradient.evaluate(g, out),),
     saves_output=True,
 )
 _relu_gradient: Primitive = Primitive(
@@ -72,7 +73,13 @@ def _silu_curvature(x: Tensor) -> Tensor:
     return s * (1.0 - s) * (2.0 + x * (1.0 - 2.0 * s))
 
 
-_silu: Primitive = Primitive("silu", _flat("silu"), infer_same, (lambda g, _, x: _silu_gradient(g, x),))
+_silu: Primitive = Primitive(
+    "silu",
+    _flat("silu"),
+    infer_same,
+    (lambda g, _, x: _silu_gradient(g, x),),
+    eager_vjp=lambda needs, g, _, x: (_silu_gradient.evaluate(g, x),),
+)
 _silu_gradient: Primitive = Primitive(
     "silu_gradient",
     _flat("silu_gradient"),
@@ -102,7 +109,13 @@ def _gelu_exact_curvature(x: Tensor) -> Tensor:
     return exp(x * x * -0.5) * (1.0 / math.sqrt(2.0 * math.pi)) * (2.0 - x * x)
 
 
-_gelu: Primitive = Primitive("gelu", _flat("gelu"), infer_same, (lambda g, _, x: _gelu_gradient(g, x),))
+_gelu: Primitive = Primitive(
+    "gelu",
+    _flat("gelu"),
+    infer_same,
+    (lambda g, _, x: _gelu_gradient(g, x),),
+    eager_vjp=lambda needs, g, _, x: (_gelu_gradient.evaluate(g, x),),
+)
 _gelu_gradient: Primitive = Primitive(
     "gelu_gradient",
     _flat("gelu_gradient"),

@@ -56,6 +56,7 @@ _reshape: Primitive = Primitive(
     lambda x, *, shape: x.reshape(shape),
     lambda x, *, shape: Spec(reshaped(x.shape, shape), x.dtype),
     (lambda g, _, x, *, shape: _reshape(g, shape=x.shape),),
+    eager_vjp=lambda needs, g, _, x, *, shape: (g.reshape(x.shape),),
 )
 
 
@@ -107,6 +108,7 @@ _transpose: Primitive = Primitive(
     lambda x, *, axes: x.transpose(axes),
     _infer_transpose,
     (lambda g, _, x, *, axes: _transpose(g, axes=tuple(axes.index(i) for i in range(len(axes)))),),
+    eager_vjp=lambda needs, g, _, x, *, axes: (g.transpose([axes.index(i) for i in range(len(axes))]),),
 )
 
 
@@ -122,6 +124,7 @@ _swapaxes: Primitive = Primitive(
     lambda x, *, first, second: x.swapaxes(first, second),
     lambda x, *, first, second: _infer_swap(x, first, second),
     (lambda g, _, x, *, first, second: _swapaxes(g, first=first, second=second),),
+    eager_vjp=lambda needs, g, _, x, *, first, second: (g.swapaxes(first, second),),
 )
 
 

@@ -15,7 +15,7 @@ from ..tensor import Array, Tensor, method
 from .array import full
 from .constructed import diagonal
 from .operands import cast_to, conjugate, pair
-from .reduce import broadcast_to, sum_to
+from .reduce import array_sum_to, broadcast_to, sum_to
 
 _LETTERS = ascii_lowercase + ascii_uppercase
 _NARROW = frozenset({float16, bfloat16})
@@ -52,11 +52,21 @@ def _matmul_of_second(g: Tensor, _: None, a: Tensor, b: Tensor) -> Tensor:
     return sum_to(_matmul(a.swapaxes(-1, -2), g), b)
 
 
+def _matmul_eagerly(needs: Sequence[bool], g: Array, _: None, a: Array, b: Array) -> Any:
+    if a.ndim != 2 or b.ndim != 2:
+        return NotImplemented
+    return (
+        _matmul.evaluate(g, b.conjugate().T) if needs[0] else None,
+        _matmul.evaluate(a.conjugate().T, g) if needs[1] else None,
+    )
+
+
 _matmul: Primitive = Primitive(
     "matmul",
     _product,
     lambda a, b: Spec(matmul_shape(a.shape, b.shape), a.dtype),
     (_matmul_of_first, _matmul_of_second),
+    eager_vjp=_matmul_eagerly,
 )
 
 
@@ -89,7 +99,17 @@ _linear: Primitive = Primitive(
         lambda g, _, x, weight, bias: _weight_gradient(g, x),
         lambda g, _, x, weight, bias: sum_to(g, bias),
     ),
+    eager_vjp=lambda needs, g, _, x, weight, bias: (
+        _matmul.evaluate(g, weight.conjugate()) if needs[0] else None,
+        _matmul.evaluate(_stacked(g).T, _stacked(x).conjugate()) if needs[1] else None,
+        array_sum_to(g, bias) if needs[2] else None,
+    ),
 )
+
+
+def _stacked(x: Array) -> Array:
+    """The rows of all matrices in one."""
+    return x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
 
 
 def _weight_gradient(g: Tensor, x: Tensor) -> Tensor:

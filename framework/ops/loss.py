@@ -5,6 +5,7 @@ from typing import Literal
 import numpy as np
 
 from .. import kernels
+from ..context import quiet
 from ..dtype import float32, float64, is_floating
 from ..errors import DtypeError, ShapeError
 from ..primitive import Primitive
@@ -80,6 +81,7 @@ _cross_entropy: Primitive = Primitive(
     _cross_entropy_of,
     _infer,
     (lambda g, _, logits, labels, **how: _cross_entropy_gradient(g, logits, labels, **how), None),
+    eager_vjp=lambda needs, g, _, *at, **how: (_cross_entropy_gradient.evaluate(g, *at, **how), None),
 )
 _cross_entropy_gradient: Primitive = Primitive(
     "cross_entropy_gradient",
@@ -107,6 +109,7 @@ def _last(x: Tensor, axis: int) -> Tensor:
     return x if place == x.ndim - 1 else moveaxis(x, place, -1)
 
 
+@quiet()
 def cross_entropy(
     logits: Tensor,
     labels: Tensor,

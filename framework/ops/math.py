@@ -5,17 +5,21 @@ import numpy as np
 from ..dtype import is_complex, real_dtype
 from ..primitive import NOT_DIFFERENTIABLE, Primitive
 from ..shape import Spec
-from ..tensor import Tensor, TensorLike, method
+from ..tensor import Array, Tensor, TensorLike, method
 from .array import full, where
 from .compare import equal, greater, less
 from .operands import as_floating, conjugate, infer_broadcast, infer_same, pair
-from .reduce import sum_to
+from .reduce import array_sum_to, sum_to
 
 _add: Primitive = Primitive(
     "add",
     np.add,
     infer_broadcast,
     (lambda g, _, a, b: sum_to(g, a), lambda g, _, a, b: sum_to(g, b)),
+    eager_vjp=lambda needs, g, _, a, b: (
+        array_sum_to(g, a) if needs[0] else None,
+        array_sum_to(g, b) if needs[1] else None,
+    ),
 )
 
 
@@ -30,6 +34,10 @@ _subtract: Primitive = Primitive(
     np.subtract,
     infer_broadcast,
     (lambda g, _, a, b: sum_to(g, a), lambda g, _, a, b: negative(sum_to(g, b))),
+    eager_vjp=lambda needs, g, _, a, b: (
+        array_sum_to(g, a) if needs[0] else None,
+        _negative.evaluate(array_sum_to(g, b)) if needs[1] else None,
+    ),
 )
 
 
@@ -46,6 +54,10 @@ _multiply: Primitive = Primitive(
     (
         lambda g, _, a, b: sum_to(_multiply(g, conjugate(b)), a),
         lambda g, _, a, b: sum_to(_multiply(g, conjugate(a)), b),
+    ),
+    eager_vjp=lambda needs, g, _, a, b: (
+        array_sum_to(_multiply.evaluate(g, b.conjugate()), a) if needs[0] else None,
+        array_sum_to(_multiply.evaluate(g, a.conjugate()), b) if needs[1] else None,
     ),
 )
 
@@ -64,8 +76,17 @@ _divide: Primitive = Primitive(
         lambda g, _, a, b: sum_to(divide(g, conjugate(b)), a),
         lambda g, out, a, b: sum_to(negative(divide(multiply(g, conjugate(out)), conjugate(b))), b),
     ),
+    eager_vjp=lambda needs, g, out, a, b: (
+        array_sum_to(_divide.evaluate(g, b.conjugate()), a) if needs[0] else None,
+        _divide_of_second(g, out, b) if needs[1] else None,
+    ),
     saves_output=True,
 )
+
+
+def _divide_of_second(g: Array, out: Array, b: Array) -> Array:
+    weighted = _divide.evaluate(_multiply.evaluate(g, out.conjugate()), b.conjugate())
+    return array_sum_to(_negative.evaluate(weighted), b)
 
 
 @method

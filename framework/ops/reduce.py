@@ -34,7 +34,20 @@ _broadcast_to: Primitive = Primitive(
     lambda x, *, shape: np.broadcast_to(x, shape),
     _infer_broadcast_to,
     (lambda g, _, x, *, shape: sum_to(g, x),),
+    eager_vjp=lambda needs, g, _, x, *, shape: (array_sum_to(g, x),),
 )
+
+# Elements up to which a copy takes less time than NumPy needs to make a view that repeats them.
+_FEW = 1 << 12
+
+
+def _repeated(x: Array, shape: Shape) -> Array:
+    """The array repeated up to `shape`; the caller only reads it."""
+    if prod(shape) > _FEW:
+        return np.broadcast_to(x, shape)
+    out = np.empty(shape, x.dtype)
+    out[...] = x
+    return out
 
 
 def broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
@@ -77,6 +90,12 @@ def sum_to(x: Tensor, like: TensorLike | Shape) -> Tensor:
     return _sum_to(x, shape=shape)
 
 
+def array_sum_to(x: Array, like: Any) -> Array:
+    """What `sum_to` is for tensors: `like` is an array or a number."""
+    shape = like.shape if isinstance(like, np.ndarray) else ()
+    return x if x.shape == shape else _sum_to.evaluate(x, shape=shape)  # type: ignore[no-any-return]
+
+
 def _infer_reduction(x: Spec, *, axes: Shape, keepdims: bool) -> Spec:
     return Spec(reduced_shape(x.shape, axes, keepdims), x.dtype)
 
@@ -86,7 +105,7 @@ def _infer_sum(x: Spec, *, axes: Shape, keepdims: bool) -> Spec:
     return Spec(reduced_shape(x.shape, axes, keepdims), dtype)
 
 
-def kept(g: Tensor, x: Tensor, axes: Shape) -> Tensor:
+def kept(g: Any, x: Any, axes: Shape) -> Any:  # tensors, or arrays
     """The gradient of a reduction with the reduced axes back in place, of length 1."""
     shape = reduced_shape(x.shape, axes, keepdims=True)
     return g if g.shape == shape else g.reshape(shape)
@@ -97,6 +116,7 @@ _sum: Primitive = Primitive(
     lambda x, *, axes, keepdims: _total(x, axes, keepdims),
     _infer_sum,
     (lambda g, _, x, *, axes, keepdims: _broadcast_to(kept(g, x, axes), shape=x.shape),),
+    eager_vjp=lambda needs, g, _, x, *, axes, keepdims: (_repeated(kept(g, x, axes), x.shape),),
 )
 
 
@@ -121,7 +141,12 @@ def _mean_gradient(g: Tensor, _: None, x: Tensor, *, axes: Shape, keepdims: bool
     return _broadcast_to(kept(g, x, axes) * (1.0 / (count or 1)), shape=x.shape)
 
 
-_mean: Primitive = Primitive("mean", _mean_of, _infer_reduction, (_mean_gradient,))
+def _mean_eagerly(needs: object, g: Array, _: None, x: Array, *, axes: Shape, keepdims: bool) -> tuple[Array]:
+    count = prod([x.shape[axis] for axis in axes])
+    return (_repeated(np.multiply(kept(g, x, axes), 1.0 / (count or 1)), x.shape),)
+
+
+_mean: Primitive = Primitive("mean", _mean_of, _infer_reduction, (_mean_gradient,), eager_vjp=_mean_eagerly)
 
 
 @method

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from ..node import Node
 from ..optim.arena import Arena
-from ..primitive import Node
 from ..tensor import Tensor
 
 _UNITS = {"": 1, "b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}

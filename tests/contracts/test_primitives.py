@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from mindscope.framework import PRIMITIVES, DataDependentShape, Tensor
-from mindscope.framework.primitive import spec_of
+from mindscope.framework import PRIMITIVES, DataDependentShape, Tensor, no_grad
+from mindscope.framework.specs import spec_of
 from mindscope.framework.testing import check_gradients
 
 from tests.contracts.dependent import COMPLETED, DIFFERENTIABLE_OUTPUTS
@@ -99,3 +99,37 @@ def test_primitives_without_a_gradient_say_so():
         args = [Tensor(x, requires_grad=True) if np.asarray(x).dtype == np.float64 else x for x in _wrapped_raw(case)]
         found = PRIMITIVES[name](*args, **case.attributes)
         assert not any(y.requires_grad for y in (found if isinstance(found, tuple) else (found,)))
+
+
+_EAGER = [(name, i) for name, i in _SMOOTH if PRIMITIVES[name].eager_vjp is not None]
+
+
+@pytest.mark.parametrize(("name", "number"), _EAGER)
+@pytest.mark.parametrize("precision", ["double", "single"])
+def test_the_rule_on_arrays_gives_the_bits_of_the_rules_on_tensors(name, number, precision):
+    case = CASES[name][number]
+    args = _wrapped(case) if precision == "double" else [_single(x) for x in _wrapped_raw(case)]
+    args = [Tensor(x, requires_grad=True) if _is_differentiable(x) else x for x in args]
+    out = PRIMITIVES[name](*args, **case.attributes)
+    node = out._node
+    g = np.random.default_rng(number).normal(size=out.shape).astype(out.dtype)
+    needs = [isinstance(x, Tensor) and x.requires_grad for x in args]
+    arrays = [x.numpy() if isinstance(x, Tensor) else x for x in args]
+    with no_grad():
+        expected = node.primitive.pull_back(node, node.saved_inputs(), needs, Tensor(g))
+    found = node.eager_vjp(needs, g, node.outputs, *arrays, **node.attributes)
+    if found is NotImplemented:
+        return
+    assert [y is None for y in found] == [y is None for y in expected]
+    for array, gradient in zip(found, expected, strict=True):
+        if gradient is not None:
+            assert (array.shape, array.dtype) == (gradient.shape, gradient.dtype)
+            assert array.tobytes() == gradient.numpy().tobytes()
+
+
+def _is_differentiable(x):
+    return isinstance(x, Tensor) and x.dtype.kind in "fc"
+
+
+def test_small_networks_go_back_by_rules_on_arrays():
+    assert {"add", "cross_entropy", "linear", "matmul", "mean", "multiply", "relu", "sum"} <= {n for n, _ in _EAGER}

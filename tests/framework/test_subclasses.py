@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from mindscope.framework import Tensor, grad, gradients, no_grad, ops, value_and_grad
-from mindscope.framework.primitive import spec_of
+from mindscope.framework.specs import spec_of
 
 
 class LoggingTensor(Tensor):

@@ -4,7 +4,7 @@ from typing import Any, NoReturn
 
 from ...context import RECORDING
 from ...dtype import is_inexact
-from ...primitive import Node
+from ...node import Node
 from ..traced import CaptureError, TracedTensor
 from .values import TracedNumber
 

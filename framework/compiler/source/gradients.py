@@ -14,7 +14,7 @@ from ...ir import Apply, Constant, Graph, Node, Parameter, TupleType
 from ...ir.clone import clone
 from ...ir.control import make_tuple, tuple_getitem
 from ...ir.visit import free_variables
-from ...tape import _apply, _tell_start_of
+from ...tape import apply_hooks, tell_start_of
 from ...tensor import Tensor
 from ...transforms.gradient import Differentiated, grad, inside_transform, value_and_grad
 from ..grad import grad_graph
@@ -192,7 +192,7 @@ class _Inner:
         value = capture.graph.apply(tuple_getitem, whole, index=0)
         gradients = capture.graph.apply(tuple_getitem, whole, index=1)
         if BACKWARD_START:
-            capture.host(_tell_start_of, (capture.value_of(capture.graph.apply(tuple_getitem, value, index=0)),), ())
+            capture.host(tell_start_of, (capture.value_of(capture.graph.apply(tuple_getitem, value, index=0)),), ())
         leaves = sum(len(types_of(plan)) for plan in plans)
         nodes = iter([capture.graph.apply(tuple_getitem, value, index=i + 1) for i in range(leaves)])
         values = [rebuild(plan, nodes, capture) for plan in plans]
@@ -203,7 +203,7 @@ class _Inner:
         first = count - len(self.weights)
         for number, weight in enumerate(self.weights, first):
             if weight._hooks:
-                found[number] = _apply(weight._hooks, found[number])
+                found[number] = apply_hooks(weight._hooks, found[number])
         return values[-1], found
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mindscope.framework import PRIMITIVES, DataDependentShape, DtypeError, ShapeError, Tensor, ops
 from mindscope.framework.ops.indexing import _parts
-from mindscope.framework.primitive import spec_of
+from mindscope.framework.specs import spec_of
 
 _SHAPE = (4, 3, 5)
 
