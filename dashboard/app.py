@@ -14,7 +14,7 @@ from .address import Address, BadAddress
 from .components import notice
 from .components.shell import navigation, shell
 from .data import Reader
-from .document import HEAD, RENDERER, REST
+from .document import HEAD, RENDERER, REST, needed
 from .downloads import serve_downloads
 from .health import serve_health
 from .ids import Shell
@@ -35,7 +35,7 @@ def create_app(store: Store, settings: Settings | None = None) -> dash.Dash:
     settings = settings or Settings()
     reader = Reader(store)
     server = _server(settings)
-    app = dash.Dash(
+    app = _Application(
         "mindscope.dashboard",
         server=server,
         assets_folder=f"{__file__.rpartition('app.py')[0]}assets",
@@ -60,6 +60,15 @@ def create_app(store: Store, settings: Settings | None = None) -> dash.Dash:
     _answer_unknown_addresses(server, reader)
     add_headers(server, tuple(app.csp_hashes()))
     return app
+
+
+class _Application(dash.Dash):  # type: ignore[misc]  # Dash has no types that mypy is shown
+    """Dash, with fewer scripts in its document."""
+
+    def interpolate_index(self, **parts: Any) -> str:
+        """The document of the first answer."""
+        document: str = super().interpolate_index(**{**parts, "scripts": needed(parts["scripts"])})
+        return document
 
 
 def _server(settings: Settings) -> flask.Flask:

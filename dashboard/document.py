@@ -1,5 +1,6 @@
 """The HTML document in two halves: what can be sent before Dash is there, and what Dash fills in."""
 
+import re
 from typing import Final
 
 #: Where the browser fetches plotly.js; Dash serves it there as well.
@@ -25,3 +26,21 @@ REST: Final = """
     <footer>{%config%}{%scripts%}{%renderer%}</footer>
   </body>
 </html>"""
+
+_SCRIPT: Final = re.compile(r'<script src="([^"]*)"></script>\n?')
+#: Where Dash keeps a table that no page of ours has.
+_UNUSED: Final = "/dash/dash_table/"
+#: The library of tables; `assets/tables.js` loads it with the first one.
+_LATER: Final = "/dash_ag_grid/"
+
+
+def needed(scripts: str) -> str:
+    """Of the scripts that Dash would load with every page those that every page needs; a table's wait for a table."""
+
+    def write(found: re.Match[str]) -> str:
+        place = found[1]
+        if _LATER in place:
+            return f'<script type="text/plain" data-later="{place}"></script>\n'
+        return "" if _UNUSED in place else found[0]
+
+    return _SCRIPT.sub(write, scripts)

@@ -140,7 +140,7 @@ def connect(app: dash.Dash, reader: Reader) -> None:
         return picture, style, module_panel(reader, run, site, metric or "", at)
 
     app.clientside_callback(
-        ClientsideFunction("mindscope_pages", "openModule"),
+        ClientsideFunction("mindscope", "openModule"),
         Output(Id.site, "value"),
         Input(Id.picture, "clickData"),
         prevent_initial_call=True,

@@ -190,7 +190,7 @@ def connect(app: dash.Dash, reader: Reader) -> None:
         )
 
     app.clientside_callback(
-        ClientsideFunction("mindscope_pages", "openRank"),
+        ClientsideFunction("mindscope", "openRank"),
         Output(Id.rank, "value"),
         Input(Id.heat, "clickData"),
         prevent_initial_call=True,

@@ -112,6 +112,7 @@ def _connect_tick(app: dash.Dash, reader: Reader) -> None:
         Output(Id.beat, "data"),
         Output(Id.cards, "children"),
         Output(Id.status, "children"),
+        Output(Id.follow, "style"),
         Input(Id.tick, "n_intervals"),
         State(Id.cursor, "data"),
         State(Id.run, "value"),
@@ -140,7 +141,13 @@ def _connect_tick(app: dash.Dash, reader: Reader) -> None:
             count if news.beat else no_update,
             headline_cards(run, headline_of(reader, run), len(findings)),
             run_status(run, time.time()),
+            _offered(run),
         )
+
+
+def _offered(run: Run) -> dict[str, str]:
+    """The style of the switch that follows a run: there is nothing to follow when it is over."""
+    return {} if run.state == "running" else {"display": "none"}
 
 
 def _connect_curve(app: dash.Dash, reader: Reader) -> None:
@@ -279,7 +286,9 @@ def layout(reader: Reader, address: Address) -> Component:
     here = place_of(reader, run, address)
     now = time.time()
     status = html.Div(run_status(run, now), id=Id.status, className="status")
-    follow = dmc.Switch(id=Id.follow, checked=True, label="Follow", size="xs", labelPosition="left")
+    follow = dmc.Switch(
+        id=Id.follow, checked=True, label="Follow", size="xs", labelPosition="left", style=_offered(run)
+    )
     findings = reader.findings(run.id)
     return html.Div(
         [

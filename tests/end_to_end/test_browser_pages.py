@@ -164,3 +164,28 @@ def test_a_single_number_stands_where_its_value_lies_between_the_ends_of_its_sca
     assert share == pytest.approx(0.5, abs=0.01)  # a median of 1 in a ball of radius 2
     assert row.query_selector("[role=img]").get_attribute("aria-label") == "1 on a scale from 0 to 2"
     assert "An estimate, no certificate." in row.inner_text()
+
+
+def test_tables_are_loaded_with_the_first_table_and_once(watched):
+    asked = []
+    watched.page.on("request", lambda request: asked.append(request.url) if "dash_ag_grid" in request.url else None)
+    watched.open("/run?run=faulty", ".nav-link.here")
+    watched.settled()
+    assert asked == []
+    for title in ("Logs", "Findings", "Runs"):
+        watched.visit(title)
+    watched.page.wait_for_selector("a.run-link:text-is('faulty')")
+    assert len([url for url in asked if "dash_ag_grid." in url]) == 1
+
+
+def test_plotly_that_comes_late_is_waited_for_and_not_loaded_again(watched):
+    def late(route):
+        watched.page.wait_for_timeout(1500)
+        route.continue_()
+
+    watched.page.route("**/plotly.min.js", late)
+    watched.open("/run?run=faulty", "#live-curve .scatterlayer .trace")
+    watched.settled()
+    assert (
+        watched.page.evaluate("document.querySelectorAll('script[src*=plotly]').length") == 2
+    )  # ours, and assets/plotly.js

@@ -5,9 +5,11 @@ from contextvars import copy_context
 import pytest
 from dash import dcc
 from mindscope.dashboard.address import Address
+from mindscope.dashboard.data import Reader
 from mindscope.dashboard.ids import Live
 from mindscope.dashboard.pages import run as page
 from mindscope.dashboard.theme import DARK, LIGHT, SCHEME_SHOWN
+from mindscope.storage import open_store
 
 
 def _laid_out(reader, address, scheme):
@@ -30,3 +32,15 @@ def test_the_curve_is_the_one_that_the_address_names(reader, bad_run):
     figure = _laid_out(reader, address, "light").figure
     assert figure.layout.yaxis.type == "log"
     assert (figure.data[0].x[0], figure.data[0].x[-1]) == (20, 40)
+
+
+@pytest.mark.parametrize("is_over", [True, False], ids=["over", "written"])
+def test_only_a_run_that_goes_on_can_be_followed(is_over):
+    with open_store("memory:") as store:
+        writer = store.begin_run("one")
+        if is_over:
+            writer.close()
+        layout = page.layout(Reader(store), Address("run", writer.run.id))
+        (follow,) = [one for one in layout._traverse() if getattr(one, "id", None) == Live.follow]
+        assert (follow.style == {"display": "none"}) == is_over
+        writer.close()
