@@ -3,8 +3,7 @@
 Both are context variables, so threads and coroutines do not disturb each other.
 """
 
-from collections.abc import Iterator
-from contextlib import ContextDecorator, contextmanager
+from contextlib import ContextDecorator
 from contextvars import ContextVar, Token
 from typing import Any, Protocol
 
@@ -65,14 +64,19 @@ def is_recomputing() -> bool:
     return RECOMPUTING.get()
 
 
-@contextmanager
-def recording(enabled: bool = True) -> Iterator[None]:
+class recording:  # noqa: N801 (a block, as `no_grad` is)
     """A block in which operations are recorded (or are not)."""
-    token = RECORDING.set(enabled)
-    try:
-        yield
-    finally:
-        RECORDING.reset(token)
+
+    __slots__ = ("_enabled", "_token")
+
+    def __init__(self, enabled: bool = True) -> None:
+        self._enabled = enabled
+
+    def __enter__(self) -> None:
+        self._token = RECORDING.set(self._enabled)
+
+    def __exit__(self, *_: object) -> None:
+        RECORDING.reset(self._token)
 
 
 class no_grad(ContextDecorator):  # noqa: N801 (the field writes it in lower case)

@@ -367,9 +367,12 @@ class Parameter(Tensor):
         )
 
 
+_new = object.__new__
+
+
 def wrap(data: Array) -> Tensor:
     """A tensor around an array, without a check or a copy."""
-    result = Tensor.__new__(Tensor)
+    result: Tensor = _new(Tensor)
     result._data = data
     result._grad = None
     result._node = None

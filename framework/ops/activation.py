@@ -28,8 +28,9 @@ def _flat(name: str) -> Any:
 
     def evaluate(*arrays: Array) -> Array:
         dtype: Dtype = arrays[-1].dtype
-        out = kernels.activation.flat(getattr(kernels.activation, name), *(_wide(x) for x in arrays))
-        return out.astype(dtype, copy=False)
+        module = kernels.activation
+        out = module.flat(getattr(module, name), *[_wide(x) for x in arrays])
+        return out if out.dtype == dtype else out.astype(dtype)
 
     return evaluate
 

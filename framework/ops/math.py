@@ -8,7 +8,7 @@ from ..shape import Spec
 from ..tensor import Array, Tensor, TensorLike, method
 from .array import full, where
 from .compare import equal, greater, less
-from .operands import as_floating, conjugate, infer_broadcast, infer_same, pair
+from .operands import array_conjugate, as_floating, conjugate, infer_broadcast, infer_same, pair
 from .reduce import array_sum_to, sum_to
 
 _add: Primitive = Primitive(
@@ -56,8 +56,8 @@ _multiply: Primitive = Primitive(
         lambda g, _, a, b: sum_to(_multiply(g, conjugate(a)), b),
     ),
     eager_vjp=lambda needs, g, _, a, b: (
-        array_sum_to(_multiply.evaluate(g, b.conjugate()), a) if needs[0] else None,
-        array_sum_to(_multiply.evaluate(g, a.conjugate()), b) if needs[1] else None,
+        array_sum_to(_multiply.evaluate(g, array_conjugate(b)), a) if needs[0] else None,
+        array_sum_to(_multiply.evaluate(g, array_conjugate(a)), b) if needs[1] else None,
     ),
 )
 
@@ -77,7 +77,7 @@ _divide: Primitive = Primitive(
         lambda g, out, a, b: sum_to(negative(divide(multiply(g, conjugate(out)), conjugate(b))), b),
     ),
     eager_vjp=lambda needs, g, out, a, b: (
-        array_sum_to(_divide.evaluate(g, b.conjugate()), a) if needs[0] else None,
+        array_sum_to(_divide.evaluate(g, array_conjugate(b)), a) if needs[0] else None,
         _divide_of_second(g, out, b) if needs[1] else None,
     ),
     saves_output=True,
@@ -85,7 +85,7 @@ _divide: Primitive = Primitive(
 
 
 def _divide_of_second(g: Array, out: Array, b: Array) -> Array:
-    weighted = _divide.evaluate(_multiply.evaluate(g, out.conjugate()), b.conjugate())
+    weighted = _divide.evaluate(_multiply.evaluate(g, array_conjugate(out)), array_conjugate(b))
     return array_sum_to(_negative.evaluate(weighted), b)
 
 

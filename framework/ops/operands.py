@@ -11,7 +11,17 @@ from ..shape import Spec, broadcast_shapes
 from ..symbolic import Dim, Quotient
 from ..tensor import Array, Tensor, TensorLike, as_array, wrap
 
-__all__ = ["as_floating", "as_real", "as_tensor", "cast_to", "conjugate", "infer_broadcast", "infer_same", "pair"]
+__all__ = [
+    "array_conjugate",
+    "as_floating",
+    "as_real",
+    "as_tensor",
+    "cast_to",
+    "conjugate",
+    "infer_broadcast",
+    "infer_same",
+    "pair",
+]
 
 
 def infer_same(x: Spec, **_: object) -> Spec:
@@ -33,6 +43,12 @@ def conjugate(x: Any) -> Any:  # a tensor or a number, and the same comes back
     if isinstance(x, Tensor):
         return _conj(x) if is_complex(x.dtype) else x
     return x.conjugate()
+
+
+def array_conjugate(x: Any) -> Any:
+    """What `conjugate` is for tensors: of an array or a number."""
+    kind = x.dtype.kind if isinstance(x, np.ndarray) else "c"
+    return x.conjugate() if kind == "c" else x
 
 
 def _cast(x: Array, *, dtype: Dtype) -> Array:

@@ -1,12 +1,13 @@
 """Reductions over axes, and broadcasting, which is their transpose."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from ..dtype import bfloat16, float16, int64, uint64
+from ..dtype import Dtype, bfloat16, float16, int64, uint64
 from ..errors import ShapeError
 from ..primitive import Primitive
 from ..shape import Axes, Shape, Spec, broadcast_shapes, normalize_axes, reduced_shape
@@ -55,6 +56,13 @@ def broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
     return _broadcast_to(x, shape=tuple(shape))
 
 
+@lru_cache(64)
+def _ones(count: int, dtype: Dtype) -> Array:
+    ones = np.ones(count, dtype)
+    ones.flags.writeable = False
+    return ones
+
+
 def _sum_to_shape(x: Array, *, shape: Shape) -> Array:
     extra = x.ndim - len(shape)
     axes = tuple(range(extra))
@@ -62,9 +70,11 @@ def _sum_to_shape(x: Array, *, shape: Shape) -> Array:
         axes += tuple([axis for axis, length in enumerate(shape, extra) if length == 1 and x.shape[axis] != 1])
     if (not axes or axes[-1] == len(axes) - 1) and x.flags.c_contiguous and x.size and x.dtype not in _NARROW:
         # Leading axes only: a vector of ones times the matrix, which BLAS sums at memory speed.
-        columns = x.reshape(prod(x.shape[: len(axes)]), -1)
-        total: Array = np.dot(np.ones(len(columns), x.dtype), columns)
-        return total.reshape(shape)
+        columns = x if len(axes) == 1 and x.ndim == 2 else x.reshape(prod(x.shape[: len(axes)]), -1)
+        count = len(columns)
+        ones = _ones(count, x.dtype) if count <= _FEW else np.ones(count, x.dtype)
+        total: Array = np.dot(ones, columns)
+        return total if total.shape == shape else total.reshape(shape)
     return np.asarray(_total(x, axes, keepdims=False)).reshape(shape)
 
 
@@ -107,6 +117,8 @@ def _infer_sum(x: Spec, *, axes: Shape, keepdims: bool) -> Spec:
 
 def kept(g: Any, x: Any, axes: Shape) -> Any:  # tensors, or arrays
     """The gradient of a reduction with the reduced axes back in place, of length 1."""
+    if x.ndim == 1:
+        return g if g.ndim else g.reshape((1,))
     shape = reduced_shape(x.shape, axes, keepdims=True)
     return g if g.shape == shape else g.reshape(shape)
 

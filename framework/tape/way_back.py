@@ -78,7 +78,7 @@ class WayBack:
 
     def _visit(self, node: Node) -> None:
         """Nothing; the complete gradient of a node has been handed on to its arguments."""
-        g = self._collected(node)
+        g = self._collected(node) if node.hooks or node.size > 1 else self.sums.totals.pop((node.order, 0))
         inputs = node.saved_inputs()
         if self._targets is None:
             needs = [isinstance(x, Tensor) and x.requires_grad for x in inputs]
