@@ -15,17 +15,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import BindParameter, Connection, and_, bindparam, delete, func, or_, select
+from sqlalchemy import BindParameter, Connection, and_, bindparam, delete, func, select
 
 from .buckets import RATIO, Buckets, bucket_buckets, bucket_bytes, bucket_records, join, read_buckets
 from .changes import insert_rows
 from .chunks import GROUP, LENGTH, chunk_bytes, read_archived
 from .codec import CODEC_VERSION, WIDEST, narrowest
-from .layout import PACK_VERSION, pack_alike, unpack_columns
+from .hot import Line, hot_rows, take_oldest
+from .layout import pack_alike, unpack_columns
 from .records import Block
 from .sequences import encode_flags
 from .streams import Stream
-from .tables import chunk, hot, span, stream
+from .tables import chunk, hot, span
 from .timeline import read_span, span_bytes
 
 #: The tiers of buckets; the last one is not bucketed further.
@@ -33,34 +34,10 @@ TIERS = (16, 256)
 
 # Made once: to put a statement together takes SQLAlchemy longer than to run it.
 _OF: BindParameter[int] = bindparam("of")
-_OLDEST = (
-    select(hot.c.step, hot.c.micro_step, hot.c.time, hot.c.data)
-    .where(hot.c.stream == _OF)
-    .order_by(hot.c.step, hot.c.micro_step)
-    .limit(bindparam("count"))
-)
-_UP_TO = delete(hot).where(
-    hot.c.stream == _OF,
-    or_(
-        hot.c.step < bindparam("last"),
-        and_(hot.c.step == bindparam("last"), hot.c.micro_step <= bindparam("micro_step")),
-    ),
-)
 _ARCHIVED = select(func.max(span.c.first + span.c.count)).where(span.c.stream == _OF)
 _WIDE = and_(chunk.c.stream == _OF, chunk.c.tier == bindparam("of_tier"), chunk.c.site_group == -1)
 _WIDE_ROWS = select(chunk.c.statistic, chunk.c.first, chunk.c.data).where(_WIDE).order_by(chunk.c.first)
 _NO_MORE_WIDE = delete(chunk).where(_WIDE)
-
-
-def count_hot(connection: Connection, number: int) -> dict[int, int]:
-    """By stream of recording `number`: its hot records."""
-    query = (
-        select(hot.c.stream, func.count())
-        .join(stream, hot.c.stream == stream.c.id)
-        .where(stream.c.recording == number)
-        .group_by(hot.c.stream)
-    )
-    return {key: count for key, count in connection.execute(query)}
 
 
 def compact(connection: Connection, one: Stream, count: int = LENGTH) -> int:
@@ -68,23 +45,21 @@ def compact(connection: Connection, one: Stream, count: int = LENGTH) -> int:
 
     Fewer than `LENGTH` may only be the last ones of a run that ends.
     """
-    rows = connection.execute(_OLDEST, {"of": one.id, "count": count}).all()
-    if not rows:
+    line, blocks = take_oldest(connection, one.id, count)
+    if not blocks:
         return 0
-    steps, micro_steps, times, blocks = zip(*rows, strict=True)
     values, present = unpack_columns(blocks, range(len(one.layout.statistics)), len(one.layout.sites))
     first = connection.execute(_ARCHIVED, {"of": one.id}).scalar() or 0
-    line = (np.array(steps), np.array(micro_steps), np.array(times))
-    head = {"stream": one.id, "first": first, "count": len(rows), "codec": CODEC_VERSION}
-    bounds = {"first_step": steps[0], "last_step": steps[-1]}
-    insert_rows(connection, span, [{**head, **bounds, "data": span_bytes(*line)}])
+    head = {"stream": one.id, "first": first, "count": len(line), "codec": CODEC_VERSION}
+    bounds = {"first_step": int(line.steps[0]), "last_step": int(line.steps[-1])}
+    data = span_bytes(line.steps, line.micro_steps, line.times)
+    insert_rows(connection, span, [{**head, **bounds, "data": data}])
     insert_rows(connection, chunk, list(_records(one, first, values, present)))
-    if len(rows) == LENGTH:
+    if len(line) == LENGTH:
         buckets = enumerate(bucket_records(values, present))
         insert_rows(connection, chunk, [_wide(one, TIERS[0], statistic, first, few) for statistic, few in buckets])
         _merge(connection, one, first)
-    connection.execute(_UP_TO, {"of": one.id, "last": steps[-1], "micro_step": micro_steps[-1]})
-    return len(rows)
+    return len(line)
 
 
 def take_apart(connection: Connection, streams: Sequence[Stream]) -> None:
@@ -96,10 +71,7 @@ def take_apart(connection: Connection, streams: Sequence[Stream]) -> None:
             columns = range(len(one.layout.statistics))
             values, present, _ = read_archived(connection, one, columns, slice(None), begin, begin + count)
             blocks = [Block(one.layout, values[:, at].T, present[at]) for at in range(count)]
-            line = zip(*(part.tolist() for part in read_span(data)), pack_alike(blocks), strict=True)
-            names = ("step", "micro_step", "time", "data")
-            rows = [{"stream": one.id, "codec": PACK_VERSION, **dict(zip(names, each, strict=True))} for each in line]
-            insert_rows(connection, hot, rows)
+            insert_rows(connection, hot, list(hot_rows(one.id, Line(*read_span(data)), pack_alike(blocks))))
             connection.execute(delete(chunk).where(chunk.c.stream == one.id, chunk.c.tier == 1, chunk.c.first == begin))
             connection.execute(delete(span).where(span.c.id == key))
 

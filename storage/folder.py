@@ -14,12 +14,13 @@ from sqlalchemy import Engine, select
 from .blobs import blobs_of
 from .catalogue import Catalogue, Signature, file_signature
 from .changes import touch
+from .claim import claim
 from .connect import file_reader, file_writer, in_our_words
 from .errors import StoreDamaged, StoreError, StoreTooNew, StoreUnavailable, StoreUnfinished, in_one_line
 from .mailbox import FolderMailbox
 from .migrations import check_version, upgrade
 from .rare import write_findings
-from .recorder import Recorder, claim
+from .recorder import Recorder
 from .recording import Note, Recording, Summary, summarise_recording
 from .records import Finding, Json
 from .retention import Retention

@@ -34,13 +34,13 @@ _F4_MAX = float(np.finfo(np.float32).max)
 _F4_TINY = float(np.finfo(np.float32).tiny)
 
 
-def check_block(block: Block) -> None:
-    """Nothing, for a block whose arrays have the layout's shape.
+def check_alike(blocks: Sequence[Block]) -> None:
+    """Nothing, for blocks of one layout whose arrays have its shape.
 
     Raises:
         StoreError: The layout's tuples differ in length, a dtype is unknown, or an array has another shape.
     """
-    layout = block.layout
+    layout = blocks[0].layout
     expected = (len(layout.sites), len(layout.statistics))
     if len(layout.dtypes) != expected[1] or (layout.calls and len(layout.calls) != expected[0]):
         raise StoreError(
@@ -49,10 +49,14 @@ def check_block(block: Block) -> None:
         )
     if unknown := set(layout.dtypes) - {"float32", "float64", "uint64"}:
         raise StoreError(f"layout of {layout.subject!r} has dtypes {sorted(unknown)}; use float32, float64 or uint64")
-    if block.values.shape != expected:
-        raise StoreError(f"block of {layout.subject!r} expects values of shape {expected}, got {block.values.shape}")
-    if block.present is not None and block.present.shape != expected[:1]:
-        raise StoreError(f"block of {layout.subject!r} expects presence {expected[:1]}, got {block.present.shape}")
+    for block in blocks:
+        present = block.present
+        if block.values.shape != expected:
+            raise StoreError(
+                f"block of {layout.subject!r} expects values of shape {expected}, got {block.values.shape}"
+            )
+        if present is not None and present.shape != expected[:1]:
+            raise StoreError(f"block of {layout.subject!r} expects presence {expected[:1]}, got {present.shape}")
 
 
 def quantize(block: Block) -> Block:
@@ -66,8 +70,7 @@ def quantize(block: Block) -> Block:
 
 def quantize_alike(blocks: Sequence[Block]) -> list[Block]:
     """Blocks of one layout, each as `quantize` makes it; many at once cost little more than one."""
-    for block in blocks:
-        check_block(block)
+    check_alike(blocks)
     layout = blocks[0].layout
     values = np.array([block.values for block in blocks], dtype=np.float64)
     present = [None if one.present is None or one.present.all() else one.present for one in blocks]
@@ -96,11 +99,17 @@ def pack(block: Block) -> bytes:
 
 def pack_alike(blocks: Sequence[Block]) -> list[bytes]:
     """Blocks of one layout as bytes, each as `pack` makes it; many at once cost little more than one."""
-    for block in blocks:
-        check_block(block)
-    layout = blocks[0].layout
-    columns = np.array([block.values for block in blocks], dtype=np.float64).transpose(0, 2, 1).copy()
-    present = [None if one.present is None or one.present.all() else one.present for one in blocks]
+    check_alike(blocks)
+    values = np.array([block.values for block in blocks], dtype=np.float64)
+    return pack_stack(blocks[0].layout, values, [one.present for one in blocks])
+
+
+def pack_stack(
+    layout: Layout, values: NDArray[np.float64], presence: Sequence[NDArray[np.bool_] | None]
+) -> list[bytes]:
+    """As `pack_alike`, of values `(blocks, sites, statistics)` and the presence of each block's sites."""
+    columns = values.transpose(0, 2, 1).copy()
+    present = [None if one is None or one.all() else one for one in presence]
     for at, flags in enumerate(present):
         if flags is not None:
             columns[at][:, ~flags] = 0.0
@@ -112,20 +121,31 @@ def pack_alike(blocks: Sequence[Block]) -> list[bytes]:
         singles.update(zip(range(run.start, run.stop), rounded.swapaxes(0, 1), strict=True))
     for run in _runs(layout.dtypes, "uint64"):
         codes[:, run] = _count_codes(columns[:, run])
-    headers = [_header(one.tobytes(), len(layout.sites), flags) for one, flags in zip(codes, present, strict=True)]
-    packed: list[bytes] = [b""] * len(blocks)
-    for header in dict.fromkeys(headers):
-        same = [at for at, one in enumerate(headers) if one == header]
-        rows = slice(None) if len(same) == len(blocks) else same
+    packed: list[bytes] = [b""] * len(columns)
+    for header, same in _by_header(codes, len(layout.sites), present).items():
+        rows = slice(None) if len(same) == len(columns) else same
         parts = [
             _bytes_of(singles[column][rows] if code == 14 else columns[rows, column], code)
             for column, code in enumerate(codes[same[0]].tolist())
             if code
         ]
         table = np.concatenate(parts, axis=1) if parts else np.empty((len(same), 0), np.uint8)
-        for at, row in zip(same, table, strict=True):
-            packed[at] = header + row.tobytes()
+        data, width = table.tobytes(), table.shape[1]
+        for place, at in enumerate(same):
+            packed[at] = header + data[place * width : (place + 1) * width]
     return packed
+
+
+def _by_header(
+    codes: NDArray[np.uint8], sites: int, present: Sequence[NDArray[np.bool_] | None]
+) -> dict[bytes, list[int]]:
+    """Which blocks have the same header; most often all have."""
+    if all(one is None for one in present) and (codes == codes[0]).all():
+        return {_header(codes[0].tobytes(), sites, None): list(range(len(codes)))}
+    found: dict[bytes, list[int]] = {}
+    for at, (one, flags) in enumerate(zip(codes, present, strict=True)):
+        found.setdefault(_header(one.tobytes(), sites, flags), []).append(at)
+    return found
 
 
 def _header(codes: bytes, sites: int, present: NDArray[np.bool_] | None) -> bytes:

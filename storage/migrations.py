@@ -17,8 +17,12 @@ def _first_tables(connection: Connection) -> None:
     recorded.create_all(connection)
 
 
+def _rows_of_several(connection: Connection) -> None:
+    """Version 2: a row of the newest records may hold several."""
+
+
 #: Step `n` (from 1) leads to schema version `n`.
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_first_tables,)
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_first_tables, _rows_of_several)
 SCHEMA_VERSION = len(MIGRATIONS)
 
 

@@ -8,12 +8,13 @@ from sqlalchemy.exc import ArgumentError
 
 from .catalogue import forget_notes, read_note, write_mute, write_note
 from .changes import touch
+from .claim import claim
 from .connect import guard_forks, in_our_words
 from .errors import InvalidName, StoreUnavailable
 from .mailbox import DatabaseMailbox
 from .migrations import check_version, schema_version, upgrade
 from .rare import write_findings
-from .recorder import Recorder, claim
+from .recorder import Recorder
 from .recording import Note, Recording, Summary, summarise_recording
 from .records import Finding, Json
 from .retention import Retention

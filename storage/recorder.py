@@ -4,33 +4,33 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Protocol
+from itertools import chain
+from typing import Any, Protocol
 
-import numpy as np
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, insert
 
 from .beside import check_earlier
 from .changes import insert_rows, replace_rows, touch
 from .chunks import LENGTH
-from .compact import compact, count_hot, take_apart
+from .compact import compact, take_apart
 from .connect import in_our_words
 from .descriptions import layout_bytes, structure_bytes
-from .errors import StoreError, StoreUnavailable
-from .layout import PACK_VERSION, is_empty, pack_alike
+from .errors import StoreError
+from .hot import Line, count_hot, hot_rows, read_newest
+from .layout import pack_stack
 from .order import check_order
-from .process import describe, identity, is_alive, machine
 from .rare import event_row, write_findings
-from .recording import Recording, summarise_recording
-from .records import Block, Event, Finding, Layout, Outcome, StepRecord
+from .recording import Recording
+from .records import Event, Finding, Layout, Outcome, StepRecord
 from .retention import Retention, thin_once
 from .rows import histogram_bytes, outcome_text
 from .run import Run, RunState, Structure
-from .streams import EARLIER, SCALAR, STEP, STEP_LAYOUT, Stream, earlier_layout, read_streams
-from .tables import event, histogram, hot, outcome, recording, stream
-from .text import to_json
+from .scalars import ScalarStreams
+from .stacks import Stack, stack_blocks, stack_steps
+from .streams import EARLIER, STEP_LAYOUT, Stream, read_streams
+from .tables import event, histogram, hot, outcome, stream
 
 _log = logging.getLogger(__name__)
 #: The sign of life of a writer that has nothing to write.
@@ -70,19 +70,13 @@ class Recorder:
             known = read_streams(connection, target.id)
             take_apart(connection, known)
             hot_records = count_hot(connection, target.id)
-            last = connection.execute(
-                select(hot.c.step, hot.c.micro_step)
-                .join(stream, hot.c.stream == stream.c.id)
-                .where(stream.c.recording == target.id, stream.c.subject == STEP)
-                .order_by(hot.c.step.desc(), hot.c.micro_step.desc())
-                .limit(1)
-            ).one_or_none()
+            steps = next((one.id for one in known if one.layout == STEP_LAYOUT), None)
+            newest = None if steps is None else read_newest(connection, steps)
         self._streams = {one.layout: one.id for one in known}
-        scalars = [one.layout for one in known if one.layout.subject == SCALAR]
-        self._scalars = {name: one for one in scalars if one.part < EARLIER for name in one.sites}
-        self._earlier_scalars = {name: one for one in scalars if one.part >= EARLIER for name in one.sites}
+        self._scalars = ScalarStreams(self._streams)
+        self._earlier_scalars = ScalarStreams(self._streams, EARLIER)
         self._by_identity: dict[int, tuple[Layout, int]] = {}
-        self._last = self._joined_last = (run.last_step, last[1] if last else 0)
+        self._last = self._joined_last = (run.last_step, newest[1] if newest else 0)
         self._hot = Counter(hot_records)
         self._may_thin = True
 
@@ -107,8 +101,9 @@ class Recorder:
         last = check_order(self._run.id, self._last, records)
         joined_last = check_earlier(self._run.id, self._joined_last, last, earlier)
         with self._transaction(growing=bool(records or earlier)) as connection:
-            written = self._write_hot(connection, ((one, (_step_block(one), *one.blocks)) for one in records))
-            written += self._write_hot(connection, ((one, _earlier_blocks(one)) for one in earlier), EARLIER)
+            now = chain(stack_steps(records), stack_blocks(records), self._scalars.stack(records))
+            later = chain(stack_blocks(earlier, is_earlier=True), self._earlier_scalars.stack(earlier))
+            written = self._write_hot(connection, records, now) + self._write_hot(connection, earlier, later)
             self._write_rare(connection, records)
             write_findings(connection, self._target.id, findings)
             self._touch(connection, last_step=last[0])
@@ -206,33 +201,19 @@ class Recorder:
             raise
 
     def _write_hot(
-        self, connection: Connection, records: Iterable[tuple[StepRecord, Iterable[Block]]], first: int = 0
+        self, connection: Connection, records: Sequence[StepRecord], stacks: Iterable[Stack]
     ) -> Counter[int]:
-        """Adds blocks and scalars of records; streams of scalars that are new are numbered from `first` on.
-
-        Returns:
-            By stream, how many it has got.
-        """
-        scalars = self._earlier_scalars if first else self._scalars
-        alike: dict[int, list[tuple[StepRecord, Block]]] = {}
-        for record, blocks in records:
-            for block in (*blocks, *_scalar_blocks(record, scalars, first)):
-                if not is_empty(block):
-                    alike.setdefault(self._stream(connection, block.layout), []).append((record, block))
-        rows = [
-            {
-                "stream": number,
-                "step": int(record.step),
-                "micro_step": int(record.micro_step),
-                "time": float(record.time),
-                "codec": PACK_VERSION,
-                "data": data,
-            }
-            for number, pairs in alike.items()
-            for (record, _), data in zip(pairs, pack_alike([block for _, block in pairs]), strict=True)
-        ]
+        """Adds what records hold; by stream, how many it has got."""
+        line = Line.of([(int(one.step), int(one.micro_step), float(one.time)) for one in records])
+        counts: Counter[int] = Counter()
+        rows: list[dict[str, Any]] = []
+        for stack in stacks:
+            number = self._stream(connection, stack.layout)
+            few = line if len(stack.at) == len(line) else line[stack.at]
+            rows += hot_rows(number, few, pack_stack(stack.layout, stack.values, stack.present))
+            counts[number] += len(stack.at)
         insert_rows(connection, hot, rows)
-        return Counter({number: len(pairs) for number, pairs in alike.items()})
+        return counts
 
     def _write_rare(self, connection: Connection, records: Sequence[StepRecord]) -> None:
         number = self._target.id
@@ -273,68 +254,3 @@ class Recorder:
     def _touch(self, connection: Connection, **values: object) -> None:
         self._beat = time.monotonic()
         touch(connection, self._target.id, **values)
-
-
-def _step_block(record: StepRecord) -> Block:
-    return Block(STEP_LAYOUT, np.array([[float(record.skipped)]]))
-
-
-def _earlier_blocks(record: StepRecord) -> list[Block]:
-    return [replace(block, layout=earlier_layout(block.layout)) for block in record.blocks]
-
-
-def _scalar_blocks(record: StepRecord, known: dict[str, Layout], first: int) -> list[Block]:
-    """The record's scalars, by the streams that hold them; names that are not known get a stream, and are from now."""
-    if not record.scalars:
-        return []
-    values = {name: float(value) for name, value in record.scalars.items()}
-    if fresh := tuple(name for name in values if name not in known):
-        part = max((layout.part for layout in known.values()), default=first - 1) + 1
-        known.update(dict.fromkeys(fresh, Layout(SCALAR, fresh, ("value",), ("float64",), part=part)))
-    layouts = dict.fromkeys(known[name] for name in values)
-    return [_scalar_block(layout, values) for layout in layouts]
-
-
-def _scalar_block(layout: Layout, values: Mapping[str, float]) -> Block:
-    column = np.array([[values.get(name, 0.0)] for name in layout.sites])
-    present = np.array([name in values for name in layout.sites])
-    return Block(layout, column, present)
-
-
-def claim(connection: Connection, run: Run, rank: int, place: str) -> tuple[int, Run]:
-    """The number of the recording that this process now writes, and the run as that recording knows it.
-
-    Raises:
-        StoreUnavailable: Another living writer has it.
-    """
-    ours = (recording.c.run == run.id) & (recording.c.rank == rank)
-    query = select(recording.c.id, recording.c.state, recording.c.writer, recording.c.updated_at).where(ours)
-    if (row := connection.execute(query).one_or_none()) is not None:
-        if row.state == "running" and is_alive(row.writer, row.updated_at):
-            raise StoreUnavailable(
-                f"rank {rank} of run {run.id!r} in {place} is being written by {describe(row.writer)}; "
-                f"one rank has one writer: wait for it, or begin another run"
-            )
-        touch(connection, row.id, state="running", error="", writer=identity())
-        return row.id, summarise_recording(connection, row.id).run
-    values = {
-        "run": run.id,
-        "rank": rank,
-        "name": run.name,
-        "kind": run.kind,
-        "framework": run.framework,
-        "parent": run.parent,
-        "state": "running",
-        "error": "",
-        "created_at": run.created_at,
-        "updated_at": run.updated_at,
-        "last_step": -1,
-        "revision": 0,
-        "writer": identity(),
-        "config": to_json(run.config),
-        "tags": to_json(run.tags),
-        "host": to_json(machine() | dict(run.host)),
-    }
-    key = connection.execute(insert(recording).values(**values)).inserted_primary_key
-    assert key is not None
-    return int(key[0]), summarise_recording(connection, int(key[0])).run

@@ -5,13 +5,23 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
+from .hot import Line, read_lines
 from .sequences import decode_steps, encode_steps
-from .tables import hot, span
+from .tables import span
 
 #: Bounds of a step that mean "from the start" and "to the end".
 FIRST, LAST = -(2**62), 2**62
+
+# Made once: to put a statement together takes SQLAlchemy longer than to run it.
+_SPANS = (
+    select(span.c.first, span.c.data)
+    .where(
+        span.c.stream == bindparam("of"), span.c.last_step >= bindparam("low"), span.c.first_step <= bindparam("high")
+    )
+    .order_by(span.c.first)
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,26 +63,14 @@ def read_span(data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArra
 
 def read_timeline(connection: Connection, key: int, first: int = FIRST, last: int = LAST) -> Timeline:
     """The records of stream `key` between two steps, both included."""
-    found = connection.execute(
-        select(span.c.first, span.c.data)
-        .where(span.c.stream == key, span.c.last_step >= first, span.c.first_step <= last)
-        .order_by(span.c.first)
-    ).all()
-    newest = connection.execute(
-        select(hot.c.step, hot.c.micro_step, hot.c.time)
-        .where(hot.c.stream == key, hot.c.step.between(first, last))
-        .order_by(hot.c.step, hot.c.micro_step)
-    ).all()
-    spans = [read_span(data) for _, data in found]
-    steps, micro_steps, times = (
-        (np.concatenate([one[at] for one in spans]) if spans else np.empty(0, np.int64)) for at in range(3)
-    )
-    begin, end = np.searchsorted(steps, first, "left"), np.searchsorted(steps, last, "right")
-    late = tuple(zip(*newest, strict=True)) or ((), (), ())
+    found = connection.execute(_SPANS, {"of": key, "low": first, "high": last}).all()
+    archived = Line.joined([Line(*read_span(data)) for _, data in found])
+    begin, end = np.searchsorted(archived.steps, first, "left"), np.searchsorted(archived.steps, last, "right")
+    whole = Line.joined([archived[int(begin) : int(end)], read_lines(connection, key, first, last)])
     return Timeline(
         offset=(found[0][0] if found else 0) + int(begin),
         archived=int(end - begin),
-        steps=np.concatenate([steps[begin:end], np.array(late[0], dtype=np.int64)]),
-        micro_steps=np.concatenate([micro_steps[begin:end], np.array(late[1], dtype=np.int64)]),
-        times=np.concatenate([times[begin:end].astype(np.float64), np.array(late[2], dtype=np.float64)]),
+        steps=whole.steps,
+        micro_steps=whole.micro_steps,
+        times=whole.times,
     )

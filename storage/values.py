@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from .chunks import read_archived
+from .hot import read_blocks
 from .layout import unpack_columns
 from .streams import Stream
-from .tables import hot
 from .timeline import Timeline
 
 
@@ -34,11 +34,5 @@ def read_hot(
     """Values and presence of the hot records of a timeline."""
     blocks: Sequence[bytes] = ()
     if len(line) > line.archived:
-        first, last = int(line.steps[line.archived]), int(line.steps[-1])
-        query = (
-            select(hot.c.data)
-            .where(hot.c.stream == one.id, hot.c.step.between(first, last))
-            .order_by(hot.c.step, hot.c.micro_step)
-        )
-        blocks = connection.execute(query).scalars().all()
+        blocks = read_blocks(connection, one.id, int(line.steps[line.archived]), int(line.steps[-1]))
     return unpack_columns(blocks, columns, len(one.layout.sites), rows)

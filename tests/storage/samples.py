@@ -1,5 +1,7 @@
 """Records like those of a training: walks, counts, holes and non-finite values, from a seed."""
 
+from dataclasses import fields, is_dataclass
+
 import numpy as np
 from mindscope.storage import Block, Event, Finding, Histogram, Layout, StepRecord
 
@@ -86,3 +88,14 @@ def _histograms(at: int) -> tuple[Histogram, ...]:
         return ()
     edges = np.array([-np.inf, -1.0, 0.0, 1.0, np.inf])
     return (Histogram("layer.0", "weight", edges, np.array([at, 1, 2, 2**40])),)
+
+
+def bits(value: object) -> object:
+    """A value as what can be compared, NaN among it."""
+    if isinstance(value, np.ndarray):
+        return value.shape, value.tobytes()
+    if is_dataclass(value):
+        return [bits(getattr(value, one.name)) for one in fields(value)]
+    if isinstance(value, dict | tuple):
+        return [bits(one) for one in (value.items() if isinstance(value, dict) else value)]
+    return repr(value)

@@ -1,0 +1,40 @@
+"""The streams of scalars: their names stand where sites stand elsewhere, and names that are new begin a new stream."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from .records import Layout, StepRecord
+from .stacks import Stack
+from .streams import EARLIER, SCALAR
+
+
+class ScalarStreams:
+    """Which stream holds which name.
+
+    Args:
+        known: The layouts that are there.
+        first: Number of the first stream; that of scalars that join earlier records is `EARLIER`.
+    """
+
+    def __init__(self, known: Iterable[Layout], first: int = 0) -> None:
+        ours = [one for one in known if one.subject == SCALAR and (one.part >= EARLIER) == (first >= EARLIER)]
+        self._by_name = {name: one for one in ours for name in one.sites}
+        self._next = max((one.part + 1 for one in ours), default=first)
+
+    def stack(self, records: Sequence[StepRecord]) -> Iterator[Stack]:
+        """The scalars of records by stream; names that are not known get one, and are known from now on."""
+        for names in dict.fromkeys(tuple(one.scalars) for one in records):
+            self._learn(names)
+        for layout in dict.fromkeys(self._by_name[name] for one in records for name in one.scalars):
+            rows = [[one.scalars.get(name) for name in layout.sites] for one in records]
+            at = [place for place, row in enumerate(rows) if row.count(None) < len(row)]
+            present = [np.array([value is not None for value in row]) if None in row else None for row in rows]
+            values = np.array([[0.0 if value is None else float(value) for value in rows[place]] for place in at])
+            yield Stack(layout, at, values[:, :, None], [present[place] for place in at])
+
+    def _learn(self, names: tuple[str, ...]) -> None:
+        if fresh := tuple(name for name in names if name not in self._by_name):
+            layout = Layout(SCALAR, fresh, ("value",), ("float64",), part=self._next)
+            self._by_name.update(dict.fromkeys(fresh, layout))
+            self._next += 1
