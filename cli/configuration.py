@@ -1,5 +1,6 @@
 """`mindscope config` writes, checks and explains monitoring configurations."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,7 +54,7 @@ def explain(file: _File, as_document: JsonOption = False) -> int:
     from ..probe import COLLECTORS, load_config
 
     config = load_config(file)
-    rows = {name: _words(config.schedule(name)) for name in sorted(COLLECTORS)}
+    rows = {name: _paced(config.schedule(name), COLLECTORS[name].pace) for name in sorted(COLLECTORS)}
     if as_document:
         print_json({"file": file, "subjects": rows, "where": _where(config), "else": _what_else(config)})
         return 0
@@ -64,6 +65,17 @@ def explain(file: _File, as_document: JsonOption = False) -> int:
     for line in (*_where(config), *_what_else(config)):
         print(line)
     return 0
+
+
+def _paced(schedule: "Schedule", pace: int) -> str:
+    """When something tells anything that does so at one of `pace` steps at which it is due."""
+    from ..probe import NEVER
+
+    if pace == 1 or not schedule.is_ever_due:
+        return _words(schedule)
+    if replace(schedule, every=0, around=0) == NEVER:
+        return _words(replace(schedule, every=schedule.every * pace, around=0))
+    return f"one in {pace} of: {_words(schedule)}"
 
 
 def _words(schedule: "Schedule") -> str:

@@ -1,6 +1,7 @@
 """`mindscope diagnose RUN` replays the stored records through the rules and says what went wrong first."""
 
-from typing import Annotated
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -8,6 +9,12 @@ from .failures import WrongUse
 from .options import DEFAULT_STORE, JsonOption, RunArgument, StoreOption
 from .output import print_json
 from .stores import open_existing, tensors_of
+
+if TYPE_CHECKING:
+    from ..insight import Diagnosis
+
+#: Subjects without which no step of a training was recorded.
+_OF_A_STEP: Final = ("activation", "gradient", "weight", "update", "scalar")
 
 
 def diagnose(
@@ -29,17 +36,31 @@ def diagnose(
     """Say what went wrong in a run: root causes first, each with its evidence and what to do."""
     severities = _at_least(fail_on)
     from ..insight import diagnose as diagnosis_of
-    from ..insight import render_json, render_text
+    from ..insight import render_json
 
     if watch:
         return _watched(run, store, watch, as_document, severities)
     with open_existing(store) as opened:
-        found = diagnosis_of(opened, opened.find_run(run).id, write=write)
+        chosen = opened.find_run(run).id
+        found = diagnosis_of(opened, chosen, write=write)
+        has_steps = any(metric.partition("/")[0] in _OF_A_STEP for metric in opened.metrics(chosen))
     if as_document:
         print_json(render_json(found))
     else:
-        print(render_text(found))
+        print(_told(found, has_steps=has_steps))
     return int(any(finding.severity in severities for finding in found.findings))
+
+
+def _told(found: "Diagnosis", *, has_steps: bool) -> str:
+    """The diagnosis in words; of a run without a step the rules that could not run are no news, one by one."""
+    from ..insight import render_text
+
+    if has_steps or not found.reasons:
+        return render_text(found)
+    return (
+        f"{render_text(replace(found, reasons={}))}\n\nno step of a training was recorded, so {len(found.reasons)} "
+        f"rules could not run: did the optimizer that was watched step, with the model in training mode?"
+    )
 
 
 def _watched(run: str, store: str, conditions: list[str], as_document: bool, severities: tuple[str, ...]) -> int:

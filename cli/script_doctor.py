@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 #: Events of every run that say nothing about health.
 _QUIET = frozenset({"initial_weight"})
+#: Events that hold checksums alone: to compare runs with, not to read.
+_FINGERPRINTS = frozenset({"initial_checksum", "random_state", "resume_point"})
 #: Names of lists in a fact that are long in most models; the count says as much.
 _SHOWN = 4
 
@@ -82,6 +84,8 @@ def _fact(event: Any) -> dict[str, Any]:  # Any: an event of storage, which is l
 
 def _lines(facts: Sequence[dict[str, Any]]) -> Iterator[str]:
     for fact in facts:
+        if fact["kind"] in _FINGERPRINTS:
+            continue
         words = (f"{name} {_short(value)}" for name, value in fact.items() if name not in ("kind", "step", "site"))
         site = f" {fact['site']}" if fact["site"] else ""
         yield f"  step {fact['step']}  {fact['kind'].replace('_', ' ')}{site}: {', '.join(words)}"

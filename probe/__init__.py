@@ -2,19 +2,22 @@
 
 from . import collectors
 from .aside import aside
+from .beginning import begin, watch
 from .collectors.collector import COLLECTORS, Collector, collector
 from .collectors.quantity import Seen
 from .collectors.user import quantity
-from .configuration.config import Config, load_config
-from .configuration.schedule import Schedule
+from .configuration.config import Config
+from .configuration.load import load_config
+from .configuration.schedule import NEVER, Schedule
 from .errors import ConfigError, NotWatchable, ProbeError, ScriptNotFound, SiteNotFound, TrainingStopped
 from .facts import Causality, check_causality
 from .kernels import STATISTICS
-from .monitor import Monitor, begin, watch
+from .monitor import Monitor
 from .script import run_script
 
 __all__ = [
     "COLLECTORS",
+    "NEVER",
     "STATISTICS",
     "Causality",
     "Collector",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..storage.blobs import Blobs
 from ..storage.names import display_site
 from ..storage.records import Event, Json
-from .configuration.config import Dump
+from .configuration.dumps import Dump
 
 _log = logging.getLogger(__name__)
 

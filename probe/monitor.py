@@ -1,142 +1,29 @@
 """The monitor: attached to a model, it records until it is closed; one lifecycle for every framework."""
 
 import logging
-import time
 import warnings
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from ..storage import Finding, Json, Listener, QueueWriter, Run, RunWriter, StepRecord, Store
-from ..storage.blobs import Blobs, blobs_of
-from . import collectors  # noqa: F401  fills the table of collectors
-from .actions.attachment import DATABASE_LOOK_S, LOOK_S, Attachment, pause_for
-from .actions.checkpoints import Checkpoints, checkpoint_folder
-from .actions.reactions import Reactions
-from .adapters import Adapter, adapter_for
-from .configuration.config import Cadence, Config, Dump, load_config
+from ..storage import Finding, Listener, QueueWriter, Run, RunWriter, StepRecord
+from ..storage.blobs import Blobs
+from ..storage.mailbox import Mailbox
+from .actions.standby import Standby
+from .adapters import Adapter
+from .configuration.config import Config
 from .configuration.control import Control, differences
-from .configuration.reactions import Reaction, pauses_of, saving
+from .configuration.dumps import Dump
 from .dump import Dumper
-from .errors import NotWatchable
-from .facts import environment
 from .flight.keeper import FlightKeeper
 from .flight.tensors import HeldTensors
-from .lifecycle import is_watched, register, unregister
-from .ranks import agree_on_run, place
+from .lifecycle import register, unregister
 from .recording.hand_over import HandOver
 from .recording.recorder import Recorder
 from .recording.thrift import ThriftyRecorder
-from .resume import ResumePoint, resume_points
+from .resume import ResumePoint
 
 _log = logging.getLogger(__name__)
-
-
-def watch(
-    model: object,
-    optimizer: object | Sequence[object] | None = None,
-    *,
-    store: Store,
-    config: Config | Mapping[str, Any] | str | Path | None = None,
-    run: str | None = None,
-    tags: Mapping[str, Json] | None = None,
-    listeners: Sequence[Listener] = (),
-    rank: int | None = None,
-    run_id: str | None = None,
-    source: Path | None = None,
-    resume: str | None = None,
-) -> "Monitor":
-    """A monitor that records the training of the model into a new run of the store.
-
-    Args:
-        model: A torch Module, a MindSpore Cell or an engine Cell.
-        optimizer: The one that steps its parameters, or several; None takes whichever turns out to (torch).
-        config: What to record, as `load_config` takes it.
-        run: Its name; by default the model's class.
-        listeners: See every record on its way into the store.
-        rank: Of this process, where several train one model; found out by itself, as is the run that all ranks record.
-        run_id: The run to join, for processes that cannot agree on one.
-        source: The file that a finished configuration was loaded from; changes of it are followed.
-        resume: The run of the store that this one goes on from: an id, a unique prefix, a name or `latest`. What it
-            should have kept is compared at the first step.
-
-    Raises:
-        RunNotFound: There is no such run to resume.
-        ConfigError, SiteNotFound: The configuration is wrong, or does not fit the model.
-        NotWatchable: The model or the optimizer is of no known framework, they do not belong together, or the model is
-            watched already.
-        StoreError: The store cannot take a new run.
-    """
-    settings = load_config(config)
-    adapter = adapter_for(model, _several(optimizer))
-    name = run or type(model).__name__
-    source = Path(config) if isinstance(config, str | Path) else source
-    if rank is None:
-        here = place()
-        rank = here.rank
-        run_id = agree_on_run(here, name, time.time()) if run_id is None else run_id
-    return begin(
-        adapter,
-        store,
-        settings,
-        name=name,
-        tags=tags,
-        listeners=listeners,
-        rank=rank,
-        run_id=run_id,
-        source=source,
-        resume=resume,
-    )
-
-
-def begin(
-    adapter: Adapter,
-    store: Store,
-    config: Config,
-    *,
-    name: str,
-    tags: Mapping[str, Json] | None = None,
-    listeners: Sequence[Listener] = (),
-    rank: int = 0,
-    run_id: str | None = None,
-    source: Path | None = None,
-    resume: str | None = None,
-) -> "Monitor":
-    """A monitor over an adapter; the run begins once its hooks are on, so that a wrong configuration begins none."""
-    if is_watched(adapter.model):
-        raise NotWatchable(
-            f"{type(adapter.model).__name__} is watched already; close() its monitor first, or use that one: "
-            f"two monitors of one model would each measure the other"
-        )
-    monitor = Monitor(adapter, config)
-    try:
-        dump = _dump_of(config)
-        if dump is not None:
-            blobs_of(store.url, "", dump.folder)  # which says it where the store cannot hold tensors
-        for one in saving(config.on_finding):
-            checkpoint_folder(store.url, "", one.folder)  # which says it where there is no place for checkpoints
-        recorded = config.model_dump(mode="json", exclude_unset=True, exclude={"webhook": {"url"}})  # often a secret
-        monitor.resume(resume_points(store, name, resume, rank=rank))
-        writer = store.begin_run(
-            name,
-            framework=adapter.framework,
-            rank=rank,
-            run_id=run_id,
-            config=recorded,
-            tags=dict(tags or {}),
-            host=environment(),
-        )
-        if dump is not None:
-            monitor.dump_to(blobs_of(store.url, writer.run.id, dump.folder), dump)
-        monitor.act(store, writer.run.id, rank)
-        look_s = DATABASE_LOOK_S if "://" in store.url else LOOK_S
-        monitor.control(Control(config, source, store.mailbox(writer.run.id), look_s=look_s))
-        monitor.write_to(writer, listeners)
-    except BaseException:
-        adapter.detach()
-        raise
-    return monitor
 
 
 class Monitor:
@@ -153,9 +40,7 @@ class Monitor:
         self._control: Control | None = None
         self._told = -1
         self._is_closed = self._is_copy = False
-        self._reactions = Reactions(_reactions(config), save=self._save, pause=self._pause)
-        self._attachment: Attachment | None = None
-        self._checkpoints: Checkpoints | None = None
+        self._standby = Standby(config, adapter)
         try:
             adapter.attach(self._recorder)
         except BaseException:
@@ -168,17 +53,9 @@ class Monitor:
         self._queue = QueueWriter(writer, listeners, behind, self._when_full, keeper=self._keeper)
         register(self)
 
-    def act(self, store: Store, run: str, rank: int) -> None:
-        """Nothing; from now on the training can be saved, halted and let go where findings or persons ask for it.
-
-        Of several ranks only the first one listens to persons: the others wait for it in their next collective.
-        """
-        for one in saving(self._config.on_finding):
-            folder = checkpoint_folder(store.url, run, one.folder)
-            self._checkpoints = Checkpoints(folder, self._adapter.save_state, self._adapter.checkpoint_suffix, rank)
-        if rank == 0:
-            look_s = DATABASE_LOOK_S if "://" in store.url else LOOK_S
-            self._attachment = Attachment(store.mailbox(run), self._adapter.view, look_s=look_s)
+    def stand_by(self, url: str, mailbox: Mailbox, run: str, *, rank: int, look_s: float) -> None:
+        """Nothing; from now on the training can be saved, halted and let go where findings or persons ask for it."""
+        self._standby.open(url, mailbox, run, rank=rank, look_s=look_s)
 
     def dump_to(self, blobs: Blobs, config: Dump) -> None:
         """Nothing; the whole tensors that the configuration names go there."""
@@ -277,13 +154,13 @@ class Monitor:
             recorder.event("exception", type=type(error).__name__, message=str(error))
         elif not recorder.has_recorded:
             _log.warning("run %s: nothing was recorded, no optimizer step of this model was seen", self.run.id)
-        recorder.finish()
+        last = recorder.finish()
         self._hand_over.flush()
-        if self._reactions.wants_findings:
+        if self._standby.wants_findings:
             self._writer.settle()
-            self._reactions.conclude(self._writer.findings)
+            self._standby.conclude(self._writer.findings)
         state, said = ("failed", f"{type(error).__name__}: {error}") if error is not None else ("finished", "")
-        self._writer.close(state, said)  # type: ignore[arg-type]
+        self._writer.close(state, said, events=last)  # type: ignore[arg-type]
 
     def watches(self, model: object) -> bool:
         """Whether this very model is watched."""
@@ -322,7 +199,7 @@ class Monitor:
                 return
             recorder.follow(changed)
             self._adapter.reselect()
-            self._reactions.follow(_reactions(changed))
+            self._standby.follow(changed)
         except Exception as error:  # noqa: BLE001  nothing that others leave for a run may stop it
             recorder.follow(before)
             _log.warning("run %s: the change is refused: %s", self.run.id, error)
@@ -345,38 +222,9 @@ class Monitor:
 
     def _act(self, ended: int | None) -> None:
         """Does what findings and persons ask for; with a reaction in wait, the training waits here for the rules."""
-        if self._reactions.wants_findings:
+        if self._standby.wants_findings:
             self._hand_over.flush()
             self._writer.settle()
-            self._reactions.react(self._writer.findings)
-        if self._attachment is not None and ended is not None:
-            self._attachment.step_ended(ended)
-            self._recorder.follow_closely(self._attachment.counts_steps)
-
-    def _save(self, keep: int) -> None:
-        if self._checkpoints is not None:
-            self._checkpoints.save(self._recorder.step, keep)
-
-    def _pause(self, finding: Finding) -> None:
-        if self._attachment is not None:
-            pause_for(self._attachment, self._recorder.step - 1, finding)
-
-
-def _dump_of(config: Config) -> Dump | None:
-    """What is dumped; at no step, where only the flight recorder may have tensors to store."""
-    if config.dump is None and config.flight_recorder is not None and config.flight_recorder.tensors:
-        return Dump(subjects=(), when=Cadence(every=0))
-    return config.dump
-
-
-def _reactions(config: Config) -> tuple[Reaction, ...]:
-    return (*config.on_finding, *pauses_of(config.watchpoints))
-
-
-def _several(optimizer: object | Sequence[object] | None) -> tuple[object, ...]:
-    if optimizer is None:
-        return ()
-    several = tuple(optimizer) if isinstance(optimizer, list | tuple) else (optimizer,)
-    if not several:
-        raise NotWatchable("optimizer is an empty sequence; pass an optimizer, several, or leave it out")
-    return several
+            self._standby.react(self._writer.findings, self._recorder.step)
+        if ended is not None:
+            self._recorder.follow_closely(self._standby.step_ended(ended))

@@ -75,6 +75,7 @@ class QueueWriter:
         self._telling = 0  # of these, in events of the records that are being written
         self._stalled = False  # the training has waited in vain since the writer last finished something
         self._closing: tuple[RunState, str] | None = None
+        self._last_events: tuple[Event, ...] = ()
         self._begun = False
         self._found: list[Finding] = []
         self._told: set[FindingKey] = set()
@@ -123,14 +124,20 @@ class QueueWriter:
         """True when the listeners have seen all that was put before this call, written or not; as `flush` otherwise."""
         return self._wait_for(lambda target: self._heard >= target, timeout)
 
-    def close(self, state: RunState = "finished", error: str = "", timeout: float = 30.0) -> bool:
+    def close(
+        self, state: RunState = "finished", error: str = "", timeout: float = 30.0, *, events: Sequence[Event] = ()
+    ) -> bool:
         """True when everything is written and the run is ended; gives up after `timeout` seconds, then False.
 
         A second call does nothing more.
+
+        Args:
+            events: What happened behind the last step, and is part of no record.
         """
         if os.getpid() != self._pid:
             return True
         if self._closing is None:
+            self._last_events = tuple(events)
             self._closing = (state, error)
         self._wake.set()
         self._thread.join(timeout)
@@ -390,6 +397,7 @@ class QueueWriter:
         last: list[Finding] = []
         self._attempt(self._writer.make_room)
         self._tell_losses()
+        self._notices += self._last_events
         if self._notices:  # no record will carry them any more
             last += self._findings_of(StepRecord(self._last_step, time.time(), events=tuple(self._notices)))
         self._ask(self._last_step, lambda one: last.extend(one.end()))

@@ -6,6 +6,8 @@ from .calibration import NAMED
 
 #: Runs that the rule's own word counts for: with none measured it stands, with twenty it hardly matters (our choice).
 _WORTH: Final = 2
+#: Of a share of at most a few hundred runs, more digits would say nothing.
+_DIGITS: Final = 3
 
 
 def calibrated(rule: str, stated: float) -> float:
@@ -15,4 +17,4 @@ def calibrated(rule: str, stated: float) -> float:
     that knows nothing.
     """
     right, named = NAMED.get(rule, (0, 0))
-    return 1.0 if stated >= 1 else (right + _WORTH * stated) / (named + _WORTH)
+    return 1.0 if stated >= 1 else round((right + _WORTH * stated) / (named + _WORTH), _DIGITS)

@@ -175,6 +175,7 @@ class Collector:
         build: For the steps: makes the monitor's own instance.
         is_optional: Off unless the configuration names it.
         rarity: How many times less often than `every` says it is due, unless the configuration names it.
+        pace: It tells something at one of so many steps at which it is due.
     """
 
     name: str
@@ -185,6 +186,7 @@ class Collector:
     build: Callable[[], Collect] | None = None
     is_optional: bool = False
     rarity: int = 1
+    pace: int = 1
 
 
 COLLECTORS: Final[dict[str, Collector]] = {}
@@ -193,7 +195,7 @@ _Built = TypeVar("_Built", bound=Callable[[], Collect])
 
 
 def collector(
-    name: str, *, at: Moment, columns: tuple[str, ...] = (), is_optional: bool = False
+    name: str, *, at: Moment, columns: tuple[str, ...] = (), is_optional: bool = False, pace: int = 1
 ) -> Callable[[_Built], _Built]:
     """Puts a class whose instances are `Collect` into the table, under this name.
 
@@ -202,7 +204,7 @@ def collector(
     """
 
     def put(build: _Built) -> _Built:
-        _add(Collector(name, at, columns, build.__doc__ or "", build=build, is_optional=is_optional))
+        _add(Collector(name, at, columns, build.__doc__ or "", build=build, is_optional=is_optional, pace=pace))
         return build
 
     return put

@@ -9,7 +9,7 @@ from .collector import Step, collector
 _EVERY = 10
 
 
-@collector("memory", at="after_step")
+@collector("memory", at="after_step", pace=_EVERY)
 class Memory:
     """Bytes resident in host memory, and allocated on the CUDA device that torch uses; at every tenth due step.
 

@@ -7,7 +7,7 @@ from .collector import Step, collector
 _EVERY = 10
 
 
-@collector("time", at="after_step")
+@collector("time", at="after_step", pace=_EVERY)
 class TimeSplit:
     """Seconds a step, and samples and tokens a second, averaged over about ten due steps.
 

@@ -13,7 +13,8 @@ from typing import Any, Final
 from ...storage.commands import SETTINGS
 from ...storage.mailbox import Mailbox
 from ..errors import ConfigError
-from .config import Config, load_config
+from .config import Config
+from .load import load_config
 
 __all__ = ["CHANGEABLE", "Control", "ask_for"]
 

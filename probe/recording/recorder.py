@@ -252,17 +252,23 @@ class Recorder:
         if self.outbox.waiting:
             self.outbox.drain(wait=wait)
 
-    def finish(self) -> None:
-        """Hands over what is there, whole steps or not; a device is waited for."""
+    def finish(self) -> tuple[Event, ...]:
+        """What happened behind the last step and is part of no record; all else is handed over, whole steps or not.
+
+        A device is waited for.
+        """
         self.flush(wait=True)
         if self._whole.dumper is not None:
             self.outbox.wait()
             self._events += self._whole.dumper.close(self.step)
         blocks = tuple(self._hook_rows.take(self.outbox.owe_block))  # collectives behind the last step are among them
-        if self.is_open or blocks or self._events or self._scalars:
+        is_left = bool(self.is_open or blocks or self._scalars or self.outbox.owed)
+        if is_left:
             self.outbox.send(self._record(blocks))
             self.outbox.drain(wait=True)
         self.is_open = False
+        last = max(self.step - 1, 0)
+        return () if is_left else tuple([replace(one, step=min(one.step, last)) for one in self._events])
 
     def follow_closely(self, is_followed: bool) -> None:
         """Nothing; no step is idle from the next one on, or steps may be idle again."""

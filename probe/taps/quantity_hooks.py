@@ -13,7 +13,7 @@ from ...storage.errors import nearest
 from ...storage.names import display_site
 from ..access.tensors import Access, Tensor, Unsupported, tensors_in
 from ..collectors.quantity import QUANTITIES, Quantity
-from ..configuration.config import Router
+from ..configuration.routers import Router
 from ..quantities.router import EXPERT, ROUTER, router_statistics
 from ..recording.recorder import Recorder
 from .router_sites import routers_in

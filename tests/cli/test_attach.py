@@ -10,8 +10,7 @@ import mindscope as ms
 import numpy as np
 import pytest
 from mindscope.framework import Key, Tensor, nn, ops
-from mindscope.probe import TrainingStopped
-from mindscope.probe import monitor as monitor_module
+from mindscope.probe import TrainingStopped, beginning
 
 
 class Training(threading.Thread):
@@ -39,7 +38,7 @@ class Training(threading.Thread):
 
 @pytest.fixture
 def training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Training]:
-    monkeypatch.setattr(monitor_module, "LOOK_S", 0.0)
+    monkeypatch.setattr(beginning, "LOOK_S", 0.0)
     thread = Training(tmp_path)
     thread.start()
     yield thread

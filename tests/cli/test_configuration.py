@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 import yaml
 from mindscope.probe import Config, load_config
-from mindscope.probe.configuration.config import Cadence
+from mindscope.probe.configuration.cadence import Cadence
 from pydantic import BaseModel
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plain_pytorch.py"
@@ -101,6 +101,7 @@ def test_explain_tells_when_every_subject_is_due(command: Callable, tmp_path: Pa
     assert subjects["activation"] == "every 10 steps"
     assert subjects["gradient"] == "every 20 steps, the first 5"
     assert subjects["weight"] == "never"
+    assert subjects["time"] == subjects["memory"] == "every 100 steps"  # at each tenth step at which they are due
 
 
 def test_sites_shows_the_modules_of_a_script_in_the_order_of_their_calls(command: Callable, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from mindscope.storage import open_store
 
 
 def test_diagnose_tells_the_verdict(command: Callable, run_folder: Path) -> None:
@@ -55,3 +56,12 @@ def test_conditions_are_put_to_a_run_that_is_over(command: Callable, nan_folder:
     assert [one["cause"] for one in json.loads(told.out)["findings"]] == ["watchpoint"]
     none = command("diagnose", "--store", nan_folder, "--watch", "scalar/loss < -1e9")
     assert (none.code, none.out) == (0, "the conditions hold nowhere in what was recorded\n")
+
+
+def test_of_a_run_without_a_step_it_is_said_once_that_rules_could_not_run(command: Callable, tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        store.begin_run("empty", framework="none").close()
+    told = command("diagnose", "empty", "--store", tmp_path)
+    assert told.code == 0
+    assert "no step of a training was recorded" in told.out
+    assert len(told.out.splitlines()) < 5

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -82,3 +83,5 @@ def test_doctor_finds_a_model_that_is_trained_in_evaluation_mode(command: Callab
     told = command("doctor", script)
     assert told.code == 1
     assert "wrong_train_eval_mode" in told.out
+    assert "forward modes" in told.out
+    assert not re.search(r"[0-9a-f]{16}", told.out)  # checksums are for programs

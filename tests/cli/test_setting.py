@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from mindscope.framework import Key, Tensor, nn
 from mindscope.framework.optim import SGD
-from mindscope.probe import monitor as monitor_module
-from mindscope.probe import watch
+from mindscope.probe import beginning, watch
 from mindscope.storage import open_store
 
 
@@ -18,8 +17,8 @@ def place(request, tmp_path) -> str:
 
 
 def test_a_running_training_records_what_it_is_told_to(place, command: Callable, monkeypatch) -> None:
-    monkeypatch.setattr(monitor_module, "LOOK_S", -1.0)
-    monkeypatch.setattr(monitor_module, "DATABASE_LOOK_S", -1.0)
+    monkeypatch.setattr(beginning, "LOOK_S", -1.0)
+    monkeypatch.setattr(beginning, "DATABASE_LOOK_S", -1.0)
     net = nn.SequentialCell(nn.Dense(6, 3, key=Key(1))).set_train()
     optimizer = SGD(net.trainable_params(), learning_rate=0.1)
     x = Tensor(np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32))

@@ -4,8 +4,7 @@ import ctypes
 
 import numpy as np
 import pytest
-from mindscope.probe import COLLECTORS, STATISTICS
-from mindscope.probe.collectors import collector
+from mindscope.probe import COLLECTORS, STATISTICS, collector
 from mindscope.probe.collectors.collector import Step
 from mindscope.probe.kernels import Bins, readable, table_of
 from mindscope.probe.quantities.noise_scale import MicroBatches

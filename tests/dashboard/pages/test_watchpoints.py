@@ -7,7 +7,7 @@ from mindscope.dashboard import Settings, create_app
 from mindscope.dashboard.app import page_at
 from mindscope.dashboard.data import Reader
 from mindscope.dashboard.data.watched import asked_for, attached, halt_of, hits_of, refusal, standings
-from mindscope.probe import monitor as monitor_module
+from mindscope.probe import beginning
 from mindscope.storage import Finding, StoreUnavailable, open_store
 from mindscope.storage.commands import send, state_of
 
@@ -20,7 +20,7 @@ TOKEN = "correct-horse-battery-staple"
 @pytest.fixture
 def quick(monkeypatch):
     """A training that looks for what it is told after every step."""
-    monkeypatch.setattr(monitor_module, "LOOK_S", -1.0)
+    monkeypatch.setattr(beginning, "LOOK_S", -1.0)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ def test_a_fact_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_many_runs_outweigh_the_word_of_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(confidence, "NAMED", {"doubtful": (5, 20), "sure": (20, 20)})
-    assert calibrated("doubtful", 0.9) == pytest.approx((5 + 1.8) / 22)
+    assert calibrated("doubtful", 0.9) == pytest.approx((5 + 1.8) / 22, abs=5e-4)
     assert calibrated("doubtful", 0.9) < 0.35 < 0.9 < calibrated("sure", 0.9) < 1
 
 

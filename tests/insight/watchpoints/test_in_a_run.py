@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from mindscope.framework import Key, Tensor, nn, ops
 from mindscope.insight import diagnose
-from mindscope.probe import monitor as monitor_module
+from mindscope.probe import beginning
 from mindscope.probe.configuration.control import ask_for
 
 WATCHPOINTS = [{"when": "gradient/l2_norm @ * > 50", "name": "hot"}, "unchanged weight @ 0.bias for 2 steps"]
@@ -37,7 +37,7 @@ def test_a_watchpoint_is_met_live_at_its_step_and_offline_in_the_same_words(watc
 
 
 def test_a_watchpoint_set_under_way_holds_from_the_next_step_on_live_and_offline(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(monitor_module, "LOOK_S", -1.0)
+    monkeypatch.setattr(beginning, "LOOK_S", -1.0)
     model = nn.Dense(4, 2, key=Key(0)).set_train()
     optimizer = nn.SGD(model.trainable_params(), 1e-3)
     with ms.open_store(tmp_path) as store:

@@ -81,8 +81,11 @@ def test_a_training_stops_before_the_weights_take_the_bad_update(training, tmp_p
     assert np.isfinite(np.frombuffer(before[-1], np.float32)).all()
     with ms.open_store(tmp_path) as store:
         run = store.find_run("r")
-        assert run.state == "failed"
+        assert (run.state, run.last_step) == ("failed", BAD)
         assert run.error.startswith("TrainingStopped: bad_batch")
+        assert [one.step for kind in ("exception", "resume_point") for one in store.events(run.id, kind=kind)] == [
+            BAD
+        ] * 2
         assert [one.step for one in store.events(run.id, kind="update_refused")] == [BAD]
 
 

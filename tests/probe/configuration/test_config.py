@@ -55,7 +55,7 @@ def test_a_list_of_subjects_switches_the_others_off():
         ({"every": -1}, r"every: input should be greater than or equal to 0, got -1"),
         ({"subjects": {"weight": {"windows": [[5, 2]]}}}, r"window \[5, 2\] must run"),
         ({"record": "eval"}, r"record: .*'training'"),
-        ({"every": 0, "histograms": {"every": 0}}, r"nothing is ever due"),
+        ({"every": 0, "histograms": {"every": 0}}, r"^configuration: nothing is ever due"),
         ({"subjects": ["gradent"]}, r"no subject 'gradent'; did you mean 'gradient'"),
     ],
 )

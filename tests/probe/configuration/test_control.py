@@ -7,16 +7,15 @@ import pytest
 import yaml
 from mindscope.framework import Key, Tensor, nn
 from mindscope.framework.optim import SGD
-from mindscope.probe import ConfigError, load_config, watch
-from mindscope.probe import monitor as monitor_module
+from mindscope.probe import ConfigError, beginning, load_config, watch
 from mindscope.probe.configuration.control import Control, ask_for
 from mindscope.storage import open_store
 
 
 @pytest.fixture(autouse=True)
 def looks_at_every_step(monkeypatch):
-    monkeypatch.setattr(monitor_module, "LOOK_S", -1.0)
-    monkeypatch.setattr(monitor_module, "DATABASE_LOOK_S", -1.0)
+    monkeypatch.setattr(beginning, "LOOK_S", -1.0)
+    monkeypatch.setattr(beginning, "DATABASE_LOOK_S", -1.0)
 
 
 class Training:

@@ -1,0 +1,148 @@
+"""From a model and a store to a monitor: everything that can be wrong is said before the run begins."""
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..storage import Json, Listener, Store
+from ..storage.blobs import blobs_of
+from . import collectors  # noqa: F401  fills the table of collectors
+from .actions.attachment import DATABASE_LOOK_S, LOOK_S
+from .actions.checkpoints import checkpoint_folder
+from .adapters import Adapter, adapter_for
+from .configuration.cadence import Cadence
+from .configuration.config import Config
+from .configuration.control import Control
+from .configuration.dumps import Dump
+from .configuration.load import load_config
+from .configuration.reactions import saving
+from .errors import NotWatchable
+from .facts import environment
+from .lifecycle import is_watched
+from .monitor import Monitor
+from .ranks import agree_on_run, place
+from .resume import resume_points
+
+
+def watch(
+    model: object,
+    optimizer: object | Sequence[object] | None = None,
+    *,
+    store: Store,
+    config: Config | Mapping[str, Any] | str | Path | None = None,
+    run: str | None = None,
+    tags: Mapping[str, Json] | None = None,
+    listeners: Sequence[Listener] = (),
+    rank: int | None = None,
+    run_id: str | None = None,
+    source: Path | None = None,
+    resume: str | None = None,
+) -> Monitor:
+    """A monitor that records the training of the model into a new run of the store.
+
+    Args:
+        model: A torch Module, a MindSpore Cell or an engine Cell.
+        optimizer: The one that steps its parameters, or several; None takes whichever turns out to (torch).
+        config: What to record, as `load_config` takes it.
+        run: Its name; by default the model's class.
+        listeners: See every record on its way into the store.
+        rank: Of this process, where several train one model; found out by itself, as is the run that all ranks record.
+        run_id: The run to join, for processes that cannot agree on one.
+        source: The file that a finished configuration was loaded from; changes of it are followed.
+        resume: The run of the store that this one goes on from: an id, a unique prefix, a name or `latest`. What it
+            should have kept is compared at the first step.
+
+    Raises:
+        RunNotFound: There is no such run to resume.
+        ConfigError, SiteNotFound: The configuration is wrong, or does not fit the model.
+        NotWatchable: The model or the optimizer is of no known framework, they do not belong together, or the model is
+            watched already.
+        StoreError: The store cannot take a new run.
+    """
+    settings = load_config(config)
+    adapter = adapter_for(model, _several(optimizer))
+    name = run or type(model).__name__
+    source = Path(config) if isinstance(config, str | Path) else source
+    if rank is None:
+        here = place()
+        rank = here.rank
+        run_id = agree_on_run(here, name, time.time()) if run_id is None else run_id
+    return begin(
+        adapter,
+        store,
+        settings,
+        name=name,
+        tags=tags,
+        listeners=listeners,
+        rank=rank,
+        run_id=run_id,
+        source=source,
+        resume=resume,
+    )
+
+
+def begin(
+    adapter: Adapter,
+    store: Store,
+    config: Config,
+    *,
+    name: str,
+    tags: Mapping[str, Json] | None = None,
+    listeners: Sequence[Listener] = (),
+    rank: int = 0,
+    run_id: str | None = None,
+    source: Path | None = None,
+    resume: str | None = None,
+) -> Monitor:
+    """A monitor over an adapter; the run begins once its hooks are on, so that a wrong configuration begins none."""
+    if is_watched(adapter.model):
+        raise NotWatchable(
+            f"{type(adapter.model).__name__} is watched already; close() its monitor first, or use that one: "
+            f"two monitors of one model would each measure the other"
+        )
+    monitor = Monitor(adapter, config)
+    try:
+        dump = _dump_of(config)
+        if dump is not None:
+            blobs_of(store.url, "", dump.folder)  # which says it where the store cannot hold tensors
+        for one in saving(config.on_finding):
+            checkpoint_folder(store.url, "", one.folder)  # which says it where there is no place for checkpoints
+        recorded = config.model_dump(mode="json", exclude_unset=True, exclude={"webhook": {"url"}})  # often a secret
+        monitor.resume(resume_points(store, name, resume, rank=rank))
+        writer = store.begin_run(
+            name,
+            framework=adapter.framework,
+            rank=rank,
+            run_id=run_id,
+            config=recorded,
+            tags=dict(tags or {}),
+            host=environment(),
+        )
+        if dump is not None:
+            monitor.dump_to(blobs_of(store.url, writer.run.id, dump.folder), dump)
+        mailbox = store.mailbox(writer.run.id)
+        look_s = DATABASE_LOOK_S if "://" in store.url else LOOK_S
+        monitor.stand_by(store.url, mailbox, writer.run.id, rank=rank, look_s=look_s)
+        monitor.control(Control(config, source, mailbox, look_s=look_s))
+        monitor.write_to(writer, listeners)
+    except BaseException:
+        adapter.detach()
+        raise
+    return monitor
+
+
+def _dump_of(config: Config) -> Dump | None:
+    """What is dumped; at no step, where only the flight recorder may have tensors to store."""
+    if config.dump is None and config.flight_recorder is not None and config.flight_recorder.tensors:
+        return Dump(subjects=(), when=Cadence(every=0))
+    return config.dump
+
+
+def _several(optimizer: object | Sequence[object] | None) -> tuple[object, ...]:
+    if optimizer is None:
+        return ()
+    several = tuple(optimizer) if isinstance(optimizer, list | tuple) else (optimizer,)
+    if not several:
+        raise NotWatchable("optimizer is an empty sequence; pass an optimizer, several, or leave it out")
+    return several

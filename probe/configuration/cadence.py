@@ -1,0 +1,46 @@
+"""When one subject is due, as a person writes it: a number, true, false, or the fields of a schedule."""
+
+from typing import Any, Self
+
+from pydantic import Field, model_validator
+
+from .schedule import Schedule
+from .strict import Strict
+
+
+class Cadence(Strict):
+    """When one subject is due; the fields are those of `Schedule`. Without any it is due at every step.
+
+    Args:
+        around: Steps behind an anomaly; None is what the configuration says of all subjects.
+    """
+
+    every: int | None = Field(default=None, ge=0)
+    first: int = Field(default=0, ge=0)
+    windows: tuple[tuple[int, int], ...] = ()
+    per_decade: int = Field(default=0, ge=0, le=1000)
+    start: int = Field(default=0, ge=0)
+    stop: int | None = Field(default=None, ge=1)
+    around: int | None = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _runs_forward(self) -> Self:
+        if self.stop is not None and self.stop <= self.start:
+            raise ValueError(f"stop {self.stop} must be a later step than start {self.start}")
+        for first, last in self.windows:
+            if not 0 <= first <= last:
+                raise ValueError(f"window [{first}, {last}] must run from a step >= 0 to a later one; swap its ends")
+        return self
+
+    def schedule(self) -> Schedule:
+        """The same as a `Schedule`."""
+        other = self.first or self.windows or self.per_decade or self.around
+        every = self.every if self.every is not None else int(not other)
+        return Schedule(every, self.first, self.windows, self.per_decade, self.start, self.stop, self.around or 0)
+
+
+def as_cadence(value: Any) -> Any:  # Any: whatever the text held; pydantic checks what comes out
+    """A number as the cadence of so many steps, true and false as every step and none."""
+    if isinstance(value, bool):
+        return {"every": int(value)}
+    return {"every": value} if isinstance(value, int) else value
