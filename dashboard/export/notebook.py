@@ -13,7 +13,7 @@ from ..data.axes import along
 from ..figures.overlay import Line, overlay_figure
 from ..headline import headline_of
 from ..pages.graph import model_picture
-from ..pictures import curve_picture, heat_picture
+from ..pictures.run import curve_picture, heat_picture
 from ..places import usual_maps
 from ..theme import palette_of
 from ..words import sentence

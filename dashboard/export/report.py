@@ -22,7 +22,7 @@ from ..headline import headline_of
 from ..pages.findings import findings_list
 from ..pages.graph import model_picture
 from ..pages.robustness import robustness_panels
-from ..pictures import curve_picture, heat_picture
+from ..pictures.run import curve_picture, heat_picture
 from ..places import tensor_of, usual_maps
 from ..theme import Palette, palette_of
 from ..words import count, sentence

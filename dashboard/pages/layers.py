@@ -20,7 +20,7 @@ from ..figures import NamedHeat, View, heat_stack, matching_rows, most_unusual_f
 from ..ids import Layers as Id
 from ..ids import Shell
 from ..page import page
-from ..pictures import heat_of_run, missing_metric
+from ..pictures.run import heat_of_run, missing_metric
 from ..places import usual_maps
 from ..spans import SPAN, span_of
 from ..theme import palette_of

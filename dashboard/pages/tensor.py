@@ -21,8 +21,8 @@ from ..downloads import FORMATS, download_link
 from ..ids import Shell
 from ..ids import Tensor as Id
 from ..page import page
+from ..pictures.tensor import OVERS, Look, band_of, curve_of, distribution_over_time, names_of, series_of
 from ..places import place_of
-from ..series_pictures import OVERS, Look, band_of, curve_of, distribution_over_time, names_of, series_of
 from ..spans import SPAN, span_of
 from ..theme import Palette, palette_of
 

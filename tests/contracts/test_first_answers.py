@@ -93,7 +93,7 @@ def test_an_odd_place_is_told_where_it_would_stand(reader, page, odd):
 
 
 def test_a_complaint_would_be_seen(reader, monkeypatch):
-    monkeypatch.setattr("mindscope.dashboard.pages.run.heat_picture", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("mindscope.dashboard.pages.run.pictures.heat_picture", lambda *_, **__: 1 / 0)
     (complaint,) = _complaints(*reader, "run", "run=faulty")
     assert "live-heat.figure" in complaint[0]
     assert "Something went wrong on this page" in complaint[2]

@@ -8,7 +8,7 @@ from mindscope.dashboard.app import page_at
 from mindscope.dashboard.components.comparison import differences_table, verdict_cards
 from mindscope.dashboard.data import Reader
 from mindscope.dashboard.data.pairs import comparison
-from mindscope.dashboard.pages.compare import tolerance_of
+from mindscope.dashboard.pages.compare.pair import tolerance_of
 from mindscope.storage import open_store
 
 from tests.dashboard.recorded import Plan, write_run

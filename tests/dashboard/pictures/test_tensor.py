@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from mindscope.dashboard.data import Reader
-from mindscope.dashboard.series_pictures import Look, band_of, curve_of, distribution_over_time
+from mindscope.dashboard.pictures.tensor import Look, band_of, curve_of, distribution_over_time
 from mindscope.dashboard.theme import LIGHT
 from mindscope.storage import Block, Layout, StepRecord, open_store
 
-from .recorded import BAD_SITE, BAD_STEP
+from ..recorded import BAD_SITE, BAD_STEP
 
 METRIC = "activation/l2_norm"
 

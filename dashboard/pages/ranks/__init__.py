@@ -2,23 +2,20 @@
 
 import time
 from collections.abc import Sequence
-from math import isfinite
 from typing import Final
 
 import dash
-from dash import ClientsideFunction, Input, Output, State, dcc, html
+from dash import ClientsideFunction, Input, Output, State, html
 from dash.development.base_component import Component
-from rich.filesize import decimal
 
-from ...storage import Run, display_site
-from ..address import Address, Key
-from ..beat import beat, connect_beat
-from ..components import empty_state, graph, panel, run_header, run_picker, run_status
-from ..components.cards import card
-from ..components.choices import choose, site_choices, site_of, switch, with_chosen
-from ..controls import METRIC, SITE, control_keys, follow_run, keep_address
-from ..data import Reader
-from ..data.ranks import (
+from ....storage import Run, display_site
+from ...address import Address
+from ...beat import beat, connect_beat
+from ...components import graph, panel, run_header, run_picker, run_status
+from ...components.choices import choose, site_choices, site_of, switch, with_chosen
+from ...controls import control_keys, follow_run, keep_address
+from ...data import Reader
+from ...data.ranks import (
     CALLS,
     Share,
     rank_matrix,
@@ -28,43 +25,18 @@ from ..data.ranks import (
     shares,
     step_seconds,
 )
-from ..figures import NamedHeat, heat_of, heat_stack
-from ..figures.overlay import Line, overlay_figure
-from ..figures.ranks import Pace, pace_figure, pace_height, paces_of, skew_s, slowest
-from ..ids import Shell
-from ..page import page
-from ..places import no_metric
-from ..theme import palette_of
-from ..words import count, number
+from ...figures import NamedHeat, heat_of, heat_stack
+from ...figures.overlay import Line, overlay_figure
+from ...figures.ranks import Pace, pace_figure, pace_height, paces_of
+from ...ids import Shell
+from ...page import page
+from ...places import no_metric
+from ...theme import palette_of
+from .cards import rank_cards
+from .collectives import collectives_table
+from .ids import CONTROLS, RANK, VIEW, Id
 
-VIEW = Key("view", "raw", ("deviation", "raw"))
-RANK = Key("rank", pattern=r"\d{1,9}", example="3")
 _PREFERRED: Final = ("communication/wait_seconds", "scalar/step_seconds", "scalar/loss")
-
-
-class Id:
-    """What stands on this page."""
-
-    run: Final = "ranks-run"
-    keys: Final = "ranks-keys"
-    metric: Final = "ranks-metric"
-    site: Final = "ranks-site"
-    view: Final = "ranks-view"
-    rank: Final = "ranks-rank"
-    heat: Final = "ranks-heat"
-    lines: Final = "ranks-lines"
-    note: Final = "ranks-note"
-    pace: Final = "ranks-pace"
-    tick: Final = "ranks-tick"
-    version: Final = "ranks-version"
-
-
-_CONTROLS: Final = (
-    (Id.metric, "value", METRIC),
-    (Id.site, "value", SITE),
-    (Id.view, "value", VIEW),
-    (Id.rank, "value", RANK),
-)
 
 
 def _place(reader: Reader, run: Run, here: Address) -> tuple[str, str]:
@@ -73,72 +45,6 @@ def _place(reader: Reader, run: Run, here: Address) -> tuple[str, str]:
     metric = here.metric or next((name for name in (*_PREFERRED, *known) if name in known), "")
     sites = rank_sites(reader, run, metric)
     return metric, here.site if here.site is not None else next(iter(sites), "")
-
-
-def _cards(paces: Sequence[Pace], parts: Sequence[Share]) -> html.Div:
-    """The four things that a person asks of ranks first."""
-    return html.Div([_slowest(paces), _skew(paces), _waiting(paces, parts), _moved(parts)], className="cards")
-
-
-def _slowest(paces: Sequence[Pace]) -> html.Div:
-    last = slowest(paces)
-    if last is None:
-        return card("Slowest rank", "–", "a rank that is alone waits for nobody")
-    return card("Slowest rank", f"rank {last.rank}", f"works {number(last.work_s, 3)} s of a step")
-
-
-def _skew(paces: Sequence[Pace]) -> html.Div:
-    value = f"{number(skew_s(paces), 3)} s" if len(paces) > 1 else "–"
-    return card("Skew", value, "between the longest and the shortest work of a step")
-
-
-def _waiting(paces: Sequence[Pace], parts: Sequence[Share]) -> html.Div:
-    if not parts or not paces:
-        return card("Waits most", "–", "no communication was recorded")
-    most = max(paces, key=lambda pace: pace.wait_s)
-    return card("Waits most", f"rank {most.rank}", f"{number(most.wait_s, 3)} s of {number(most.step_s, 3)} s")
-
-
-def _moved(parts: Sequence[Share]) -> html.Div:
-    if not parts:
-        return card("Moved in a step", "–", "collectives of torch.distributed are recorded")
-    each = sum(part.moved_bytes for part in parts) / len({part.rank for part in parts})
-    sites = len({part.site for part in parts})
-    return card("Moved in a step", _size(each), f"by every rank, in {count(sites, 'collective')}")
-
-
-def _size(amount: float) -> str:
-    return decimal(int(amount)) if isfinite(amount) else "not recorded"
-
-
-def _table(run: str, parts: Sequence[Share]) -> Component:
-    if not parts:
-        return empty_state(
-            "No communication recorded",
-            "Collectives are recorded of processes that talk through torch.distributed. What DDP's own reducer sends "
-            "is not a call that can be seen; `gradient/unreduced` beside `gradient` shows what it did.",
-        )
-    columns = ("Operation", "Group", "Rank", "Calls", "Bytes a step", "Seconds", "Waiting")
-    rows = [
-        html.Tr(
-            [
-                html.Td(part.site.partition("/")[0]),
-                html.Td(part.site.partition("/")[2]),
-                html.Td(
-                    dcc.Link(f"{part.rank}", href=Address("ranks", run=run).having(rank=f"{part.rank}").href),
-                    className="figure",
-                ),
-                html.Td(f"{part.calls}", className="figure"),
-                html.Td(_size(part.moved_bytes), className="figure"),
-                html.Td(number(part.seconds), className="figure"),
-                html.Td(number(part.wait_seconds), className="figure"),
-            ]
-        )
-        for part in parts
-    ]
-    head = html.Tr([html.Th(name, className="figure" if at > 1 else "") for at, name in enumerate(columns)])
-    table = html.Table([html.Thead(head), html.Tbody(rows)], className="table")
-    return html.Div(table, className="table-frame", tabIndex=0, role="region", **{"aria-label": "collectives"})
 
 
 def _paces(reader: Reader, run: Run, parts: Sequence[Share]) -> tuple[Pace, ...]:
@@ -196,7 +102,7 @@ def connect(app: dash.Dash, reader: Reader) -> None:
         prevent_initial_call=True,
     )
     connect_beat(app, reader, tick=Id.tick, version=Id.version, run=Id.run)
-    keep_address(app, Id.keys, _CONTROLS)
+    keep_address(app, Id.keys, CONTROLS)
     follow_run(app, Id.run)
 
 
@@ -238,11 +144,11 @@ def layout(reader: Reader, address: Address) -> Component:
     return html.Div(
         [
             run_header(run, status, run_picker(Id.run, reader.runs(), run)),
-            _cards(paces, parts),
+            rank_cards(paces, parts),
             panel("Work and waiting", bars),
             _maps(reader, run, address),
-            panel(title, _table(run.id, parts)),
-            control_keys(Id.keys, _CONTROLS),
+            panel(title, collectives_table(run.id, parts)),
+            control_keys(Id.keys, CONTROLS),
             *beat(Id.tick, Id.version, reader.version(run.id)),
         ]
     )

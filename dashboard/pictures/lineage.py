@@ -5,11 +5,11 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from ..insight.lineage import Provenance, importance
-from .data.lineages import RESULT, correlations, is_numeric, results_of
-from .figures.dependence import correlation_figure, importance_figure
-from .figures.parallel import bundles_of, parallel_figure, scale_of
-from .theme import Palette
+from ...insight.lineage import Provenance, importance
+from ..data.lineages import RESULT, correlations, is_numeric, results_of
+from ..figures.dependence import correlation_figure, importance_figure
+from ..figures.parallel import bundles_of, parallel_figure, scale_of
+from ..theme import Palette
 
 #: Bars and columns that a screen has room for; our choice.
 _BARS: Final = 12

@@ -1,117 +1,39 @@
 """Two runs: where they part first, in what they differ, and any metric of both over one axis."""
 
-import math
 import time
-from dataclasses import dataclass
-from typing import Any, Final
 
 import dash
 import dash_mantine_components as dmc
 from dash import Input, Output, State, dcc, html
 from dash.development.base_component import Component
 
-from ...storage import ROOT_SITE, Run, RunNotFound, display_site
-from ..address import Address, Key
-from ..components import empty_state, graph, panel, run_header, run_link, run_picker, run_status
-from ..components.choices import choose, site_choices, site_of, switch, with_chosen
-from ..components.comparison import differences_table, verdict_cards
-from ..controls import METRIC, SITE, control_keys, follow_run, keep_address
-from ..data import Reader
-from ..data.axes import AXES, along, axes_of
-from ..data.pairs import (
-    alignment,
+from ....storage import ROOT_SITE, Run, RunNotFound, display_site
+from ...address import Address
+from ...components import empty_state, graph, panel, run_header, run_link, run_picker, run_status
+from ...components.choices import choose, site_choices, site_of, switch, with_chosen
+from ...components.comparison import differences_table, verdict_cards
+from ...controls import control_keys, follow_run, keep_address
+from ...data import Reader
+from ...data.axes import axes_of
+from ...data.pairs import (
     common_metrics,
     comparison,
     difference_matrix,
-    first_beyond,
 )
-from ..figures import NamedHeat, heat_of, heat_stack
-from ..figures.overlay import Line, overlay_figure
-from ..ids import Shell
-from ..page import page
-from ..places import no_metric
-from ..theme import Palette, palette_of
-from ..words import number
-
-OTHER = Key("with")
-ALONG = Key("along", "step", AXES)
-TOLERANCE = Key("tolerance", "0", pattern=r"\d{1,12}(\.\d{1,12})?(e-?\d{1,3})?", example="1e-3")
-_POINTS: Final = 2000
-
-
-class Id:
-    """What stands on this page."""
-
-    run: Final = "compare-run"
-    keys: Final = "compare-keys"
-    other: Final = "compare-other"
-    metric: Final = "compare-metric"
-    site: Final = "compare-site"
-    along: Final = "compare-along"
-    tolerance: Final = "compare-tolerance"
-    verdict: Final = "compare-verdict"
-    lines: Final = "compare-lines"
-    map: Final = "compare-map"
-    note: Final = "compare-note"
-    differences: Final = "compare-differences"
-
-
-_CONTROLS: Final = (
-    (Id.other, "value", OTHER),
-    (Id.metric, "value", METRIC),
-    (Id.site, "value", SITE),
-    (Id.along, "value", ALONG),
-    (Id.tolerance, "value", TOLERANCE),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """The two runs that are compared."""
-
-    first: Run
-    second: Run
-
-
-def _pair(reader: Reader, run: Run, other: str | None) -> Pair | None:
-    """The run with the other one; with the next older training where none is named, None where there is none."""
-    if other:
-        return Pair(run, reader.find(other))
-    older = [one for one in reader.runs() if one.id != run.id and one.kind != "evaluation"]
-    near = [one for one in older if one.created_at <= run.created_at] or older
-    return Pair(run, near[0]) if near else None
-
-
-def overlay(reader: Reader, pair: Pair, metric: str, site: str, axis: str, palette: Palette) -> Any:  # go.Figure
-    """The metric of both runs over one axis."""
-    mate = alignment(reader, pair.first, pair.second).pairs.get(site, site)
-    lines = []
-    for run, place in ((pair.first, site), (pair.second, mate)):
-        series = reader.series(run.id, place, metric, limit=_POINTS)
-        x = along(reader, run, series, axis)
-        lines.append(Line(f"{run.name or run.id} · {run.id[-4:]}", series.steps, x, series.values))
-    unit = {"time": "seconds since the start"}.get(axis, axis)
-    return overlay_figure(lines, palette, title=metric.removeprefix("scalar/"), axis=unit)
-
-
-def difference_note(reader: Reader, pair: Pair, metric: str, tolerance: float) -> str:
-    """Where the metric first lies farther apart than the tolerance."""
-    apart = difference_matrix(reader, pair.first, pair.second, metric)
-    if not apart.steps.size or not apart.sites:
-        return "The two have no step and site of this metric in common."
-    found = first_beyond(apart, tolerance)
-    if found is None:
-        return f"Nowhere farther apart than {tolerance:g}, relative to the larger of the two."
-    gap = number(found.difference) if math.isfinite(found.difference) else "one of them is not finite"
-    place = f"{display_site(found.site)} from step {found.step:,}"
-    return f"First farther apart than {tolerance:g}: {place} ({gap})."
+from ...figures import NamedHeat, heat_of, heat_stack
+from ...ids import Shell
+from ...page import page
+from ...places import no_metric
+from ...theme import palette_of
+from .ids import ALONG, CONTROLS, OTHER, TOLERANCE, Id
+from .pair import Pair, difference_note, overlay, pair_of, tolerance_of
 
 
 def connect(app: dash.Dash, reader: Reader) -> None:
     """Compares, draws both runs, and keeps the address."""
     _connect_verdict(app, reader)
     _connect_pictures(app, reader)
-    keep_address(app, Id.keys, _CONTROLS)
+    keep_address(app, Id.keys, CONTROLS)
     follow_run(app, Id.run)
 
 
@@ -123,7 +45,7 @@ def _connect_verdict(app: dash.Dash, reader: Reader) -> None:
         State(Id.run, "value"),
     )
     def judge(other: str | None, reference: str) -> tuple[object, ...]:
-        pair = _pair(reader, reader.find(reference), other)
+        pair = pair_of(reader, reader.find(reference), other)
         if pair is None:
             return [], []
         found = comparison(reader, pair.first, pair.second)
@@ -154,7 +76,7 @@ def _connect_pictures(app: dash.Dash, reader: Reader) -> None:
         scheme: str | None,
         reference: str,
     ) -> tuple[object, ...]:
-        pair, palette, name = _pair(reader, reader.find(reference), other), palette_of(scheme), metric or ""
+        pair, palette, name = pair_of(reader, reader.find(reference), other), palette_of(scheme), metric or ""
         if pair is None:
             return dash.no_update, dash.no_update, {"display": "none"}, None, []
         if why := no_metric(name):
@@ -169,15 +91,6 @@ def _connect_pictures(app: dash.Dash, reader: Reader) -> None:
         picture = heat_stack([NamedHeat(f"{name}, relative difference", heat)], palette)
         note = difference_note(reader, pair, name, tolerance_of(tolerance))
         return lines, picture, {"height": f"{picture.layout.height}px"}, note, site_choices(sites, site)
-
-
-def tolerance_of(text: str | None) -> float:
-    """The tolerance that a person typed, 0 for what is none."""
-    try:
-        value = float(text or 0)
-    except ValueError:
-        return 0.0
-    return value if math.isfinite(value) and value >= 0 else 0.0
 
 
 def _controls(reader: Reader, pair: Pair, here: Address) -> list[Component]:
@@ -221,7 +134,7 @@ def layout(reader: Reader, address: Address) -> Component:
     status = html.Div(run_status(run, time.time()), className="status")
     head = run_header(run, status, run_picker(Id.run, reader.runs(), run))
     try:
-        pair = _pair(reader, run, OTHER.of(address))
+        pair = pair_of(reader, run, OTHER.of(address))
     except RunNotFound as error:
         note = empty_state("No such run to compare with", str(error), _way_back(run))
         return html.Div([head, html.Section(note, className="panel")])
@@ -244,6 +157,6 @@ def layout(reader: Reader, address: Address) -> Component:
             dcc.Loading(html.Div(id=Id.verdict, className="cards"), delay_show=300),
             panel("Both runs", body, _controls(reader, pair, address)),
             panel("In what they differ", dcc.Loading(html.Div(id=Id.differences), delay_show=300)),
-            control_keys(Id.keys, _CONTROLS),
+            control_keys(Id.keys, CONTROLS),
         ]
     )

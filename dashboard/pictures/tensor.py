@@ -6,9 +6,9 @@ from typing import Final, Literal, get_args
 
 import plotly.graph_objects as go
 
-from ..storage import Run, RunNotFound, Series, metric_name, split_metric
-from .data import AxisName, Reader, axis_of, broken_steps, calls, histograms
-from .figures import (
+from ...storage import Run, RunNotFound, Series, metric_name, split_metric
+from ..data import AxisName, Reader, axis_of, broken_steps, calls, histograms
+from ..figures import (
     Edge,
     Place,
     Track,
@@ -19,9 +19,9 @@ from .figures import (
     held_figure,
     points_of,
 )
+from ..spans import Span
+from ..theme import Palette
 from .levels import levels_of
-from .spans import Span
-from .theme import Palette
 
 Over = Literal["nothing", "ranks", "calls"]
 OVERS: Final[tuple[Over, ...]] = get_args(Over)

@@ -5,9 +5,9 @@ from typing import Final, cast
 
 import plotly.graph_objects as go
 
-from ..storage import InvalidName, Matrix, nearest, split_metric
-from .data import Reader, element_counts
-from .figures import (
+from ...storage import InvalidName, Matrix, nearest, split_metric
+from ..data import Reader, element_counts
+from ..figures import (
     Heat,
     NamedHeat,
     View,
@@ -19,8 +19,8 @@ from .figures import (
     points_of,
     with_elements,
 )
-from .spans import Span
-from .theme import Palette
+from ..spans import Span
+from ..theme import Palette
 
 #: Share of a stretch of steps that is read before it, so that its first columns have a history to deviate from; our
 #: choice: the window of 32 columns of `insight.deviation` out of the fewest columns that a map has.

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
-from ..insight import InsightError
-from ..insight.watchpoints import watchpoints_of
-from ..storage import Finding, InvalidName, Run, metric_name
-from .figures import Level
-from .words import sentence
+from ...insight import InsightError
+from ...insight.watchpoints import watchpoints_of
+from ...storage import Finding, InvalidName, Run, metric_name
+from ..figures import Level
+from ..words import sentence
 
 
 def levels_of(run: Run, site: str, metric: str, findings: Sequence[Finding]) -> tuple[Level, ...]:
