@@ -109,7 +109,7 @@ class quiet(ContextDecorator):  # noqa: N801 (a block, as `no_grad` is)
             self._errors.__enter__()
             self._token = QUIET.set(True)
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *raised: Any) -> None:
         if self._token is not None:
             QUIET.reset(self._token)
-            self._errors.__exit__()
+            self._errors.__exit__(*raised)

@@ -7,9 +7,7 @@ training state adds the optimizer's slots and everything else that a resumed run
 import json
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy as np
@@ -19,6 +17,7 @@ from safetensors.numpy import save
 from .errors import EngineError
 from .nn.cell import Cell
 from .tensor import Array, Parameter, Tensor
+from .whole_file import write_whole
 
 __all__ = ["CheckpointError", "load_checkpoint", "load_metadata", "load_param_into_net", "save_checkpoint"]
 
@@ -134,36 +133,6 @@ def _named_arrays(source: Cell | Mapping[str, Tensor | Array] | Iterable[Paramet
             )
         arrays[parameter.name] = parameter.numpy()
     return arrays
-
-
-def write_whole(target: Path, content: bytes) -> None:
-    with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", suffix=".part", delete=False) as part:
-        try:
-            part.write(content)
-            part.flush()
-            os.fsync(part.fileno())
-            os.chmod(part.name, 0o666 & ~_umask())
-            os.replace(part.name, target)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(part.name)
-            raise
-    _sync_folder(target.parent)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _sync_folder(folder: Path) -> None:
-    with suppress(OSError):  # some file systems do not open folders; the rename is safe there without it
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _read(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
-from ..backends.registry import backend_named
+from .backend import backend_named
 from .compiled import CAPTURE_MODES, FALLBACKS, Compiled
 from .specialisation import Options
 

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple, Protocol
 
-from ..backends.registry import backend_named
 from ..errors import EngineError, NameTaken
 from ..ir import Graph
 from . import vm
+from .backend import backend_named
 from .passes import drop_marks, expand, fold_constants, inline, pool_first, recompute, share_common, simplify
 from .rewrite import Rewrite, apply_rewrites
 

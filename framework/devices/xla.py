@@ -6,15 +6,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..backends.xla import apply
-from ..backends.xla.lower import to_jax
-from ..backends.xla.translation import KeyWords, words_of
 from ..context import PULLING
 from ..dtype import Number
 from ..errors import DataDependentShape
 from ..primitive import PRIMITIVES, Primitive
 from ..random import Key
 from ..tensor import Array, Tensor, as_array
+from ..xla import apply
+from ..xla.arrays import to_jax
+from ..xla.translation import KeyWords, words_of
 from .device import HOST, DeviceError, placed
 
 __all__ = ["XlaTensor", "place"]

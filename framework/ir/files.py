@@ -21,8 +21,8 @@ from safetensors.numpy import save as save_arrays
 
 from ..dtype import as_dtype, bfloat16, is_complex, real_dtype
 from ..errors import EngineError
-from ..serialization import write_whole
 from ..tensor import Array, Parameter, Tensor
+from ..whole_file import write_whole
 from .clone import clone
 from .graph import Graph
 from .lexer import ParseError

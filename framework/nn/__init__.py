@@ -1,5 +1,7 @@
 """Layers: cells with parameters, and the optimizers under the names that MindSpore gives them here."""
 
+from importlib import import_module
+
 from ..optim import (
     LARS,
     SGD,
@@ -54,7 +56,6 @@ from .fan import HeNormal, HeUniform, Orthogonal, XavierNormal, XavierUniform
 from .feed_forward import FeedForward, SwiGLU
 from .flatten import Flatten
 from .gated import GLU, Identity, PReLU, Softmin
-from .graph_cell import GraphCell
 from .group_norm import GroupNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
 from .grouped_query import GroupedQueryAttention
 from .init import Constant, Initializer, Normal, One, TruncatedNormal, Uniform, Zero
@@ -253,3 +254,10 @@ __all__ = [
     "polynomial_decay_lr",
     "warmup_lr",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """`GraphCell`, which MindSpore has here: it needs the compiler, which stands above the layers."""
+    if name == "GraphCell":
+        return import_module("..mindir", __name__).GraphCell
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

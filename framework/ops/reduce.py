@@ -103,7 +103,7 @@ def sum_to(x: Tensor, like: TensorLike | Shape) -> Tensor:
 def array_sum_to(x: Array, like: Any) -> Array:
     """What `sum_to` is for tensors: `like` is an array or a number."""
     shape = like.shape if isinstance(like, np.ndarray) else ()
-    return x if x.shape == shape else _sum_to.evaluate(x, shape=shape)  # type: ignore[no-any-return]
+    return x if x.shape == shape else _sum_to.evaluate(x, shape=shape)
 
 
 def _infer_reduction(x: Spec, *, axes: Shape, keepdims: bool) -> Spec:
@@ -178,7 +178,8 @@ def var(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
 def _extreme_gradient(g: Tensor, out: Tensor, x: Tensor, *, axes: Shape, keepdims: bool) -> Tensor:
     """The gradient shared evenly by the elements that are equal to the extreme."""
     chosen = (x == kept(out, x, axes)).astype(x.dtype)
-    return kept(g, x, axes) / chosen.sum(axes, keepdims=True) * chosen
+    share: Tensor = kept(g, x, axes) / chosen.sum(axes, keepdims=True) * chosen
+    return share
 
 
 _max: Primitive = Primitive(

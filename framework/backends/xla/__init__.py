@@ -1,10 +1,5 @@
-"""XLA through JAX: primitives as functions of JAX arrays, and whole graphs as one compiled function.
+"""The backend of XLA: whole graphs as one compiled function of JAX arrays. Needs JAX (extra `xla`)."""
 
-Needs JAX (extra `xla`). Nothing here is imported before the backend, or a device of it, is asked for.
-"""
+from .compile import compile_graph
 
-from . import elementwise, indexing, matrices, normalization, order, place, reduction, window
-from .lower import compile_graph
-from .translation import TRANSLATIONS, apply, translation
-
-__all__ = ["TRANSLATIONS", "apply", "compile_graph", "translation"]
+__all__ = ["compile_graph"]

@@ -9,11 +9,12 @@ import pytest
 jax = pytest.importorskip("jax", reason="needs JAX (extra 'xla')")
 
 from mindscope.framework import PRIMITIVES, Key, Tensor, grad, nn, ops, random, value_and_grad  # noqa: E402
-from mindscope.framework.backends.xla import TRANSLATIONS, apply, compile_graph  # noqa: E402
-from mindscope.framework.backends.xla.translation import words_of  # noqa: E402
+from mindscope.framework.backends.xla import compile_graph  # noqa: E402
 from mindscope.framework.compiler import vm  # noqa: E402
 from mindscope.framework.compiler.jit import jit  # noqa: E402
 from mindscope.framework.errors import EngineError  # noqa: E402
+from mindscope.framework.xla import TRANSLATIONS, apply  # noqa: E402
+from mindscope.framework.xla.translation import words_of  # noqa: E402
 
 from tests.contracts.primitive_cases import CASES  # noqa: E402
 from tests.framework.compiler import graphs  # noqa: E402

@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...errors import DataDependentShape, EngineError, NameTaken
-from ...primitive import Primitive
-from ...random import Key, from_bits
-from ...shape import Spec
+from ..errors import DataDependentShape, EngineError, NameTaken
+from ..primitive import Primitive
+from ..random import Key, from_bits
+from ..shape import Spec
 
 __all__ = ["TRANSLATIONS", "KeyWords", "apply", "on_host", "translation", "words_of"]
 

@@ -1,62 +1,21 @@
-"""Networks as files: `export` captures a network and writes its graph, `load` reads it, `nn.GraphCell` runs it.
+"""A network as a graph: captured for inputs of which only the types count."""
 
-    export(net, x, file_name="net.mindir")
-    net = nn.GraphCell(load("net.mindir"))
-
-The file holds the whole function and its weights; the Python code that it came from is not needed to run or train it.
-"""
-
-import os
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from .compiler.capture import Captured
-from .compiler.compiled import CAPTURE_MODES
-from .compiler.signature import Signature, Structure, flatten
-from .ir import Graph, Node
-from .ir.control import depend, make_tuple
-from .ir.files import MindIRError, load, save
-from .ir.node import Apply
-from .nn.cell import Cell
-from .shape import Spec
-from .tensor import Tensor
+from .. import compiler
+from ..compiler.capture import Captured
+from ..compiler.compiled import CAPTURE_MODES
+from ..compiler.signature import Signature, Structure, flatten
+from ..ir import Graph, Node
+from ..ir.control import depend, make_tuple
+from ..ir.files import MindIRError
+from ..ir.node import Apply
+from ..shape import Spec
+from ..tensor import Tensor
 
-__all__ = ["MindIRError", "export", "load"]
-
-
-def export(
-    net: Cell,
-    *inputs: Any,
-    file_name: str | os.PathLike[str],
-    file_format: str = "MINDIR",
-    capture_mode: str = "ast",
-) -> None:
-    """Nothing; afterwards the file holds the network as a graph, with its weights.
-
-    Args:
-        net: What is captured, as it is now: in training or in evaluation mode.
-        inputs: What it is called with: tensors, of which only shape and dtype count, or `Spec`s, whose lengths may be
-            symbolic (`Dim`); nested in tuples, lists, dicts.
-        file_name: ".mindir" is added if it has no ending.
-        file_format: "MINDIR", or "ONNX" where the extra `onnx` is installed.
-        capture_mode: As for `jit`.
-
-    Raises:
-        MindIRError: The network uses what a file cannot hold: hooks, optimizers, Python functions.
-        CaptureError: It cannot be captured.
-        ValueError: An unknown format.
-    """
-    formats = ("MINDIR", "ONNX")
-    if file_format not in formats:
-        raise ValueError(f"file_format expects {' or '.join(formats)}, got {file_format!r}")
-    path = os.fspath(file_name)
-    if not os.path.splitext(path)[1]:
-        path += f".{file_format.lower()}"
-    if file_format == "ONNX":
-        import_module(".onnx", __package__).export(net, *inputs, path=path)
-        return
-    save(graph_of(net, inputs, capture_mode=capture_mode), path)
+__all__ = ["graph_of"]
 
 
 def graph_of(net: Any, inputs: Sequence[Any], *, capture_mode: str = "ast") -> Graph:
@@ -65,7 +24,7 @@ def graph_of(net: Any, inputs: Sequence[Any], *, capture_mode: str = "ast") -> G
     structure = flatten((tuple(_leaf(x) for x in inputs), {}), leaves)
     specs = tuple(x.spec if isinstance(x, _Input) else Signature.from_leaves(structure, [x]).specs[0] for x in leaves)
     module, function = CAPTURE_MODES[capture_mode]
-    captured: Captured = getattr(import_module(module, f"{__package__}.compiler"), function)(
+    captured: Captured = getattr(import_module(module, compiler.__name__), function)(
         net, Signature(structure, specs, (False,) * len(specs))
     )
     if captured.actions:

@@ -1,21 +1,20 @@
 """A graph, from a file or built by a program, as a cell."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..compiler.compiled import Compiled
+from ..compiler.jit import jit
 from ..context import CAPTURE
 from ..errors import ShapeError
 from ..ir import Graph, Node, OpaqueType
 from ..ir.bind import bind
 from ..ir.clone import inline
 from ..ir.printer import type_text
+from ..nn.cell import Cell
 from ..random import next_key
 from ..shape import Spec
 from ..symbolic import unify
 from ..tensor import Parameter, Tensor
-from .cell import Cell
-
-if TYPE_CHECKING:
-    from ..compiler.compiled import Compiled
 
 __all__ = ["GraphCell"]
 
@@ -32,8 +31,6 @@ class GraphCell(Cell):
     """
 
     def __init__(self, graph: Graph) -> None:
-        from ..compiler.jit import jit  # noqa: PLC0415 (the compiler stands above the cells, and knows them)
-
         super().__init__()
         self.graph = graph
         for number, parameter in enumerate(graph.weights):

@@ -1,4 +1,4 @@
-"""The table of backends, by name; a backend is loaded when it is first asked for."""
+"""What a backend is, and the table of backends by name; one is loaded when it is first asked for."""
 
 from collections.abc import Callable
 from difflib import get_close_matches
@@ -9,13 +9,13 @@ from ..errors import NameTaken
 
 __all__ = ["BACKENDS", "Backend", "backend_named", "register_backend"]
 
-#: `backend(graph, **options)`: an executable, as `compiler.pipeline.Executable` describes it.
+#: `backend(graph, **options)`: an executable, as `pipeline.Executable` describes it.
 Backend = Callable[..., Any]
 
 BACKENDS: dict[str, Backend] = {}
 
-# Our own, imported on first use: module in this package, and its function.
-_BUILT_IN = {"numpy": (".numpy", "compile_graph"), "xla": (".xla", "compile_graph")}
+# Our own, imported on first use, since backends stand above the compiler: module and function.
+_BUILT_IN = {"numpy": ("..backends.numpy", "compile_graph"), "xla": ("..backends.xla", "compile_graph")}
 
 
 def register_backend(name: str) -> Callable[[Backend], Backend]:

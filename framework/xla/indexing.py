@@ -4,7 +4,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from ...ops.indexing import ARRAY, Slice
+from ..ops.indexing import ARRAY, Slice
 from .translation import translation
 
 
