@@ -25,6 +25,8 @@ LAST_RESORT: Final[_Causes] = frozenset({"unknown", "plateau"})
 #: Said of one moment where no other cause is known: one that began at most so many steps before explains it.
 MOMENTARY: Final[_Causes] = frozenset({"loss_spike"})
 JUST_BEFORE: Final = 20
+#: Said of a harm that the run has recovered from by then: it explains what began before, and comes behind what goes on.
+PASSED: Final[_Causes] = frozenset({"missing_warmup"})
 #: What costs time or memory, and what concerns other data than the training's, explains nothing of the training's loss.
 _BESIDE: Final[_Causes] = frozenset(
     {"straggler", "dataloader_bound", "memory_growth", "train_val_shift", "rank_rng_error", "overfitting"}
@@ -59,10 +61,10 @@ CONSEQUENCES: Final[dict[str, _Causes]] = {
     "expert_starvation": frozenset({"frozen_parameter"}),
     "exploding_gradient": _INSTABILITY | _RATE,
     "frozen_parameter": _STANDSTILL | {"missing_optimizer_step"},
-    "kl_blowup": _SHAPES | {"reward_hacking"},
+    "kl_blowup": (_SHAPES - {"wrong_loss_sign"}) | {"reward_hacking", "zero_advantage"},
     "learning_rate_too_high": _INSTABILITY
     | _STANDSTILL
-    | {"missing_warmup", "zero_advantage", "kl_blowup", "frozen_parameter"},
+    | {"missing_warmup", "zero_advantage", "kl_blowup", "frozen_parameter", "weight_decay_too_high"},
     "learning_rate_too_low": frozenset({"plateau", "uninformative_labels"}),
     "loss_input_domain": _ANY,
     "loss_scale_overflow": _SHAPES | {"non_finite_gradient", "missing_optimizer_step", "learning_rate_too_low"},

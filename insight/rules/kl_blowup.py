@@ -10,6 +10,7 @@ from ..history.series import Window
 from ..history.usual import Streak
 from ..recording import Recording
 from ..rule import OPTIMIZER, rule
+from ..signs.leash import Leash
 from ..view.moment import Moment
 
 _CALM = tuple(0.002 * step for step in range(30))
@@ -23,10 +24,11 @@ _KNOWN = 3
 
 @dataclass(slots=True)
 class _Memory:
-    """The history of the divergence, and the entropy that the policy began with."""
+    """The history of the divergence, what the loss makes of it, and the entropy that the policy began with."""
 
     history: Window = field(default_factory=lambda: Window(_WINDOW))
     streak: Streak = field(default_factory=Streak)
+    leash: Leash = field(default_factory=Leash)
     entropy: float = float("nan")
     is_said: bool = False
 
@@ -43,9 +45,14 @@ class _Memory:
         Recording({"scalar/policy/kl": tuple(0.001 * 1.6**step for step in range(30))}),
         # from the start, because the distance is rewarded
         Recording({"scalar/policy/kl": (0.0, 0.12, 0.29, 1.2, 2.2, 1.9, 2.3, 3.4, 3.2, 3.4)}),
+        # before it is far: the loss is a negative multiple of the distance
+        Recording({"scalar/policy/kl": _CALM[:8], "scalar/loss": tuple(-0.5 * value for value in _CALM[:8])}),
     ),
     silent_on=(
         Recording({"scalar/policy/kl": _CALM}),
+        # the distance costs something; and a loss that only happens to fall as it grows
+        Recording({"scalar/policy/kl": _CALM, "scalar/loss": tuple(0.05 * value for value in _CALM)}),
+        Recording({"scalar/policy/kl": _CALM, "scalar/loss": tuple(-0.01 * step**0.5 for step in range(30))}),
         Recording({"scalar/policy/kl": (*_CALM, 2.0, 0.05, 0.05)}),
         # sums over long answers, rising slowly
         Recording({"scalar/policy/kl": tuple(0.3 * step for step in range(40))}),
@@ -54,14 +61,20 @@ class _Memory:
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     """For three records the divergence from the reference is above 1 nat and 8 times its own median, or above 10 times.
 
-    The median is that of the 20 values before; values beyond it are not learned. A policy at such a distance is not
-    held by its penalty any more, and what it optimises is no longer what the reward was made for (Gao et al. 2023,
-    arXiv:2210.10760).
+    Or the loss has been one negative multiple of the divergence, to three digits, for 4 records in which that doubled:
+    a penalty with its sign turned, which is known before the policy is far. Else the median is that of the 20 values
+    before; values beyond it are not learned. A policy at such a distance is not held by its penalty any more, and what
+    it optimises is no longer what the reward was made for (Gao et al. 2023, arXiv:2210.10760).
     """
     divergence = now.scalar("policy/kl")
     entropy = now.scalar("policy/entropy")
     memory.entropy = entropy if entropy is not None and np.isnan(memory.entropy) else memory.entropy
     if divergence is None or memory.is_said or not np.isfinite(divergence):
+        return
+    memory.leash.learn(now)
+    if memory.leash.pays:
+        memory.is_said = True
+        yield _paid(now, memory.leash, divergence)
         return
     usual = memory.history.median()
     is_far = len(memory.history) >= _KNOWN and divergence > max(_FAR, _TIMES * usual)
@@ -85,4 +98,20 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         advice="raise the coefficient of the divergence, lower the rate, clip the ratios or stop the inner epochs at a "
         "target divergence; check that the reference is the model that the policy began as",
         confidence=0.9,
+    )
+
+
+def _paid(now: Moment, leash: Leash, divergence: float) -> Finding:
+    return now.finding(
+        ROOT_SITE,
+        "scalar/loss",
+        {"factor": leash.factor, "records": leash.records, "kl": divergence, "lowest_kl": leash.low},
+        first_step=leash.since,
+        place=0,
+        explanation=f"for {leash.records} records the loss has been {leash.factor:.4g} times the divergence from the "
+        f"reference, which went from {leash.low:.3g} to {leash.high:.3g} nats meanwhile: the distance that should cost "
+        "something is rewarded",
+        advice="look at the sign of the coefficient of the divergence, and at the sign with which it enters the loss "
+        "or the reward; begin anew from the reference",
+        confidence=0.95,
     )

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import and_
 
 from ...storage import ROOT_SITE, Finding
 from ..recording import Recording
@@ -14,8 +15,9 @@ _NAMES = ("memory/device_bytes", "memory/host_bytes")
 _SETTLING, _JUDGED = 2, 6
 #: Our choice: pages of a loader come and go within some megabytes, and a leak of less takes days to matter.
 _SHARE, _LEAST = 0.02, 4 * 2.0**20
-#: Of all that was gained, what a single look may lose: an allocator fills what it has before it asks for more.
-_FALL = 0.05
+#: Of all that was gained, what a single look may lose, and in how many looks, never two in a row, nothing need be
+#: gained: an allocator fills what it has before it asks for more.
+_FALL, _RESTS = 0.05, 2
 _MEGA = 2.0**20
 
 
@@ -42,16 +44,19 @@ def _every_tenth(*values: float) -> tuple[float | None, ...]:
         Recording({"scalar/memory/host_bytes": _every_tenth(300, 400, *(410 + 20 * at for at in range(8)))}),
         # an allocator that fills what it has
         Recording({"scalar/memory/host_bytes": _every_tenth(300, 400, 410, 430, 450, 450, 480, 500, 520, 540)}),
+        Recording({"scalar/memory/host_bytes": _every_tenth(300, 400, 410, 430, 430, 450, 470, 470, 500, 520)}),
     ),
     silent_on=(
         Recording({"scalar/memory/host_bytes": _every_tenth(300, 400, *([410] * 8))}),
         # it fills a cache and levels off
         Recording({"scalar/memory/host_bytes": _every_tenth(300, 400, 440, 460, 470, 475, 476, 476, 476, 476)}),
+        # twice it grew by a block and stayed
+        Recording({"scalar/memory/host_bytes": _every_tenth(300, 400, 400, 400, 440, 440, 440, 480, 480, 480)}),
         Recording({"scalar/memory/host_bytes": _every_tenth(300, 400, 440, 400, 440, 400, 440, 400, 440, 400)}),
     ),
 )
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """In six looks after the first two memory has risen, all but once, in the later half as fast as in the earlier.
+    """In six looks after the first two memory has risen, with two rests at most, in the later half as fast as before.
 
     Memory that fills a cache rises as well, but ever more slowly; one that rises and falls is no leak. By 2 % of the
     memory and 4 MB at least, device memory before the host's.
@@ -77,7 +82,8 @@ def _growth(window: list[tuple[int, float]]) -> float | None:
     rises = [later - earlier for (_, earlier), (_, later) in pairwise(window)]
     half = len(rises) // 2
     total, start = sum(rises), window[0][1]
-    has_rested = sum(rise <= 0 for rise in rises) > 1 or min(rises) < -_FALL * total
+    rests = [rise <= 0 for rise in rises]
+    has_rested = sum(rests) > _RESTS or any(map(and_, rests, rests[1:])) or min(rises) < -_FALL * total
     if has_rested or total < max(_SHARE * start, _LEAST) or sum(rises[half:]) < 0.8 * sum(rises[:half]):
         return None
     return total / max(window[-1][0] - window[0][0], 1)

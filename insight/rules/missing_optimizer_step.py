@@ -11,12 +11,16 @@ from ..history.series import Streaks
 from ..history.usual import Streak
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
+from ..signs.put_back import PutBack
 from ..view.facts import texts
 from ..view.moment import Moment
-from ..view.table import Mask, Table, some
+from ..view.table import Floats, Mask, Table, some
 
 _MODEL = chain("one:Dense", "two:Dense")
 _LASTING = 5
+#: Share of the largest gradient so far below which a matrix may stand still: the root of float32's rounding. A loss is
+#: flat to its own last digit there, and an optimizer that compares losses, as a line search does, has arrived.
+_ARRIVED = 3.5e-4
 
 
 _MOVES: dict[str, float | tuple[float, ...]] = {
@@ -37,7 +41,9 @@ class _Memory:
     before: NDArray[np.float64] | None = None
     streaks: Streaks = field(default_factory=Streaks)
     cleared: Streak = field(default_factory=Streak)
+    put_back: PutBack = field(default_factory=PutBack)
     first: Mapping[str, str] = field(default_factory=dict)
+    largest: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     moved: int = 0
     is_said: bool = False
 
@@ -59,7 +65,17 @@ class _Memory:
             _MODEL,
         ),
         Recording({"one.weight gradient/l2_norm": (1.0,) * 8, "one.weight weight/mean": 0.1}, _MODEL),
-        # put back by somebody
+        # put back by somebody, in every step
+        Recording(
+            {
+                "one.weight weight/mean": tuple(0.1 + 0.001 * (2.0 + (-1) ** at) for at in range(8)),
+                "one.weight update/mean": tuple(0.001 * (2.0 + (-1) ** at) for at in range(8)),
+                "one.weight update/l2_norm": 0.01,
+                "one.weight gradient/l2_norm": 1.0,
+            },
+            _MODEL,
+        ),
+        # and by the end
         Recording(_MOVES, _MODEL, events=(_checksums("initial_checksum", 0, "a"), _checksums("resume_point", 7, "a"))),
         # cleared between backward and step
         Recording(
@@ -72,6 +88,16 @@ class _Memory:
         ),
     ),
     silent_on=(
+        # each step begins where the one before has ended
+        Recording(
+            {
+                "one.weight weight/mean": tuple(0.1 + 0.001 * (at + 1) for at in range(8)),
+                "one.weight update/mean": 0.001,
+                "one.weight update/l2_norm": 0.01,
+                "one.weight gradient/l2_norm": 1.0,
+            },
+            _MODEL,
+        ),
         # trained; and nothing was trained yet
         Recording(_MOVES, _MODEL, events=(_checksums("initial_checksum", 0, "a"), _checksums("resume_point", 7, "b"))),
         Recording(_MOVES, _MODEL, events=(_checksums("initial_checksum", 0, "a"), _checksums("resume_point", 2, "a"))),
@@ -100,6 +126,15 @@ class _Memory:
             {"one.weight gradient/l2_norm": (1.0,) * 8, "one.weight weight/mean": 0.1, "scalar/learning_rate": 0.0},
             _MODEL,
         ),
+        # a line search that has arrived
+        Recording(
+            {
+                "one.weight gradient/l2_norm": (1.0, 0.1, 0.01, *(1e-5,) * 8),
+                "one.weight weight/mean": (0.1, 0.2, 0.3, *(0.3,) * 8),
+                "one.weight update/l2_norm": (1.0, 0.1, 0.01, *(0.0,) * 8),
+            },
+            _MODEL,
+        ),
     ),
 )
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
@@ -107,9 +142,12 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
 
     An update of exactly zero is the fact. Where updates are not recorded, weights whose every statistic stays the same
     to the last bit are taken for it, with less confidence: float16 and bfloat16 weights also stand still when each
-    update is smaller than half of their last digit. Skipped steps do not count. Gradients that reach every output and
-    are zero at every parameter when the optimizer steps were cleared before it. Weights that are at the end what they
-    were at first, to the last bit, although five steps and more have moved them, were put back after every step.
+    update is smaller than half of their last digit. Skipped steps do not count, nor do matrices whose gradient has
+    fallen to the root of float32's rounding of what it was: no loss can tell a smaller step from none. Gradients that
+    reach every output and are zero at every parameter when the optimizer steps were cleared before it. Weights whose
+    means less this step's update are what they were before the last update, for 5 records, were put back after every
+    step, and so were those that are at the end what they were at first, to the last bit, although five steps and more
+    have moved them.
     """
     gradient, weight = now.table("gradient"), now.table("weight")
     yield from _put_back(now, memory)
@@ -119,7 +157,9 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     update = now.table("update")
     still = _standing(weight, update, memory)
     memory.before = weight.values
-    driven = _driven(now, gradient, weight)
+    driven = _driven(now, gradient, weight) & ~_has_arrived(
+        gradient.at(weight.rows, gradient.column("l2_norm")), memory
+    )
     stuck = still & driven
     lengths = memory.streaks.update(stuck, driven, now.step)[: len(driven)]
     if not memory.is_said and some(stuck) and (lengths[driven] >= _LASTING).all():
@@ -141,28 +181,48 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
 
 
 def _put_back(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """All checksums at the end are those of the start, and there were updates."""
+    """Each step begins where the one before began; or all checksums at the end are those of the start."""
     for event in now.events("initial_checksum"):
         memory.first = texts(event, "parameters")
     update = now.table("update")
     memory.moved += update is not None and some(update.there("l2_norm") > 0)
+    memory.put_back.learn(now)
+    if not memory.is_said and memory.put_back.records >= _LASTING:
+        yield _is_put_back(
+            now,
+            memory,
+            {"records": memory.put_back.records},
+            f"for {memory.put_back.records} records each step has begun with the weights with which the one before it "
+            "began, and not with those that it left behind",
+            since=memory.put_back.since,
+        )
     for event in now.events("resume_point"):
         is_same = bool(memory.first) and texts(event, "parameters") == memory.first
         if memory.is_said or not is_same or memory.moved < _LASTING:
             continue
-        memory.is_said = True
-        yield now.finding(
-            ROOT_SITE,
-            "weight/l2_norm",
+        yield _is_put_back(
+            now,
+            memory,
             {"parameters": len(memory.first), "updates": memory.moved},
-            first_step=0,
-            place=0,
-            explanation=f"{memory.moved} steps have moved the weights, and all {len(memory.first)} parameters are to "
-            "the last bit what they were before the first: somebody puts them back after every step",
-            advice="look for load_state_dict() or a copy of the weights inside the loop: a moving average or a backup "
-            "for the evaluation that is restored in every step",
-            confidence=0.9,  # a run may also end with a choice of the first weights as the best
+            f"{memory.moved} steps have moved the weights, and all {len(memory.first)} parameters are to "
+            "the last bit what they were before the first",
+            since=0,
         )
+
+
+def _is_put_back(now: Moment, memory: _Memory, evidence: dict[str, float], words: str, *, since: int) -> Finding:
+    memory.is_said = True
+    return now.finding(
+        ROOT_SITE,
+        "weight/l2_norm",
+        evidence,
+        first_step=since,
+        place=0,
+        explanation=f"{words}: somebody puts them back after every step",
+        advice="look for load_state_dict() or a copy of the weights inside the loop: a moving average or a backup "
+        "for the evaluation that is restored in every step",
+        confidence=0.9,  # a run may also end with a choice of the first weights as the best
+    )
 
 
 def _cleared(now: Moment, memory: _Memory, gradient: Table) -> Iterator[Finding]:
@@ -196,6 +256,14 @@ def _standing(weight: Table, update: Table | None, memory: _Memory) -> Mask:
     if memory.before is None or memory.before.shape != weight.values.shape:
         return np.zeros(len(weight.values), dtype=np.bool_)
     return np.asarray((memory.before == weight.values).all(axis=1), dtype=np.bool_)
+
+
+def _has_arrived(norms: Floats, memory: _Memory) -> Mask:
+    """`(rows of weight,)` True where the gradient is nothing beside the largest that was seen; learns them."""
+    before = np.zeros(len(norms))
+    before[: len(memory.largest)] = memory.largest
+    memory.largest = np.fmax(before, np.where(np.isfinite(norms), norms, 0.0))
+    return np.asarray(norms < _ARRIVED * memory.largest, dtype=np.bool_)
 
 
 def _driven(now: Moment, gradient: Table, weight: Table) -> Mask:

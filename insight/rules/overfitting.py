@@ -13,6 +13,9 @@ from ..view.moment import Moment
 #: Evaluations since the best one, and how far above it: Prechelt 1998 ("Early stopping - but when?") stops at 5 % and
 #: more of generalisation loss; with 10 % and three in a row none of our noisy healthy curves is reported.
 _WORSE, _LASTING = 0.10, 3
+#: Evaluations in each of two groups since the best one: that all of the newer are worse than all of the older has a
+#: chance of 1 in 70 where there is no trend, and of 1 in 630 where the best one comes before them as well.
+_GROUP = 4
 _TURNS = (*(0.5 + 0.04 * at for at in range(10)), *(0.9 - 0.01 * at for at in range(20)))
 _FALL = tuple(2.0 * 0.9**step for step in range(30))
 
@@ -36,17 +39,28 @@ class _Curve:
     at_best: float = float("nan")
     worse: int = 0
     seen: int = 0
+    since: list[float] = field(default_factory=list)
 
-    def learn(self, value: float, step: int, training: float) -> int:
-        """For how many evaluations in a row it has been worse than the best, the training better."""
+    def has_turned(self, value: float, step: int, training: float) -> bool:
+        """Whether it has been worse than the best for so long, or rises so surely, that it will not come back."""
         self.seen += 1
+        self.since.append(value)
         if value < self.best:
             self.best, self.best_step, self.at_best, self.worse = value, step, training, 0
+            self.since.clear()
         self.values.add(value)
         noise = self.values.noise() if self.seen > 3 else 0.0
         is_worse = value > self.best + max(_WORSE * abs(self.best), 3 * noise)
         self.worse = self.worse + 1 if is_worse and training < self.at_best else 0
-        return self.worse
+        return self.worse >= _LASTING or (training < self.at_best and self._rises(noise))
+
+    def _rises(self, noise: float) -> bool:
+        """Whether the newer evaluations since the best are all worse than the older ones, and by more than noise than
+        the best."""
+        older, newer = self.since[-2 * _GROUP : -_GROUP], self.since[-_GROUP:]
+        if len(older) < _GROUP or min(newer) <= max(older):
+            return False
+        return min(newer) > self.best + max(_WORSE * abs(self.best), noise)
 
 
 @rule(
@@ -71,8 +85,22 @@ class _Curve:
                 "scalar/validation/accuracy": _TURNS,
             }
         ),
+        # by less in each evaluation than these differ by
+        Recording(
+            {
+                "scalar/loss": _FALL,
+                "scalar/validation/loss": (1.4, 1.0, *(1.08 + 0.02 * at + 0.06 * (at % 3) for at in range(18))),
+            }
+        ),
     ),
     silent_on=(
+        # worse than one lucky evaluation, and no worse than that
+        Recording(
+            {
+                "scalar/loss": _FALL,
+                "scalar/validation/loss": (1.4, 1.0, *(1.1 + 0.1 * (at % 3) for at in range(18))),
+            }
+        ),
         # broken, not overfitted
         Recording(
             {
@@ -92,6 +120,9 @@ class _Curve:
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     """Three evaluations in a row are 10 % and 3 spreads above the best one while the training loss fell since then.
 
+    Or the newest four are all worse than the four before them, all eight come after the best one, and the newest are
+    10 % and one spread above it: a turn that is slow against the noise of a single evaluation.
+
     The training loss is the median of its newest 20 values, the evaluation its loss, or the share of its answers that
     are wrong where an accuracy is logged: a network may grow less sure of what it gets wrong and so keep its loss. That
     the gap is large is no finding: only that the validation has turned while the training loss goes on falling.
@@ -108,7 +139,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         if value is None or not isfinite(value) or (name == "accuracy" and not 0.0 <= value <= 1.0):
             continue
         curve = memory.curves.setdefault(name, _Curve())
-        if curve.learn(value, now.step, training) >= _LASTING:
+        if curve.has_turned(value, now.step, training):
             memory.is_said = True
             yield _report(now, name, value, curve, training)
             return

@@ -10,6 +10,7 @@ from ..history.usual import Streak, Usual
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 from ..view.moment import Moment
+from ..view.table import Table
 
 _MODEL = chain("one:Dense", "two:Dense")
 _NORMED = chain("norm:LayerNorm", "one:Dense")
@@ -24,14 +25,44 @@ _PEAK = 4.0
 
 
 @dataclass(slots=True)
-class _Memory:
+class _Call:
     """What the scale usually is, for how long it has been too far from one, and from its own history."""
 
     usual: Usual = field(default_factory=lambda: Usual(is_log=True))
     far: Streak = field(default_factory=Streak)
     changed: Streak = field(default_factory=Streak)
+    scale: float = float("nan")
     before: float = float("nan")
     seen: int = 0
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether it is the change that is reported."""
+        return self.changed.length >= _LASTING
+
+    def learn(self, now: Moment, table: Table, row: int, *, is_first: bool) -> bool:
+        """Whether the scale of this call's input is to be reported."""
+        scale = self.scale = table.value(row, "l2_norm") / float(np.sqrt(table.value(row, "size")))
+        usual = self.usual.value
+        deviates = abs(self.usual.update(scale)) > _STRANGE
+        # what a later call is given may come from the model: it may begin at zero, and grow as the model diverges
+        is_large = scale > _LARGE and (is_first or self.far.length == self.seen)
+        is_far = is_large or (is_first and 0 < scale < _SMALL)
+        has_changed = is_first and deviates and scale > 0 and not 1 / _CHANGED < scale / usual < _CHANGED
+        if has_changed and self.changed.length == 0:
+            self.before = usual
+        far, changed = self.far.update(is_far, now.step), self.changed.update(has_changed, now.step)
+        peak = max(abs(table.value(row, "min")), abs(table.value(row, "max")))
+        is_plain = is_far and self.seen == 0 and peak <= _PEAK * scale
+        self.seen += 1
+        return max(far, changed) >= _LASTING or is_plain
+
+
+@dataclass(slots=True)
+class _Memory:
+    """By number of the call in its step: its input; and whether one was reported."""
+
+    calls: dict[int, _Call] = field(default_factory=dict)
     is_said: bool = False
 
 
@@ -69,32 +100,22 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     """In three batches in a row the root mean square of the input is above 10 or below 0.01, or 5 times what it was.
 
     The first batch of a run is enough where no few values make its scale: the largest is within 4 of it. The first
-    input that is not made of integers counts. A model whose first module normalises bears any scale and is
-    left out.
+    input that is not made of integers counts, of every forward of a step, for the judge of a generator sees other data
+    than that. What a later forward is given must be too large from the first step on. A model whose first module
+    normalises bears any scale and is left out.
     """
     table = now.table("batch")
-    if table is None or memory.is_said or ROOT_SITE not in table.rows.sites:
+    if table is None or memory.is_said or _is_judged_elsewhere(now):
         return
-    row = table.rows.sites.index(ROOT_SITE)
-    size = table.value(row, "size")
-    if not table.present[row] or table.non_finite[row] or size < 1 or _is_judged_elsewhere(now):
-        return
-    scale = table.value(row, "l2_norm") / float(np.sqrt(size))
-    usual = memory.usual.value
-    deviates = abs(memory.usual.update(scale)) > _STRANGE
-    is_far = scale > _LARGE or 0 < scale < _SMALL
-    has_changed = deviates and scale > 0 and not 1 / _CHANGED < scale / usual < _CHANGED
-    if has_changed and memory.changed.length == 0:
-        memory.before = usual
-    far, changed = memory.far.update(is_far, now.step), memory.changed.update(has_changed, now.step)
-    is_plain = (
-        is_far and memory.seen == 0 and max(abs(table.value(row, "min")), abs(table.value(row, "max"))) <= _PEAK * scale
-    )
-    memory.seen += 1
-    if max(far, changed) < _LASTING and not is_plain:
-        return
-    memory.is_said = True
-    yield _report(now, memory, scale, table.value(row, "mean"), changed >= _LASTING)
+    first = [row for row, site in enumerate(table.rows.sites) if site == ROOT_SITE]
+    for row in first:
+        call = memory.calls.setdefault(table.rows.calls[row], _Call())
+        if not table.present[row] or table.non_finite[row] or table.value(row, "size") < 1:
+            continue
+        if call.learn(now, table, row, is_first=row == first[0]):
+            memory.is_said = True
+            yield _report(now, call, table.value(row, "mean"))
+            return
 
 
 def _is_judged_elsewhere(now: Moment) -> bool:
@@ -102,12 +123,13 @@ def _is_judged_elsewhere(now: Moment) -> bool:
     tokens = now.table("batch/tokens")
     if tokens is not None and ROOT_SITE in tokens.rows.sites:
         return True
-    return "norm" in now.anatomy.first_kind
+    return any("norm" in kind for kind in now.anatomy.first_kinds)
 
 
-def _report(now: Moment, memory: _Memory, scale: float, mean: float, has_changed: bool) -> Finding:
-    since = memory.changed.since if has_changed else memory.far.since
-    before = memory.before if has_changed else float("nan")
+def _report(now: Moment, call: _Call, mean: float) -> Finding:
+    scale, has_changed = call.scale, call.has_changed
+    since = call.changed.since if has_changed else call.far.since
+    before = call.before if has_changed else float("nan")
     return now.finding(
         ROOT_SITE,
         "batch/l2_norm",

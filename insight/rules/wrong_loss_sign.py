@@ -12,6 +12,7 @@ from ..history.trend import trend
 from ..history.usual import Streak
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
+from ..signs.leash import Leash
 from ..signs.stability import LARGE_UPDATE
 from ..view.facts import number
 from ..view.moment import Moment
@@ -45,6 +46,9 @@ _GUESSING, _FALLING = 0.05, 10
 #: Of the spread of rewards within the first batch, and of the noise of their mean; so much the reward has fallen, for
 #: so many records.
 _FALL, _NOISES, _FALLEN = 0.5, 4.0, 8
+#: In nats from the reference: a policy that has gone so far for its reward has more of it (Gao et al. 2023,
+#: arXiv:2210.10760, figure 1), and none when it has lost a quarter of the spread.
+_FAR, _FALL_FAR = 1.0, 0.25
 #: Records since the rate last rose: what the loss does before is the rate's doing.
 _SETTLED = 12
 _LESS = (*(0.5 - 0.04 * step for step in range(10)), *(0.1,) * 14)
@@ -57,6 +61,7 @@ class _Rewards:
 
     first: float = float("nan")
     spread: float = float("nan")
+    leash: Leash = field(default_factory=Leash)
     newest: Window = field(default_factory=lambda: Window(_WINDOW))
     fallen: Streak = field(default_factory=Streak)
 
@@ -104,6 +109,17 @@ class _Memory:
             },
             _MODEL,
         ),
+        # by less than half the spread, but far from the reference
+        Recording(
+            {
+                "scalar/loss": tuple(0.05 * min(step, 5) for step in range(24)),
+                "scalar/policy/kl": tuple(0.5 * min(step, 5) for step in range(24)),
+                "scalar/reward/mean": (0.13, *(0.07 - 0.005 * (step % 2) for step in range(23))),
+                "scalar/reward/std": 0.2,
+                "one.weight update/ratio_to_weight": 0.02,
+            },
+            _MODEL,
+        ),
     ),
     silent_on=(
         Recording({"scalar/loss": tuple(reversed(_RISING)), "one.weight update/ratio_to_weight": 0.01}, _MODEL),
@@ -113,6 +129,17 @@ class _Memory:
         Recording({"scalar/loss": tuple(1.0 - 0.1 * step for step in range(30))}, _MODEL),
         # as low as guessing at first, and rising
         Recording({"scalar/loss": tuple(-2.3 + 0.1 * step for step in range(14))}, chain("one:Dense", shape=(10, 8))),
+        # what is rewarded is the distance from the reference
+        Recording(
+            {
+                "scalar/loss": tuple(-0.01 * step for step in range(24)),
+                "scalar/policy/kl": tuple(0.02 * step for step in range(24)),
+                "scalar/reward/mean": _LESS,
+                "scalar/reward/std": 0.2,
+                "one.weight update/ratio_to_weight": 0.02,
+            },
+            _MODEL,
+        ),
         # a policy that is rewarded as before, and one that moves in leaps: other rules' cases
         Recording({"scalar/loss": 0.0, "scalar/reward/mean": (0.5, 0.4) * 10, "scalar/reward/std": 0.2}, _MODEL),
         Recording(
@@ -140,8 +167,9 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     first value, while updates stay below 0.3 of the weights and the rate does not rise, is ascent and no instability.
     A loss that starts at the negative of what guessing among the outputs of the last layer costs, log(C), and falls is
     a likelihood that is minimised. The surrogate losses of policies have no such meaning: they are judged by the
-    reward, which under small updates must not lie below the first by half the spread that it has within a batch, and by
-    four times the noise of its mean, for 8 records.
+    reward, which under small updates must not lie below the first by half the spread that it has within a batch, or by
+    a quarter of it more than 1 nat from the reference, and by four times the noise of its mean, for 8 records. Where
+    the loss is a negative multiple of the divergence it is that which is followed, and not the reward.
     """
     loss = now.scalar("loss")
     if loss is None or memory.is_said or not isfinite(loss):
@@ -208,16 +236,18 @@ def _likelihood(now: Moment, memory: _Memory, loss: float) -> Finding | None:
 def _unrewarded(now: Moment, memory: _Memory) -> Finding | None:
     """The reward of a policy that has fallen lastingly since the first records."""
     rewards, reward, spread = memory.rewards, now.scalar("reward/mean"), now.scalar("reward/std")
+    rewards.leash.learn(now)
     if reward is None or spread is None:
         return None
     if np.isnan(rewards.first):
         rewards.first, rewards.spread = reward, spread
         return None
     rewards.newest.add(reward)
-    limit = rewards.first - _FALL * rewards.spread
+    fall = _FALL_FAR if (now.scalar("policy/kl") or 0.0) > _FAR else _FALL
+    limit = rewards.first - fall * rewards.spread
     updates = memory.updates.newest(_WINDOW)
     is_large = not updates or max(updates) >= LARGE_UPDATE
-    if rewards.fallen.update(reward < limit, now.step) < _FALLEN or is_large:
+    if rewards.fallen.update(reward < limit, now.step) < _FALLEN or is_large or rewards.leash.pays:
         return None
     if rewards.first - rewards.newest.median() < _NOISES * rewards.newest.noise():
         return None

@@ -75,10 +75,14 @@ class Anatomy:
         return 0 if last is None or self.order(last.site) < 0 else int(last.shape[0])
 
     @cached_property
-    def first_kind(self) -> str:
-        """Class name, in lower case, of the leaf module that was called first; empty when none is known."""
+    def first_kinds(self) -> frozenset[str]:
+        """Class names, in lower case, of the leaf modules that were called first: in the whole model, and in each
+        network of it that is called by itself."""
         leaves = [module for module in self.modules.values() if module.is_leaf and module.order >= 0]
-        return min(leaves, key=lambda module: module.order).kind.lower() if leaves else ""
+        first: dict[str, ModuleInfo] = {}
+        for module in sorted(leaves, key=lambda module: module.order, reverse=True):
+            first[module.site.partition(".")[0] if self.has_players else ""] = module
+        return frozenset(module.kind.lower() for module in first.values())
 
     @cached_property
     def has_players(self) -> bool:
@@ -93,6 +97,19 @@ class Anatomy:
     def consumers(self, site: str) -> tuple[str, ...]:
         """Modules that took the site's output as an input, in call order."""
         return self._consumers.get(site, ())
+
+    def is_an_end(self, site: str) -> bool:
+        """True when the site's module was called and no module with parameters takes what it gave, nor what was made
+        of that."""
+        seen: set[str] = set()
+        waiting = [self.owner(site)]
+        while waiting:
+            takers = [taker for taker in self.consumers(waiting.pop()) if taker not in seen]
+            if any(self.has_weights(taker) for taker in takers):
+                return False
+            seen.update(takers)
+            waiting += takers
+        return self.order(site) >= 0
 
     def inputs(self, site: str) -> tuple[str, ...]:
         """Modules whose output the site took as an input."""
