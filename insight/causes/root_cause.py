@@ -11,6 +11,7 @@ from .consequences import (
     MOMENTARY,
     ON_THE_WAY_BACK,
     ON_THE_WAY_FORTH,
+    PASSED,
     PERFORMANCE,
     WINDOWED,
     explains_anything,
@@ -23,22 +24,51 @@ _NOWHERE: Final = Ancestry(Structure())
 
 
 def root_causes(findings: Sequence[Finding], structure: Structure | None = None) -> tuple[Finding, ...]:
-    """The findings from which the others follow, earliest first, at most `LIMIT`; what only costs time comes last.
+    """The findings from which the others follow, facts first, then the earliest, at most `LIMIT`.
 
-    Notices (severity info), faults of the monitor itself and a person's watchpoints are never the cause of what the
-    model does.
+    What the run has recovered from comes behind what it has not, and what only costs time comes last.
 
     Args:
         structure: Whence the data flow is known; without it only times and words decide.
     """
+    roots = (root for root, _ in folded(findings, structure))
+    return tuple(sorted(roots, key=_rank)[:LIMIT])
+
+
+def _rank(root: Finding) -> tuple[bool, bool, bool]:
+    return root.cause in PERFORMANCE, root.cause in PASSED, root.confidence < 1
+
+
+def folded(
+    findings: Sequence[Finding], structure: Structure | None = None
+) -> tuple[tuple[Finding, tuple[Finding, ...]], ...]:
+    """Every finding that follows from no other, earliest first, with all that follow from it, directly or by others.
+
+    Notices (severity info), faults of the monitor itself and a person's watchpoints are never the cause of what the
+    model does, and follow from nothing.
+    """
     ancestry = Ancestry(structure) if structure else _NOWHERE
     candidates = sorted(filter(_matters, findings), key=appearance)
-    roots: list[Finding] = []
-    for finding in candidates:
-        if not any(explains(root, finding, ancestry) for root in roots):
-            roots.append(finding)
-    kept = [root for root in roots if not any(explains(other, root, ancestry) for other in roots)]
-    return tuple(sorted(kept, key=lambda root: root.cause in PERFORMANCE)[:LIMIT])
+    parent: list[int] = []
+    for at, finding in enumerate(candidates):
+        earlier = (other for other in range(at) if explains(candidates[other], finding, ancestry))
+        parent.append(next(earlier, at))
+    first = [at for at, above in enumerate(parent) if above == at]
+    for at in first:  # what is judged over a window may follow from what began in it, and so comes after it
+        later = (other for other in first if other > at and explains(candidates[other], candidates[at], ancestry))
+        parent[at] = next(later, at)
+    below: dict[int, list[Finding]] = {at: [] for at in first if parent[at] == at}
+    for at, finding in enumerate(candidates):
+        if at not in below:
+            below[_top(parent, at)].append(finding)
+    return tuple((candidates[at], tuple(following)) for at, following in below.items())
+
+
+def _top(parent: Sequence[int], at: int) -> int:
+    """Where the way from a finding to what it follows from ends."""
+    while parent[at] != at:
+        at = parent[at]
+    return at
 
 
 def explains(cause: Finding, finding: Finding, ancestry: Ancestry = _NOWHERE) -> bool:
@@ -55,6 +85,8 @@ def explains(cause: Finding, finding: Finding, ancestry: Ancestry = _NOWHERE) ->
         return appearance(cause) <= appearance(finding)
     if cause.cause == "straggler" and finding.cause == "dataloader_bound":
         return cause.rank == finding.rank  # were all of them waiting for data, none would wait for another
+    if cause.cause in PASSED and finding.first_step > cause.step:
+        return False
     if finding.cause in LAST_RESORT and explains_anything(cause.cause):
         return cause.first_step <= finding.step
     if finding.cause in MOMENTARY and cause.cause not in MOMENTARY and _is_just_before(cause, finding):
@@ -71,8 +103,8 @@ def _is_just_before(cause: Finding, finding: Finding) -> bool:
 
 
 def is_alike(one: Finding, other: Finding) -> bool:
-    """True for two words of one rule that began together on one rank: one thing that shows at several sites."""
-    return (one.rule, one.rank, one.first_step) == (other.rule, other.rank, other.first_step)
+    """True for two words of one rule that began together: one thing that shows at several sites, or on several ranks."""
+    return (one.rule, one.first_step) == (other.rule, other.first_step)
 
 
 def _follows(cause: Finding, finding: Finding) -> bool:

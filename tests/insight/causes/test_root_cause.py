@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from mindscope.insight import RULES, root_causes
 from mindscope.insight.causes.consequences import CONSEQUENCES, NON_FINITE, possible_causes
+from mindscope.insight.causes.root_cause import folded
 from mindscope.insight.recording import chain
 from mindscope.storage import Finding, ModuleInfo
 
@@ -41,6 +42,27 @@ def test_a_missing_zero_grad_comes_before_the_rate_it_seems_to_be():
     ]
 
 
+def test_what_follows_from_a_consequence_follows_from_its_cause() -> None:
+    rate, nan, frozen = (
+        replace(finding("optimizer_state_stale", 9, 4), confidence=0.9),
+        finding("non_finite_loss", 30, 2),
+        finding("frozen_parameter", 31, 0, "warning", "fc1"),
+    )
+    assert causes(rate, frozen) == ["frozen_parameter", "optimizer_state_stale"]
+    assert folded([frozen, nan, rate]) == ((rate, (nan, frozen)),)
+
+
+def test_what_the_run_has_recovered_from_explains_nothing_later_and_comes_behind_it() -> None:
+    cold = replace(finding("missing_warmup", 0, 4, "warning"), step=39, confidence=0.7)
+    assert causes(cold, finding("attention_logit_growth", 20)) == ["missing_warmup"]
+    assert causes(cold, finding("non_finite_loss", 99, 2)) == ["non_finite_loss", "missing_warmup"]
+
+
+def test_facts_come_before_what_is_only_likely() -> None:
+    ascent = replace(finding("wrong_loss_sign", 0, 2), confidence=0.7)
+    assert causes(ascent, finding("expert_starvation", 30)) == ["expert_starvation", "wrong_loss_sign"]
+
+
 def test_unrelated_facts_stand_side_by_side_in_order_of_appearance():
     assert causes(finding("non_finite_activation", 20), finding("frozen_parameter", 0, 0, "warning", "conv1")) == [
         "frozen_parameter",
@@ -50,6 +72,10 @@ def test_unrelated_facts_stand_side_by_side_in_order_of_appearance():
 
 def test_notices_and_faults_of_the_monitor_are_no_causes():
     assert causes(finding("frozen_parameter", 0, 0, "info"), finding("monitor_fault", 0, 0, "warning")) == []
+
+
+def test_a_policy_far_from_its_reference_and_a_reward_that_falls_stand_side_by_side():
+    assert causes(finding("wrong_loss_sign", 2), finding("kl_blowup", 3)) == ["wrong_loss_sign", "kl_blowup"]
 
 
 def test_at_most_three_are_named():
@@ -105,6 +131,13 @@ def test_the_same_finding_on_another_rank_follows_the_first():
     assert root_causes([other, one]) == (one,)
 
 
+def test_one_thing_that_begins_on_two_ranks_is_named_once() -> None:
+    here = finding("expert_starvation", 5, site="experts.1")
+    there = replace(here, rank=1, site="experts.6")
+    assert root_causes([there, here]) == (here,)
+    assert root_causes([replace(there, first_step=9), here]) == (here, replace(there, first_step=9))
+
+
 def test_a_word_of_last_resort_gives_way_to_any_cause_that_was_found_before_it_was_said():
     late = replace(finding("unknown", 30, 4, "warning"), step=60)
     assert causes(late, finding("frozen_parameter", 40, 0, "warning")) == ["frozen_parameter"]
@@ -132,7 +165,7 @@ def test_what_has_to_be_ruled_out_are_the_causes_that_it_may_follow_from():
 def test_what_is_judged_over_a_window_gives_way_to_a_cause_that_began_before_it_closed():
     labels = replace(finding("uninformative_labels", 0, 2, "warning"), step=40, confidence=0.6)
     assert causes(labels, finding("learning_rate_too_high", 12, 4)) == ["learning_rate_too_high"]
-    assert causes(labels, finding("learning_rate_too_high", 50, 4)) == [
+    assert causes(labels, replace(finding("learning_rate_too_high", 50, 4), confidence=0.9)) == [
         "uninformative_labels",
         "learning_rate_too_high",
     ]
