@@ -11,6 +11,7 @@ from ...storage import Run, StepRecord, Store
 from .align import Alignment, align
 from .differences import Difference, differences
 from .divergence import Divergence, NoiseFloor, distances
+from .origins import origins
 from .pairing import Tensor, in_step, tensors
 
 __all__ = ["Comparison", "compare"]
@@ -72,7 +73,7 @@ def compare(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int
         walk.exact_until,
         walk.values,
         alignment,
-        differences(runs, (structures[0], structures[1]), alignment),
+        (*origins(stores, runs, ranks), *differences(runs, (structures[0], structures[1]), alignment)),
     )
 
 

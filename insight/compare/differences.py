@@ -9,7 +9,7 @@ from .align import Alignment
 
 __all__ = ["Difference", "differences"]
 
-Area = Literal["configuration", "tags", "environment", "optimizer", "parameter", "module", "run"]
+Area = Literal["start", "data", "configuration", "tags", "environment", "optimizer", "parameter", "module", "run"]
 
 #: What differs between any two processes, and tells nothing.
 _TRIVIAL = frozenset({"pid", "started"})

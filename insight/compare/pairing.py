@@ -12,10 +12,19 @@ from .align import Alignment
 
 __all__ = ["Moment", "Tensor", "in_step", "tensors"]
 
-#: Scalars and statistics that tell of the machine, not of the training.
-_CLOCKS = ("seconds", "_s", "per_second", "throughput", "memory", "bytes")
+#: Scalars and statistics that tell of the machine, not of the training, and names of contents, which have no distance.
+_CLOCKS = ("seconds", "_s", "per_second", "throughput", "memory", "bytes", "checksum")
 #: The order in which a step brings things forth; what is not named comes last.
-_PHASES = {"input": 1, "activation": 1, "scalar": 2, "activation_grad": 3, "input_grad": 3, "gradient": 4}
+_PHASES = {
+    "batch": 0,
+    "target": 0,
+    "input": 1,
+    "activation": 1,
+    "scalar": 2,
+    "activation_grad": 3,
+    "input_grad": 3,
+    "gradient": 4,
+}
 _LAST = 8
 _PHASES |= {"optimizer": 5, "update": 6, "weight": 7}
 
@@ -63,7 +72,7 @@ def tensors(first: StepRecord, second: StepRecord, alignment: Alignment) -> Iter
     for name in first.scalars.keys() & second.scalars.keys():
         if not name.endswith(_CLOCKS):
             values = np.array([first.scalars[name]]), np.array([second.scalars[name]])
-            yield Tensor((_PHASES["scalar"] if name == "loss" else _LAST, 0), ("scalar", "", 0), (name,), *values)
+            yield Tensor((_phase(name), 0), ("scalar", "", 0), (name,), *values)
     others = {}
     for block in second.blocks:
         for row, key in _rows(block):
@@ -85,6 +94,11 @@ def tensors(first: StepRecord, second: StepRecord, alignment: Alignment) -> Iter
                 _chosen(block, row, shared),
                 _chosen(other, place, shared),
             )
+
+
+def _phase(scalar: str) -> int:
+    """Of a scalar: with the loss, with the batch that it describes, or at the end."""
+    return _PHASES["scalar"] if scalar == "loss" else _PHASES.get(scalar.partition("/")[0], _LAST)
 
 
 def _rows(block: Block) -> Iterator[tuple[int, tuple[str, str, int]]]:

@@ -11,6 +11,8 @@ from .divergence import Divergence
 __all__ = ["comparison_to_json", "render_comparison"]
 
 _MOST = 12
+#: Values that differ by more are told apart by four digits.
+_VISIBLE = 1e-2
 
 
 def comparison_to_json(found: Comparison) -> dict[str, Json]:
@@ -73,7 +75,7 @@ def render_comparison(found: Comparison) -> str:
         if len(found.differences) > 2 * _MOST:
             lines.append(f"   and {len(found.differences) - 2 * _MOST} more; --json lists all")
     elif found.verdict != "incomparable":
-        lines += ["", "configuration, structure and environment are the same"]
+        lines += ["", "data, configuration, structure and environment are the same, as far as they were recorded"]
     return "\n".join(lines)
 
 
@@ -86,7 +88,7 @@ def _said(found: Comparison) -> str:
     if found.verdict == "incomparable" or found.first is None:
         return "incomparable: they have no value of one site, metric and step in common"
     if found.verdict == "different_start":
-        return f"different from the first common step on ({found.first.step}): other initial weights, data or settings"
+        return f"different from the first common step on ({found.first.step})"
     before = f"equal to the bit up to step {found.exact_until}" if found.exact_until >= 0 else "within rounding before"
     return f"they part at step {found.first.step} ({before}; {count}):"
 
@@ -97,7 +99,9 @@ def _line(one: Divergence) -> str:
     site = display_site(one.site) if not one.metric.startswith("scalar/") else ""
     gap = f"{one.difference:.3g}" if math.isfinite(one.difference) else "one of them is not finite"
     floor = f", noise before {one.floor:.3g}" if one.floor else ""
-    return f"{site}{call}{micro} {one.metric}: {one.first:.9g} and {one.second:.9g} (relative {gap}{floor})".strip()
+    digits = 4 if one.difference > _VISIBLE else 9
+    values = f"{one.first:.{digits}g} and {one.second:.{digits}g}"
+    return f"{site}{call}{micro} {one.metric}: {values} (relative {gap}{floor})".strip()
 
 
 def _difference(one: Difference) -> str:
@@ -105,7 +109,8 @@ def _difference(one: Difference) -> str:
         return f"module {one.name}: only in the second"
     if one.area == "module" and one.second is None:
         return f"module {one.name}: only in the first"
-    return f"{one.area} {one.name}: {_word(one.first)} and {_word(one.second)}"
+    where = one.name if one.area in ("start", "data") else f"{one.area} {one.name}"
+    return f"{where}: {_word(one.first)} and {_word(one.second)}"
 
 
 def _word(value: Any) -> str:  # any JSON value

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mindscope.insight.compare import align, compare, comparison_to_json, render_comparison
 from mindscope.insight.compare.divergence import distances
-from mindscope.storage import Block, Layout, ModuleInfo, ParameterInfo, StepRecord, Structure, open_store
+from mindscope.storage import Block, Event, Layout, ModuleInfo, ParameterInfo, StepRecord, Structure, open_store
 
 STATISTICS = ("l2_norm", "mean", "std", "min", "max", "zeros", "nans", "pos_infs", "neg_infs", "size")
 SITES = ("embed", "block.0", "block.1", "head")
@@ -138,3 +138,45 @@ def test_distance_is_symmetric_and_zero_for_equal_bits_alone(a, b):
     assert (there >= 0.0).all()
     same = (first == second) | (np.isnan(first) & np.isnan(second))
     assert not there[same].any()
+
+
+def fed(*, value=1.0, checksum=5.0, at=3):
+    """A training whose batch has this norm and checksum from one step on; what comes of it is left out."""
+    layout = Layout("batch", ("",), STATISTICS, ("float64",) * 10)
+    for step, record in enumerate(training(6, change=lambda s, _, __, x: x * (value if s >= at else 1.0))):
+        changed = step >= at
+        row = np.full((1, 10), 2.0 * (value if changed else 1.0))
+        scalars = {**record.scalars, "batch/checksum": checksum if changed else 1.0}
+        yield replace(record, blocks=(*record.blocks, Block(layout, row)), scalars=scalars)
+
+
+def test_a_batch_that_differs_is_named_before_what_the_model_makes_of_it():
+    found = compared(fed(), fed(value=3.0, checksum=6.0))
+    assert (found.first.step, found.first.site, found.first.metric) == (3, "", "batch/l2_norm")
+    assert {(one.area, one.name): (one.first, one.second) for one in found.differences} == {
+        ("data", "the batch of step 3"): ("5 (3 of 6 steps differ)", "6")
+    }
+
+
+def test_checksums_of_the_data_name_contents_and_have_no_distance():
+    found = compared(fed(checksum=5.0), fed(checksum=6.0))
+    assert found.verdict == "identical"
+    assert "the batch of step 3: 5 (3 of 6 steps differ) and 6" in render_comparison(found)
+
+
+def test_the_weights_and_generators_that_two_runs_began_with_are_compared():
+    def begun(weights, numpy):
+        first, *rest = training(3)
+        generators = {"python": "same", "numpy": numpy}
+        events = (
+            Event("initial_checksum", 0, data={"checksum": weights}),
+            Event("random_state", 0, data={"generators": generators}),
+        )
+        return [replace(first, events=events), *rest]
+
+    found = compared(begun("aa", "bb"), begun("ac", "bd"))
+    assert {(one.name, one.first, one.second) for one in found.differences} == {
+        ("initial weights", "aa", "ac"),
+        ("random state of numpy", "bb", "bd"),
+    }
+    assert compared(begun("aa", "bb"), training(3)).differences == ()
