@@ -75,6 +75,7 @@ class Event:
     `exception` (type, message), `collective` (file, line: a place that calls it, once),
     `flight_recorder` (first, records, tensors: what was stored of the steps from `first` on, because of a finding),
     `compiled` (modules: how many are inside of one graph, unseen),
+    `modules_changed` (sites that have another module than before, or none any more; count),
     `configuration_changed` (the fields), `configuration_refused` (error),
     `initial_checksum` (checksum; parameters: checksum by site), `random_state` (generators: checksum by name),
     `shared_parameter` (sites that lie in one memory, at the start), `tie_broken` (the sites, once they do not),

@@ -1,6 +1,8 @@
 """The gradient noise scale: how many micro-batches a batch should have."""
 
-from ..quantities.noise_scale import NoiseScale
+from functools import partial
+
+from ..quantities.noise_scale import MicroBatches, NoiseScale
 from .collector import Collected, Step, collector
 
 
@@ -21,8 +23,14 @@ class GradientNoiseScale:
         self._scale = NoiseScale()
 
     def __call__(self, step: Step) -> Collected:
-        """The scalar, where the step had micro-batches."""
-        squares = list(step.micro_batches.squares.values())
-        if len(squares) < 2:
-            return {}
-        return {"gradient_noise_scale": self._scale.add(squares, step.micro_batches.square_of_sum)}
+        """The scalar, where the step had micro-batches; late where a device has them."""
+        batches = step.micro_batches
+        if batches.late:
+            return {"gradient_noise_scale": partial(self._of, batches)}
+        found = self._of(batches)
+        return {} if found is None else {"gradient_noise_scale": found}
+
+    def _of(self, batches: MicroBatches) -> float | None:
+        batches.settle()
+        squares = list(batches.squares.values())
+        return self._scale.add(squares, batches.square_of_sum) if len(squares) > 1 else None

@@ -6,6 +6,7 @@ from typing import Any, ParamSpec, Protocol
 
 from ...storage.records import Event, Json
 from ..aside import is_aside
+from ..outbox.promises import LateScalar
 from ..recording.recorder import Recorder
 from .accumulation import Accumulation
 from .causality import Frame, NotASequence, causality_of
@@ -85,6 +86,10 @@ class Facts:
         if not (self._is_off or self._is_busy or is_aside()):
             self._guard(self._modes.forward_begins)
 
+    def modules_changed(self) -> None:
+        """Nothing; the model has other modules than before."""
+        self._modes.look(self._source.modules())
+
     @property
     def has_forward(self) -> bool:
         """Whether the model was called in the step in progress."""
@@ -123,12 +128,12 @@ class Facts:
         if news:
             self._recorder.event("loss_input", "", **news)
 
-    def loss_returned(self, value: float | None, reduction: str) -> None:
-        """That loss has this value; None where nobody looked."""
+    def loss_returned(self, value: float | LateScalar | None, reduction: str) -> None:
+        """That loss has this value, known or late; None where nobody looked."""
         if not (self._is_off or self._is_busy or is_aside()):
             self._accumulation.loss_returned(value, reduction)
 
-    def backward_begins(self, root: float | None, factor: float | None = None) -> None:
+    def backward_begins(self, root: float | LateScalar | None, factor: float | None = None) -> None:
         """A backward pass of the training starts from this value; `factor` between it and the loss, if it is known."""
         if not (self._is_off or self._is_busy or is_aside()):
             self._accumulation.backward_begins(root, factor)

@@ -20,9 +20,7 @@ class ForwardModes:
 
     def __init__(self, recorder: Recorder, modules: Mapping[str, Any], is_recording: Callable[[], bool]) -> None:
         self._recorder, self._is_recording = recorder, is_recording
-        self._root = modules[""]
-        self._others = [(site, module) for site, module in modules.items() if site]
-        self._sensitive = frozenset(site for site, module in modules.items() if depends_on_mode(module))
+        self.look(modules)
         self._counts: dict[_Key, int] = {}
         self._before: frozenset[_Key] = frozenset()
 
@@ -47,6 +45,12 @@ class ForwardModes:
         self._before = frozenset(counts)
         forwards: list[Json] = [self._described(key, count) for key, count in counts.items()]
         self._recorder.event("forward_modes", forwards=forwards, sensitive=_some(sorted(self._sensitive)))
+
+    def look(self, modules: Mapping[str, Any]) -> None:
+        """Nothing; these are the modules from now on."""
+        self._root = modules[""]
+        self._others = [(site, module) for site, module in modules.items() if site]
+        self._sensitive = frozenset(site for site, module in modules.items() if depends_on_mode(module))
 
     def _described(self, key: _Key, count: int) -> dict[str, Json]:
         training, gradients, others = key

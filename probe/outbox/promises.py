@@ -72,6 +72,9 @@ class Device(Protocol):
     def checksum(self, tensor: Any) -> Any:
         """`(2,)` int64 there: the 53 bits of the checksum of its words of eight bytes, and the bytes behind them."""
 
+    def added(self, gradient: Any, held: Any, stride: int) -> Any:
+        """`(2,)` float64 there: the squared norm of every such element, and what it adds to that of what was held."""
+
     def iterate(self, matrix: Any, vector: Any, times: int) -> tuple[Any, Any]:
         """Largest singular value and squared norm of a matrix, `(2,)`, and the vector to go on from, all of them there.
 
@@ -85,6 +88,18 @@ class Device(Protocol):
 
     def launch(self) -> Sequence[Arrival]:
         """All that was asked for is on its way."""
+
+
+def divided(value: float | LateScalar | None, by: float | LateScalar | None) -> float | LateScalar | None:
+    """The quotient, late if one of the two is; None where one of them is not known, or nothing can be divided by it."""
+    if not callable(value) and not callable(by):
+        return None if value is None or not by else value / by
+
+    def quotient() -> float | None:
+        known = [one() if callable(one) else one for one in (value, by)]
+        return None if known[0] is None or not known[1] else known[0] / known[1]
+
+    return None if value is None or by is None else quotient
 
 
 class Debtor(Protocol):

@@ -11,6 +11,20 @@ Reference:
 
 import math
 from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Late(Protocol):
+    """Numbers on their way from a device.
+
+    Attributes:
+        array: The numbers, once they have come.
+    """
+
+    array: NDArray[np.float64]
 
 
 @dataclass(slots=True)
@@ -20,15 +34,24 @@ class MicroBatches:
     Args:
         squares: Squared norm of it, by micro-step.
         square_of_sum: Squared norm of all of it together.
+        late: Parts that a device owes, by micro-step: `(2,)` square and growth, once they are there.
     """
 
     squares: dict[int, float] = field(default_factory=dict)
     square_of_sum: float = 0.0
+    late: list[tuple[int, Late]] = field(default_factory=list)
 
     def add(self, micro_step: int, square: float, growth: float) -> None:
         """One parameter's part: its square, and by how much the square of the sum grows."""
         self.squares[micro_step] = self.squares.get(micro_step, 0.0) + square
         self.square_of_sum += growth
+
+    def settle(self) -> None:
+        """Nothing; parts that a device owed are there, and added."""
+        late, self.late = self.late, []
+        for micro_step, part in late:
+            square, growth = part.array.tolist()
+            self.add(micro_step, square, growth)
 
 
 @dataclass(slots=True)

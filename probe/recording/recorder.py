@@ -67,7 +67,7 @@ class Recorder:
         self.is_open = self.saw_backward = False
         self.is_away = True
         self._due: frozenset[str] = frozenset()
-        self.root: float | None = None
+        self.root: float | LateScalar | None = None
         self.batch_checksum = math.nan
         self.resume_points: tuple[ResumePoint, ...] = ()
         self.note_resume_point: Callable[[str], None] = lambda _: None  # where no facts are told
@@ -118,7 +118,7 @@ class Recorder:
         """A backward pass starts from a scalar of this value, known or late, or from something that is none."""
         self.flush()
         self.saw_backward = self.is_open = True
-        self.root = None if callable(loss) else loss
+        self.root = loss
         if loss is not None:
             self._loss = sum_of(self._loss, loss)
         self.time.enter(BACKWARD)
@@ -167,7 +167,7 @@ class Recorder:
         self._note_an_empty_first_step(blocks)
         self._pending = self._record(tuple(blocks), skipped=skipped)
         self._records, self._is_untold = self._records + 1, False
-        if self.micro_batches.squares:
+        if self.micro_batches.squares or self.micro_batches.late:
             self.micro_batches = MicroBatches()
         self._next_step()
         self._decide_what_is_due()

@@ -43,8 +43,12 @@ class _AddedGradient:
         if not (recorder.is_open and recorder.is_due(NAME)) or recorder.is_away:
             return
         try:
-            found = self._sample(gradient)
             held = self._parameter.grad
+            away = self._access.remote(gradient)
+            if away is not None and recorder.takes_promises:
+                self._ask(away, held)
+                return
+            found = self._sample(gradient)
             square = float(found @ found)
             both = 2.0 * float(found @ self._sample(held)) if held is not None else 0.0
             recorder.micro_batches.add(recorder.micro_step, square, square + both)
@@ -52,6 +56,13 @@ class _AddedGradient:
             return
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
             recorder.fail(NAME, error)
+
+    def _ask(self, gradient: Tensor, held: Tensor | None) -> None:
+        """The same of a gradient on a device: the two numbers travel."""
+        outbox = self._recorder.outbox
+        assert outbox.device is not None, "tensors are taken for remote only where there is a device"
+        part = outbox.fetch(outbox.device.added(gradient, held, self._stride))
+        self._recorder.micro_batches.late.append((self._recorder.micro_step, part))
 
     def _sample(self, tensor: Tensor) -> Any:
         place, owner = self._access.place(tensor)

@@ -1,6 +1,6 @@
 """The adapter of PyTorch: a module and its optimizers, watched through torch's own hooks."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -11,6 +11,7 @@ import torch
 import torch.distributed as distributed
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from ....storage.records import Json
 from ....storage.run import Structure
 from ...collectors.collector import COLLECTORS
 from ...configuration.select import choose_sites
@@ -44,6 +45,11 @@ from .structure import optimizer_infos, parameter_infos
 from .trace import TorchTracer
 from .view import TorchView
 
+#: Due steps from one look for modules that joined without a parameter to the next: half a microsecond a module.
+_LOOK_EVERY = 10
+#: Sites that an event names.
+_MOST_NAMED = 16
+
 
 class TorchAdapter:
     """Watches one torch model.
@@ -74,6 +80,8 @@ class TorchAdapter:
         self._unscaled: tuple[Any, float | LateScalar, float | LateScalar] | None = None
         self._knows_order = False
         self._counts, self._steps_before = (-1, -1), 0
+        self._looks = 0
+        self._inside: list[Any] = []  # handles on modules and parameters, made anew when the model gets others
         self._tracer: TorchTracer | None = None
         self._ranks: tuple[TorchRanks, ...] = ()
 
@@ -97,7 +105,7 @@ class TorchAdapter:
         self._named = dict(parameters_of(self.model))
         sites, names = choose_sites(self._modules, list(self._named), recorder.config)
         self.view.add((name, self._named[name]) for name in names)
-        self._trace = CallTrace(self._modules, ACCESS, self._register_if_visible)
+        self._trace = self._traced()
         for site, hidden in self._places.compiled.items():
             recorder.event("compiled", site, modules=hidden)
         self._taps = ForwardTaps(recorder, ACCESS, partial(getattr, self.model, "training"))
@@ -126,12 +134,7 @@ class TorchAdapter:
             modules = {site: self._places.hooked(module) for site, module in visible}
             self._tracer = TorchTracer(self.model, modules, recorder)
             self._handles += self._tracer.handles
-        self._handles += watch_local_gradients(self._named.items(), ACCESS, recorder)
-        self._handles += watch_micro_batches(self._named.items(), ACCESS, recorder)
-        seen = [site for site in sites if self._places.is_visible(self._modules[site])]
-        self._handles += watch_quantities(
-            recorder, self._taps.counts, self._modules, seen, self._places.hooked, self._is_ours_alone
-        )
+        self._watch_inside(sites)
         if distributed.is_available() and distributed.is_initialized():
             self._communication = CommunicationTaps(recorder)
             self._communication.attach()
@@ -144,9 +147,9 @@ class TorchAdapter:
     def detach(self) -> None:
         """Takes every hook off."""
         remove_listener(self)
-        for handle in self._handles:
+        for handle in (*self._handles, *self._inside):
             handle.remove()
-        self._handles = []
+        self._handles, self._inside = [], []
         self._unscaled = None
         if hasattr(self, "_trace"):
             self._trace.stop()
@@ -183,6 +186,20 @@ class TorchAdapter:
         """Whether nobody else has hooks before these modules, and none of them is compiled."""
         hooks = [hook for module in modules for hook in module._forward_pre_hooks.values()]
         return not self._is_compiled and all(isinstance(hook, Hook) for hook in hooks)
+
+    def _watch_inside(self, sites: Sequence[str]) -> None:
+        """Puts on what looks at single parameters, and at modules for what they are."""
+        for handle in self._inside:
+            handle.remove()
+        recorder, named = self._recorder, self._named.items()
+        seen = [site for site in sites if self._places.is_visible(self._modules[site])]
+        self._inside = [
+            *watch_local_gradients(named, ACCESS, recorder),
+            *watch_micro_batches(named, ACCESS, recorder),
+            *watch_quantities(
+                recorder, self._taps.counts, self._modules, seen, self._places.hooked, self._is_ours_alone
+            ),
+        ]
 
     def _watch(self, sites: Sequence[str]) -> None:
         self._site_hooks.watch(site for site in sites if self._places.is_visible(self._modules[site]))
@@ -333,7 +350,7 @@ class TorchAdapter:
         )
 
     def _look(self) -> None:
-        """Takes in parameters that joined since, such as those of lazy layers, or of adapters put in later."""
+        """Takes in what joined since: parameters of lazy layers, modules that were put in later."""
         self._facts.facts.before_step()
         for ranks in self._ranks:
             ranks.before_step()
@@ -342,14 +359,35 @@ class TorchAdapter:
             for group in optimizer.param_groups:
                 total += len(group["params"])
         counts = (len(self._named), total)
-        if counts == self._counts:
+        self._looks += 1
+        if counts == self._counts and (self._looks % _LOOK_EVERY or not self._places.has_changed()):
             return
         self._named = dict(parameters_of(self.model))
-        _, names = choose_sites({}, list(self._named), self._recorder.config, is_late=True)
+        changed = self._places.look() if self._places.has_changed() else frozenset()
+        sites, names = choose_sites(self._modules, list(self._named), self._recorder.config, is_late=True)
+        self.view.exchange((name, self._named[name]) for name in names)
         self.view.add((name, self._named[name]) for name in names)
         if self._counts != (-1, -1):
             self.structure_version += 1
+        if changed:
+            self._take_in(sites, changed)
         self._counts = (len(self._named), counts[1])
+
+    def _take_in(self, sites: Sequence[str], changed: Collection[str]) -> None:
+        """Hooks go on modules that are new, and off those that are gone; the next forward tells who feeds whom."""
+        for site in changed:
+            self._hooks.pop(site, None)
+        self._watch([site for site in sites if site not in changed])
+        self._watch(sites)
+        self._watch_inside(sites)
+        self._facts.modules_changed()
+        self._trace.stop()
+        self._trace, self._knows_order = self._traced(), False
+        named: list[Json] = [*sorted(changed)[:_MOST_NAMED]]
+        self._recorder.event("modules_changed", sites=named, count=len(changed))
+
+    def _traced(self) -> CallTrace:
+        return CallTrace(self._modules, ACCESS, self._register_if_visible)
 
     def _report(self, site: str, reason: str) -> None:
         self._recorder.event("monitor_fault", site, collector="gradient", error=reason)

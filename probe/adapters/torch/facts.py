@@ -12,6 +12,7 @@ from ....storage.records import Json
 from ...access.tensors import Tensor, Unsupported
 from ...facts import Facts
 from ...facts.losses import ROWS, LossCall
+from ...outbox.promises import LateScalar
 from ...recording.recorder import Recorder
 from .calls import add_call_listener, remove_call_listener, wake_call_listener
 from .memory import array_of
@@ -132,6 +133,11 @@ class TorchFacts:
         if self._handle is not None:
             self._handle.remove()
 
+    def modules_changed(self) -> None:
+        """Nothing; the model has other modules and parameters than before."""
+        self._mine = frozenset()
+        self.facts.modules_changed()
+
     def loss_called(self, name: str, input_: Any, target: Any, options: dict[str, Any]) -> None:
         """A loss function was called, by this model's training if it was called in this step and gradients flow."""
         if not (isinstance(input_, torch.Tensor) and input_.requires_grad and self.facts.has_forward):
@@ -139,7 +145,7 @@ class TorchFacts:
         self._is_loss, self._is_looked = True, False
         is_away = self._recorder.takes_promises and may_travel(input_)
         if (input_.is_cpu or is_away) and input_.layout is torch.strided and self.facts.loss_is_due(name):
-            self._is_looked = not is_away
+            self._is_looked = True
             shapes = tuple(tuple(one.shape) for one in (input_, target) if isinstance(one, torch.Tensor))
             plain: dict[str, Json] = {
                 key: value
@@ -176,8 +182,15 @@ class TorchFacts:
         if self._is_loss:
             is_number = self._is_looked and isinstance(result, torch.Tensor) and result.numel() == 1
             reduction = options.get("reduction", "mean")
-            self.facts.loss_returned(float(result.detach()) if is_number else None, str(reduction))
+            self.facts.loss_returned(self._value_of(result) if is_number else None, str(reduction))
             self._is_loss = False
+
+    def _value_of(self, result: Tensor) -> float | LateScalar | None:
+        """The value of a loss; late where it lies on a device."""
+        if not is_remote(result):
+            return float(result.detach())
+        outbox = self._recorder.outbox
+        return outbox.owe_value(result) if outbox.takes_promises and may_travel(result) else None
 
     def gradients_clipped(self, parameters: Any, limit: float, norm: Any) -> None:
         """Gradients of this model are about to be clipped."""

@@ -23,15 +23,37 @@ class ModuleSites:
     """
 
     def __init__(self, model: Any) -> None:
+        self._model = model
         self.modules: dict[str, Any] = {}
+        self.compiled: dict[str, int] = {}
+        self.look()
+
+    def has_changed(self) -> bool:
+        """Whether a module has got, lost or exchanged a part since the last look."""
+        return self._parts != self._parts_now()
+
+    def look(self) -> frozenset[str]:
+        """Sites whose module is another one than before, or gone, or new; `modules` has what is there."""
+        before = dict(self.modules)
+        self.modules.clear()
+        self.compiled.clear()
         self._outermost: dict[int, Any] = {}
         outermost: dict[str, Any] = {}
-        for name, module in model.named_modules():
+        for name, module in self._model.named_modules():
             site = _without_wrappers(name)
             self._outermost[id(module)] = outermost.setdefault(site, module)
             self.modules[site] = module
-        self.compiled: dict[str, int] = {}
+        self._parts = self._parts_now()
         self._hidden: set[int] = set()
+        self._hide(outermost)
+        both = {*before, *self.modules}
+        return frozenset(site for site in both if before.get(site) is not self.modules.get(site))
+
+    def _parts_now(self) -> list[int]:
+        return [id(part) for module in self.modules.values() for part in module._modules.values()]
+
+    def _hide(self, outermost: Mapping[str, Any]) -> None:
+        """Finds the modules whose calls are compiled away."""
         for site, module in self.modules.items():
             inside = _inside_of_its_graph(module, outermost[site])
             if inside and id(inside[-1]) not in self._hidden:

@@ -115,6 +115,13 @@ class TorchView:
         slots = self._states.slots(self.parameters, self.optimizers)
         return {name: self._placing.table(held, f"optimizer/{name}") for name, held in slots.items()}
 
+    def exchange(self, named: Iterable[tuple[str, Tensor]]) -> None:
+        """Nothing; of two parameters of one name the one that is here now has the row."""
+        rows, here = {name: row for row, name in enumerate(self._names)}, {id(one) for one in self.parameters}
+        for name, parameter in named:
+            if name in rows and id(parameter) not in here and not _is_unborn(parameter):
+                self.parameters[rows[name]] = parameter
+
     def learning_rates(self) -> tuple[float, ...]:
         """The rate of every group of every optimizer."""
         return tuple(float(group["lr"]) for optimizer in self.optimizers for group in optimizer.param_groups)

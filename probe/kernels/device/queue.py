@@ -102,6 +102,13 @@ class DeviceQueue:
         """`(2,)` int64 where the tensor lies: of its words of eight bytes, and the bytes behind them as a number."""
         return checksum_on_device(tensor)
 
+    def added(self, gradient: Any, held: Any, stride: int) -> Any:
+        """`(2,)` float64 where the gradient lies: the squared norm of every such element, and how the sum's grows."""
+        found = _sampled(gradient, stride)
+        square = found @ found
+        growth = square if held is None else square + 2.0 * (found @ _sampled(held, stride))
+        return torch.stack([square, growth])
+
     def iterate(self, matrix: Any, vector: Any, times: int) -> tuple[Any, Any]:
         """Largest singular value and squared norm of a matrix, `(2,)`, and a vector to go on from, all there."""
         found: tuple[Any, Any] = iterate_on_device(matrix, vector, times)
@@ -183,3 +190,10 @@ def _beside(promise: Promise, tensor: Any, row: Any) -> Iterator[Any]:
         yield count_on_device(tensor, row, promise.bins)
     if promise.more.flags:
         yield requested_on_device(tensor, row, promise.more)
+
+
+def _sampled(tensor: Any, stride: int) -> Any:
+    """`(elements,)` float64: every so many of a tensor's, of a sharded one of the part that lies here."""
+    held = tensor.detach()
+    held = held.to_local() if hasattr(held, "to_local") else held
+    return held.reshape(-1)[::stride].to(torch.float64)

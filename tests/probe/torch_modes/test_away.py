@@ -193,6 +193,40 @@ def test_gradients_that_were_left_are_told_of_a_device_as_well(alike, forced, br
     assert not brought
 
 
+@pytest.mark.parametrize("scale", [0.5, 1.0])
+def test_the_noise_scale_and_the_factor_of_an_accumulation_are_told_of_a_device_as_well(alike, forced, brought, scale):
+    def trained(watching):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+        optimizer = torch.optim.SGD(net.parameters(), 0.1)
+        losses = []
+        with watching(net, optimizer):
+            for step in range(6):
+                optimizer.zero_grad()
+                for _ in range(2 if step < 4 else 3):
+                    loss = functional.cross_entropy(net(torch.randn(16, 4)), torch.arange(16) % 3) * scale
+                    loss.backward()
+                    losses.append(loss.item())
+                optimizer.step()
+        return losses, net
+
+    config = {"subjects": {"gradient_noise_scale": 1}, "accumulation_steps": 2}
+    expected = alike(trained, config=config)
+    brought.clear()
+    forced()
+    found = alike(trained, config=config)
+    assert not found.faults()
+    assert not brought
+    told = [[(e.step, e.micro_step, dict(e.data)) for e in one.events("accumulation")] for one in (found, expected)]
+    assert [(step, data["micro_batches"]) for step, _, data in told[0]] == [(0, 2), (4, 3)]
+    assert [data.pop("factor") for _, _, data in told[0]] == pytest.approx([scale, scale])
+    assert [data.pop("factor") for _, _, data in told[1]] == pytest.approx([scale, scale])
+    assert told[0] == told[1]
+    noise = [one.values("", "scalar/gradient_noise_scale") for one in (found, expected)]
+    assert len(noise[0]) == 6
+    assert noise[0] == pytest.approx(noise[1], nan_ok=True)
+
+
 def test_spectra_and_directions_are_those_of_the_processor(alike, forced, brought):
     def trained(watching):
         net = nn.Sequential(nn.Conv1d(2, 3, 2), nn.Flatten(), nn.Linear(6, 4), nn.Linear(4, 1).bfloat16())

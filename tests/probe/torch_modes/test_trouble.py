@@ -3,6 +3,7 @@
 import errno
 import logging
 import os
+from collections import OrderedDict
 
 import numpy as np
 import pytest
@@ -101,6 +102,53 @@ def test_lazy_layers_are_seen_from_the_first_step_on(alike):
     assert len(seen.values("1.weight", "update/l2_norm")) == 3
     assert len(seen.values("0", "activation/std")) == 3
     assert {one.site: one.shape for one in seen.store.structure(seen.run).parameters}["1.weight"] == (2, 5)
+
+
+@pytest.mark.parametrize("is_exchanged", [False, True], ids=["joins", "takes the place of another"])
+def test_a_module_that_comes_later_is_recorded_from_the_next_step_on(alike, is_exchanged):
+    def train(watching):
+        torch.manual_seed(0)
+        model = nn.Sequential(OrderedDict(body=nn.Linear(4, 4), head=nn.Linear(4, 2)))
+        optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+        losses = []
+        with watching(model, optimizer):
+            for number in range(5):
+                if number == 2:
+                    late = nn.Linear(4, 2) if is_exchanged else nn.Linear(2, 2)
+                    model.add_module("head" if is_exchanged else "late", late)
+                    optimizer.add_param_group({"params": late.parameters()})
+                losses.append(step(model, optimizer))
+        assert not any(module._forward_hooks for module in model.modules())
+        return losses, model
+
+    seen, late = alike(train), "head" if is_exchanged else "late"
+    steps = seen.store.series(seen.run, late, "activation/std").steps.tolist()
+    assert steps == ([0, 1, 3, 4] if is_exchanged else [3, 4])
+    assert seen.store.series(seen.run, f"{late}.weight", "gradient/l2_norm").steps.tolist()[-3:] == [2, 3, 4]
+    blocks = [block for record in seen.records() for block in record.blocks if block.layout.subject == "weight"]
+    assert all(len({*block.layout.sites}) == len(block.layout.sites) for block in blocks)
+    (told,) = seen.events("modules_changed")
+    assert (told.step, told.data["sites"]) == (2, [late])
+    order = {one.site: one.order for one in seen.store.structure(seen.run).modules}
+    assert order["body"] < order[late] < order[""]
+    assert seen.faults() == []
+
+
+def test_layers_without_parameters_that_come_later_are_noticed_within_ten_steps(alike):
+    def train(watching):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 4))
+        optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+        losses = []
+        with watching(model, optimizer):
+            for number in range(25):
+                if number == 5:
+                    model.append(nn.ReLU())
+                losses.append(step(model, optimizer))
+        return losses, model
+
+    seen = alike(train)
+    assert seen.store.series(seen.run, "1", "activation/std").steps.tolist() == list(range(10, 25))
 
 
 def test_a_model_without_parameters_shows_its_activations(alike):
