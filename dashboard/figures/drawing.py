@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
+from _plotly_utils.utils import to_typed_array_spec  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from ..theme import Palette, template
@@ -20,7 +21,26 @@ def drawing(traces: Sequence[Part], palette: Palette, **layout: object) -> go.Fi
     Plotly would look at every point of every list again, which took nine tenths of a figure's time (5.1 of 5.7 ms for
     1,000 points); what is drawn here is checked by the tests instead.
     """
-    return go.Figure([dict(trace) for trace in traces], {"template": _template(palette), **layout}, _validate=False)
+    return _Drawing([dict(trace) for trace in traces], {"template": _template(palette), **layout}, _validate=False)
+
+
+class _Drawing(go.Figure):  # type: ignore[misc]  # Plotly has no types that mypy is shown
+    """A figure that is sent as it is: Plotly copies all of it first, layout and template as well."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Traces and layout, arrays as plotly.js reads them fastest."""
+        return {"data": [_sent(trace) for trace in self._data], "layout": dict(self._layout)}
+
+
+def _sent(part: Any) -> Any:
+    """The part of a trace with every array in it as typed bytes; lists stay what they are."""
+    if isinstance(part, np.ndarray):
+        return to_typed_array_spec(part)
+    if isinstance(part, dict):
+        return {name: _sent(value) for name, value in part.items()}
+    if isinstance(part, list) and part and isinstance(part[0], dict):
+        return [_sent(value) for value in part]
+    return part
 
 
 def packed(values: Sequence[float | str | None]) -> NDArray[Any] | list[float | str | None]:

@@ -74,3 +74,17 @@ def test_numbers_are_sent_packed_and_words_as_they_are():
     np.testing.assert_array_equal(packed((1.5, None)), [1.5, np.nan])
     assert packed(("2026-01-01", "2026-01-02")) == ["2026-01-01", "2026-01-02"]
     assert packed(()).size == 0
+
+
+@pytest.mark.parametrize("make", [held, band, curve, maps], ids=lambda make: make.__name__)
+def test_what_is_sent_is_what_plotly_would_send(make):
+    figure = make()
+    assert json.loads(figure.to_json()) == json.loads(go.Figure(figure).to_json())
+
+
+def test_a_figure_is_not_changed_by_being_sent():
+    figure = drawing([{"type": "scatter", "y": np.arange(3.0), "marker": {"color": np.arange(3)}}], LIGHT)
+    first = figure.to_json()
+    figure.to_dict()["layout"]["title"] = "another"
+    assert isinstance(figure.data[0].y, np.ndarray)
+    assert figure.to_json() == first
