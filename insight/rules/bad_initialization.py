@@ -64,6 +64,8 @@ class _Memory:
         Recording(structure=_MODEL, events=(_initial("one.weight", 0.176), _initial("two.weight", 0.02))),
         # the ends of two branches, which learn at once
         Recording(_stays(0.1), _MODEL, events=(_initial("one.weight", 0.0), _initial("two.weight", 0.0))),
+        # a policy's last layer, small so that all actions are as likely at first
+        Recording(structure=_MODEL, events=(_initial("one.weight", 0.1), _initial("three.weight", 0.00125))),
         # a last layer or a residual branch that starts at zero on purpose
         Recording(structure=_MODEL, events=(_initial("one.weight", 0.1), _initial("three.weight", 0.0))),
         # a first loss as of a model that was trained on something else, and one of several terms
@@ -83,7 +85,9 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     The scale of a dense layer or a convolution is standard deviation times the root of fan-in (Glorot and Bengio 2010;
     He et al. 2015, arXiv:1502.01852). A constant that is not zero makes all units alike for ever. A zero matrix is
     usual at the end of a residual branch and in adapters, where it leaves zero with the first step: it takes two of
-    them, half of all matrices, that get no gradient or are still zero after three steps to be a finding. Guessing among
+    them, half of all matrices, that get no gradient or are still zero after three steps to be a finding. A small matrix
+    at an end of the model holds nothing back but its own first answers, and is usual there: policies start with a gain
+    of 0.01 (Andrychowicz et al. 2021, arXiv:2006.05990, section 3.2). Guessing among
     C classes costs log(C); a first cross-entropy of three times that, from logits as far apart, is a model that is sure
     and wrong before it has seen anything (Karpathy, "A Recipe for Training Neural Networks": verify the loss at the
     start).
@@ -94,7 +98,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         memory.zeros = zeros
     yield from _still_zero(now, memory)
     huge = [event for event in events if _gain(event) > _HUGE]
-    tiny = [event for event in events if 0 < _gain(event) < _TINY]
+    tiny = [event for event in events if 0 < _gain(event) < _TINY and not now.anatomy.is_an_end(event.site)]
     constant = [event for event in events if number(event, "std") == 0 and number(event, "mean") != 0]
     for found, words in (
         (constant, "all its values are the same, so all its units compute and learn the same"),

@@ -68,8 +68,10 @@ def _large(site: str) -> Structure:
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     """A parameter with `requires_grad` off, or one that got no gradient, or zeros only, in 12 records while others did.
 
-    The fact is exact, the intent is not known: it is a warning, and only a notice where most of the model is frozen,
-    as in fine-tuning; a single layer of four and more, however large, is no fine-tuning. `expected_frozen`, globs over
+    The fact is exact, the intent is not known: it is a warning, and only a notice where most of the weights or of the
+    layers are frozen, as in fine-tuning (a single layer of four and more, however large, is none), and where a network
+    stands beside the trained one, as a teacher or a target does: nothing trained takes what it puts out, and no
+    gradient comes to that. `expected_frozen`, globs over
     sites in the run's configuration, says what is meant. Running statistics of normalisation layers are no parameters
     in this sense. Parameters of one module are reported as that module. Experts beside a router that is watched get no
     gradient without tokens, which is another rule's word.
@@ -89,7 +91,7 @@ def _without_requires_grad(now: Moment, memory: _Memory) -> Iterator[Finding]:
     )
     values = sum(prod(item.shape) for item in frozen)
     total = sum(prod(item.shape) for item in anatomy.parameters.values())
-    deliberate = values > 0.5 * total and not _is_one_of_many(now, frozen)
+    deliberate = (values > 0.5 * total or _is_most(now, frozen)) and not _is_one_of_many(now, frozen)
     groups = anatomy.gather(frozen)
     for site, items in list(groups.items())[: 1 if deliberate else 8]:
         if site in memory.said:
@@ -104,7 +106,7 @@ def _without_requires_grad(now: Moment, memory: _Memory) -> Iterator[Finding]:
                 "values": values if deliberate else sum(prod(item.shape) for item in items),
                 "values_of_the_model": total,
             },
-            severity="info" if deliberate else "warning",
+            severity="info" if deliberate or _is_beside(now, site) else "warning",
             explanation=f"{_names(told)} of {display_site(shown)} {_do(told)} not require a "
             "gradient, so no step will ever change it" + ("; most of the model is so, as in fine-tuning" * deliberate),
             advice="this needs your intent: set requires_grad = True before the optimizer is made if it shall learn, "
@@ -152,6 +154,23 @@ def _is_one_of_many(now: Moment, frozen: tuple[ParameterInfo, ...]) -> bool:
     """Whether what is frozen is a single layer of four and more."""
     layers = {now.anatomy.owner(site) for site in now.anatomy.parameters}
     return len({now.anatomy.owner(item.site) for item in frozen}) == 1 and len(layers) >= _LAYERS_OF_A_MODEL
+
+
+def _is_most(now: Moment, frozen: tuple[ParameterInfo, ...]) -> bool:
+    """Whether more than half of the layers are wholly frozen."""
+    layers = {now.anatomy.owner(site) for site in now.anatomy.parameters}
+    trained = layers - {now.anatomy.owner(item.site) for item in frozen}
+    return 2 * len(trained) < len(layers)
+
+
+def _is_beside(now: Moment, site: str) -> bool:
+    """Whether no gradient comes to what the module puts out, though others get theirs, and nothing trained takes it."""
+    table = now.table("activation_grad")
+    inside = [name for name in now.anatomy.modules if name == site or name.startswith(f"{site}.")]
+    if table is None or not inside or not table.present.any():
+        return False
+    reached = {name for name, is_there in zip(table.rows.sites, table.present, strict=True) if is_there}
+    return reached.isdisjoint(inside) and all(now.anatomy.is_an_end(name, within=site) for name in inside)
 
 
 def _is_expected(now: Moment, item: ParameterInfo) -> bool:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Final
 
 from ...storage import ROOT_SITE, Event, Finding, Json
 from ..recording import Recording, chain
@@ -62,6 +64,8 @@ _WRONG: dict[tuple[str, str], tuple[str, str, bool]] = {
         True,
     ),
 }
+#: Losses of one number and the one that it should be, each with each where the shapes differ; torch's names.
+_BY_ELEMENT: Final = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
 
 
 def _given(step: int, loss: str, domain: str, low: float = 0.0, high: float = 1.0) -> Event:
@@ -72,6 +76,11 @@ def _given(step: int, loss: str, domain: str, low: float = 0.0, high: float = 1.
 def _made_by(operation: str) -> Event:
     event = _given(0, "binary_cross_entropy_with_logits", "unit_interval")
     return replace(event, data={**event.data, "made_by": operation})
+
+
+def _compared(*shapes: list[Json]) -> Event:
+    event = _given(0, "mse_loss", "logits")
+    return replace(event, data={**event.data, "shapes": list(shapes)})
 
 
 @dataclass(slots=True)
@@ -94,6 +103,8 @@ class _Memory:
         Recording(structure=_MODEL, events=(_given(0, "binary_cross_entropy_with_logits", "unit_interval"),), steps=6),
         Recording(structure=_MODEL, events=(_given(2, "kl_div", "probabilities"),), steps=3),
         Recording(structure=_MODEL, events=(_made_by("sigmoid"),)),
+        # a column beside a row: each is compared with all
+        Recording(structure=_MODEL, events=(_compared([32, 1], [32]),)),
     ),
     silent_on=(
         Recording(structure=_MODEL, events=(_given(0, "cross_entropy", "logits", -3.0, 4.0),)),
@@ -110,19 +121,25 @@ class _Memory:
             steps=6,
         ),
         Recording(structure=_MODEL, events=(_given(0, "mse_loss", "probabilities"),)),
+        Recording(structure=_MODEL, events=(_compared([32, 1], [32, 1]),)),
+        # one wanted value for all, and one for each place
+        Recording(structure=_MODEL, events=(_compared([32, 4], []), _compared([32, 4], [1, 4]))),
         # outputs of a fresh layer, near its bias
         Recording(structure=_MODEL, events=(_made_by("addmm"),), steps=9),
     ),
 )
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """The input of a loss is not of the domain that the loss expects.
+    """The input of a loss is not of the domain, or not of the shape, that the loss expects.
 
     The probe looks at a few rows of it: rows that sum to one within the rounding of their dtype are probabilities, rows
     whose exponentials do are log-probabilities; no network gives such logits by chance. Values that merely lie between
     0 and 1 might be, at first: the operation that made them must be a sigmoid, or, where that is not known, they must
     stay there for three further steps. `cross_entropy` of log-probabilities is
-    the same as of logits, and is not reported.
+    the same as of logits, and is not reported. Losses that compare element with element are given shapes of which each
+    is stretched along the other, so that every prediction is compared with every target: the best that can be learned
+    is the mean of all. A target that alone is stretched, one for all, may be meant.
     """
+    yield from _stretched(now, memory)
     for event in now.events("loss_input"):
         memory.given[str(event.data.get("loss"))] = event
     for loss, event in memory.given.items():
@@ -142,6 +159,40 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
             f"{numbers.get('max', 0):.4g}: {wrong[0]}",
             advice=wrong[1],
         )
+
+
+def _stretched(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """Where prediction and target are both spread over each other, by the rules of broadcasting."""
+    for event in now.events("loss_input"):
+        loss, shapes = str(event.data.get("loss")), event.data.get("shapes")
+        if loss not in _BY_ELEMENT or (loss, "stretched") in memory.said or not isinstance(shapes, list):
+            continue
+        predicted, wanted = (_sizes(shape) for shape in shapes) if len(shapes) == 2 else ((), ())
+        if not _stretch_each_other(predicted, wanted):
+            continue
+        memory.said.add((loss, "stretched"))
+        yield now.finding(
+            ROOT_SITE,
+            "scalar/loss",
+            {"predictions": prod(predicted), "targets": prod(wanted)},
+            first_step=event.step,
+            place=0,
+            explanation=f"{loss} is given predictions and targets of shapes {predicted} and {wanted}, and stretches "
+            "each along the other: every prediction is compared with every target, and the best that can be learned is "
+            "their mean",
+            advice="make both shapes the same: squeeze the prediction's last axis, or unsqueeze the target's",
+        )
+
+
+def _sizes(shape: Json) -> tuple[int, ...]:
+    return tuple(size for size in shape if isinstance(size, int)) if isinstance(shape, list) else ()
+
+
+def _stretch_each_other(one: tuple[int, ...], two: tuple[int, ...]) -> bool:
+    """Whether of two shapes each has an axis longer than one where the other has one or none."""
+    axes = max(len(one), len(two))
+    pairs = list(zip((1,) * (axes - len(one)) + one, (1,) * (axes - len(two)) + two, strict=True))
+    return any(first > second == 1 for first, second in pairs) and any(second > first == 1 for first, second in pairs)
 
 
 def _is_certain(event: Event, is_proof: bool, waited: int) -> bool:

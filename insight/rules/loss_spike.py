@@ -8,6 +8,7 @@ from ...storage import ROOT_SITE, Finding
 from ..history.series import Window
 from ..recording import Recording
 from ..rule import LOSS, rule
+from ..signs.self_made import SelfMade
 from ..view.moment import Moment
 
 _WARM_UP = 20
@@ -25,6 +26,7 @@ class _Memory:
     streak: int = 0
     since: int = 0
     last_said: int = -1000
+    self_made: SelfMade = field(default_factory=SelfMade)
 
 
 @rule(
@@ -38,6 +40,10 @@ class _Memory:
     silent_on=(
         Recording({"scalar/loss": _CALM}),
         Recording({"scalar/loss": (*_CALM, 2.5, 0.9, 0.8, 0.8)}),
+        # a model that acts, on one sample at a time, and learns from batches of what it saw
+        Recording(
+            {"scalar/loss": (*_CALM, 2.5, 3.0, 2.8, 2.9), " batch/size": 640.0, " batch/eval/size": (None, 10.0) * 22}
+        ),
         Recording({"scalar/loss": (*_CALM, 2.5, 3.0, 2.8, 2.9), "scalar/policy/entropy": 1.0}),
         Recording({"scalar/loss": (*(2.3 * 0.8**step for step in range(40)), 0.1, 0.1, 0.1, 0.1)}),
     ),
@@ -47,9 +53,11 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
 
     The history is the newest 32 finite losses, the deviation that of one loss around their trend. Both are needed: the
     loss of single batches has heavy tails, and near zero it varies by large factors in healthy runs; single batches are
-    not reported, and losses of policies are no measure of anything. With 8 deviations and half of the progress none of
+    not reported, and losses of policies, and of models that act and learn from what came of it, are no measure of
+    anything. With 8 deviations and half of the progress none of
     our healthy trainings is (our choice).
     """
+    memory.self_made.learn(now)
     loss = now.scalar("loss")
     if loss is None or not isfinite(loss) or now.has_a_surrogate_loss:
         return
@@ -64,7 +72,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     memory.streak += 1
     if memory.streak >= 4 * _LASTING:
         memory.history.add(loss)  # it has come to stay: this is the level from now on
-    if memory.streak == _LASTING and now.step - memory.last_said > 100:
+    if memory.streak == _LASTING and now.step - memory.last_said > 100 and not memory.self_made.is_so:
         memory.last_said = now.step
         yield now.finding(
             ROOT_SITE,

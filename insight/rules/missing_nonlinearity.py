@@ -25,6 +25,12 @@ def _bottleneck() -> Structure:
     return replace(narrow, parameters=tuple(replace(one, shape=shapes[one.site]) for one in narrow.parameters))
 
 
+def _branching(structure: Structure) -> Structure:
+    """The same, where the last module is made of what the first one gave, too."""
+    *others, last = [one for one in structure.modules if one.is_leaf]
+    return replace(structure, modules=(*others, replace(last, inputs=(others[0].site, *last.inputs))))
+
+
 @dataclass(slots=True)
 class _Memory:
     """Which structure was checked."""
@@ -50,15 +56,18 @@ class _Memory:
         # a factorisation: the first makes it narrower than both ends
         Recording(structure=_bottleneck()),
         Recording(structure=_linked(chain("one:Embedding", "two:Linear"))),
+        # the stem of a residual network: what it gives is taken by others as well
+        Recording(structure=_branching(_linked(chain("stem:Linear", "one:Linear", "act:ReLU", "two:Linear")))),
     ),
 )
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     """A linear layer or a convolution is given the output of another as it is, so that both are one linear map.
 
     The very tensor that the first returned must arrive at the second; any function between them, module or not, makes
-    another one. A first layer that is narrower than both ends is a factorisation, and a convolution by groups followed
-    by another is a separable one: both are built on purpose and not reported. Where each of the two stands in a network
-    of its own with further layers, an encoder and a head behind it, it is a notice only.
+    another one. A first layer that is narrower than both ends is a factorisation, a convolution by groups followed
+    by another is a separable one, and one whose output other layers take as well, as the stem of a residual network or
+    of gates, is no part of the second alone: all are built on purpose and not reported. Where each of the two stands in
+    a network of its own with further layers, an encoder and a head behind it, it is a notice only.
     """
     anatomy = now.anatomy
     if memory.checked is anatomy:
@@ -99,12 +108,18 @@ def _sources(anatomy: Anatomy, module: ModuleInfo) -> Iterator[str]:
 
 
 def _is_on_purpose(anatomy: Anatomy, first: str, second: str) -> bool:
-    """A factorisation, a separable convolution, or layers whose weights are not known."""
+    """A factorisation, a separable convolution, one that other layers take as well, or of weights not known."""
     one, two = anatomy.parameters.get(f"{first}.weight"), anatomy.parameters.get(f"{second}.weight")
     if one is None or two is None or len(one.shape) < 2 or len(two.shape) < 2:
         return True
     if "conv" in anatomy.kind(second) and (one.shape[1] == 1 or two.shape[1] < one.shape[0]):
         return True  # one of them works by groups
+    if any(
+        anatomy.modules[taker].is_leaf and anatomy.has_weights(taker)
+        for taker in anatomy.consumers(first)
+        if taker != second
+    ):
+        return True
     return one.shape[0] < min(one.shape[1], two.shape[0])
 
 

@@ -2,25 +2,34 @@
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import isclose
 
-from ...storage import ROOT_SITE, Finding
+import numpy as np
+
+from ...storage import ROOT_SITE, Finding, OptimizerInfo
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 from ..view.moment import Moment
 
 _MODEL = chain("one:Dense", "two:Dense")
-#: So many batches in a row that are all the same: an epoch boundary can repeat one, a shuffled epoch not five.
-_IN_A_ROW = 5
+_WHOLE = replace(_MODEL, optimizers=(OptimizerInfo("LBFGS", ({"lr": 1.0},)),))
+#: So many batches in a row that are all the same: an epoch boundary can repeat one, a shuffled epoch not five. Where
+#: none was ever different, so many that an evaluation may show whether the batch is all there is (our choice).
+_IN_A_ROW, _FROM_THE_START = 5, 12
+#: Of sums over a batch, in float32; and the longest permutation that is looked for.
+_ROUNDING, _MOST = 1e-5, 1 << 16
+_ONE_HOT = {" batch/min": 0.0, " batch/max": 1.0, " batch/mean": 0.1, " batch/l2_norm": 8.0, " batch/size": 640.0}
 
 
 @dataclass(slots=True)
 class _Memory:
     """The latest checksums."""
 
-    latest: deque[float] = field(default_factory=lambda: deque(maxlen=_IN_A_ROW))
+    latest: deque[float] = field(default_factory=lambda: deque(maxlen=_FROM_THE_START))
     since: int = 0
     has_varied: bool = False
+    is_all_there_is: bool = False
     is_said: bool = False
 
 
@@ -34,31 +43,57 @@ class _Memory:
     is_optional=True,
     asks="intent",
     fires_on=(
-        Recording({"scalar/batch/checksum": (7.0,) * 8}, _MODEL),
+        Recording({"scalar/batch/checksum": (7.0,) * 14}, _MODEL),
         Recording({"scalar/batch/checksum": (1.0, 2.0, 3.0, *(4.0,) * 8)}, _MODEL),
     ),
     silent_on=(
         Recording({"scalar/batch/checksum": (1.0, 2.0, 3.0, 4.0) * 6}, _MODEL),
         Recording({"scalar/batch/checksum": (1.0, 2.0, 2.0, 3.0) * 6}, _MODEL),
+        # an optimizer that is given all data at once; and evaluations on the very nodes that are trained on
+        Recording({"scalar/batch/checksum": (7.0,) * 14}, _WHOLE),
+        Recording(
+            {"scalar/batch/checksum": (7.0,) * 14, " batch/l2_norm": 9.0, " batch/eval/l2_norm": (None, None, 9.0) * 5},
+            _MODEL,
+        ),
+        # 64 rows with a single one in each have the same checksum whichever they are; so have orders of eight tokens
+        Recording({"scalar/batch/checksum": (7.0,) * 14, "scalar/batch/samples": 64.0, **_ONE_HOT}, _MODEL),
+        Recording(
+            {
+                "scalar/batch/checksum": (1.0, *(7.0,) * 13),
+                "scalar/batch/samples": 8.0,
+                " batch/min": 0.0,
+                " batch/max": 7.0,
+                " batch/mean": 3.5,
+                " batch/l2_norm": 1120.0**0.5,
+            },
+            _MODEL,
+        ),
     ),
 )
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """Five batches in a row have the same checksum.
+    """Five batches in a row have the same checksum, which others before had not; or the first twelve.
 
     Equal checksums of the model's inputs mean equal inputs. Whether that is meant only the person knows: training on
-    the whole data set at once, or on one batch to see whether it can be learned, looks the same.
+    the whole data set at once, or on one batch to see whether it can be learned, looks the same. Some trainings are
+    known to need it: L-BFGS compares losses of one function (Liu and Nocedal 1989), and a model that is evaluated on
+    the very values that it is trained on, as of the nodes of one graph, is given all there is. Checksums do not tell
+    the order of values, so where all samples hold the same values in another order (rows with a single one,
+    permutations) they say nothing.
     """
     checksum = now.scalar("batch/checksum")
     if checksum is None or memory.is_said:
         return
+    memory.is_all_there_is |= _is_evaluated_on(now)
     if memory.latest and checksum != memory.latest[-1]:
         memory.has_varied, memory.since = True, now.step
         memory.latest.clear()
     memory.since = now.step if not memory.latest else memory.since
     memory.latest.append(checksum)
-    if len(memory.latest) < _IN_A_ROW:
+    if len(memory.latest) < (_IN_A_ROW if memory.has_varied else _FROM_THE_START):
         return
     memory.is_said = True
+    if (not memory.has_varied and (memory.is_all_there_is or _needs_everything(now))) or _says_nothing(now):
+        return
     yield now.finding(
         ROOT_SITE,
         "scalar/batch/checksum",
@@ -72,3 +107,37 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         "loader "
         "that has run dry; if the data set is one batch, this is as it should be",
     )
+
+
+def _needs_everything(now: Moment) -> bool:
+    """Whether the optimizer compares losses of several evaluations, which must be of the same data."""
+    return any("lbfgs" in one.kind.lower() for one in now.anatomy.structure.optimizers)
+
+
+def _is_evaluated_on(now: Moment) -> bool:
+    """Whether an evaluation in this step was given what the training is, by every statistic of the first input."""
+    trained, evaluated = now.table("batch"), now.table("batch/eval")
+    if trained is None or evaluated is None or trained.rows.statistics != evaluated.rows.statistics:
+        return False
+    return any(
+        site == ROOT_SITE and evaluated.present[row] and np.array_equal(evaluated.values[row], trained.values[0])
+        for row, site in enumerate(evaluated.rows.sites)
+        if trained.rows.sites[0] == ROOT_SITE and trained.present[0]
+    )
+
+
+def _says_nothing(now: Moment) -> bool:
+    """Whether all samples hold the same values, so that only their order differs: rows of zeros and a fixed number of
+    ones, or permutations of whole numbers."""
+    table, samples = now.table("batch"), now.scalar("batch/samples")
+    if table is None or not samples or table.rows.sites[0] != ROOT_SITE:
+        return False
+    calls = [row for row, site in enumerate(table.rows.sites) if site == ROOT_SITE and table.present[row]]
+    width = sum(table.value(row, "size") for row in calls) / samples
+    low, high = table.value(0, "min"), table.value(0, "max")
+    mean, square = table.value(0, "mean"), table.value(0, "l2_norm") ** 2 / table.value(0, "size")
+    if (low, high) == (0.0, 1.0) and isclose(mean, square, rel_tol=_ROUNDING):
+        return isclose(mean * width, round(mean * width), rel_tol=_ROUNDING)
+    if width > _MOST or width != high - low + 1:
+        return False
+    return isclose(square, sum(value * value for value in range(int(low), int(high) + 1)) / width, rel_tol=_ROUNDING)

@@ -14,6 +14,7 @@ from ..history.usual import Streak, Usual
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
 from ..signs.ordinary import LastStep
+from ..signs.self_made import SelfMade
 from ..view.moment import Moment
 from ..view.table import Floats, Table
 
@@ -51,6 +52,7 @@ class _Memory:
     above: Streak = field(default_factory=Streak)
     is_forward_usual: bool = False
     usual: float = float("nan")
+    self_made: SelfMade = field(default_factory=SelfMade)
     said: set[str] = field(default_factory=set)
 
 
@@ -117,6 +119,17 @@ class _Memory:
             },
             _MODEL,
         ),
+        # the targets are of a model that acts
+        Recording(
+            {
+                "scalar/loss": (*_FALLING, 3.0, 2.9, 2.8, 2.8),
+                "one activation/l2_norm": 8.0,
+                "one.weight update/ratio_to_weight": 0.01,
+                " batch/size": 640.0,
+                " batch/eval/size": (None, 10.0) * 22,
+            },
+            _MODEL,
+        ),
         # one batch only
         Recording(
             {
@@ -136,9 +149,10 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     all the same one are a fact. From some step on: the loss rises within one step by 8 deviations and half of its
     progress and stays up, although in that very step every layer put out what it usually does and the step before was
     an ordinary one; then neither inputs nor weights have changed, and what is left are the targets (or the loss
-    itself). Zhang et al. 2017, arXiv:1611.03530: a network can memorise such labels, if it sees them often enough; then
-    this rule does not see them.
+    itself), unless the model makes those by acting. Zhang et al. 2017, arXiv:1611.03530: a network can memorise such
+    labels, if it sees them often enough; then this rule does not see them.
     """
+    memory.self_made.learn(now)
     loss = now.scalar("loss")
     for event in now.events("loss_input"):
         columns = event.data.get("columns")
@@ -221,7 +235,7 @@ def _from_here(now: Moment, memory: _Memory, loss: float) -> Iterator[Finding]:
     length = memory.above.update(rises, now.step)
     if table is not None and not rises:
         memory.norms.append(table.column("l2_norm").copy())
-    if length == _LASTING and memory.is_forward_usual and "step" not in memory.said:
+    if length == _LASTING and memory.is_forward_usual and "step" not in memory.said and not memory.self_made.is_so:
         memory.said.add("step")
         yield _report(
             now,

@@ -10,6 +10,7 @@ from ..history.series import Window
 from ..history.usual import Streak
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
+from ..signs.self_made import SelfMade
 from ..view.moment import Moment
 
 _MODEL = chain("one:Dense", "two:Dense")
@@ -27,6 +28,7 @@ class _Memory:
     best: float = float("inf")
     lost: Streak = field(default_factory=Streak)
     dead: Streak = field(default_factory=Streak)
+    self_made: SelfMade = field(default_factory=SelfMade)
     said: set[str] = field(default_factory=set)
 
 
@@ -46,14 +48,19 @@ class _Memory:
         Recording({"scalar/loss": (*_FALL, *(2.6,) * 8, *(0.5,) * 22)}, _MODEL),
         Recording({"scalar/loss": tuple(2.3 + 0.1 * (-1) ** step for step in range(60))}, _MODEL),
         Recording({"scalar/loss": (*_FALL, *(2.6,) * 22), "scalar/reward/mean": 0.5}, _MODEL),
+        Recording(
+            {"scalar/loss": (*_FALL, *(2.6,) * 22), " batch/size": 640.0, " batch/eval/size": (None, 10.0) * 26}, _MODEL
+        ),
     ),
 )
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     """The loss had fallen by a tenth and has been above its first value for 20 records, or every gradient is zero.
 
     It says that something is wrong, not what; a finding of any other rule explains it. What was ruled out stands in the
-    diagnosis: the rules that ran and found nothing.
+    diagnosis: the rules that ran and found nothing. The loss of a model that acts, and learns from what came of it,
+    has no first value to fall back to.
     """
+    memory.self_made.learn(now)
     loss = now.scalar("loss")
     if loss is not None and np.isfinite(loss) and not now.has_a_surrogate_loss:
         yield from _lost(now, memory, loss)
@@ -67,7 +74,7 @@ def _lost(now: Moment, memory: _Memory, loss: float) -> Iterator[Finding]:
     first = memory.first.median()
     memory.best = min(memory.best, memory.newest.median())
     is_lost = memory.best < first - 0.1 * abs(first) and loss > first + 0.02 * abs(first)
-    if memory.lost.update(is_lost, now.step) < _LOST or "lost" in memory.said:
+    if memory.lost.update(is_lost, now.step) < _LOST or "lost" in memory.said or memory.self_made.is_so:
         return
     memory.said.add("lost")
     yield now.finding(

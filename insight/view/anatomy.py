@@ -98,18 +98,18 @@ class Anatomy:
         """Modules that took the site's output as an input, in call order."""
         return self._consumers.get(site, ())
 
-    def is_an_end(self, site: str) -> bool:
+    def is_an_end(self, site: str, *, within: str = "") -> bool:
         """True when the site's module was called and no module with parameters takes what it gave, nor what was made
-        of that."""
+        of that; those inside the module `within` do not count."""
         seen: set[str] = set()
         waiting = [self.owner(site)]
         while waiting:
             takers = [taker for taker in self.consumers(waiting.pop()) if taker not in seen]
-            if any(self.has_weights(taker) for taker in takers):
+            if any(self.has_weights(taker) and not (within and _is_in(taker, within)) for taker in takers):
                 return False
             seen.update(takers)
             waiting += takers
-        return self.order(site) >= 0
+        return bool(within) or self.order(site) >= 0
 
     def inputs(self, site: str) -> tuple[str, ...]:
         """Modules whose output the site took as an input."""
@@ -167,6 +167,10 @@ class Anatomy:
             widest = next((name for name in reversed(names[1:]) if name not in others), item.site)
             found[widest] = (*found.get(widest, ()), item)
         return found
+
+
+def _is_in(site: str, module: str) -> bool:
+    return site == module or site.startswith(f"{module}.")
 
 
 def _ancestors(site: str) -> Iterator[str]:
