@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from ..kernels import Arrays, table_of
 from .tensors import Place, Tensor, Unsupported
 
 _ABSENT: Place = (0, 0, 0)
+#: Addresses, sizes and dtype codes, one each a tensor; 0 where there is none.
+Columns: TypeAlias = tuple[list[int], list[int], list[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ class Placing:
         names: The sites of the parameters, one for each row; may grow.
         report: Called once for a parameter of which something cannot be recorded, with its site and the reason.
         away: How tensors on a device are told from others, where a framework has such.
-        at_once: The places of tensors that lie plainly on the host; None where one of them does not.
+        at_once: The columns of a table of tensors that lie plainly on the host; None where one of them does not.
     """
 
     def __init__(
@@ -41,26 +44,27 @@ class Placing:
         names: Sequence[str],
         report: Callable[[str, str], None],
         away: Away | None = None,
-        at_once: Callable[[Sequence[Tensor | None]], list[Place] | None] | None = None,
+        at_once: Callable[[Sequence[Tensor | None]], Columns | None] | None = None,
     ) -> None:
         self._place_of, self._names, self._report, self._away = place, names, report, away
         self._at_once = at_once
         self._reported: set[str] = set()
-        self._known: dict[str, tuple[list[Place], Arrays]] = {}
+        self._known: dict[str, tuple[Columns, Arrays]] = {}
 
     def table(self, tensors: Sequence[Tensor | None], what: str = "") -> Arrays:
-        """The table, a row a tensor, which keeps them.
+        """The table, a row a tensor, which keeps them unless they are named.
 
         Args:
-            what: They are: a table is made once for all steps at which the same of them lie at the same places.
+            what: They are, and the model keeps them: a table is made once for all steps at which the same of them lie
+                at the same places.
         """
-        places = None if self._at_once is None else self._at_once(tensors)
-        if places is not None:
-            before = self._known.get(what)
-            if before is None or before[0] != places:
-                before = self._known[what] = (places, _next_table(places, before))
-            return before[1].kept_by(tensors)
-        return self._table(tensors)
+        columns = None if self._at_once is None else self._at_once(tensors)
+        if columns is None:
+            return self._table(tensors)
+        known = self._known.get(what)
+        if known is None or known[0] != columns:
+            known = self._known[what] = (columns, _next_table(columns, known))
+        return known[1] if what else replace(known[1], owners=tensors)
 
     def _table(self, tensors: Sequence[Tensor | None]) -> Arrays:
         owners: list[object] = []
@@ -89,8 +93,13 @@ class Placing:
         return place
 
 
-def _next_table(places: list[Place], before: tuple[list[Place], Arrays] | None) -> Arrays:
-    """The table of these places; what is the same as before are the same objects."""
-    if before is None or [(not at, *what) for at, *what in places] != [(not at, *what) for at, *what in before[0]]:
-        return table_of(places)
-    return before[1].moved_to([at for at, _, _ in places])
+def _next_table(columns: Columns, before: tuple[Columns, Arrays] | None) -> Arrays:
+    """The table of these columns; what is the same as before are the same objects."""
+    addresses, sizes, codes = columns
+    if before is not None and before[0][1:] == (sizes, codes) and _are_there(before[0][0]) == _are_there(addresses):
+        return before[1].moved_to(addresses)
+    return table_of(list(zip(addresses, sizes, codes, strict=True)))
+
+
+def _are_there(addresses: list[int]) -> list[bool]:
+    return list(map(bool, addresses))

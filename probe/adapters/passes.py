@@ -69,7 +69,9 @@ class Passes:
         earlier steps as well, and the norm of those."""
         used, self._used = self._used, 0
         left, self._left = self._left, {}
-        if left and stepped:
+        if not left:
+            return used, 0, 0.0
+        if stepped:
             mine = frozenset[int]().union(*(self._view.rows_of(one) for one in stepped))
             left = {row: norm for row, norm in left.items() if row in mine}
         return used, len(left), float(np.sqrt(sum(norm * norm for norm in left.values())))

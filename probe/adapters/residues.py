@@ -27,17 +27,17 @@ class _View(Protocol):
 
 
 class Residues:
-    """Tells of them ever more rarely."""
+    """Tells of them ever more rarely.
+
+    Attributes:
+        is_away: Whether something was asked for that is to be told.
+    """
 
     def __init__(self, recorder: Recorder, view: _View) -> None:
         self._recorder, self._view = recorder, view
         self._told = 0
         self._away: NDArray[np.float64] | None = None
-
-    @property
-    def is_away(self) -> bool:
-        """Whether something was asked for that is to be told."""
-        return self._away is not None
+        self.is_away = False
 
     def tell(self, parameters: int, norm: float) -> None:
         """Nothing; so many parameters were moved by gradients of this norm as well."""
@@ -47,19 +47,20 @@ class Residues:
     def look_away(self) -> None:
         """Nothing; a pass begins a step: what a device holds then is asked for, before anything is added to it."""
         outbox = self._recorder.outbox
-        self._away = None
-        if not outbox.takes_promises or not self._view.is_away:
+        self._away, self.is_away = None, False
+        if outbox.device is None or not self._view.is_away:
             return
         self._view.stepping = None
         held = self._view.gradients().remote
         if held:
             self._away = np.full((max(held) + 1, len(STATISTICS)), np.nan)
+            self.is_away = True
             outbox.owe_rows(held, self._away)
             outbox.launch()
 
     def tell_away(self, mine: frozenset[int]) -> None:
         """Nothing; the step ends, in which these parameters were moved: it is told when the numbers have come."""
-        rows, self._away = self._away, None
+        rows, self._away, self.is_away = self._away, None, False
         recorder = self._recorder
         if rows is None:
             return

@@ -84,7 +84,10 @@ class Facts:
     def forward_begins(self) -> None:
         """The model is called; a check of ours, and what somebody looks at aside, are none of the training's."""
         if not (self._is_off or self._is_busy or is_aside()):
-            self._guard(self._modes.forward_begins)
+            try:
+                self._modes.forward_begins()
+            except Exception as error:  # noqa: BLE001  as in `_guard`
+                self._fail(error)
 
     def modules_changed(self) -> None:
         """Nothing; the model has other modules than before."""
@@ -93,7 +96,7 @@ class Facts:
     @property
     def has_forward(self) -> bool:
         """Whether the model was called in the step in progress."""
-        return self._modes.has_forward
+        return bool(self._modes.counts)
 
     def sample(self, _module: Any, inputs: Any, keywords: Mapping[str, Any] | None = None) -> None:
         """A hook before the model: keeps what its first training forward is called with until the step is over."""
@@ -142,15 +145,21 @@ class Facts:
         """An optimizer is about to step."""
         if self._is_off:
             return
-        if self._ties is None:
-            self._guard(self._tell_start)
-        self._guard(self._steps.before_step)
+        try:
+            if self._ties is None:
+                self._tell_start()
+            self._steps.before_step()
+        except Exception as error:  # noqa: BLE001  as in `_guard`
+            self._fail(error)
 
     def step_ends(self, passes: int | None = None) -> None:
         """The step is over, its record not yet made; so many backward passes were summed, None where none can tell."""
         if self._is_off:
             return
-        self._guard(self._compare, passes)
+        try:
+            self._compare(passes)
+        except Exception as error:  # noqa: BLE001  as in `_guard`
+            self._fail(error)
         if self._sample is not None:
             sample, self._sample = self._sample, None
             self._guard(self._check_causality, *sample)
@@ -169,8 +178,11 @@ class Facts:
         try:
             work(*arguments, **options)
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
-            self._is_off = True
-            self._recorder.fail("facts", error)
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self._is_off = True
+        self._recorder.fail("facts", error)
 
     def _tell_random_state(self) -> None:
         self._generators = random_state_checksums()

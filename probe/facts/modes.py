@@ -16,30 +16,28 @@ class ForwardModes:
     Args:
         modules: By site, the model itself under the empty one.
         is_recording: Whether gradients are on here and now.
+
+    Attributes:
+        counts: Of the forwards in the step in progress.
     """
 
     def __init__(self, recorder: Recorder, modules: Mapping[str, Any], is_recording: Callable[[], bool]) -> None:
         self._recorder, self._is_recording = recorder, is_recording
         self.look(modules)
-        self._counts: dict[_Key, int] = {}
+        self.counts: dict[_Key, int] = {}
         self._before: frozenset[_Key] = frozenset()
 
     def forward_begins(self) -> None:
         """Notes the modes of a forward of the model."""
         training = self._root.training
         key = training, self._is_recording(), tuple([s for s, m in self._others if m.training is not training])
-        self._counts[key] = self._counts.get(key, 0) + 1
-
-    @property
-    def has_forward(self) -> bool:
-        """Whether the model was called in the step in progress."""
-        return bool(self._counts)
+        self.counts[key] = self.counts.get(key, 0) + 1
 
     def step_ends(self) -> None:
         """Tells `forward_modes` when this step's differ from the last one's."""
-        if not self._counts:
+        if not self.counts:
             return
-        counts, self._counts = self._counts, {}
+        counts, self.counts = self.counts, {}
         if counts.keys() == self._before:
             return
         self._before = frozenset(counts)

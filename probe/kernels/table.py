@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -14,9 +15,11 @@ from .more import NO_MORE, More, measure_more_many
 _NOWHERE: Mapping[int, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Arrays:
     """Where the arrays of one quantity lie at this moment, one row a parameter.
+
+    A table is used again for as many steps as nothing moves, and so remembers what follows from it.
 
     Args:
         addresses: `(n,)` int64, 0 where there is none.
@@ -33,28 +36,30 @@ class Arrays:
     owners: Sequence[object] = ()
     remote: Mapping[int, Any] = field(default_factory=dict)  # Any: tensors of frameworks that may not be there
     bring: Callable[[Any], tuple[tuple[int, int, int], object]] | None = None
-    _there: list[NDArray[np.bool_]] = field(default_factory=list, init=False, repr=False)
 
-    @property
+    @cached_property
     def present(self) -> NDArray[np.bool_]:
         """`(n,)`, where there is an array; not to be written to."""
-        if not self._there:
-            self._there.append(self.addresses != 0)
-            if self.remote:
-                self._there[0][list(self.remote)] = True
-        return self._there[0]
+        there: NDArray[np.bool_] = self.addresses != 0
+        if self.remote:
+            there[list(self.remote)] = True
+        return there
 
-    def kept_by(self, owners: Sequence[object]) -> "Arrays":
-        """The same table, with other owners; what lies on a device is not among it."""
-        table = Arrays(self.addresses, self.sizes, self.codes, owners, _NOWHERE)
-        table._there.append(self.present)
-        return table
+    @cached_property
+    def is_whole(self) -> bool:
+        """Whether every row has an array on the host."""
+        return bool(self.addresses.all())
 
     def moved_to(self, addresses: Sequence[int]) -> "Arrays":
         """The table of as many arrays of the same sizes and dtypes, present and absent as these are."""
         table = Arrays(np.array(addresses, np.int64), self.sizes, self.codes, (), _NOWHERE)
-        table._there.append(self.present)
+        vars(table).update(present=self.present, is_whole=self.is_whole)
         return table
+
+    def empty_rows(self, columns: int) -> NDArray[np.float64]:
+        """`(n, columns)` to be filled by a kernel; NaN where there is nothing to read."""
+        shape = (self.addresses.size, columns)
+        return np.empty(shape) if self.is_whole else np.full(shape, np.nan)
 
     def local(self) -> "Arrays":
         """The table with copies on the host of what lies on a device, which is waited for; itself if nothing does."""
@@ -75,9 +80,9 @@ class Arrays:
         """The same, and the norm over all arrays: NaN or infinity where one of them holds one."""
         if self.remote:
             return self.local().statistics_and_norm(more)
-        rows = np.full((self.addresses.size, len(STATISTICS) + len(more.columns)), np.nan)
+        rows = self.empty_rows(len(STATISTICS) + len(more.columns))
         norm = measure_many(self.addresses, self.sizes, self.codes, rows)
-        return self.add(more, rows, len(STATISTICS)), norm
+        return (self.add(more, rows, len(STATISTICS)) if more.flags else rows), norm
 
     def add(self, more: More, rows: NDArray[np.float64], place: int) -> NDArray[np.float64]:
         """The rows, whose first ten columns are measured; those of `more` are filled from column `place` on."""

@@ -229,7 +229,8 @@ class Outbox:
 
     def seal(self, record: StepRecord, finish: Callable[[StepRecord], StepRecord] | None) -> StepRecord:
         """The record that has just been made, finished if nothing of it is missing; its debts are closed."""
-        self.launch()
+        if self.owed is not None:
+            self.launch()
         debts, self.owed = self.owed, None
         self._sealed.append(debts)
         if debts is not None:

@@ -12,6 +12,8 @@ from ..outbox.promises import Owed, Promise
 
 _ROWS = 1024
 _NONE = bytes(_ROWS)
+#: Masks that are remembered: every subject may have one of its own.
+_MASKS = 64
 _COUNTS = frozenset({"zeros", "nans", "pos_infs", "neg_infs", "size", "bytes", "checksum"})
 
 
@@ -94,20 +96,22 @@ class CallRows:
         part.calls.append(call)
         return Row(part, len(part.sites) - 1, site, call)
 
-    def take(self, owe: Callable[[Owed], None]) -> tuple[Block, ...]:
-        """Copies of the rows filled since the last time, a block a part; what was not filled is absent.
+    def take(self, blocks: list[Block], owe: Callable[[Owed], None]) -> None:
+        """Adds copies of the rows filled since the last time, a block a part; what was not filled is absent.
 
         Args:
             owe: Told of each block that promises have yet to fill.
         """
-        found = [self._block(number, part, owe) for number, part in enumerate(self._parts) if 1 in part.present]
-        return tuple(found)
+        for number, part in enumerate(self._parts):
+            count = len(part.sites)
+            if part.layout is not None and not part.promised and part.present.find(0, 0, count) < 0:
+                part.present[:count] = _NONE[:count]
+                blocks.append(Block(part.layout, part.values[:count].copy()))
+            elif 1 in part.present:
+                blocks.append(self._block(number, part, owe))
 
     def _block(self, number: int, part: _Part, owe: Callable[[Owed], None]) -> Block:
         count = len(part.sites)
-        if part.layout is not None and not part.promised and part.present.find(0, 0, count) < 0:
-            part.present[:count] = _NONE[:count]
-            return Block(part.layout, part.values[:count].copy())
         present = np.frombuffer(bytes(part.present[:count]), np.bool_)
         part.present[:] = _NONE
         if part.layout is None:
@@ -130,13 +134,13 @@ class TableRows:
 
     def __init__(self) -> None:
         self._layouts: dict[str, list[tuple[int, Layout]]] = {}
-        #: The rows that all subjects of one table have together, all of them, as they were asked about last.
-        self._full: list[NDArray[np.bool_]] = []
+        #: By their ids masks that say that every row is there, as they were asked about last.
+        self._full: dict[int, NDArray[np.bool_]] = {}
 
     def blocks(
         self,
         subject: str,
-        statistics: tuple[str, ...],
+        statistics: Callable[[str], tuple[str, ...]],
         names: tuple[str, ...],
         rows: Rows,
         *,
@@ -145,16 +149,16 @@ class TableRows:
         """The rows cut into blocks of at most 1024, without copying them.
 
         Args:
+            statistics: The columns of a subject; asked when names are new.
             is_wide: Whether float64 was captured; asked when names are new.
         """
-        layouts = self._layouts.setdefault(subject, [])
-        if len(layouts) == 1 and self._is_full(rows.present) and len(layouts[0][1].sites) == len(names):
-            return (Block(layouts[0][1], rows.values),)
-        covered = sum(len(layout.sites) for _, layout in layouts)
-        for start in range(covered, len(names), _ROWS):
-            dtypes = column_dtypes(statistics, wide=is_wide())
-            sites = names[start : start + _ROWS]
-            layouts.append((start, Layout(subject, sites, statistics, dtypes, (), len(layouts))))
+        layouts = self._layouts.get(subject, ())
+        if len(layouts) == 1 and len(layouts[0][1].sites) == len(names):
+            present = rows.present
+            if id(present) in self._full or self._is_full(present):
+                return (Block(layouts[0][1], rows.values),)
+        else:
+            layouts = self._grown(subject, statistics, names, is_wide)
         if len(layouts) == 1:
             return (_table_block(layouts[0][1], rows.values, rows.present),) if rows.present.any() else ()
         cut = ((layout, slice(start, start + len(layout.sites))) for start, layout in layouts)
@@ -162,12 +166,29 @@ class TableRows:
             _table_block(layout, rows.values[at], rows.present[at]) for layout, at in cut if rows.present[at].any()
         )
 
+    def _grown(
+        self,
+        subject: str,
+        statistics: Callable[[str], tuple[str, ...]],
+        names: tuple[str, ...],
+        is_wide: Callable[[], bool],
+    ) -> list[tuple[int, Layout]]:
+        """The layouts of a subject, those of names that joined since among them."""
+        layouts = self._layouts.setdefault(subject, [])
+        covered = sum(len(layout.sites) for _, layout in layouts)
+        for start in range(covered, len(names), _ROWS):
+            columns = statistics(subject)
+            dtypes = column_dtypes(columns, wide=is_wide())
+            sites = names[start : start + _ROWS]
+            layouts.append((start, Layout(subject, sites, columns, dtypes, (), len(layouts))))
+        return layouts
+
     def _is_full(self, present: NDArray[np.bool_]) -> bool:
-        """Whether every row is there; tables hand out the same array for as long as it says the same."""
-        if any(present is known for known in self._full):
-            return True
+        """Whether every row is there, which is remembered: tables hand out the same array while it says the same."""
         if present.size and present.all():
-            self._full = [present, *self._full[:7]]
+            if len(self._full) == _MASKS:
+                self._full.clear()
+            self._full[id(present)] = present
             return True
         return False
 

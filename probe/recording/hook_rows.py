@@ -53,4 +53,8 @@ class HookRows:
 
     def take(self, owe: Callable[[Owed], None]) -> list[Block]:
         """The rows that have been filled since the last time; `owe` as `CallRows.take` takes it."""
-        return [block for rows in self._rows.values() if rows.is_used for block in rows.take(owe)]
+        blocks: list[Block] = []
+        for rows in self._rows.values():
+            if rows.is_used:
+                rows.take(blocks, owe)
+        return blocks

@@ -108,7 +108,8 @@ class Recorder:
 
     def forward_begins(self) -> None:
         """A training forward of the whole model begins."""
-        self.flush()
+        if self._pending is not None or self.outbox.waiting:
+            self.flush()
         if self.saw_backward and self.is_open:
             self._finish_micro_step()
         self.is_open = True
@@ -116,23 +117,26 @@ class Recorder:
 
     def backward_begins(self, loss: float | LateScalar | None) -> None:
         """A backward pass starts from a scalar of this value, known or late, or from something that is none."""
-        self.flush()
+        if self._pending is not None or self.outbox.waiting:
+            self.flush()
         self.saw_backward = self.is_open = True
         self.root = loss
         if loss is not None:
-            self._loss = sum_of(self._loss, loss)
+            self._loss = loss if self._loss is None else sum_of(self._loss, loss)
         self.time.enter(BACKWARD)
 
     def backward_ends(self) -> None:
         """The backward pass is over; what it computed may be clipped or unscaled in place from here on."""
-        self.outbox.launch()
+        if self.outbox.owed is not None:
+            self.outbox.launch()
         if self.saw_backward:
             self.time.enter(BETWEEN)
 
     def before_step(self, view: View) -> None:
         """The optimizer is about to move the weights."""
         self.time.enter(MONITOR)
-        self.flush()
+        if self._pending is not None or self.outbox.waiting:
+            self.flush()
         self.is_open = True
         if not self._records:
             self._events += initial_weights(self._step_of(view), self.micro_step, self.outbox)
@@ -142,10 +146,14 @@ class Recorder:
             self._run(self._plan.before, step)
             self.has_bad_gradient = bool(self.refusal) and self._is_bad(step.gradient_norm)
             for name, prepare in self._plan.prepare:
-                self._guard(name, prepare, step)
+                try:
+                    prepare(step)
+                except Exception as error:  # noqa: BLE001  as in `_run`
+                    self.fail(name, error)
         for subject in self.dumps & {"weight", "gradient"}:
             self._whole.take_parameters(view, subject, (self.step, self.micro_step))
-        self.outbox.launch()
+        if self.outbox.owed is not None:
+            self.outbox.launch()
         self.time.enter(OPTIMIZER)
 
     def after_step(self, view: View, *, skipped: bool = False) -> None:
@@ -162,8 +170,9 @@ class Recorder:
         self._ended = time.perf_counter()
         blocks = self._hook_rows.take(self.outbox.owe_block)
         is_wide = lambda: bool((view.weights().codes == FLOAT64).any())  # noqa: E731  asked only for new layouts
+        names = view.names
         for subject, rows in self._rows.items():
-            blocks += self._tables.blocks(subject, self.columns(subject), view.names, rows, is_wide=is_wide)
+            blocks += self._tables.blocks(subject, self.columns, names, rows, is_wide=is_wide)
         self._note_an_empty_first_step(blocks)
         self._pending = self._record(tuple(blocks), skipped=skipped)
         self._records, self._is_untold = self._records + 1, False
@@ -365,7 +374,11 @@ class Recorder:
 
     def _run(self, asked: tuple[tuple[str, Collect], ...], step: Step) -> None:
         for name, collect in asked:
-            found = self._guard(name, collect, step)
+            try:
+                found = collect(step)
+            except Exception as error:  # noqa: BLE001  the training must not feel that a collector fails
+                self.fail(name, error)
+                continue
             if isinstance(found, tuple):
                 self.histograms += found
             elif found:
@@ -388,13 +401,6 @@ class Recorder:
                     self.outbox.late_scalar(key, value)
                 else:
                     self._scalars[key] = value
-
-    def _guard(self, name: str, work: Callable[[Step], Any], step: Step) -> Any:  # Any: whatever the work returns
-        try:
-            return work(step)
-        except Exception as error:  # noqa: BLE001  the training must not feel that a collector fails
-            self.fail(name, error)
-            return None
 
     def _finish_micro_step(self) -> None:
         if self._loss is not None and self.is_due("loss"):

@@ -1,8 +1,11 @@
 """Which of several quantities are due at a step, asked once for all that share a schedule."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from ..configuration.schedule import Schedule
+
+_NEVER: Final = 1 << 62
 
 
 class Timetable:
@@ -20,10 +23,30 @@ class Timetable:
         self._schedules = tuple(names)
         self._names = tuple(frozenset(group) for group in names.values())
         self._answers: dict[tuple[bool, ...], frozenset[str]] = {}
+        self._looks_around = any(schedule.around for schedule in self._schedules)
+        self._last: frozenset[str] = frozenset()
+        self._from = self._until = 0
 
     def due(self, step: int, anomaly: int | None = None) -> frozenset[str]:
         """The names of all that are due at this step; `anomaly` is the step of the newest one that is known."""
+        if self._from <= step < self._until and not self._looks_around:
+            return self._last
         asked = tuple([schedule.is_due(step, anomaly) for schedule in self._schedules])
+        self._last, self._from, self._until = self._named(asked), step, self._next_change(step, asked)
+        return self._last
+
+    def _next_change(self, step: int, asked: tuple[bool, ...]) -> int:
+        """A step behind this one before which the same are due."""
+        until = _NEVER
+        for schedule, is_due in zip(self._schedules, asked, strict=True):
+            if not is_due:
+                found = schedule.next_due(step)
+                until = until if found is None else min(until, found)
+            elif schedule.every != 1 or schedule.stop is not None:
+                return step + 1
+        return until
+
+    def _named(self, asked: tuple[bool, ...]) -> frozenset[str]:
         found = self._answers.get(asked)
         if found is None:
             groups = (names for names, is_due in zip(self._names, asked, strict=True) if is_due)
@@ -33,7 +56,7 @@ class Timetable:
     @property
     def looks_around(self) -> bool:
         """Whether an anomaly makes anything due."""
-        return any(schedule.around for schedule in self._schedules)
+        return self._looks_around
 
     def next_due(self, step: int) -> int | None:
         """The first step from this one on at which anything is due by its schedule; None for never."""

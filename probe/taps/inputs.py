@@ -6,7 +6,7 @@ from typing import Any
 from ..access.tensors import Access, Tensor, Unsupported, every_tensor_in, tensors_in
 from ..recording.block import Row
 from ..recording.recorder import Recorder
-from .forward import fill, store
+from .filling import fill, store
 
 _NONE: Mapping[str, Any] = {}
 

@@ -6,7 +6,7 @@ from typing import Any
 from ..access.tensors import Access, Tensor, Unsupported
 from ..recording.block import Row
 from ..recording.recorder import Recorder
-from .forward import fill
+from .filling import fill
 
 _SUBJECT = "gradient/unreduced"
 

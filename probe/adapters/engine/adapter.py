@@ -19,7 +19,8 @@ from ...configuration.select import choose_sites
 from ...errors import NotWatchable
 from ...recording.recorder import Recorder
 from ...taps.batch_hooks import BatchTaps
-from ...taps.forward import ForwardTaps, Several
+from ...taps.forward import ForwardTaps
+from ...taps.handles import Several
 from ...taps.inputs import InputTaps
 from ...taps.local_gradients import watch_local_gradients
 from ...taps.noise_hooks import watch_micro_batches

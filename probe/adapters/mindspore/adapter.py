@@ -13,7 +13,8 @@ from ...configuration.select import choose_sites
 from ...errors import ConfigError, NotWatchable
 from ...recording.recorder import Recorder
 from ...taps.batch_hooks import BatchTaps
-from ...taps.forward import ForwardTaps, Several
+from ...taps.forward import ForwardTaps
+from ...taps.handles import Several
 from ...taps.inputs import InputTaps
 from ...taps.local_gradients import watch_local_gradients
 from ..course import Course

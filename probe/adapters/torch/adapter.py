@@ -20,7 +20,8 @@ from ...kernels.device import DeviceQueue
 from ...outbox.promises import LateScalar
 from ...recording.recorder import Recorder
 from ...taps.batch_hooks import BatchTaps
-from ...taps.forward import ForwardTaps, Several
+from ...taps.forward import ForwardTaps
+from ...taps.handles import Several
 from ...taps.inputs import InputTaps
 from ...taps.local_gradients import watch_local_gradients
 from ...taps.noise_hooks import watch_micro_batches
@@ -296,8 +297,8 @@ class TorchAdapter:
         return outbox.owe_value(away) if away is not None and outbox.takes_promises else float(scalar.detach())
 
     def _loss_of(self, roots: Any) -> float | LateScalar | None:
-        root = _scalar_in(roots)
-        if root is None or (is_remote(root) and not self._recorder.is_due("loss")):
+        root = roots if isinstance(roots, torch.Tensor) else roots[0] if len(roots) == 1 else None
+        if root is None or root.numel() != 1 or (is_remote(root) and not self._recorder.is_due("loss")):
             return None
         if self._unscaled is not None and self._unscaled[0]() is root:
             self._recorder.loss_scale = self._unscaled[2]

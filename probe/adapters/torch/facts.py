@@ -42,6 +42,8 @@ class TorchSource:
     def __init__(self, model: Any, modules: Mapping[str, Any], view: TorchView) -> None:
         self._model, self._modules, self._view = model, modules, view
         self._counted: dict[int, Any] = {}
+        self._known: dict[int, tuple[Tensor, int, int]] = {}
+        self.is_recording = is_recording
 
     @property
     def optimizers(self) -> Sequence[Any]:
@@ -51,10 +53,6 @@ class TorchSource:
     def modules(self) -> Mapping[str, Any]:
         """By site."""
         return self._modules
-
-    def is_recording(self) -> bool:
-        """Whether gradients are on."""
-        return is_recording()
 
     def owners(self) -> Sequence[tuple[str, Any, str]]:
         """Site, module and attribute of every parameter, shared ones under each site."""
@@ -84,8 +82,15 @@ class TorchSource:
             state = optimizer.state[counted]
         step = state.get("step")
         if isinstance(step, torch.Tensor):
-            return int(step) if step.is_cpu else None
+            return self._read(number, step) if step.is_cpu else None
         return int(step) if step is not None else None
+
+    def _read(self, number: int, step: Tensor) -> int:
+        """The value of the counter, which is read once between two changes."""
+        known = self._known.get(number)
+        if known is None or known[0] is not step or known[1] != step._version:
+            known = self._known[number] = (step, step._version, int(step))
+        return known[2]
 
     def learning_rates(self) -> Sequence[float]:
         """The rate of every group."""
@@ -143,7 +148,7 @@ class TorchFacts:
         if not (isinstance(input_, torch.Tensor) and input_.requires_grad and self.facts.has_forward):
             return
         self._is_loss, self._is_looked = True, False
-        is_away = self._recorder.takes_promises and may_travel(input_)
+        is_away = may_travel(input_) and self._recorder.takes_promises
         if (input_.is_cpu or is_away) and input_.layout is torch.strided and self.facts.loss_is_due(name):
             self._is_looked = True
             shapes = tuple(tuple(one.shape) for one in (input_, target) if isinstance(one, torch.Tensor))

@@ -9,8 +9,10 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
-from torch.compiler import is_compiling
+from torch.compiler import is_compiling, is_dynamo_compiling
 
+#: Its flag says whether torch exports; `is_compiling` says both, at twice the cost, which every module pays.
+_compiler = vars(torch.compiler)
 _is_traced = torch._C._get_tracing_state  # by `torch.jit.trace`, whose tensors have no sizes to read
 
 
@@ -28,7 +30,7 @@ class Hook:
 
     def __call__(self, *arguments: Any) -> None:
         """Nothing; the hook has done its work, if torch is not compiling."""
-        if not is_compiling() and _is_traced() is None:
+        if not (is_dynamo_compiling() or _compiler.get("_is_compiling_flag") or _is_traced()):
             self._work(*arguments)
 
     def __deepcopy__(self, _memo: object) -> Callable[..., None]:

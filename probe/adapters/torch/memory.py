@@ -8,12 +8,18 @@ import ml_dtypes
 import torch
 from numpy.typing import NDArray
 
+from ...access.placing import Columns
 from ...access.tensors import Access, Node, Place, Tensor, Unsupported
 from ...kernels import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from ...kernels.device.measuring import fills_its_memory
 from . import parts
 from .parts import PLAIN, own_part, remote
 from .recompute import is_recording, is_repeated
+
+_PLAIN = frozenset(PLAIN)
+_ABSENT: Place = (0, 0, 0)
+_is_cpu, _dtype = attrgetter("is_cpu"), attrgetter("dtype")
+_is_contiguous, _size, _address = torch.Tensor.is_contiguous, torch.Tensor.numel, torch.Tensor.data_ptr
 
 CODES = {
     torch.float32: FLOAT32,
@@ -47,7 +53,7 @@ def place_of(tensor: Tensor) -> tuple[Place, Tensor]:
 def plain_place(tensor: Tensor) -> Place | None:
     """(address, size, code) of a floating-point tensor on the host without gaps; None of any other."""
     code = CODES.get(tensor.dtype)
-    if code is None or type(tensor) not in PLAIN or not tensor.is_cpu or parts._is_forced:
+    if code is None or type(tensor) not in PLAIN or not tensor.is_cpu or parts.is_any_taken_for_remote:
         return None
     try:
         return (tensor.data_ptr() or 1, tensor.numel(), code) if tensor.is_contiguous() else None
@@ -55,22 +61,34 @@ def plain_place(tensor: Tensor) -> Place | None:
         return None
 
 
-def places_of(tensors: Sequence[Tensor | None]) -> list[Place] | None:
-    """(address, size, code) of every tensor as it lies; None where `place_of` would have to look at one of them."""
-    if parts._is_forced:
+def columns_of(tensors: Sequence[Tensor | None]) -> Columns | None:
+    """Addresses, sizes and codes of all tensors as they lie; None where `place_of` would have to look at one of them.
+
+    Without a line of Python for each tensor, since this is asked of all parameters several times a step.
+    """
+    if parts.is_any_taken_for_remote:
         return None
+    if not _PLAIN.issuperset(map(type, tensors)):
+        return _columns_with_gaps(tensors) if type(None) in map(type, tensors) else None
     try:
-        found = [
-            (0, 0, 0)
-            if one is None
-            else (one.data_ptr() or 1, one.numel(), CODES[one.dtype])
-            if type(one) in PLAIN and one.is_cpu and one.is_contiguous()
-            else None
-            for one in tensors
-        ]
+        if not (all(map(_is_cpu, tensors)) and all(map(_is_contiguous, tensors))):
+            return None
+        addresses, codes = list(map(_address, tensors)), list(map(CODES.__getitem__, map(_dtype, tensors)))
     except (KeyError, RuntimeError, NotImplementedError):
         return None
-    return None if None in found else found  # type: ignore[return-value]
+    if not all(addresses):  # of tensors without elements
+        addresses = [address or 1 for address in addresses]
+    return addresses, list(map(_size, tensors)), codes
+
+
+def _columns_with_gaps(tensors: Sequence[Tensor | None]) -> Columns | None:
+    """The same where some are not there: their columns are 0."""
+    found = columns_of([one for one in tensors if one is not None])
+    if found is None:
+        return None
+    rows = zip(*found, strict=True)
+    places = [_ABSENT if one is None else next(rows) for one in tensors]
+    return [at for at, _, _ in places], [size for _, size, _ in places], [code for _, _, code in places]
 
 
 def code_on_host(tensor: Tensor) -> int:

@@ -1,6 +1,7 @@
 """Which part of a torch tensor is this process's to read, and whether it lies on a device that measures by itself."""
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Final
 
 import torch
@@ -11,7 +12,7 @@ from ...access.tensors import Tensor, Unsupported
 #: Classes whose tensors have memory of their own; others may only wrap one.
 PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
 #: Whether tensors of the processor take the way of tensors on a device, for tests of that way.
-_is_forced = False
+is_any_taken_for_remote = False
 
 
 def own_part(tensor: Tensor) -> Tensor:
@@ -44,7 +45,7 @@ def _has_memory(tensor: Tensor) -> bool:
 
 def is_remote(tensor: Tensor) -> bool:
     """Whether the tensor lies on a device that measures by itself."""
-    return bool(tensor.is_cuda) or _is_forced
+    return bool(tensor.is_cuda) or is_any_taken_for_remote
 
 
 def may_travel(tensor: Tensor) -> bool:
@@ -55,7 +56,7 @@ def may_travel(tensor: Tensor) -> bool:
 
 def is_any_remote(tensors: Sequence[Tensor | None]) -> bool:
     """Whether one of them does."""
-    return _is_forced or any([one is not None and one.is_cuda for one in tensors])
+    return is_any_taken_for_remote or any(map(getattr, tensors, repeat("is_cuda"), repeat(False)))
 
 
 def remote(tensor: Tensor) -> Tensor | None:
@@ -64,7 +65,7 @@ def remote(tensor: Tensor) -> Tensor | None:
     Raises:
         Unsupported: It is sparse, quantized or complex, or lies in the memory of a CUDA graph that is being recorded.
     """
-    if not (tensor.is_cuda or _is_forced):  # as `is_remote` says, without a call
+    if not (tensor.is_cuda or is_any_taken_for_remote):  # as `is_remote` says, without a call
         return None
     if tensor.layout is not torch.strided:
         raise Unsupported(f"{str(tensor.layout).removeprefix('torch.')} tensors are not supported, only dense ones are")

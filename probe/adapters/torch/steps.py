@@ -66,14 +66,11 @@ class StepHooks:
             self._recorder.look_again()
 
     def _update_begins(self, optimizer: Any) -> None:
-        self._scale_is_known(optimizer)
+        self._view.gradient_scale = getattr(optimizer, "grad_scale", None)  # of a fused optimizer, which divides by it
         if getattr(optimizer, "found_inf", None) is not None:  # a fused optimizer that skips overflows by itself
             self._course.update_begins(optimizer)
         elif self._course.before_step(optimizer):
             self._set_aside(optimizer)
-
-    def _scale_is_known(self, optimizer: Any) -> None:
-        self._view.gradient_scale = getattr(optimizer, "grad_scale", None)  # of a fused optimizer, which divides by it
 
     def _set_aside(self, optimizer: Any) -> None:
         """Nothing; until the step is over no parameter has a gradient, and an optimizer leaves those as they are."""
@@ -91,7 +88,7 @@ class StepHooks:
             loss = closure()
             if is_first:
                 is_first = False
-                self._scale_is_known(optimizer)
+                self._view.gradient_scale = getattr(optimizer, "grad_scale", None)
                 self._course.update_begins(optimizer)
                 self._is_away = True
                 self._recorder.look_away()

@@ -1,6 +1,7 @@
 """A torch model's parameters and the optimizers that step them, as the collectors see them."""
 
 from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -9,9 +10,11 @@ from numpy.typing import NDArray
 from ...access.placing import Away, Placing
 from ...access.tensors import Tensor, Unsupported
 from ...kernels import Arrays
-from .memory import array_of, code_on_host, place_of, places_of
+from .memory import array_of, code_on_host, columns_of, place_of
 from .parts import is_any_remote, is_remote, local_part, remote
 from .states import States
+
+_gradient_of = attrgetter("grad")
 
 
 class TorchView:
@@ -21,23 +24,20 @@ class TorchView:
         report: Called once for a parameter of which something cannot be recorded, with its site and the reason.
 
     Attributes:
+        names: The sites of the parameters.
         gradient_scale: What the optimizer that is stepping will divide the gradients by, when they are still scaled.
     """
 
     def __init__(self, report: Callable[[str, str], None]) -> None:
         self._names: list[str] = []
+        self.names: tuple[str, ...] = ()
         self.parameters: list[Tensor] = []
         self.optimizers: list[Any] = []
         self.stepping: Any = None
         self.gradient_scale: Any = None
         self._report = report
-        self._placing = Placing(place_of, self._names, report, Away(is_any_remote, remote, code_on_host), places_of)
+        self._placing = Placing(place_of, self._names, report, Away(is_any_remote, remote, code_on_host), columns_of)
         self._states = States()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The sites of the parameters."""
-        return tuple(self._names)
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -54,6 +54,7 @@ class TorchView:
         known = {id(parameter) for parameter in self.parameters}
         fresh = [(name, one) for name, one in named if id(one) not in known and not _is_unborn(one)]
         self._names += [name for name, _ in fresh]
+        self.names = tuple(self._names)
         self.parameters += [one for _, one in fresh]
         return bool(fresh)
 
@@ -65,7 +66,7 @@ class TorchView:
         """Where the gradients lie now; of the optimizer that is stepping, when one is."""
         if self.stepping is None or len(self.optimizers) < 2:
             if self.gradient_scale is None:
-                return self._placing.table([one.grad for one in self.parameters], "gradient")
+                return self._placing.table(list(map(_gradient_of, self.parameters)), "gradient")
             return self._placing.table([self._gradient(one) for one in self.parameters])
         mine = {id(one) for group in self.stepping.param_groups for one in group["params"]}
         return self._placing.table([self._gradient(one) if id(one) in mine else None for one in self.parameters])
@@ -89,8 +90,8 @@ class TorchView:
 
         Gradients on an accelerator are not looked at, since the training would have to wait for it.
         """
-        held = [one.grad for one in self.parameters if one.grad is not None and not is_remote(one.grad)]
-        return any(_is_any_nonzero(gradient) for gradient in held)
+        held = [one for one in map(_gradient_of, self.parameters) if one is not None and not is_remote(one)]
+        return bool(held) and any(map(_is_any_nonzero, held))
 
     def rows_held(self) -> frozenset[int]:
         """The parameters of which the same is true."""

@@ -38,7 +38,7 @@ def main(store, losses_file, rendezvous, wrong):
         import mindscope as ms
         from mindscope.probe.adapters.torch import parts as torch_parts
 
-        torch_parts._is_forced = wrong.endswith("away")  # tensors take the way of tensors on a device
+        torch_parts.is_any_taken_for_remote = wrong.endswith("away")  # tensors take the way of tensors on a device
         monitor = ms.watch(model, optimizer, store=store, config={"subjects": {"ranks": {"every": 4}}}, run="apart")
     losses = []
     for step in range(STEPS):

@@ -89,7 +89,7 @@ def alike() -> Callable[..., Seen]:
 @pytest.fixture
 def forced(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """From its call on, tensors of the processor go the way of a device."""
-    return lambda: monkeypatch.setattr(torch_parts, "_is_forced", True)
+    return lambda: monkeypatch.setattr(torch_parts, "is_any_taken_for_remote", True)
 
 
 @pytest.fixture
