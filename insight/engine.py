@@ -5,7 +5,7 @@ the offline one agree bit for bit.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..storage import Event, Finding, FindingKey, Json, StepRecord, Structure
@@ -13,6 +13,7 @@ from .causes.root_cause import appearance
 from .rule import Rule
 from .view.adam_bound import AdamBound
 from .view.anatomy import Anatomy
+from .view.burst import Burst
 from .view.moment import Moment
 from .view.table import Rows
 from .watchpoints import PREFIX, rules_with
@@ -49,6 +50,7 @@ class Engine:
         self._rows: dict[str, Rows] = {}
         self._anatomy = Anatomy(Structure())
         self._bound = AdamBound()
+        self._burst = Burst()
         self._counted: dict[str, int] = {}
         self._kinds: dict[tuple[object, ...], _Kind] = {}
         self._findings: dict[FindingKey, Finding] = {}
@@ -71,9 +73,13 @@ class Engine:
         self._anatomy = Anatomy(structure, self._expected_frozen)
         self._forget_kinds()
 
+    def foresee(self, records: Sequence[StepRecord]) -> None:
+        """Takes the records that will be observed next, one by one: what rules ask of each is worked out for all."""
+        self._burst = Burst(records)
+
     def observe(self, record: StepRecord) -> tuple[Finding, ...]:
         """The findings that this record gives rise to; a rule that raises is switched off and reported as one."""
-        now = Moment(record, self._rows, self._anatomy, self._rank, self._bound)
+        now = Moment(record, self._rows, self._anatomy, self._rank, self._bound, self._burst)
         kind = self._kind(now)
         kind.records += 1
         self.records += 1

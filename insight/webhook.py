@@ -10,12 +10,13 @@ import json
 import logging
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from http.client import HTTPException
 from urllib.error import URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-from ..storage import SEVERITIES, Finding, FindingKey, Listener, Run, Severity, StepRecord, Structure
+from ..storage import SEVERITIES, Finding, FindingKey, Foresight, Listener, Run, Severity, StepRecord, Structure
 from .errors import InvalidRule
 from .render import finding_to_json
 
@@ -55,6 +56,11 @@ class Webhook:
         """Passes it on."""
         self._run = run
         self._listener.begin(run, structure)
+
+    def foresee(self, records: Sequence[StepRecord]) -> None:
+        """Tells the other, if it wants to know."""
+        if isinstance(self._listener, Foresight):
+            self._listener.foresee(records)
 
     def observe(self, record: StepRecord) -> Iterable[Finding]:
         """What the other finds; what is new of it is on its way."""
@@ -105,7 +111,7 @@ class Webhook:
         try:
             with urlopen(request, timeout=self._timeout_s):
                 self._fails = False
-        except (URLError, OSError, ValueError) as error:
+        except (URLError, HTTPException, OSError, ValueError) as error:
             if not self._fails:
                 _log.warning("webhook %s cannot be told: %s", urlsplit(self._url).netloc, error)
             self._fails = True

@@ -9,7 +9,7 @@ from .records import Block, Event, Finding, FindingKey, Histogram, Json, Layout,
 from .retention import Retention
 from .run import ModuleInfo, OptimizerInfo, ParameterInfo, Run, RunKind, RunState, Structure
 from .series import Matrix, Series
-from .store import Keeper, Listener, RunWriter, Store
+from .store import Foresight, Keeper, Listener, RunWriter, Store
 from .url import migrate, open_store
 from .writer import QueueWriter
 
@@ -23,6 +23,7 @@ __all__ = [
     "Event",
     "Finding",
     "FindingKey",
+    "Foresight",
     "Histogram",
     "InvalidName",
     "Json",

@@ -12,7 +12,7 @@ Promises
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 from .mailbox import Mailbox
 from .names import Severity
@@ -32,6 +32,14 @@ class Listener(Protocol):
 
     def end(self) -> Iterable[Finding]:
         """The findings that only the end of the run reveals."""
+
+
+@runtime_checkable
+class Foresight(Protocol):
+    """What a listener may have besides: it is told which records come next, to work out together what they share."""
+
+    def foresee(self, records: Sequence[StepRecord]) -> None:
+        """Called before `observe` is called for each of these records; it may not be, when something fails."""
 
 
 class Keeper(Protocol):

@@ -73,7 +73,7 @@ class AdamBound:
         table = now.table("update")
         if table is None or now.record.skipped:
             return []
-        largest = np.maximum(np.abs(table.column("min")), np.abs(table.column("max")))
+        largest = table.largest()
         found = []
         for row in _large_rows(now, self, table, largest):
             site = table.rows.sites[row]
@@ -82,7 +82,8 @@ class AdamBound:
                 norm = max(table.value(row, "l2_norm"), 1e-300)
                 found.append(Excess(site, float(largest[row] / rate), bound, rate, float(largest[row] / norm)))
         limits = self.descent.limits(now, table, largest)
-        for row in np.flatnonzero(largest > limits).tolist():
+        for row in () if limits is None else np.flatnonzero(largest > limits).tolist():
+            assert limits is not None  # or there would be no row
             norm = max(table.value(row, "l2_norm"), 1e-300)
             ratio, bound, peak = float(largest[row]), float(limits[row]), float(largest[row] / norm)
             found.append(Excess(table.rows.sites[row], ratio, bound, 1.0, peak, is_of_adam=False))
@@ -94,8 +95,10 @@ def _large_rows(now: "Moment", memory: AdamBound, table: Table, largest: Floats)
     if memory.checked is not now.anatomy or len(memory.places) != len(table.rows.sites):
         memory.checked = now.anatomy
         memory.places = np.array([_place(now, site) for site in table.rows.sites], dtype=np.intp)
-    limits = np.array([*(bound * rate for bound, rate in _limits(now, memory)), inf])
-    large: Mask = largest > limits[memory.places]
+    bounds = [*(bound * rate for bound, rate in _limits(now, memory)), inf]
+    if table.largest_of_all <= min(bounds):
+        return []
+    large: Mask = largest > np.array(bounds)[memory.places]
     return np.flatnonzero(large & table.present & np.isfinite(largest)).tolist() if some(large) else []
 
 

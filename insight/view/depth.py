@@ -3,13 +3,17 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..history.series import Floats, median
 from .anatomy import Anatomy
+from .burst import Alike
 from .table import Table
 
 #: Ratios nearer to one than this are of no interest, and their order is not computed.
 _PLAIN = 100.0
+#: Matrices with a gradient that make a depth.
+_FEWEST = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +39,14 @@ class DepthProfile:
 def depth_profile(table: Table, anatomy: Anatomy) -> DepthProfile | None:
     """The profile of a table of gradients; None when fewer than four matrices have one to compare."""
     order = anatomy.matrices_in_order(table.rows.sites)
+    if table.alike is not None and not table.holds_non_finite:
+        plain = table.alike.known("plain depth", order, lambda one: _plain(one, table.rows.sites, order))[table.place]
+        if plain is not None:
+            return plain
     norms = table.column("l2_norm")[order]
     with np.errstate(invalid="ignore", divide="ignore"):
         sizes = norms / np.sqrt(table.column("size")[order])
-    if len(sizes) >= 4 and table.is_whole and not table.holds_non_finite:
+    if len(sizes) >= _FEWEST and table.is_whole and not table.holds_non_finite:
         low = float(sizes.min())
         if low > 0.0 and float(sizes.max()) < _PLAIN * low:
             return DepthProfile(1.0, len(sizes), 0.0, table.rows.sites[order[0]], table.rows.sites[order[-1]])
@@ -46,7 +54,7 @@ def depth_profile(table: Table, anatomy: Anatomy) -> DepthProfile | None:
     if not table.is_whole or table.holds_non_finite:
         usable &= table.present[order] & ~table.non_finite[order]
     count = np.count_nonzero(usable)
-    if count < 4:
+    if count < _FEWEST:
         return None
     if count < len(sizes):
         sizes, order = sizes[usable], order[usable]
@@ -59,3 +67,15 @@ def depth_profile(table: Table, anatomy: Anatomy) -> DepthProfile | None:
 def _tau(values: Floats) -> float:
     signs = np.sign(values[None, :] - values[:, None])
     return float(np.triu(signs, 1).sum()) / (len(values) * (len(values) - 1) / 2)
+
+
+def _plain(alike: Alike, sites: list[str], order: NDArray[np.intp]) -> list[DepthProfile | None]:
+    """By record, the profile where no two matrices are far apart; None where that has to be looked at."""
+    if len(order) < _FEWEST:
+        return [None] * len(alike)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        sizes = alike.columns("l2_norm")[:, order] / np.sqrt(alike.columns("size")[:, order])
+    low = sizes.min(axis=1)
+    profile = DepthProfile(1.0, len(order), 0.0, sites[order[0]], sites[order[-1]])
+    is_plain = (low > 0.0) & (sizes.max(axis=1) < _PLAIN * low)
+    return [profile if one else None for one in is_plain.tolist()]

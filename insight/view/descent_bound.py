@@ -30,19 +30,24 @@ class DescentBound:
     """The options of each row of `update`, and for how many records it has kept to the bound."""
 
     checked: Anatomy | None = None
+    is_known: bool = False
     rates: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     options: Floats = field(default_factory=lambda: np.zeros((0, 4)))
     kept: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
-    def limits(self, now: "Moment", table: Table, largest: Floats) -> Floats:
-        """`(rows of update,)` what a row cannot exceed; infinite where that is not known, or was exceeded of late."""
+    def limits(self, now: "Moment", table: Table, largest: Floats) -> Floats | None:
+        """`(rows of update,)` what a row cannot exceed; infinite where that is not known, or was exceeded of late.
+
+        None where no optimizer is one of gradient descent.
+        """
         count = len(table.rows.sites)
         if self.checked is not now.anatomy or len(self.rates) != count:
             self.checked = now.anatomy
             self.rates, self.options = _options(now, table.rows.sites)
             self.kept = np.pad(self.kept, (0, count - len(self.kept)))
-        if not (self.rates >= 0).any():
-            return np.full(count, np.inf)
+            self.is_known = bool((self.rates >= 0).any())
+        if not self.is_known:
+            return None
         bound = self._bound(now, table)
         known = np.isfinite(bound) & table.present & np.isfinite(largest)
         is_within = known & (largest <= bound)

@@ -4,12 +4,14 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...storage import Block, Event, Finding, Severity, StepRecord
 from ..causes.confidence import calibrated
-from ..history.series import median
+from ..history.series import median, medians
 from .adam_bound import AdamBound, Excess
 from .anatomy import Anatomy
+from .burst import Alike, Burst
 from .depth import DepthProfile, depth_profile
 from .recurrence import Break
 from .table import Mask, Rows, Table
@@ -24,10 +26,17 @@ class Moment:
         anatomy: What is known about the model.
         rank: The recording process.
         bound: What the run's optimizers can do in a step, and have done.
+        burst: The record and those after it, as far as they are there already.
     """
 
     def __init__(
-        self, record: StepRecord, rows: dict[str, Rows], anatomy: Anatomy, rank: int, bound: AdamBound
+        self,
+        record: StepRecord,
+        rows: dict[str, Rows],
+        anatomy: Anatomy,
+        rank: int,
+        bound: AdamBound,
+        burst: Burst | None = None,
     ) -> None:
         self.record = record
         self.anatomy = anatomy
@@ -37,6 +46,8 @@ class Moment:
         for block in record.blocks:
             self._blocks.setdefault(block.layout.subject, []).append(block)
         self._rank, self._bound = rank, bound
+        self._burst = Burst() if burst is None else burst
+        self._place = self._burst.place(record)
         self._rule = ("", "", 0)
 
     def speak_for(self, rule: str, cause: str, phase: int) -> None:
@@ -62,7 +73,7 @@ class Moment:
     def _made(self, subject: str, blocks: list[Block]) -> Table:
         if subject not in self._rows:
             self._rows[subject] = Rows(blocks[0].layout)
-        return self._rows[subject].table(blocks)
+        return self._rows[subject].table(blocks, self._burst, self._place)
 
     @property
     def subjects(self) -> Iterable[str]:
@@ -119,10 +130,13 @@ class Moment:
         table = self.table("update")
         if table is None or self.matrices is None:
             return float("nan")
+        order = self.anatomy.matrices_in_order(table.rows.sites)
+        if table.alike is not None:
+            return table.alike.known("typical", order, lambda one: _typical(one, order))[table.place]
         ratios = table.column("ratio_to_weight")
         if not table.is_whole:
             return median(ratios[self.matrices & table.present & np.isfinite(ratios)])
-        few = ratios[self.anatomy.matrices_in_order(table.rows.sites)]
+        few = ratios[order]
         finite = np.isfinite(few)
         return median(few if np.count_nonzero(finite) == len(few) else few[finite])
 
@@ -165,3 +179,11 @@ class Moment:
             rank=self._rank if rank is None else rank,
             order=(self.record.micro_step, phase, order),
         )
+
+
+def _typical(alike: Alike, order: NDArray[np.intp]) -> list[float]:
+    """By record, the median of the finite ratios of the rows of that order."""
+    ratios = alike.columns("ratio_to_weight")[:, order]
+    if np.isfinite(ratios).all():
+        return medians(ratios)
+    return [median(row[np.isfinite(row)]) for row in ratios]

@@ -6,7 +6,7 @@ known to the rounding of their dtypes. State that was loaded, scaled, lost or hi
 the very step, whatever the loss says.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from ..history.series import Floats, Mask
 from .anatomy import Anatomy
+from .burst import Alike
 from .facts import as_number
 from .groups import group_of
-from .table import Rows, some
+from .table import Rows, Table, some
 
 if TYPE_CHECKING:
     from .moment import Moment
@@ -47,6 +48,10 @@ _MOMENTUM_SLOT = "optimizer/momentum_buffer"
 _SLOTS = sorted({*(f"optimizer/{name}" for name in _SQUARES.values()), _MOMENTUM_SLOT})
 
 
+#: The values of a statistic of a subject, by the rows of the slot.
+_Columns = Callable[[str, str], Floats]
+
+
 @dataclass(frozen=True, slots=True)
 class Break:
     """One parameter whose optimizer state does not follow from the state before and this step's gradient.
@@ -73,9 +78,14 @@ def is_a_hit(broken: list[Break]) -> bool:
 
 @dataclass(slots=True)
 class _Slot:
-    """The mean of one slot after the step before, for how many steps each row has held, and its options."""
+    """The mean of one slot after the step before, for how many steps each row has held, and its options.
+
+    Attributes:
+        seen: The slot in the burst of the record before, and which of it that was.
+    """
 
     step: int = -2
+    seen: tuple[Alike | None, int] = (None, -1)
     before: Floats = field(default_factory=lambda: np.zeros(0))
     weights: Floats = field(default_factory=lambda: np.zeros(0))
     options: tuple[Floats, Floats, Floats] = field(default_factory=lambda: (np.zeros(0), np.zeros(0), np.zeros(0)))
@@ -152,7 +162,7 @@ class Recurrence:
             means = table.column("mean")
             found.extend(self._of(now, slot, memory))
             self.kept.append((table.rows, memory.held))
-            memory.step = now.step
+            memory.step, memory.seen = now.step, (table.alike, table.place)
             memory.before = means if table.is_whole else np.where(table.present, means, np.nan)
             if slot == _MOMENTUM_SLOT:
                 memory.weights = _by_site(now, "weight", "mean", table.rows)
@@ -160,18 +170,10 @@ class Recurrence:
 
     def _of(self, now: "Moment", slot: str, memory: _Slot) -> Iterator[Break]:
         table = now.table(slot)
-        if table is None:
+        if table is None or not _can_be_judged(now, slot, table, memory):
             return
-        count = len(table.rows.sites)
-        if len(memory.held) < count:
-            memory.held = np.pad(memory.held, (0, count - len(memory.held)))
-        if memory.step != now.step - 1 or len(memory.before) != count:
-            memory.held[:] = 0
-            return
-        if memory.checked is not now.anatomy or len(memory.options[0]) != count:
-            memory.checked, memory.options = now.anatomy, _options(now, slot, table.rows.sites)
-            memory.is_known = not np.isnan(memory.options[0]).all()
-        if not memory.is_known:
+        if (fitting := _fitting(now, slot, memory)) is not None:
+            memory.held = memory.held + fitting
             return
         terms = _terms(now, slot, memory)
         misfit = np.abs(terms.now - terms.expected)
@@ -198,23 +200,85 @@ class Recurrence:
             )
 
 
+def _can_be_judged(now: "Moment", slot: str, table: Table, memory: _Slot) -> bool:
+    """Whether the step before is known, and an option of the slot; brings the memory to the rows of the table."""
+    count = len(table.rows.sites)
+    if len(memory.held) < count:
+        memory.held = np.pad(memory.held, (0, count - len(memory.held)))
+    if memory.step != now.step - 1 or len(memory.before) != count:
+        memory.held[:] = 0
+        return False
+    if memory.checked is not now.anatomy or len(memory.options[0]) != count:
+        memory.checked, memory.options = now.anatomy, _options(now, slot, table.rows.sites)
+        memory.is_known = not np.isnan(memory.options[0]).all()
+    return memory.is_known
+
+
 def _terms(now: "Moment", slot: str, memory: _Slot) -> _Terms:
+    """The terms of one step."""
     table = now.table(slot)
     assert table is not None  # its caller has it
     rows = table.rows
-    size, norm = _by_site(now, "gradient", "size", rows), _by_site(now, "gradient", "l2_norm", rows)
+
+    def column(subject: str, statistic: str) -> Floats:
+        return table.column(statistic) if subject == slot else _by_site(now, subject, statistic, rows)
+
+    return _terms_of(slot, memory.options, column, memory.before, memory.weights)
+
+
+def _terms_of(
+    slot: str, options: tuple[Floats, Floats, Floats], column: _Columns, before: Floats, weights: Floats
+) -> _Terms:
+    """The terms of `(rows,)`, or of the `(records, rows)` of several steps.
+
+    Args:
+        before: The mean of the slot after the step before; `weights` that of the weights.
+    """
+    size, norm = column("gradient", "size"), column("gradient", "l2_norm")
     squares = norm * norm / size
-    keep, decay, misfit = memory.options
-    means = table.column("mean")
+    keep, decay, misfit = options
+    means = column(slot, "mean")
     if slot != _MOMENTUM_SLOT:
-        scale = misfit * (means + keep * memory.before)
-        return _Terms(means, memory.before, squares, keep, 1.0 - keep, scale, is_mean=True)
-    rms = table.column("l2_norm") / np.sqrt(table.column("size"))
-    plain = np.where(decay == 0.0, 0.0, decay * memory.weights)
-    fed = _by_site(now, "gradient", "mean", rows) + plain
+        scale = misfit * (means + keep * before)
+        return _Terms(means, before, squares, keep, 1.0 - keep, scale, is_mean=True)
+    rms = column(slot, "l2_norm") / np.sqrt(column(slot, "size"))
+    plain = np.where(decay == 0.0, 0.0, decay * weights)
+    fed = column("gradient", "mean") + plain
     # the mean of what has both signs is small against its elements, whose rounding it inherits
     scale = misfit * np.abs(means) + 0.1 * misfit * (rms + np.sqrt(squares))
-    return _Terms(means, memory.before, fed, keep, np.ones(len(rows.sites)), scale, is_mean=False)
+    return _Terms(means, before, fed, keep, np.ones(keep.shape), scale, is_mean=False)
+
+
+def _fitting(now: "Moment", slot: str, memory: _Slot) -> Mask | None:
+    """`(rows,)` those that can be judged in a step in which all of them fit; None where that has to be looked at.
+
+    Found for all steps of a burst at once, where each has all rows and the one before it is in the burst as well.
+    """
+    ours = now.table(slot)
+    if ours is None or ours.alike is None or memory.seen != (ours.alike, ours.place - 1):
+        return None
+    alike: dict[str, Alike] = {}
+    for subject in (slot, "gradient", "weight") if slot == _MOMENTUM_SLOT else (slot, "gradient"):
+        table = now.table(subject)
+        if table is None or table.alike is None or not table.is_finite_throughout or not ours.rows.are(table.rows):
+            return None
+        alike[subject] = table.alike
+    judged, fits = ours.alike.known("recurrence", memory.options, lambda _: _fits_at(slot, memory.options, alike))
+    return judged[ours.place - 1] if fits[ours.place - 1] else None
+
+
+def _fits_at(
+    slot: str, options: tuple[Floats, Floats, Floats], alike: Mapping[str, Alike]
+) -> tuple[NDArray[np.bool_], list[bool]]:
+    """By record from the second on, which rows can be judged, and whether all of these fit."""
+    means = alike[slot].columns("mean")
+    weights = alike["weight"].columns("mean")[:-1] if "weight" in alike else means[:-1]
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        terms = _terms_of(slot, options, lambda subject, name: alike[subject].columns(name)[1:], means[:-1], weights)
+        misfit = np.abs(terms.now - terms.expected)
+        judged: Mask = np.isfinite(misfit) & (terms.now != terms.before)
+        fits: Mask = ~judged | (misfit <= terms.scale)
+        return judged, [bool(row.all()) for row in fits]
 
 
 def _by_site(now: "Moment", subject: str, statistic: str, rows: Rows) -> Floats:

@@ -7,8 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...storage import Block, Layout
+from .burst import Alike, Burst
 
 Floats = NDArray[np.float64]
+
 Mask = NDArray[np.bool_]
 
 _COUNTS = ("nans", "pos_infs", "neg_infs")
@@ -71,12 +73,18 @@ class Rows:
             known = self._same[others] = size, self.sites == others.sites
         return known[1]
 
-    def table(self, blocks: list[Block]) -> "Table":
-        """One table of all blocks of the subject in a step; a block that has all rows in order is not copied."""
+    def table(self, blocks: list[Block], burst: Burst | None = None, record: int = -1) -> "Table":
+        """One table of all blocks of the subject in a step; a block that has all rows in order is not copied.
+
+        Args:
+            burst: The step and others.
+            record: Which of them it is; -1 for none.
+        """
         places = [self._place(block.layout) for block in blocks]
         only = blocks[0]
         if len(blocks) == 1 and places[0].is_straight and len(places[0].rows) == len(self.sites):
-            return Table(self, np.ascontiguousarray(only.values, dtype=np.float64), self._present(only))
+            alike = burst.alike(only.layout.subject, self.column) if burst is not None and record >= 0 else None
+            return Table(self, np.ascontiguousarray(only.values, dtype=np.float64), self._present(only), alike, record)
         values = np.full((len(self.sites), len(self.statistics)), np.nan)
         present = np.zeros(len(self.sites), dtype=np.bool_)
         for block, place in zip(blocks, places, strict=True):
@@ -113,14 +121,18 @@ class Table:
         rows: What each row is.
         values: `(rows, statistics)` float64; meaningless where not present.
         present: `(rows,)` bool.
+        alike: The subject in this and other records, where these lack none of its rows either.
+        place: Which of those records this is.
     """
 
-    __slots__ = ("_is_whole", "_non_finite", "_norm", "_strange", "present", "rows", "values")
+    __slots__ = ("_is_whole", "_non_finite", "_norm", "_strange", "alike", "place", "present", "rows", "values")
 
-    def __init__(self, rows: Rows, values: Floats, present: Mask) -> None:
+    def __init__(self, rows: Rows, values: Floats, present: Mask, alike: Alike | None = None, place: int = -1) -> None:
         self.rows = rows
         self.values = values
         self.present = present
+        self.alike = alike
+        self.place = place
         self._is_whole: bool | None = None
         self._strange: bool | None = None
         self._non_finite: Mask | None = None
@@ -152,10 +164,18 @@ class Table:
     def holds_non_finite(self) -> bool:
         """True when a tensor that is present held a NaN or an infinity."""
         if self._strange is None:
+            if self.alike is not None:
+                self._strange = self.alike.known("strange", self.rows, _strange)[self.place]
+                return self._strange
             # a cheap look at all counts, which are zero: the mask is only made when something is there
             anything = any(np.count_nonzero(self.values[:, at]) for at in self.rows.counts)
             self._strange = anything and some(self._with_counts() & self.present)
         return self._strange
+
+    @property
+    def is_finite_throughout(self) -> bool:
+        """True when no tensor of the burst held a NaN or an infinity."""
+        return self.alike is not None and not any(self.alike.known("strange", self.rows, _strange))
 
     @property
     def non_finite(self) -> Mask:
@@ -171,6 +191,13 @@ class Table:
             return values
         return np.where(self.present & ~self.non_finite, values, np.nan)
 
+    def low(self, statistic: str) -> float:
+        """The smallest value among the rows that are present; NaN where one is NaN, or there are none."""
+        if self.alike is not None:
+            return self.alike.known(f"low {statistic}", self.rows, lambda one: _least(one, statistic))[self.place]
+        there = self.there(statistic)
+        return float(there.min()) if len(there) else float("nan")
+
     def at(self, rows: Rows, values: Floats) -> Floats:
         """`(rows of another table,)` this table's values by the sites of the other; NaN where this has no such site."""
         if rows.are(self.rows):
@@ -184,13 +211,51 @@ class Table:
     def _with_counts(self) -> Mask:
         return np.asarray((self.values[:, self.rows.counts] > 0).any(axis=1), dtype=np.bool_)
 
+    def largest(self) -> Floats:
+        """`(rows,)` the largest magnitude of each tensor; NaN where its minimum or its maximum is."""
+        if self.alike is not None:
+            found: Floats = self.alike.known("largest", self.rows, _largest)[0][self.place]
+            return found
+        return np.maximum(np.abs(self.column("min")), np.abs(self.column("max")))
+
+    @property
+    def largest_of_all(self) -> float:
+        """The largest magnitude in any tensor that is present; NaN where one is."""
+        if self.alike is not None:
+            return self.alike.known("largest", self.rows, _largest)[1][self.place]
+        there = self.largest()[self.present]
+        return float(there.max()) if len(there) else float("nan")
+
     @property
     def norm(self) -> float:
         """Euclidean norm over the tensors that are present, from their own."""
-        if self._norm is None:
+        if self._norm is None and self.alike is not None:
+            self._norm = self.alike.known("norm", self.rows, _norms)[self.place]
+        elif self._norm is None:
             self._norm = sqrt(float(np.square(self.there("l2_norm")).sum()))
         return self._norm
 
     def counts(self, row: int) -> dict[str, float]:
         """How many values of the row were NaN, infinite, and how many there are: the evidence of a fact."""
         return {name: self.value(row, name) for name in (*_COUNTS, "size")}
+
+
+def _strange(alike: Alike) -> list[bool]:
+    """By record, whether a count of what is not finite is above zero."""
+    anything: list[bool] = np.any([(alike.columns(name) > 0).any(axis=1) for name in _COUNTS], axis=0).tolist()
+    return anything
+
+
+def _norms(alike: Alike) -> list[float]:
+    return [sqrt(square) for square in np.square(alike.columns("l2_norm")).sum(axis=1).tolist()]
+
+
+def _least(alike: Alike, statistic: str) -> list[float]:
+    least: list[float] = alike.columns(statistic).min(axis=1).tolist()
+    return least
+
+
+def _largest(alike: Alike) -> tuple[Floats, list[float]]:
+    """`(records, rows)` the largest magnitude of each tensor, and by record that of all."""
+    largest = np.maximum(np.abs(alike.columns("min")), np.abs(alike.columns("max")))
+    return largest, largest.max(axis=1).tolist()

@@ -1,0 +1,82 @@
+"""Records that come one after the other: what is worked out for each of them alike is worked out for all at once.
+
+A number of one step is the same whether its record is looked at alone or among others, bit for bit: elements are worked
+out one by one, and sums run over the sites of one record in their order.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...storage import Block, StepRecord
+
+_T = TypeVar("_T")
+Floats = NDArray[np.float64]
+
+
+class Alike:
+    """One subject in all records of a burst, which have it in one layout and lack none of its sites.
+
+    Args:
+        values: `(records, sites, statistics)`.
+        column: Place of each statistic.
+    """
+
+    def __init__(self, values: Floats, column: dict[str, int]) -> None:
+        self._values = values
+        self._column = column
+        self._known: dict[str, tuple[object, Any]] = {}  # Any: whatever its maker returns
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def columns(self, statistic: str) -> Floats:
+        """`(records, sites)` values of one statistic, NaN where it was not recorded."""
+        at = self._column.get(statistic)
+        return self._values[:, :, at] if at is not None else np.full(self._values.shape[:2], np.nan)
+
+    def known(self, name: str, about: object, make: Callable[["Alike"], _T]) -> _T:
+        """What `make` returns, made once for what it is `about`."""
+        known = self._known.get(name)
+        if known is None or known[0] is not about:
+            known = self._known[name] = about, make(self)
+        found: _T = known[1]
+        return found
+
+
+class Burst:
+    """Records that come one after the other, each looked at in its turn.
+
+    Args:
+        records: In their order.
+    """
+
+    def __init__(self, records: Sequence[StepRecord] = ()) -> None:
+        several = records if len(records) > 1 else ()
+        self._places = {id(record.blocks): (at, record.blocks) for at, record in enumerate(several) if record.blocks}
+        self._size = len(several)
+        self._blocks: dict[str, list[tuple[int, Block]]] = {}
+        self._alike: dict[str, Alike | None] = {}
+        for at, record in enumerate(several):
+            for block in record.blocks:
+                self._blocks.setdefault(block.layout.subject, []).append((at, block))
+
+    def place(self, record: StepRecord) -> int:
+        """Which of the records it is, by its blocks; -1 for another, or one that shows others."""
+        return self._places.get(id(record.blocks), (-1, ()))[0]
+
+    def alike(self, subject: str, column: dict[str, int]) -> Alike | None:
+        """The subject in all records; None where it is not the same in all, or not whole."""
+        if subject not in self._alike:
+            self._alike[subject] = self._made(self._blocks.get(subject, []), column)
+        return self._alike[subject]
+
+    def _made(self, blocks: list[tuple[int, Block]], column: dict[str, int]) -> Alike | None:
+        if [at for at, _ in blocks] != list(range(self._size)):
+            return None
+        layout = blocks[0][1].layout
+        if not layout.sites or any(one.layout is not layout or one.present is not None for _, one in blocks):
+            return None
+        return Alike(np.array([one.values for _, one in blocks], dtype=np.float64), column)

@@ -1,0 +1,49 @@
+"""Records as they will be stored: those that wait together are rounded together, layout by layout."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from .errors import StoreError
+from .layout import quantize, quantize_alike
+from .records import Block, StepRecord
+
+
+def round_records(records: Sequence[StepRecord]) -> Iterator[StepRecord | Exception]:
+    """Each record with values as every backend gives them back; in its place the reason why one cannot be stored."""
+    known = _rounded_blocks(records)
+    for record in records:
+        try:
+            yield _rounded(record, known)
+        except (StoreError, TypeError, ValueError) as error:
+            yield error
+
+
+def round_record(record: StepRecord) -> StepRecord:
+    """One record with values as every backend gives them back.
+
+    Raises:
+        StoreError, TypeError, ValueError: It cannot be stored.
+    """
+    return _rounded(record, {})
+
+
+def _rounded_blocks(records: Sequence[StepRecord]) -> dict[int, Block]:
+    """Rounded blocks by the identity of what was rounded.
+
+    Of a layout with a block in which something is wrong there is none: `_rounded` finds out which it is.
+    """
+    alike: dict[int, list[Block]] = {}
+    for record in records:
+        for block in record.blocks:
+            alike.setdefault(id(block.layout), []).append(block)
+    known: dict[int, Block] = {}
+    for blocks in alike.values():
+        with suppress(StoreError, TypeError, ValueError):
+            known.update(zip(map(id, blocks), quantize_alike(blocks), strict=True))
+    return known
+
+
+def _rounded(record: StepRecord, known: Mapping[int, Block]) -> StepRecord:
+    blocks = tuple([known.get(id(block)) or quantize(block) for block in record.blocks])
+    return replace(record, blocks=blocks, scalars={name: float(value) for name, value in record.scalars.items()})
