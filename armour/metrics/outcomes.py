@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from ...storage import Json, Outcome
 from ..distances import Norm
 from .defence_quality import DefenceQuality
+from .detection import Detection
+from .query_defence import QueryDefence
 
 
 def clever_outcome(
@@ -43,3 +45,33 @@ def defence_outcome(quality: DefenceQuality, accuracy: float, samples: int) -> O
         name: value if math.isfinite(value) else None for name, value in asdict(quality).items()
     }
     return Outcome("defence quality", "", 0.0, accuracy, samples, details={"kind": "metric", **numbers})
+
+
+def query_outcome(
+    found: QueryDefence,
+    norm: Norm,
+    epsilon: float,
+    samples: int,
+    *,
+    accuracy: float,
+    allowed: int,
+    seed: int,
+    detector: str = "",
+) -> Outcome:
+    """What a defence against queries costs both sides; accuracy is what Square leaves of the defended model."""
+    details: dict[str, Json] = {"kind": "metric", **asdict(found), "attack": "square", "allowed": allowed, "seed": seed}
+    return Outcome(f"query defence {detector}".strip(), norm, epsilon, accuracy, samples, details=details)
+
+
+def detector_outcome(
+    name: str, found: Detection, norm: Norm, epsilon: float, samples: int, *, attack: str, allowed: float, seed: int
+) -> Outcome:
+    """How well a detector tells what an attack made.
+
+    Args:
+        samples: Adversarial inputs.
+        allowed: The share of false alarms that its threshold was set for.
+    """
+    details: dict[str, Json] = {"kind": "metric", **asdict(found), "attack": attack, "seed": seed}
+    details["allowed_false_positive_rate"] = allowed
+    return Outcome(f"detector {name}", norm, epsilon, math.nan, samples, details=details)

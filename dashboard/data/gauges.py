@@ -12,7 +12,7 @@ from .scale import Scale, around_zero, round_end
 
 #: Differences: what may fall below 0.
 _SIGNED: Final = frozenset({"accuracy_variance", "query_count_variance", "success_variance"})
-#: What is measured against attacks of a budget.
+#: What is measured against attacks of a budget; the name of a detector may follow.
 _ATTACKED: Final = ("query defence", "detector")
 
 
@@ -48,7 +48,7 @@ def gauged(outcomes: Sequence[Outcome]) -> list[Gauged]:
 
 
 def _family(one: Outcome) -> str:
-    return "detector" if one.attack.startswith("detector ") else one.attack
+    return next((family for family in _ATTACKED if one.attack.startswith(f"{family} ")), one.attack)
 
 
 def _title(one: Outcome) -> str:

@@ -1,0 +1,68 @@
+"""What a detector catches and what a defence against queries costs, where both can be counted by hand."""
+
+import numpy as np
+import pytest
+from mindscope.armour import InvalidInput
+from mindscope.armour.attacks import Square
+from mindscope.armour.detectors import Alarm
+from mindscope.armour.metrics import ask_both, detection
+
+from tests.armour.networks import data, linear, model
+
+
+class FirstPixel:
+    def scores(self, x):
+        return np.asarray(x, np.float64)[:, 0]
+
+
+class Constant:
+    def __init__(self, value):
+        self.value = value
+
+    def scores(self, x):
+        return np.full(len(x), self.value)
+
+
+def column(*values):
+    return np.array(values, np.float32)[:, None]
+
+
+def test_the_numbers_of_a_detector_are_counted():
+    clean, adversarial = column(0.1, 0.2, 0.3, 0.9), column(0.2, 0.5, 0.8)
+    found = detection(Alarm(FirstPixel(), 0.4), clean, adversarial)
+    assert (found.detection_rate, found.false_positive_rate) == (pytest.approx(2 / 3), 0.25)
+    wins = [sum((a > c) + (a == c) / 2 for c in clean[:, 0]) for a in adversarial[:, 0]]
+    assert found.auc == pytest.approx(sum(wins) / 12)
+
+
+def test_scores_that_say_nothing_are_guessing():
+    assert detection(Alarm(Constant(1.0), 0.0), column(1, 2), column(3, 4, 5)).auc == 0.5
+
+
+def test_nothing_that_fools_is_nothing_to_detect():
+    with pytest.raises(InvalidInput, match="attacks of a larger epsilon"):
+        detection(Alarm(FirstPixel(), 0.4), column(0.1), np.zeros((0, 1)))
+
+
+@pytest.fixture
+def attacked():
+    network = linear()
+    x, y = data(network, 12, low=0.4, high=0.6)
+    return model(network), x, y
+
+
+def test_an_alarm_that_always_rings_lets_no_attack_succeed_and_no_answer_through(attacked):
+    wrapped, x, y = attacked
+    found, left = ask_both(wrapped, wrapped, x, y, attack=Square(queries=50), epsilon=0.5, alarm=Alarm(Constant(1), 0))
+    bare = Square(queries=50)(wrapped, x, y, epsilons=[0.5])
+    assert bare.success.any()
+    assert found.success_variance == pytest.approx(bare.success.mean())
+    assert (found.false_positive_rate, left) == (1.0, 1.0)
+    assert found.query_count_variance == 0.0
+
+
+def test_a_defence_that_does_nothing_changes_nothing(attacked):
+    wrapped, x, y = attacked
+    found, left = ask_both(wrapped, wrapped, x, y, attack=Square(queries=50), epsilon=0.5)
+    assert (found.success_variance, found.query_count_variance, found.false_positive_rate) == (0.0, 0.0, 0.0)
+    assert left == Square(queries=50)(wrapped, x, y, epsilons=[0.5]).robust_accuracy[0]
