@@ -1,5 +1,6 @@
 """`mindscope diagnose RUN` replays the stored records through the rules and says what went wrong first."""
 
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -12,6 +13,7 @@ from .stores import open_existing, tensors_of
 
 if TYPE_CHECKING:
     from ..insight import Diagnosis
+    from ..storage import Store
 
 #: Subjects without which no step of a training was recorded.
 _OF_A_STEP: Final = ("activation", "gradient", "weight", "update", "scalar")
@@ -24,6 +26,12 @@ def diagnose(
     fail_on: Annotated[
         str, typer.Option("--fail-on", metavar="SEVERITY", help="Exit with 1 on findings of this severity or worse.")
     ] = "",
+    reference: Annotated[
+        str, typer.Option("--reference", metavar="RUN", help="A run that went well: leaving its course is a finding.")
+    ] = "",
+    reference_store: Annotated[
+        str, typer.Option("--reference-store", metavar="URL", help="Where that one is, if not where RUN is.")
+    ] = "",
     write: Annotated[bool, typer.Option("--write", help="Keep what is found in the store.")] = False,
     watch: Annotated[
         list[str] | None,
@@ -35,20 +43,35 @@ def diagnose(
 ) -> int:
     """Say what went wrong in a run: root causes first, each with its evidence and what to do."""
     severities = _at_least(fail_on)
-    from ..insight import diagnose as diagnosis_of
     from ..insight import render_json
 
     if watch:
         return _watched(run, store, watch, as_document, severities)
+    if write and reference:
+        raise WrongUse("--write keeps what the run alone shows; leave it out, or --reference")
     with open_existing(store) as opened:
         chosen = opened.find_run(run).id
-        found = diagnosis_of(opened, chosen, write=write)
+        found = _diagnosed(opened, chosen, reference, reference_store, write=write)
         has_steps = any(metric.partition("/")[0] in _OF_A_STEP for metric in opened.metrics(chosen))
     if as_document:
         print_json(render_json(found))
     else:
         print(_told(found, has_steps=has_steps))
     return int(any(finding.severity in severities for finding in found.findings))
+
+
+def _diagnosed(store: "Store", run: str, reference: str, reference_store: str, *, write: bool) -> "Diagnosis":
+    from ..insight import diagnose as diagnosis_of
+    from ..insight.compare import diagnose_against
+
+    if not reference:
+        return diagnosis_of(store, run, write=write)
+    with ExitStack() as stack:
+        other = stack.enter_context(open_existing(reference_store)) if reference_store else store
+        good = other.find_run(reference)
+        if other is store and good.id == run:
+            raise WrongUse(f"run {good.name!r} cannot be its own reference; name another one")
+        return diagnose_against((store, other), (store.find_run(run), good))
 
 
 def _told(found: "Diagnosis", *, has_steps: bool) -> str:
@@ -65,7 +88,7 @@ def _told(found: "Diagnosis", *, has_steps: bool) -> str:
 
 def _watched(run: str, store: str, conditions: list[str], as_document: bool, severities: tuple[str, ...]) -> int:
     """Where conditions hold in a run that is over."""
-    from ..insight.render import finding_to_json
+    from ..insight.document import finding_to_json
     from ..insight.watchpoints.stored import watch_dumps, watch_series
 
     with open_existing(store) as opened:

@@ -3,9 +3,10 @@
 from .causes.root_cause import root_causes
 from .deviation import deviation
 from .diagnosis import Diagnosis, LiveDiagnosis, Verdict, diagnose
+from .document import finding_to_json, render_json
 from .errors import InsightError, InvalidRule, UnknownRule
 from .recording import Recording
-from .render import finding_to_json, render_json, render_markdown, render_text
+from .render import render_markdown, render_text
 from .rule import Rule, find_rule, rule
 from .rules import RULES
 

@@ -22,6 +22,8 @@ class Account:
         ruled_out: Causes from which it may follow whose rules have seen what they need and found nothing.
         not_checked: Those whose rules have not.
         also: Other sites at which the same rule found the same from the same step on.
+        ranks: Other ranks on which it did.
+        follows: What was found besides, and may follow from it.
         named: In how many runs of the benchmark of faults the rule was named as a root cause.
         right: In how many of these it was one.
         asks: `intent` where the run cannot tell a fault from a choice, `reference` where only a comparison can; else
@@ -33,15 +35,25 @@ class Account:
     not_checked: tuple[str, ...]
     asks: str
     also: tuple[str, ...] = ()
+    ranks: tuple[int, ...] = ()
+    follows: tuple[Finding, ...] = ()
     named: int = 0
     right: int = 0
 
 
-def account_of(finding: Finding, run: str, *, findings: Sequence[Finding], rules_run: Collection[str]) -> Account:
+def account_of(
+    finding: Finding,
+    run: str,
+    *,
+    findings: Sequence[Finding],
+    rules_run: Collection[str],
+    follows: Sequence[Finding] = (),
+) -> Account:
     """The account of one finding of a run.
 
     Args:
         findings: All of the run's: what was found is not ruled out.
+        follows: Those that are folded under this one.
         rules_run: Names of the rules whose silence means something.
     """
     found = {item.cause for item in findings}
@@ -49,13 +61,15 @@ def account_of(finding: Finding, run: str, *, findings: Sequence[Finding], rules
     spoke = {RULES[name].cause for name in rules_run if name in RULES}
     rule = RULES.get(finding.rule)
     right, named = NAMED.get(finding.rule, (0, 0))
-    alike = {item.site for item in findings if is_alike(item, finding) and item.site != finding.site}
+    alike = [item for item in findings if is_alike(item, finding)]
     return Account(
         query=_query(finding, run),
         ruled_out=tuple(cause for cause in possible if cause in spoke),
         not_checked=tuple(cause for cause in possible if cause not in spoke and not _is_beside(cause)),
         asks=rule.asks if rule else "",
-        also=tuple(sorted(alike)),
+        also=tuple(sorted({item.site for item in alike} - {finding.site})),
+        ranks=tuple(sorted({item.rank for item in alike} - {finding.rank})),
+        follows=tuple(item for item in follows if item not in alike),
         named=named,
         right=right,
     )

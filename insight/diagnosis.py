@@ -1,14 +1,15 @@
 """Diagnosis of a run: live as a listener of its writer, and again offline from what the store has kept."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ..storage import Finding, Json, Run, RunState, StepRecord, Store, Structure
 from .account import Account, account_of
-from .causes.root_cause import appearance, root_causes
+from .causes.root_cause import appearance, folded, root_causes
+from .document import render_json
 from .engine import Engine
-from .render import render_json, render_markdown, render_text
+from .render import render_markdown, render_text
 from .rules import RULES
 from .watchpoints import rules_with
 
@@ -23,7 +24,8 @@ class Diagnosis:
         run: Its id.
         verdict: `healthy` only when every essential rule saw enough to speak and no rule found anything worse than a
             notice; never of a run that failed or crashed.
-        root_causes: The findings from which the others follow, earliest first.
+        root_causes: The findings from which the others follow, at most three, facts first.
+        follows: What may follow from each of them.
         findings: All of them, by first step and data flow.
         rules_not_run: Rules whose silence means nothing.
         reasons: For each of those, why.
@@ -31,6 +33,8 @@ class Diagnosis:
         state: How the run ended, or that it has not.
         error: What ended a failed run, empty otherwise.
         last_step: The newest step, -1 before the first.
+        ranks: The recording processes.
+        reference: Name of the good run that it was compared with; empty for none.
     """
 
     run: str
@@ -43,11 +47,22 @@ class Diagnosis:
     state: RunState = "finished"
     error: str = ""
     last_step: int = -1
+    follows: tuple[tuple[Finding, ...], ...] = ()
+    ranks: tuple[int, ...] = (0,)
+    reference: str = ""
 
     def accounts(self) -> tuple[Account, ...]:
         """What stands behind each root cause, in their order."""
+        follows = dict(zip((root.key for root in self.root_causes), self.follows, strict=False))
         return tuple(
-            account_of(root, self.run, findings=self.findings, rules_run=self.rules_run) for root in self.root_causes
+            account_of(
+                root,
+                self.run,
+                findings=self.findings,
+                rules_run=self.rules_run,
+                follows=follows.get(root.key, ()),
+            )
+            for root in self.root_causes
         )
 
     def to_json(self) -> dict[str, Json]:
@@ -83,6 +98,10 @@ class LiveDiagnosis:
             self._engine = Engine(rules_with(RULES, run.config), rank=self._rank, config=run.config)
         self._run = run
         self._engine.learn_structure(structure)
+
+    def foresee(self, records: Sequence[StepRecord]) -> None:
+        """Takes the records that will be observed next, one by one."""
+        self._engine.foresee(records)
 
     def observe(self, record: StepRecord) -> tuple[Finding, ...]:
         """The findings that this record gives rise to."""
@@ -123,29 +142,47 @@ def diagnose(store: Store, run: str, *, write: bool = False) -> Diagnosis:
         for record in store.replay(found.id, rank=rank):
             engine.observe(record)
         engines.append(engine)
-    diagnosis = replace(_conclude(found.id, found.state, engines), error=found.error, last_step=found.last_step)
+    diagnosis = replace(
+        _conclude(found.id, found.state, engines), error=found.error, last_step=found.last_step, ranks=found.ranks
+    )
     if write and diagnosis.findings:
         store.write_findings(found.id, diagnosis.findings)
     return diagnosis
 
 
 def _conclude(run: str, state: RunState, engines: list[Engine]) -> Diagnosis:
-    findings = sorted(
-        (finding for engine in engines for finding in engine.findings),
-        key=appearance,
-    )
     reasons: dict[str, str] = {}
     for engine in engines:
         reasons.update(engine.not_run())
-    return Diagnosis(
-        run=run,
-        verdict=_verdict(findings, reasons, state),
-        root_causes=root_causes(findings, engines[0].structure if engines else None),
-        findings=tuple(findings),
+    spoke = {name for engine in engines for name in engine.run()}
+    return concluded(
+        Diagnosis(run=run, verdict="undetermined", state=state, rules_run=tuple(sorted(spoke - reasons.keys()))),
+        [finding for engine in engines for finding in engine.findings],
+        reasons,
+        engines[0].structure if engines else None,
+    )
+
+
+def concluded(
+    diagnosis: Diagnosis, findings: Iterable[Finding], reasons: Mapping[str, str], structure: Structure | None
+) -> Diagnosis:
+    """The diagnosis with these findings: in order, folded under their causes, and judged.
+
+    Args:
+        reasons: Why rules could not run.
+        structure: Of the model, for its data flow.
+    """
+    found = tuple(sorted(findings, key=appearance))
+    under = {root.key: following for root, following in folded(found, structure)}
+    roots = root_causes(found, structure)
+    return replace(
+        diagnosis,
+        verdict=_verdict(found, reasons, diagnosis.state),
+        root_causes=roots,
+        follows=tuple(under[root.key] for root in roots),
+        findings=found,
         rules_not_run=tuple(sorted(reasons)),
         reasons=dict(sorted(reasons.items())),
-        rules_run=tuple(sorted({name for engine in engines for name in engine.run()} - reasons.keys())),
-        state=state,
     )
 
 

@@ -1,15 +1,13 @@
-"""Findings as a person or a program reads them: text for a terminal, Markdown, and the JSON document.
-
-JSON knows no NaN and no infinity, so evidence that is not finite is written as the strings "NaN", "Infinity" and
-"-Infinity", which `float()` reads back.
-"""
+"""A diagnosis as a person reads it: text for a terminal, and Markdown for an issue or a pull request."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ..storage import Finding, Json, display_site
+from ..storage import Finding, display_site
 from .account import Account
+from .causes.consequences import NON_FINITE
 
 if TYPE_CHECKING:
     from .diagnosis import Diagnosis
@@ -19,45 +17,19 @@ _MEANING = {
     "unhealthy": "something is wrong",
     "undetermined": "too little was recorded to say",
 }
-_ASKS = {
-    "intent": "the fact is certain, but only you know whether it is meant",
-    "reference": "nothing in this run alone can tell; compare it with one that went well (mindscope compare A B)",
+_NEEDS = {
+    "intent": ("needs your intent", "the fact is certain, but only you know whether it is meant"),
+    "reference": (
+        "needs a reference",
+        "this run alone cannot tell; compare it with one that went well (mindscope diagnose RUN --reference GOOD)",
+    ),
 }
 #: Characters of a run's error that are told; the rest is in the store (our choice: a few lines of a terminal).
 _ERROR_LENGTH = 400
-
-
-def finding_to_json(finding: Finding) -> dict[str, Json]:
-    """The finding as the JSON object of `diagnose --json`."""
-    return {
-        "rule": finding.rule,
-        "cause": finding.cause,
-        "severity": finding.severity,
-        "step": finding.step,
-        "first_step": finding.first_step,
-        "site": finding.site,
-        "rank": finding.rank,
-        "metric": finding.metric,
-        "evidence": {name: _number(value) for name, value in finding.evidence.items()},
-        "explanation": finding.explanation,
-        "advice": finding.advice,
-        "confidence": _number(finding.confidence),
-    }
-
-
-def render_json(diagnosis: "Diagnosis") -> dict[str, Json]:
-    """The document of `diagnose --json`; every value of it is plain JSON."""
-    return {
-        "run": diagnosis.run,
-        "verdict": diagnosis.verdict,
-        "root_causes": [finding_to_json(finding) for finding in diagnosis.root_causes],
-        "findings": [finding_to_json(finding) for finding in diagnosis.findings],
-        "accounts": [_account_to_json(account) for account in diagnosis.accounts()],
-        "rules_not_run": dict(diagnosis.reasons),
-        "state": diagnosis.state,
-        "error": diagnosis.error,
-        "last_step": diagnosis.last_step,
-    }
+#: Names in a list; the document holds all of them (our choice: one line of a terminal).
+_NAMED = 6
+#: Whole numbers below this are counts and written in full.
+_COUNT = 1e7
 
 
 def render_text(diagnosis: "Diagnosis") -> str:
@@ -66,31 +38,27 @@ def render_text(diagnosis: "Diagnosis") -> str:
     if ending := _ending(diagnosis):
         lines.append(ending)
     for number, (finding, account) in enumerate(zip(diagnosis.root_causes, diagnosis.accounts(), strict=True), 1):
-        lines += ["", f"{number}. {_headline(finding)}", f"   {finding.explanation}"]
+        lines += ["", f"{number}. {_headline(finding, diagnosis)}", f"   {finding.explanation}"]
         lines += [f"   what to do: {finding.advice}", f"   evidence: {_evidence(finding)}"]
-        lines += [f"   {name}: {words}" for name, words in _account(account)]
-    rest = _rest(diagnosis)
-    if rest:
-        lines += ["", "follows from it, or is good to know:" if diagnosis.root_causes else "good to know:"]
-        lines += [f"   {finding.severity}: {_headline(finding)}" for finding in rest]
-    if diagnosis.reasons:
-        lines += ["", "rules that could not run:"]
-        lines += [f"   {name}: {reason}" for name, reason in diagnosis.reasons.items()]
+        lines += [f"   {name}: {words}" for name, words in _account(account, finding, diagnosis)]
+    for title, words in _rest(diagnosis):
+        lines += ["", f"{title}:", *(f"   {one}" for one in words)]
     return "\n".join(lines)
 
 
 def render_markdown(diagnosis: "Diagnosis") -> str:
-    """The diagnosis as a Markdown section, for an issue or a pull request."""
+    """The diagnosis as a Markdown section."""
     lines = [f"## {diagnosis.run}: {diagnosis.verdict}", "", f"{_meaning(diagnosis).capitalize()}."]
     if ending := _ending(diagnosis):
         lines += ["", ending]
     for number, (finding, account) in enumerate(zip(diagnosis.root_causes, diagnosis.accounts(), strict=True), 1):
-        lines += ["", f"### {number}. {_headline(finding)}", "", f"{finding.explanation}.", ""]
+        lines += ["", f"### {number}. {_headline(finding, diagnosis)}", "", f"{finding.explanation}.", ""]
         lines += [f"**What to do:** {finding.advice}.", "", "| evidence | value |", "|---|---|"]
-        lines += [f"| {name} | {value:.6g} |" for name, value in finding.evidence.items()]
-        lines += [line for name, words in _account(account) for line in ("", f"{name.capitalize()}: {words}.")]
-    lines += _markdown_list("Other findings", [f"{item.severity}: {_headline(item)}" for item in _rest(diagnosis)])
-    lines += _markdown_list("Rules that could not run", [f"`{name}`: {why}" for name, why in diagnosis.reasons.items()])
+        lines += [f"| {name} | {_number(value)} |" for name, value in finding.evidence.items()]
+        account_lines = _account(account, finding, diagnosis)
+        lines += [line for name, words in account_lines for line in ("", f"{name.capitalize()}: {words}.")]
+    for title, items in _rest(diagnosis):
+        lines += ["", f"### {title.capitalize()}", "", *(f"- {item}" for item in items)]
     return "\n".join(lines)
 
 
@@ -116,55 +84,83 @@ def _ending(diagnosis: "Diagnosis") -> str:
     return f"the run failed {where}: {shown or 'no error was given'}"
 
 
-def _markdown_list(title: str, items: Sequence[str]) -> list[str]:
-    return ["", f"### {title}", "", *(f"- {item}" for item in items)] if items else []
-
-
-def _rest(diagnosis: "Diagnosis") -> list[Finding]:
-    return [finding for finding in diagnosis.findings if finding not in diagnosis.root_causes]
-
-
-def _headline(finding: Finding) -> str:
-    where = f"at {display_site(finding.site)}"
-    since = f"since step {finding.first_step}"
+def _headline(finding: Finding, diagnosis: "Diagnosis") -> str:
+    rank = f" of rank {finding.rank}" if len(diagnosis.ranks) > 1 or finding.rank else ""
     seen = "" if finding.step == finding.first_step else f", seen at step {finding.step}"
-    rank = f", rank {finding.rank}" if finding.rank else ""
-    sure = "" if finding.confidence == 1 else f", confidence {finding.confidence:.0%}"
-    return f"{finding.cause} {where} {since}{seen}{rank}{sure}"
+    return f"{finding.cause} at {display_site(finding.site)}{rank} since step {finding.first_step}{seen}"
 
 
 def _evidence(finding: Finding) -> str:
-    return ", ".join(f"{name} {value:.6g}" for name, value in finding.evidence.items())
+    """Every number with its name; NaN stands for what is not known, but where it is what was found."""
+    is_found = finding.cause in NON_FINITE
+    known = {name: value for name, value in finding.evidence.items() if is_found or not math.isnan(value)}
+    return ", ".join(f"{name.replace('_', ' ')} {_number(value)}" for name, value in known.items())
 
 
-def _account(account: Account) -> Iterator[tuple[str, str]]:
+def _number(value: float) -> str:
+    is_count = math.isfinite(value) and value == int(value) and abs(value) < _COUNT
+    return f"{value:.0f}" if is_count else f"{value:.4g}"
+
+
+def _account(account: Account, finding: Finding, diagnosis: "Diagnosis") -> Iterator[tuple[str, str]]:
+    if account.also:
+        yield "the same at", _some(account.also)
+    if account.ranks:
+        yield "the same on ranks", _some(map(str, account.ranks))
+    if account.follows:
+        yield "what followed", "; ".join(_grouped(account.follows))
+    yield "how sure", _certainty(account, finding)
+    if account.asks == "reference" and diagnosis.reference:
+        yield "compared with", f"the good run {diagnosis.reference!r}"
+    elif account.asks:
+        yield _NEEDS[account.asks]
+    if account.ruled_out:
+        yield "ruled out", _some(account.ruled_out)
+    if account.not_checked:
+        yield "not checked", _some(account.not_checked)
     if account.query:
         yield "look at it", account.query
-    if account.ruled_out:
-        yield "ruled out", ", ".join(account.ruled_out)
-    if account.not_checked:
-        yield "not checked", ", ".join(account.not_checked)
-    if account.also:
-        yield "the same at", ", ".join(account.also)
-    if account.named:
-        yield "so far", f"right in {account.right} of the {account.named} runs of the benchmark in which it was named"
-    if account.asks:
-        yield f"needs your {account.asks}", _ASKS[account.asks]
 
 
-def _account_to_json(account: Account) -> dict[str, Json]:
-    return {
-        "query": account.query,
-        "ruled_out": list(account.ruled_out),
-        "not_checked": list(account.not_checked),
-        "asks": account.asks,
-        "also": list(account.also),
-        "named": account.named,
-        "right": account.right,
-    }
+def _certainty(account: Account, finding: Finding) -> str:
+    sure = "a fact, which needs no threshold" if finding.confidence == 1 else f"{finding.confidence:.0%}"
+    if not account.named:
+        return sure
+    return f"{sure}; right in {account.right} of the {account.named} runs of the benchmark in which it was named"
 
 
-def _number(value: float) -> float | str:
-    if math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+def _rest(diagnosis: "Diagnosis") -> Iterator[tuple[str, list[str]]]:
+    """What is no root cause and follows from none, by how much it matters, and the rules that could not run."""
+    told = {one.key for group in (diagnosis.root_causes, *diagnosis.follows) for one in group}
+    rest = [finding for finding in diagnosis.findings if finding.key not in told]
+    matters = [finding for finding in rest if finding.severity != "info"]
+    notices = [finding for finding in rest if finding.severity == "info"]
+    if matters:
+        yield "also found", [*_grouped(matters)]
+    if notices:
+        yield "good to know", [*_grouped(notices)]
+    if diagnosis.reasons:
+        yield "rules that could not run", _unable(diagnosis.reasons)
+
+
+def _grouped(findings: Iterable[Finding]) -> Iterator[str]:
+    """One phrase a rule: where and when it spoke first, and at how many places more."""
+    by_rule = sorted(findings, key=lambda one: (one.severity, one.rule))
+    groups = [list(group) for _, group in groupby(by_rule, key=lambda one: (one.severity, one.rule))]
+    for group in sorted(groups, key=lambda group: min(one.first_step for one in group)):
+        first = min(group, key=lambda one: one.first_step)
+        more = f" and at {len(group) - 1} more" if len(group) > 1 else ""
+        yield f"{first.severity}: {first.cause} at {display_site(first.site)}{more} since step {first.first_step}"
+
+
+def _unable(reasons: Mapping[str, str]) -> list[str]:
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        by_reason.setdefault(reason, []).append(name)
+    return [f"{', '.join(names)}: {reason}" for reason, names in by_reason.items()]
+
+
+def _some(names: Iterable[str]) -> str:
+    every = list(names)
+    rest = f" and {len(every) - _NAMED} more" if len(every) > _NAMED else ""
+    return ", ".join(every[:_NAMED]) + rest

@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 from ..storage import SEVERITIES, Finding, FindingKey, Foresight, Listener, Run, Severity, StepRecord, Structure
+from .document import finding_to_json
 from .errors import InvalidRule
-from .render import finding_to_json
 
 _log = logging.getLogger(__name__)
 

@@ -103,7 +103,7 @@ def _is_just_before(cause: Finding, finding: Finding) -> bool:
 
 
 def is_alike(one: Finding, other: Finding) -> bool:
-    """True for two words of one rule that began together: one thing that shows at several sites, or on several ranks."""
+    """True for two words of one rule that began together: one thing that shows at several sites or ranks."""
     return (one.rule, one.first_step) == (other.rule, other.first_step)
 
 

@@ -1,5 +1,6 @@
 """Two runs, or two ranks of one, side by side: where they part first, and in what they differ."""
 
+from .against_reference import diagnose_against
 from .align import Alignment, align
 from .comparison import Comparison, compare
 from .differences import Difference, differences
@@ -19,6 +20,7 @@ __all__ = [
     "compare_dumps",
     "compare_tensors",
     "comparison_to_json",
+    "diagnose_against",
     "differences",
     "render_comparison",
 ]

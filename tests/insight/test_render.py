@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from mindscope.insight import Diagnosis, account, render_markdown, render_text
+from mindscope.insight import RULES, Diagnosis, account, render_markdown, render_text
 from mindscope.storage import Finding
 
 SPIKE = Finding(
@@ -55,8 +55,64 @@ def test_the_text_names_cause_site_step_and_what_to_do():
     assert text.startswith("run-1: unhealthy")
     assert "1. non_finite_loss at head since step 9" in text
     assert "what to do: look for log(0)" in text
-    assert "warning: loss_spike at (model) since step 10, seen at step 12, confidence 70%" in text
+    assert "also found:\n   warning: loss_spike at (model) since step 10" in text
     assert "dead-units: never recorded" in text
+
+
+def test_what_follows_stands_under_its_cause_in_few_words_and_nowhere_else():
+    dead = [replace(SPIKE, rule="dead-units", cause="dead_units", site=f"act{at}", first_step=11 + at) for at in (2, 1)]
+    told = replace(SICK, findings=(BAD, SPIKE, *dead), follows=((SPIKE, *dead),)).to_text()
+    assert (
+        "   what followed: warning: loss_spike at (model) since step 10; "
+        "warning: dead_units at act1 and at 1 more since step 12" in told.splitlines()
+    )
+    assert "also found" not in told
+    assert told.count("loss_spike") == 1
+
+
+def test_numbers_have_few_digits_counts_all_of_theirs_and_what_is_not_known_is_left_out():
+    evidence = {"update_ratio": 5.4950812, "values": 1648712.0, "usual": float("nan"), "lr": 1e-8}
+    odd = replace(SPIKE, evidence=evidence)
+    text = Diagnosis("run-1", "unhealthy", (odd,), (odd,)).to_text()
+    assert "   evidence: update ratio 5.495, values 1648712, lr 1e-08" in text.splitlines()
+    assert "   evidence: loss nan, last -inf, most inf" in SICK.to_text().splitlines()
+
+
+def test_a_rank_is_named_wherever_there_are_several():
+    assert (
+        "loss_spike at (model) of rank 1" in Diagnosis("r", "unhealthy", (replace(SPIKE, rank=1),), (SPIKE,)).to_text()
+    )
+    assert "rank" not in Diagnosis("r", "unhealthy", (SPIKE,), (SPIKE,)).to_text()
+    both = Diagnosis("r", "unhealthy", (SPIKE,), (SPIKE, replace(SPIKE, rank=1)), ranks=(0, 1))
+    assert "loss_spike at (model) of rank 0" in both.to_text()
+    assert "   the same on ranks: 1" in both.to_text().splitlines()
+    assert both.to_json()["accounts"][0]["ranks"] == [1]
+
+
+def test_a_long_list_is_cut_and_the_document_holds_all_of_it():
+    checked = replace(SICK, rules_run=tuple(RULES))
+    ruled_out = checked.accounts()[0].ruled_out
+    (line,) = [line for line in checked.to_text().splitlines() if line.startswith("   ruled out: ")]
+    assert line.endswith(f"{ruled_out[5]} and {len(ruled_out) - 6} more")
+    assert checked.to_json()["accounts"][0]["ruled_out"] == list(ruled_out)
+
+
+def test_rules_that_could_not_run_for_one_reason_share_a_line():
+    told = replace(SICK, reasons={"a": "x was never recorded", "b": "y", "c": "x was never recorded"}).to_text()
+    assert told.splitlines()[-2:] == ["   a, c: x was never recorded", "   b: y"]
+
+
+def test_what_needs_a_reference_says_so_until_there_is_one():
+    asked = Diagnosis("run-1", "unhealthy", (SPIKE,), (SPIKE,))
+    assert "   needs a reference: this run alone cannot tell" in asked.to_text()
+    compared = replace(asked, reference="good").to_text()
+    assert "needs a reference" not in compared
+    assert "   compared with: the good run 'good'" in compared.splitlines()
+
+
+def test_it_is_said_how_sure_a_cause_is():
+    assert "   how sure: 70%" in replace(SICK, root_causes=(SPIKE,)).to_text()
+    assert "   how sure: a fact, which needs no threshold" in SICK.to_text()
 
 
 def test_a_healthy_run_is_one_line():
@@ -123,6 +179,6 @@ def test_a_root_cause_says_where_else_it_shows_and_how_often_its_rule_was_right(
     monkeypatch.setattr(account, "NAMED", {BAD.rule: (7, 8)})
     told = replace(SICK, findings=(*SICK.findings, replace(BAD, site="tail"), replace(BAD, site="late", first_step=99)))
     assert "   the same at: tail" in told.to_text().splitlines()
-    assert "So far: right in 7 of the 8 runs of the benchmark in which it was named." in told.to_markdown()
+    assert "a fact, which needs no threshold; right in 7 of the 8 runs of the benchmark" in told.to_markdown()
     said = told.to_json()["accounts"][0]
     assert (said["also"], said["named"], said["right"]) == (["tail"], 8, 7)

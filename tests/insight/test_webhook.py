@@ -2,6 +2,7 @@
 
 import json
 import logging
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -13,6 +14,7 @@ from mindscope.framework import Key, Tensor, nn, ops
 from mindscope.insight import InvalidRule, LiveDiagnosis
 from mindscope.insight.webhook import Webhook
 from mindscope.probe import ConfigError, Monitor, load_config
+from mindscope.storage import Finding, Run, StepRecord, Structure
 
 
 class Server(HTTPServer):
@@ -87,6 +89,54 @@ def test_a_server_that_does_not_answer_is_said_once_and_costs_nothing(tmp_path, 
     assert "/none" not in said
     with ms.open_store(tmp_path) as store:
         assert store.find_run("hooked").state == "finished"
+
+
+def test_a_training_ends_while_its_first_message_waits_for_an_answer(tmp_path) -> None:
+    answer = threading.Event()
+    with Server(answer) as slow:
+        thread = threading.Thread(target=slow.serve_forever, daemon=True)
+        thread.start()
+        train(tmp_path, {"url": slow.url, "timeout_s": 0.2})
+        assert slow.bodies == []
+        with ms.open_store(tmp_path) as store:
+            assert store.find_run("hooked").state == "finished"
+        answer.set()
+        slow.shutdown()
+        thread.join(30)
+
+
+def test_an_answer_that_is_no_http_is_said_once_and_the_next_finding_is_tried(tmp_path, caplog) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        asked: list[bytes] = []
+
+        def answer() -> None:
+            while True:
+                try:
+                    peer, _ = listening.accept()
+                except OSError:
+                    return
+                with peer:
+                    asked.append(peer.recv(1 << 16))
+                    peer.sendall(b"what do you want?\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/hook"
+        hook = Webhook(Finder(), url)
+        hook.begin(Run("r", "r", "running", 0.0, 0.0), Structure())
+        for step in range(3):
+            hook.observe(StepRecord(step, 0.0))
+        with caplog.at_level(logging.WARNING, "mindscope.insight.webhook"):
+            hook.end()
+        listening.shutdown(socket.SHUT_RDWR)
+    assert len(asked) == 3
+    assert sum("cannot be told" in record.getMessage() for record in caplog.records) == 1
+
+
+class Finder(LiveDiagnosis):
+    """Finds one thing in every step."""
+
+    def observe(self, record: StepRecord) -> tuple[Finding, ...]:
+        return (Finding("r", "unknown", "error", record.step, record.step, "", "", {}, "", ""),)
 
 
 def test_an_address_that_is_none_is_refused_before_the_training() -> None:

@@ -1,0 +1,114 @@
+"""A good run makes a diagnosis more sensitive, and excuses what it has itself."""
+
+import math
+
+import numpy as np
+import pytest
+from mindscope.insight import diagnose
+from mindscope.insight.compare import diagnose_against
+from mindscope.insight.compare.reference import WINDOW, departures
+from mindscope.storage import Block, Finding, Layout, ModuleInfo, ParameterInfo, StepRecord, Structure, open_store
+
+SITES = ("embed", "body", "head")
+STEPS = 60
+
+
+def training(steps=range(STEPS), *, seed=0, loss=lambda step: 2.3 * 0.97**step, change=lambda step, site: 1.0):
+    """A loss that falls, and activations and updates that scatter by a tenth; `change` is a factor on both."""
+    rng = np.random.default_rng(seed)
+    for step in steps:
+        scatter = np.exp(0.1 * rng.standard_normal((2, len(SITES), 1)))
+        factors = np.array([[change(step, site)] for site in SITES])
+        blocks = (
+            Block(Layout("activation", SITES, ("l2_norm",), ("float64",)), 8.0 * scatter[0] * factors),
+            Block(Layout("update", SITES, ("ratio_to_weight",), ("float64",)), 0.01 * scatter[1] * factors),
+        )
+        yield StepRecord(step, float(step), blocks=blocks, scalars={"loss": loss(step) * (1 + 0.1 * rng.random())})
+
+
+def structure(frozen=()):
+    modules = tuple(ModuleInfo(site, "Dense", at) for at, site in enumerate(SITES))
+    parameters = tuple(
+        ParameterInfo(f"{site}.weight", (8, 8), "float32", requires_grad=site not in frozen, group=(0, 0))
+        for site in SITES
+    )
+    return Structure(modules, parameters)
+
+
+def against(run, good, frozen=((), ())):
+    """Departures, common steps, and the diagnosis of the run with the good one."""
+    with open_store("memory:") as store:
+        for name, records, still in (("run", run, frozen[0]), ("good", good, frozen[1])):
+            writer = store.begin_run(name)
+            writer.write_structure(structure(still))
+            writer.write(list(records))
+            writer.close()
+        pair = (store, store), (store.find_run("run"), store.find_run("good"))
+        return *departures(*pair), diagnose_against(*pair), diagnose(store, "run")
+
+
+def root(found) -> Finding:
+    (one,) = found.root_causes
+    return one
+
+
+def test_another_seed_of_one_training_stays_on_its_course() -> None:
+    left, common, found, _ = against(training(seed=1), training())
+    assert (left, common) == ((), STEPS)
+    assert found.reference == "good"
+    assert found.verdict != "unhealthy"
+
+
+def test_a_loss_that_stops_falling_is_found_though_no_rule_says_so() -> None:
+    stalled = training(seed=1, loss=lambda step: 2.3 * 0.97 ** min(step, 20))
+    left, _, found, alone = against(stalled, training())
+    assert alone.verdict != "unhealthy"
+    assert (root(found).cause, root(found).metric) == ("unknown", "scalar/loss")
+    doubled = 20 + math.log(2) / -math.log(0.97)  # where it is twice what the good run has
+    assert left[0].first_step == pytest.approx(doubled, abs=5)
+    assert root(found).evidence["factor"] > 2 > root(found).evidence["value_of_the_good_run"]
+
+
+def test_the_first_site_that_leaves_is_named() -> None:
+    spreads = {"embed": 45, "body": 30, "head": 33}
+    left, _, found, _ = against(
+        training(seed=1, change=lambda step, site: 9.0 if step >= spreads[site] else 1.0), training()
+    )
+    assert [(one.site, one.first_step) for one in left if one.metric == "activation/l2_norm"][:2] == [
+        ("body", 30),
+        ("head", 33),
+    ]
+    assert (root(found).site, root(found).first_step) == ("body", 30)
+    assert root(found).evidence["sites"] >= 2
+
+
+def test_what_is_not_finite_or_stands_still_has_left() -> None:
+    nan, _, _, _ = against(training(change=lambda step, _: math.nan if step >= 40 else 1.0), training(seed=1))
+    assert nan[0].first_step == 40
+    still, _, _, _ = against(training(change=lambda _, site: 0.0 if site == "head" else 1.0), training(seed=1))
+    assert {one.site for one in still} == {"head"}
+
+
+def test_a_single_spike_is_left_to_the_rules() -> None:
+    assert against(training(change=lambda step, _: 50.0 if step == 30 else 1.0), training(seed=1))[0] == ()
+
+
+def test_what_the_good_run_has_as_well_is_no_fault() -> None:
+    left, _, found, alone = against(training(seed=1), training(), frozen=(("body",), ("body",)))
+    assert [one.cause for one in alone.root_causes] == ["frozen_parameter"]
+    assert (left, found.root_causes) == ((), ())
+    assert "the good run 'good' has the same" in found.findings[0].explanation
+    only_here = against(training(seed=1), training(), frozen=(("body",), ("head",)))[2]
+    assert [one.site for one in only_here.root_causes] == ["body"]
+
+
+@pytest.mark.parametrize("steps", [range(WINDOW - 1), range(STEPS, STEPS + 30)], ids=["short", "elsewhere"])
+def test_a_good_run_with_too_few_common_steps_is_said_to_say_nothing(steps) -> None:
+    left, common, found, _ = against(training(seed=1), training(steps))
+    assert left == ()
+    assert found.reasons["reference"] == f"the good run has {common} steps in common with this one, 15 are needed"
+
+
+def test_gaps_in_either_run_cost_nothing_but_their_steps() -> None:
+    left, common, _, _ = against(training(range(0, STEPS, 2), seed=1), training())
+    assert (left, common) == ((), STEPS // 2)
