@@ -11,6 +11,7 @@ from ..history.series import Window
 from ..history.trend import trend
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
+from ..signs.path import Path
 from ..view.moment import Moment
 
 _MODEL = chain("one:Dense", "two:Dense")
@@ -25,8 +26,7 @@ class _Memory:
 
     first: list[float] = field(default_factory=list)
     recent: Window = field(default_factory=lambda: Window(24))
-    path: float = 0.0
-    records: int = 0
+    path: Path = field(default_factory=Path)
     is_done: bool = False
 
 
@@ -44,6 +44,10 @@ class _Memory:
             _MODEL,
         ),
         Recording({"scalar/loss": _NOISE, "one.weight update/ratio_to_weight": 0.001}, _MODEL),
+        # a step that no weights bear, and a network that it has killed
+        Recording(
+            {"scalar/loss": _NOISE, "one.weight update/ratio_to_weight": (*(0.01,) * 9, 2.0, *(0.0,) * 60)}, _MODEL
+        ),
         # converged from the start: a model that is trained on
         Recording(
             {"scalar/loss": tuple(0.01 + 0.005 * (-1) ** at for at in range(70)), "one.weight update/l2_norm": 0.1},
@@ -54,19 +58,19 @@ class _Memory:
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     """After 60 records and updates that sum to the weights' own norm the loss is within 5 % of where it began.
 
-    Judged once. A loss that stands still later is told from a floor by nothing that is recorded: labels have an entropy
-    and text has one. So only the start counts, where a loss that has learned nothing is known: the first ones. Losses
-    of policies, and those that are logged with rewards, have no floor and are left out.
+    Judged once; after an update that no weights bear both are counted anew. A loss that stands still later is told from
+    a floor by nothing that is recorded: labels have an entropy and text has one. So only the start counts, where a loss
+    that has learned nothing is known: the first ones. Losses of policies, and those that are logged with rewards, have
+    no floor and are left out.
     """
     loss = now.scalar("loss")
     if loss is None or memory.is_done or not isfinite(loss):
         return
-    memory.records += 1
     memory.recent.add(loss)
-    memory.path += now.typical_update if isfinite(now.typical_update) else 0.0
+    memory.path.learn(now)
     if len(memory.first) < 5:
         memory.first.append(loss)
-    if memory.records < _RECORDS or memory.path < _PATH:
+    if memory.path.records < _RECORDS or memory.path.length < _PATH:
         return
     memory.is_done = True
     newest = memory.recent.newest(24)
@@ -77,12 +81,12 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     yield now.finding(
         ROOT_SITE,
         "scalar/loss",
-        {"loss": level, "first_loss": start, "records": memory.records, "path": memory.path},
+        {"loss": level, "first_loss": start, "records": memory.path.records, "path": memory.path.length},
         severity="warning",
-        first_step=max(now.step - memory.records + 1, 0),
+        first_step=memory.path.since,
         place=0,
-        explanation=f"the loss began at {start:.4g} and is {level:.4g} after {memory.records} records, in which "
-        f"updates summed to {memory.path:.2g} of the weights: the steps lead nowhere",
+        explanation=f"the loss began at {start:.4g} and is {level:.4g} after {memory.path.records} records, in which "
+        f"updates summed to {memory.path.length:.2g} of the weights: the steps lead nowhere",
         advice="see whether the model can learn one single batch: if it cannot, look at the loss, the labels and the "
         "path of the gradient; if it can, the data or the rate are the place to look",
         confidence=0.5,

@@ -14,6 +14,7 @@ from ..history.usual import Streak, Usual
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
 from ..signs.ordinary import LastStep
+from ..signs.path import Path
 from ..signs.self_made import SelfMade
 from ..view.moment import Moment
 from ..view.table import Floats, Table
@@ -42,8 +43,7 @@ class _Memory:
     entropy: float = float("nan")
     columns: int = 0
     same: Streak = field(default_factory=Streak)
-    path: float = 0.0
-    records: int = 0
+    path: Path = field(default_factory=Path)
     recent: Window = field(default_factory=lambda: Window(24))
     loss: Usual = field(default_factory=Usual)
     first: float = float("nan")
@@ -110,6 +110,16 @@ class _Memory:
             _MODEL,
             events=(_CALLED,),
         ),
+        # thrown back to where it began by steps that no weights bear
+        Recording(
+            {
+                "scalar/loss": _NOISE,
+                "one.weight update/ratio_to_weight": (*(0.005,) * 30, 2.0, 0.5, *(0.0,) * 30),
+                "one activation/mean": 0.1,
+            },
+            _MODEL,
+            events=(_CALLED,),
+        ),
         # what the layers put out has changed with the loss: the inputs or the weights, not the labels
         Recording(
             {
@@ -145,12 +155,13 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     """The loss stays at the entropy of the labels while the weights move far, or jumps while the forward is unchanged.
 
     The entropy is that of the labels that the loss was given, or of even ones; a cross-entropy within 3 % of it after
-    40 records and updates that sum to 0.3 of the weights has learned nothing, unless it falls still. Labels that are
-    all the same one are a fact. From some step on: the loss rises within one step by 8 deviations and half of its
-    progress and stays up, although in that very step every layer put out what it usually does and the step before was
-    an ordinary one; then neither inputs nor weights have changed, and what is left are the targets (or the loss
-    itself), unless the model makes those by acting. Zhang et al. 2017, arXiv:1611.03530: a network can memorise such
-    labels, if it sees them often enough; then this rule does not see them.
+    40 records and updates that sum to 0.3 of the weights has learned nothing, unless it falls still; after an update
+    that no weights bear both are counted anew. Labels that are all the same one are a fact. From some step on: the loss
+    rises within one step by 8 deviations and half of its progress and stays up, although in that very step every layer
+    put out what it usually does and the step before was an ordinary one; then neither inputs nor weights have changed,
+    and what is left are the targets (or the loss itself), unless the model makes those by acting. Zhang et al. 2017,
+    arXiv:1611.03530: a network can memorise such labels, if it sees them often enough; then this rule does not see
+    them.
     """
     memory.self_made.learn(now)
     loss = now.scalar("loss")
@@ -173,13 +184,13 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
 
 
 def _from_the_start(now: Moment, memory: _Memory, loss: float) -> Iterator[Finding]:
-    memory.records += 1
     memory.recent.add(loss)
-    memory.path += now.typical_update if isfinite(now.typical_update) else 0.0
+    memory.path.learn(now)
     if "start" in memory.said or isnan(memory.entropy) or memory.entropy == 0.0:
         return
     patience = _PATIENCE if now.known_sites("batch/tokens") else 1
-    if memory.records < patience * _RECORDS or memory.path < patience * _PATH or memory.records % _JUDGED:
+    path = memory.path
+    if path.records < patience * _RECORDS or path.length < patience * _PATH or path.records % _JUDGED:
         return
     newest, level = memory.recent.newest(_WINDOW), memory.recent.median()
     if trend(newest) < _FALLS or abs(level - memory.entropy) > _NEAR * memory.entropy:
@@ -187,10 +198,10 @@ def _from_the_start(now: Moment, memory: _Memory, loss: float) -> Iterator[Findi
     memory.said.add("start")
     yield _report(
         now,
-        {"loss": level, "label_entropy": memory.entropy, "records": memory.records, "path": memory.path},
-        f"after {memory.records} records and updates that sum to {memory.path:.2g} of the weights the loss is "
+        {"loss": level, "label_entropy": memory.entropy, "records": path.records, "path": path.length},
+        f"after {path.records} records and updates that sum to {path.length:.2g} of the weights the loss is "
         f"{level:.4g}, and guessing gives {memory.entropy:.4g}: nothing was learned",
-        max(now.step - memory.records + 1, 0),
+        path.since,
         0.6,
     )
 

@@ -1,8 +1,10 @@
 """Odd data."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from mindscope.cli.demo.data import Digits
 
 from ..injected.data import _change_batches
 from ..script import Batch, Script
@@ -23,16 +25,22 @@ def spiky_data(script: Script) -> None:
 @healthy("rare-class", on="cnn")
 def rare_class(script: Script) -> None:
     """Nine of ten images are of one class."""
-    make = script.make_batches
+    whole, common = script.data, int(script.pick.integers(0, 10))
 
-    def batches() -> Iterator[Batch]:
+    def mostly(images: Any, labels: Any) -> tuple[Any, Any]:
         generator = np.random.default_rng(script.seed)
-        for images, labels in make():
-            ones = np.flatnonzero(labels == labels[0])
-            chosen = np.where(generator.random(len(labels)) < 0.85, generator.choice(ones, len(labels)), np.arange(64))
-            yield images[chosen], labels[chosen]
+        ones = generator.choice(np.flatnonzero(labels == common), len(labels))
+        chosen = np.where(generator.random(len(labels)) < 0.9, ones, np.arange(len(labels)))
+        return images[chosen], labels[chosen]
 
-    script.make_batches = batches
+    def data() -> Digits:
+        all_of_them = whole()
+        return Digits(
+            *mostly(all_of_them.images, all_of_them.labels),
+            *mostly(all_of_them.held_out_images, all_of_them.held_out_labels),
+        )
+
+    script.data = data
 
 
 @healthy("noisy-labels", on="mlp")
