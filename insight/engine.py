@@ -5,12 +5,12 @@ the offline one agree bit for bit.
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..storage import Event, Finding, FindingKey, Json, StepRecord, Structure
 from .causes.root_cause import appearance
-from .rule import Rule
+from .rule import NEW_STRUCTURE, Check, Rule
 from .view.adam_bound import AdamBound
 from .view.anatomy import Anatomy
 from .view.burst import Burst
@@ -29,7 +29,7 @@ class _Kind:
     """Records that carry the same: what that is, the rules to ask, and how many there were since last counted."""
 
     carries: frozenset[str]
-    rules: tuple[Rule, ...]
+    asked: tuple[tuple[Rule, Check, object], ...]  # with their memories
     records: int = 0
 
 
@@ -49,6 +49,7 @@ class Engine:
         self._memories = {name: item.memory() if item.memory else None for name, item in rules.items()}
         self._rows: dict[str, Rows] = {}
         self._anatomy = Anatomy(Structure())
+        self._is_new = True  # the structure, which no record has come after
         self._bound = AdamBound()
         self._burst = Burst()
         self._counted: dict[str, int] = {}
@@ -71,6 +72,7 @@ class Engine:
     def learn_structure(self, structure: Structure) -> None:
         """Takes the structure, or its change; histories are kept."""
         self._anatomy = Anatomy(structure, self._expected_frozen)
+        self._is_new = True
         self._forget_kinds()
 
     def foresee(self, records: Sequence[StepRecord]) -> None:
@@ -84,8 +86,14 @@ class Engine:
         kind.records += 1
         self.records += 1
         found: list[Finding] = []
-        for rule in kind.rules:
-            found.extend(self._ask(rule, now))
+        for rule, check, memory in kind.asked:
+            known = len(found)
+            now.speaker = rule.speaker
+            try:
+                found.extend(check(now, memory))
+            except Exception as error:  # noqa: BLE001 - a rule of whatever quality must never harm the run
+                found[known:] = [self._fault(rule, now, error)]
+        self._is_new = False
         for finding in found:
             self._findings[finding.key] = finding
         for event in now.events("configuration_changed"):
@@ -96,7 +104,7 @@ class Engine:
     def _kind(self, now: Moment) -> _Kind:
         """What the record carries, and the rules that need something of it; most records of a run carry the same."""
         record = now.record
-        key = (*now.subjects, None, *record.scalars, None, *[event.kind for event in record.events])
+        key = (*now.subjects, None, *record.scalars, None, *[event.kind for event in record.events], self._is_new)
         kind = self._kinds.get(key)
         if kind is None:
             if len(self._kinds) >= _KINDS:
@@ -104,9 +112,10 @@ class Engine:
             carries = {"record", *now.subjects, *(f"scalar/{name}" for name in record.scalars)}
             carries.update(f"event/{event.kind}" for event in record.events)
             if self._anatomy.is_known:
-                carries.add("structure")
-            rules = tuple(rule for rule in self._rules.values() if not carries.isdisjoint(rule.asked_on or rule.needs))
-            kind = self._kinds[key] = _Kind(frozenset(carries), rules)
+                carries.update(("structure", NEW_STRUCTURE) if self._is_new else ("structure",))
+            asked = [rule for rule in self._rules.values() if not carries.isdisjoint(rule.asked_on or rule.needs)]
+            with_memories = tuple((rule, rule.check, self._memories[rule.name]) for rule in asked)
+            kind = self._kinds[key] = _Kind(frozenset(carries), with_memories)
         return kind
 
     def _forget_kinds(self) -> None:
@@ -153,20 +162,14 @@ class Engine:
             if name not in self._memories:
                 self._memories[name] = rule.memory() if rule.memory else None
 
-    def _ask(self, rule: Rule, now: Moment) -> Iterable[Finding]:
-        now.speak_for(rule.name, rule.cause, rule.phase)
-        try:
-            return list(rule.check(now, self._memories[rule.name]))
-        except Exception as error:  # noqa: BLE001 - a rule of whatever quality must never harm the run
-            _log.warning("rule %s failed at step %d and is switched off", rule.name, now.step, exc_info=True)
-            del self._rules[rule.name]
-            self._forget_kinds()
-            return [self._fault(rule, now, error)]
-
     def _fault(self, rule: Rule, now: Moment, error: Exception) -> Finding:
+        """The rule is switched off, and this says so."""
+        _log.warning("rule %s failed at step %d and is switched off", rule.name, now.step, exc_info=True)
+        del self._rules[rule.name]
+        self._forget_kinds()
         words = f"{type(error).__name__}: {error}"
         self._faults.append(Event("monitor_fault", now.step, rule.name, data={"error": f"failed with {words}"}))
-        now.speak_for("monitor-fault", "monitor_fault", 0)
+        now.speaker = ("monitor-fault", "monitor_fault", 0)
         return now.finding(
             f"rule/{rule.name}",
             "",

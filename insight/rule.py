@@ -12,6 +12,9 @@ from .view.moment import Moment
 #: Phases of a step, in the order in which they happen; a finding of an earlier phase is nearer to the root.
 CONFIGURATION, FORWARD, LOSS, BACKWARD, OPTIMIZER = range(5)
 
+#: What the first record after a structure carries.
+NEW_STRUCTURE: Final = "structure/new"
+
 #: `memory` is whatever the rule's own factory makes; the table cannot know its type, hence Any.
 Check = Callable[[Moment, Any], Iterable[Finding]]
 Asks = Literal["", "intent", "reference"]
@@ -26,7 +29,8 @@ class Rule:
         cause: The word of the vocabulary of diagnosis that its findings carry.
         needs: What must have been recorded: subjects (`gradient`), scalars (`scalar/loss`), events
             (`event/resume_seam`), `structure`, any `record`. The check is called for every record that carries one.
-        asked_on: Of the needs those that make the check be called; all of them when empty.
+        asked_on: Of what a record may carry, as in `needs`, that which makes the check be called; all that it needs
+            when empty. `NEW_STRUCTURE` is carried by the first record after the structure, or a change of it.
         phase: Where in the step the cause acts: `CONFIGURATION`, `FORWARD`, `LOSS`, `BACKWARD` or `OPTIMIZER`.
         check: Yields the findings of one record. Keeps what it must remember in `memory`.
         memory: Makes the rule's memory at the start of a run; None when it needs none.
@@ -55,6 +59,11 @@ class Rule:
     silent_on: tuple[Recording, ...]
     text: str
     asked_on: tuple[str, ...] = ()
+
+    @property
+    def speaker(self) -> tuple[str, str, int]:
+        """What its findings carry of it."""
+        return self.name, self.cause, self.phase
 
 
 #: Every rule by its name, in the order of the catalogue.

@@ -3,7 +3,7 @@
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Sequence
-from itertools import islice, pairwise
+from itertools import pairwise
 from math import isfinite, nan, sqrt
 
 import numpy as np
@@ -50,6 +50,7 @@ class Window:
     """
 
     def __init__(self, length: int) -> None:
+        self._length = length
         self._values: deque[float] = deque(maxlen=length)
         self._ordered: list[float] = []
         self._differences: list[float] | None = None  # of neighbours in time, by size
@@ -62,10 +63,13 @@ class Window:
         if not isfinite(value):
             return
         value = float(value)
-        values, ordered = self._values, self._ordered
-        is_full = len(values) == values.maxlen
-        if self._differences is not None:
-            self._learn_difference(value, is_full=is_full)
+        values, ordered, differences = self._values, self._ordered, self._differences
+        is_full = len(values) == self._length
+        if differences is not None and self._length > 1:
+            if is_full:
+                del differences[bisect_left(differences, values[1] - values[0])]
+            if values:
+                insort(differences, value - values[-1])
         if is_full:
             del ordered[bisect_left(ordered, values[0])]
         values.append(value)
@@ -88,16 +92,6 @@ class Window:
         if self._differences is None:
             self._differences = sorted([later - earlier for earlier, later in pairwise(self._values)])
         return _NORMAL / sqrt(2) * _middle_distance(self._differences, _middle(self._differences))
-
-    def _learn_difference(self, value: float, *, is_full: bool) -> None:
-        """Takes the difference of the value to the last one, and forgets that of the two oldest."""
-        values, differences = self._values, self._differences
-        assert differences is not None
-        if is_full and len(values) > 1:
-            first, second = islice(values, 2)
-            del differences[bisect_left(differences, second - first)]
-        if values and values.maxlen != 1:
-            insort(differences, value - values[-1])
 
 
 def _middle(ordered: Sequence[float]) -> float:
@@ -143,6 +137,11 @@ class Streaks:
         self.lengths: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self.since: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._runs = False  # whether any row has a streak
+
+    @property
+    def are_running(self) -> bool:
+        """True when any row has a streak."""
+        return self._runs
 
     def update(self, holds: Mask, present: Mask, step: int) -> NDArray[np.int64]:
         """`(rows,)` lengths after this observation; `since` holds the step at which each streak began."""

@@ -58,20 +58,25 @@ class Usual:
     @property
     def spread(self) -> float:
         """The noise of one value, never below 2 % of the usual one; in decades on the logarithmic scale."""
-        noise = self.history.noise()
-        least = _LEAST if self.is_log else max(_LEAST * abs(self.history.median()), _TINY)
-        return max(noise, least) if isfinite(noise) else least
+        return self._spread(self.history.median())
 
     def update(self, value: float) -> float:
         """Signed deviations of the value from the history before it, NaN while warming up; learns the value."""
         if not isfinite(value):
             return nan
         scaled = log10(max(value, _TINY)) if self.is_log else value
-        if len(self.history) < self.warm_up:
-            self.history.add(scaled)
+        history = self.history
+        if len(history) < self.warm_up:
+            history.add(scaled)
             return nan
-        deviations = (scaled - self.history.median()) / self.spread
+        middle = history.median()
+        deviations = (scaled - middle) / self._spread(middle)
         self.strange = self.strange + 1 if abs(deviations) > _STRANGE else 0
         if self.strange == 0 or self.strange >= _ACCEPTED:
-            self.history.add(scaled)
+            history.add(scaled)
         return deviations
+
+    def _spread(self, middle: float) -> float:
+        noise = self.history.noise()
+        least = _LEAST if self.is_log else max(_LEAST * abs(middle), _TINY)
+        return max(noise, least) if isfinite(noise) else least

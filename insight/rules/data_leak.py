@@ -20,6 +20,7 @@ def _checked(*, is_causal: bool | None, is_declared: bool = True) -> Event:
 @rule(
     "data-leak",
     needs=("record",),
+    asked_on=("event/causality",),
     phase=FORWARD,
     is_fact=True,
     fires_on=(Recording(structure=_MODEL, events=(_checked(is_causal=False),)),),

@@ -10,6 +10,7 @@ from ..history.lasting import Lasting
 from ..history.series import Streaks, Window
 from ..recording import Recording, apart, chain
 from ..rule import FORWARD, rule
+from ..view.burst import Alike
 from ..view.moment import Moment
 from ..view.table import Floats, Mask, Table, some
 
@@ -93,10 +94,10 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     if table is None:
         return
     yield from _dead_units(now, memory)
-    size = table.column("size")
-    dead: Mask = table.column("zeros") >= _DEAD * size
-    if some(dead):
-        dead &= (table.column("min") >= 0) & (size >= _FEWEST)
+    dead = _dead(table)
+    if dead is None and not memory.streaks.are_running:
+        return
+    dead = np.zeros(len(table.values), dtype=np.bool_) if dead is None else dead
     lengths = memory.streaks.update(dead, table.present, now.step)
     if not some(dead):
         return
@@ -107,6 +108,21 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         yield _report(now, table, memory, rows[0], len(rows), dead)
 
 
+def _dead(table: Table) -> Mask | None:
+    """`(rows,)` True where the whole output is zero; None where no row has so many zeros."""
+    if table.alike is not None and not table.alike.known("zeros", table.rows, _has_zeros)[table.place]:
+        return None
+    size = table.column("size")
+    dead: Mask = table.column("zeros") >= _DEAD * size
+    return dead & (table.column("min") >= 0) & (size >= _FEWEST) if some(dead) else None
+
+
+def _has_zeros(alike: Alike) -> list[bool]:
+    """By record, whether any row has so many zeros that it may be dead."""
+    zeros: Mask = alike.columns("zeros") >= _DEAD * alike.columns("size")
+    return [bool(row.any()) for row in zeros]
+
+
 def _dead_units(now: Moment, memory: _Memory) -> Iterator[Finding]:
     loss, table = now.scalar("loss"), now.table("activation/units")
     if loss is not None:
@@ -115,7 +131,9 @@ def _dead_units(now: Moment, memory: _Memory) -> Iterator[Finding]:
         return
     share = table.column("dead_share")
     judged = table.present & np.isfinite(share)
-    memory.loss_alive = np.pad(memory.loss_alive, (0, len(share) - len(memory.loss_alive)), constant_values=np.nan)
+    if len(memory.loss_alive) < len(share):
+        grown = len(share) - len(memory.loss_alive)
+        memory.loss_alive = np.pad(memory.loss_alive, (0, grown), constant_values=np.nan)
     memory.loss_alive[judged & (share < _DEAD_UNITS)] = memory.losses.median()
     dead = (share >= _DEAD_UNITS) & ~(np.isfinite(memory.loss_alive) & ~_harmed(now, memory))
     rows = memory.units.newly(dead, judged, now.step, records=_LOOKS, steps=_SPAN)
@@ -141,7 +159,7 @@ def _harmed(now: Moment, memory: _Memory) -> Mask:
     if len(newest) < 3 or now.has_a_surrogate_loss:
         return np.ones(len(memory.loss_alive), dtype=np.bool_)
     rise = np.maximum(_RISE * np.abs(memory.loss_alive), _SPREADS * memory.losses.noise())
-    return np.asarray(float(np.median(newest)) > memory.loss_alive + rise, dtype=np.bool_)
+    return np.asarray(sorted(newest)[1] > memory.loss_alive + rise, dtype=np.bool_)
 
 
 def _report(now: Moment, table: Table, memory: _Memory, row: int, together: int, dead: Mask) -> Finding:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from ...storage import Finding, ModuleInfo, Structure, display_site
 from ..recording import Recording, chain
-from ..rule import CONFIGURATION, rule
+from ..rule import CONFIGURATION, NEW_STRUCTURE, rule
 from ..view.anatomy import Anatomy
 from ..view.moment import Moment
 
@@ -42,6 +42,7 @@ class _Memory:
 @rule(
     "missing-nonlinearity",
     needs=("structure",),
+    asked_on=(NEW_STRUCTURE,),
     phase=CONFIGURATION,
     memory=_Memory,
     is_fact=True,

@@ -185,7 +185,7 @@ def _put_back(now: Moment, memory: _Memory) -> Iterator[Finding]:
     for event in now.events("initial_checksum"):
         memory.first = texts(event, "parameters")
     update = now.table("update")
-    memory.moved += update is not None and some(update.there("l2_norm") > 0)
+    memory.moved += update is not None and (update.low("l2_norm") > 0 or some(update.there("l2_norm") > 0))
     memory.put_back.learn(now)
     if not memory.is_said and memory.put_back.records >= _LASTING:
         yield _is_put_back(
@@ -230,6 +230,9 @@ def _cleared(now: Moment, memory: _Memory, gradient: Table) -> Iterator[Finding]
     arrives = now.table("activation_grad")
     if arrives is None:
         return
+    if gradient.low("l2_norm") > 0:
+        memory.cleared.update(False, now.step)
+        return
     norms, backward = gradient.there("l2_norm"), arrives.there("l2_norm")
     is_lost = len(norms) > 0 and not np.count_nonzero(norms) and len(backward) > 0 and bool((backward > 0).all())
     lasting = _LASTING if memory.moved else 1  # a single step may be emptied on purpose, the first of a run is not
@@ -260,8 +263,10 @@ def _standing(weight: Table, update: Table | None, memory: _Memory) -> Mask:
 
 def _has_arrived(norms: Floats, memory: _Memory) -> Mask:
     """`(rows of weight,)` True where the gradient is nothing beside the largest that was seen; learns them."""
-    before = np.zeros(len(norms))
-    before[: len(memory.largest)] = memory.largest
+    before = memory.largest
+    if len(before) != len(norms):
+        before = np.zeros(len(norms))
+        before[: len(memory.largest)] = memory.largest
     memory.largest = np.fmax(before, np.where(np.isfinite(norms), norms, 0.0))
     return np.asarray(norms < _ARRIVED * memory.largest, dtype=np.bool_)
 

@@ -11,6 +11,7 @@ from ..view.moment import Moment
 @rule(
     "monitor-fault",
     needs=("record",),
+    asked_on=("event/monitor_fault", "event/observations_lost"),
     phase=CONFIGURATION,
     is_fact=True,
     fires_on=(

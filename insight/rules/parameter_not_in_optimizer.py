@@ -6,7 +6,7 @@ from math import prod
 
 from ...storage import Finding, display_site
 from ..recording import Recording, chain
-from ..rule import CONFIGURATION, rule
+from ..rule import CONFIGURATION, NEW_STRUCTURE, rule
 from ..view.anatomy import Anatomy
 from ..view.moment import Moment
 
@@ -24,6 +24,7 @@ class _Memory:
 @rule(
     "parameter-not-in-optimizer",
     needs=("structure",),
+    asked_on=(NEW_STRUCTURE,),
     phase=CONFIGURATION,
     memory=_Memory,
     is_fact=True,

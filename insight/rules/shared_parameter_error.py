@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from ...storage import Event, Finding, Structure, display_site
 from ..recording import Recording, chain
-from ..rule import CONFIGURATION, rule
+from ..rule import CONFIGURATION, NEW_STRUCTURE, rule
 from ..view.anatomy import Anatomy
 from ..view.moment import Moment
 
@@ -28,6 +28,7 @@ class _Memory:
 @rule(
     "shared-parameter-error",
     needs=("structure",),
+    asked_on=("event/tie_broken", NEW_STRUCTURE),
     phase=CONFIGURATION,
     memory=_Memory,
     is_fact=True,

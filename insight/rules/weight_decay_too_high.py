@@ -11,6 +11,7 @@ from ..history.series import median
 from ..history.usual import Streak
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
+from ..view.anatomy import Anatomy
 from ..view.moment import Moment
 from ..view.table import Floats, Table
 
@@ -19,14 +20,18 @@ _DECAYED = replace(_PLAIN, optimizers=(OptimizerInfo("AdamW", ({"lr": 0.001, "we
 #: Per step; a matrix is halved in 140 steps. Usual rates and decays (1e-3 x 0.1, 0.1 x 5e-4) take 7,000 and more.
 _PACE = 0.005
 _LASTING = 8
+#: Share of the matrices that must shrink.
+_MOST = 0.9
 #: Optimizers whose decay shrinks the weights by rate times decay in the step itself, so that one step is proof enough.
 _DIRECT = ("adamw", "adamweightdecay", "lion", "muon", "sgd", "momentum")
 
 
 @dataclass(slots=True)
 class _Memory:
-    """Norms of the record before and of the first, and for how long all have shrunk."""
+    """Norms of the record before and of the first, for how long all have shrunk, and the decay of the optimizers."""
 
+    checked: Anatomy | None = None
+    decay: float = 0.0
     first: Floats = field(default_factory=lambda: np.zeros(0))
     before: Floats = field(default_factory=lambda: np.zeros(0))
     streak: Streak = field(default_factory=Streak)
@@ -84,24 +89,32 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     table = now.table("weight")
     if table is None or memory.is_said or now.record.skipped:
         return
-    decay = _decay(now)
-    if decay <= 0:
+    if memory.checked is not now.anatomy:
+        memory.checked, memory.decay = now.anatomy, _decay(now)
+    if memory.decay <= 0:
         return
     rows = now.anatomy.matrices_in_order(table.rows.sites)
     norms = table.column("l2_norm")[rows]
     if len(norms) != len(memory.before):
         memory.before, memory.first, memory.streak = _before(now, table, rows), norms, Streak()
-    with np.errstate(invalid="ignore", divide="ignore"):
-        change = np.log(norms / memory.before)
-    memory.before = norms
-    usable = np.isfinite(change)
-    shrinks = bool(usable.any()) and float((change[usable] < 0).mean()) >= 0.9
-    pace = -median(change[usable]) if shrinks else 0.0
-    lasting = 1 if _told(now) >= _PACE else _LASTING
-    if memory.streak.update(shrinks and pace >= _PACE, now.step) < lasting:
+    before, memory.before = memory.before, norms
+    pace = _pace(before, norms)
+    length = memory.streak.update(pace >= _PACE, now.step)
+    if not length or length < (1 if _told(now) >= _PACE else _LASTING):
         return
     memory.is_said = True
-    yield _report(now, memory, decay, pace, float(np.nanmedian(norms / memory.first)))
+    yield _report(now, memory, memory.decay, pace, float(np.nanmedian(norms / memory.first)))
+
+
+def _pace(before: Floats, norms: Floats) -> float:
+    """The share of its norm that the typical matrix has lost; 0 unless nine of ten have lost some."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = norms / before
+    usable = (ratio > 0) & (ratio < np.inf)
+    count = np.count_nonzero(usable)
+    if not count or np.count_nonzero(usable & (ratio < 1)) / count < _MOST:
+        return 0.0
+    return -median(np.log(ratio[usable]))
 
 
 def _before(now: Moment, table: Table, rows: NDArray[np.intp]) -> Floats:

@@ -39,6 +39,7 @@ class _Memory:
 @rule(
     "wrong-train-eval-mode",
     needs=("record",),
+    asked_on=("event/forward_modes",),
     phase=FORWARD,
     memory=_Memory,
     is_fact=True,

@@ -39,6 +39,8 @@ class DepthProfile:
 def depth_profile(table: Table, anatomy: Anatomy) -> DepthProfile | None:
     """The profile of a table of gradients; None when fewer than four matrices have one to compare."""
     order = anatomy.matrices_in_order(table.rows.sites)
+    if len(order) < _FEWEST:
+        return None
     if table.alike is not None and not table.holds_non_finite:
         plain = table.alike.known("plain depth", order, lambda one: _plain(one, table.rows.sites, order))[table.place]
         if plain is not None:
@@ -46,7 +48,7 @@ def depth_profile(table: Table, anatomy: Anatomy) -> DepthProfile | None:
     norms = table.column("l2_norm")[order]
     with np.errstate(invalid="ignore", divide="ignore"):
         sizes = norms / np.sqrt(table.column("size")[order])
-    if len(sizes) >= _FEWEST and table.is_whole and not table.holds_non_finite:
+    if table.is_whole and not table.holds_non_finite:
         low = float(sizes.min())
         if low > 0.0 and float(sizes.max()) < _PLAIN * low:
             return DepthProfile(1.0, len(sizes), 0.0, table.rows.sites[order[0]], table.rows.sites[order[-1]])
@@ -71,8 +73,6 @@ def _tau(values: Floats) -> float:
 
 def _plain(alike: Alike, sites: list[str], order: NDArray[np.intp]) -> list[DepthProfile | None]:
     """By record, the profile where no two matrices are far apart; None where that has to be looked at."""
-    if len(order) < _FEWEST:
-        return [None] * len(alike)
     with np.errstate(invalid="ignore", divide="ignore"):
         sizes = alike.columns("l2_norm")[:, order] / np.sqrt(alike.columns("size")[:, order])
     low = sizes.min(axis=1)

@@ -20,6 +20,9 @@ from .table import Mask, Rows, Table
 class Moment:
     """One record on its way past the rules.
 
+    Attributes:
+        speaker: Name, cause and phase of the rule that is being asked, whose findings are made.
+
     Args:
         record: As it was stored.
         rows: What the rows of every subject are; those that appear for the first time are added.
@@ -48,11 +51,7 @@ class Moment:
         self._rank, self._bound = rank, bound
         self._burst = Burst() if burst is None else burst
         self._place = self._burst.place(record)
-        self._rule = ("", "", 0)
-
-    def speak_for(self, rule: str, cause: str, phase: int) -> None:
-        """Makes the findings that follow those of this rule."""
-        self._rule = (rule, cause, phase)
+        self.speaker = ("", "", 0)
 
     @property
     def step(self) -> int:
@@ -162,7 +161,7 @@ class Moment:
             confidence: As the rule states it; what is no fact is set right by how often the rule was.
             rank: Whose fault it is, by default the recording process's: rank 0 hears of the others.
         """
-        rule, cause, phase = self._rule
+        rule, cause, phase = self.speaker
         order = max(self.anatomy.order(site), 0) if place is None else place
         return Finding(
             rule=rule,

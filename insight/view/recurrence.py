@@ -155,7 +155,8 @@ class Recurrence:
             table = now.table(slot)
             if table is None or now.table("gradient") is None:
                 continue
-            memory = self.slots.setdefault(slot, _Slot())
+            if (memory := self.slots.get(slot)) is None:
+                memory = self.slots[slot] = _Slot()
             if now.record.skipped:
                 memory.step = now.step
                 continue
