@@ -1,5 +1,6 @@
 """Checksums of whole inputs, by which equal batches are known."""
 
+import ctypes
 from typing import Any, Final
 
 import numpy as np
@@ -20,8 +21,13 @@ def checksum_of(array: NDArray[Any]) -> int:
     Args:
         array: Without gaps, in the order of C.
     """
-    words, rest = divmod(array.nbytes, 8)
+    return checksum_at(array.ctypes.data, array.nbytes)
+
+
+def checksum_at(address: int, size_bytes: int) -> int:
+    """The same of so many bytes that lie there."""
+    words, rest = divmod(size_bytes, 8)
     row = np.empty(len(STATISTICS) + 1)
-    measure_more(array.ctypes.data, words, FLOAT64, row.ctypes.data, len(STATISTICS), _CHECKSUM)
-    tail = int.from_bytes(array.reshape(-1).view(np.uint8)[-rest:].tobytes(), "little") if rest else 0
-    return (int(row[-1]) + tail * PLACES[1] + array.nbytes) % RANGE
+    measure_more(address, words, FLOAT64, row.ctypes.data, len(STATISTICS), _CHECKSUM)
+    tail = int.from_bytes(ctypes.string_at(address + 8 * words, rest), "little") if rest else 0
+    return (int(row[-1]) + tail * PLACES[1] + size_bytes) % RANGE

@@ -100,7 +100,7 @@ def _rows_of(output: Any, turn: int) -> Any:
         return None
     wanted = max(_FEWEST_SAMPLES, _MOST // units)
     stride = max(1, samples // wanted) | 1
-    if not is_here:
+    if not is_here or output.flags.c_contiguous:
         return output.reshape(samples, units)[turn % stride :: stride][:wanted]
     places = np.arange(turn % stride, samples, stride)[:wanted]
     return output[np.unravel_index(places, output.shape[:-1])]

@@ -11,9 +11,10 @@ from ..access.tensors import Access, Unsupported, every_tensor_in
 from ..aside import is_aside
 from ..kernels import readable
 from ..kernels.tokens import BUCKETS, TOKENS, count_tokens
-from ..quantities.checksums import PLACES, RANGE, checksum_of
+from ..quantities.checksums import PLACES, RANGE
 from ..recording.recorder import Recorder
-from .device_batches import DeviceInput, Totals, stride_of
+from .device_batches import DeviceInput, Totals
+from .host_batches import HostInput
 
 NAME: Final = "batch"
 _NONE: Mapping[str, Any] = {}
@@ -36,6 +37,7 @@ class BatchTaps:
         self._step = -1
         self._total = self._samples = self._tokens = 0
         self._late = Totals()
+        self._columns = recorder.columns(NAME)
 
     @property
     def is_wanted(self) -> bool:
@@ -76,12 +78,12 @@ class BatchTaps:
                 self._put_later("batch", path, call, held)
                 self._put_tokens_later(path, call, held)
             else:
-                self._total += (checksum_of(held) + call) * PLACES[place]
+                self._total += (held.checksum() + call) * PLACES[place]
                 self._put("batch", path, call, held)
-                if _is_token(held):
-                    self._put_tokens(path, call, held)
+                if held.is_token and held.array is not None:
+                    self._put_tokens(path, call, held.array)
             if place == 0:
-                self._count(held.shape[0] if held.shape else 1, held.size if _is_token(held) else 0)
+                self._count(held.shape[0] if held.shape else 1, math.prod(held.shape) if held.is_token else 0)
         self._calls = call + 1
         if self._samples:
             recorder.log({"batch/samples": float(self._samples)})
@@ -111,7 +113,7 @@ class BatchTaps:
         if self._step != self._recorder.step:
             self._step, time.steps = self._recorder.step, time.steps + 1
 
-    def _inputs(self, inputs: Any, keywords: Mapping[str, Any]) -> Iterator[tuple[str, NDArray[Any] | DeviceInput]]:
+    def _inputs(self, inputs: Any, keywords: Mapping[str, Any]) -> Iterator[tuple[str, HostInput | DeviceInput]]:
         """Path and values of the first inputs, without gaps; the first has the empty path."""
         recorder = self._recorder
         named = dict(enumerate(inputs)) | dict(keywords) if isinstance(inputs, tuple) else inputs
@@ -120,9 +122,9 @@ class BatchTaps:
             try:
                 away = self._access.remote(tensor)
                 if away is not None and recorder.takes_promises:
-                    held: NDArray[Any] | DeviceInput = DeviceInput(recorder.outbox, away)
+                    held: HostInput | DeviceInput = DeviceInput(recorder.outbox, away)
                 else:
-                    held = np.ascontiguousarray(self._access.array(tensor))
+                    held = HostInput(tensor, self._access)
             except Unsupported:
                 continue
             yield (path if found else ""), held
@@ -130,14 +132,9 @@ class BatchTaps:
             if found == _MOST_INPUTS:
                 return
 
-    def _put(self, subject: str, path: str, call: int, array: NDArray[Any]) -> None:
-        if array.dtype.kind in "biuf" or array.dtype.name == "bfloat16":
-            stride = stride_of(array.size)
-            sample = array if stride == 1 else array.reshape(-1)[::stride]
-            rows = self._recorder.open_rows(subject, self._recorder.columns(NAME))
-            data, code = readable(sample)
-            self._recorder.measure(data.ctypes.data or 1, data.size, code, (row := rows.row(path, call)).address)
-            row.present[row.index] = 1
+    def _put(self, subject: str, path: str, call: int, held: HostInput) -> None:
+        if held.has_statistics:
+            held.measure(self._recorder, self._recorder.open_rows(subject, self._columns).row(path, call))
 
     def _put_later(self, subject: str, path: str, call: int, held: DeviceInput) -> None:
         """The same of an input on a device, when a sample of it has travelled."""
@@ -168,9 +165,3 @@ def _counted(tokens: NDArray[np.int64], before: NDArray[np.float64]) -> list[flo
     count_tokens(tokens, before, numbers)
     found: list[float] = numbers.tolist()
     return found
-
-
-def _is_token(held: NDArray[Any] | DeviceInput) -> bool:
-    if isinstance(held, DeviceInput):
-        return held.is_token
-    return held.dtype.kind in "iu" and held.dtype.itemsize >= 4
