@@ -31,13 +31,15 @@ budget: 3%                    # what all this may cost the training; the schedul
 """
 
 from dataclasses import replace
+from itertools import chain
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from ...storage.conditions import parse_condition
+from ...storage.conditions import Condition, parse_condition
 from ...storage.errors import nearest
 from ..collectors.collector import COLLECTORS
+from ..kernels import MORE
 from .cadence import Cadence, as_cadence
 from .dumps import Dump
 from .flight import Around, FlightRecorder
@@ -64,6 +66,18 @@ def _subjects(value: Any) -> Any:  # Any: as above
     if isinstance(value, list | tuple):
         return {name: name in value for name in {*value, *COLLECTORS}}
     return value
+
+
+def _check_statistic(condition: Condition) -> None:
+    """Raises `ValueError` for a statistic that this subject never has; what users record is theirs to name."""
+    columns = COLLECTORS[condition.subject].columns if condition.subject in COLLECTORS else ()
+    known = (*columns, *chain(*MORE.values())) if "l2_norm" in columns else columns
+    if condition.statistic and known and condition.statistic not in known:
+        near = nearest(condition.statistic, known)
+        raise ValueError(
+            f"condition {condition.text!r}: {condition.subject} has no statistic {condition.statistic!r}{near}; it has "
+            f"{', '.join(known)}"
+        )
 
 
 class Queue(Strict):
@@ -127,7 +141,7 @@ class Config(Strict):
             if name not in COLLECTORS:
                 raise ValueError(f"no subject {name!r}{nearest(name, COLLECTORS)}; there are {', '.join(COLLECTORS)}")
         for watch in self.watchpoints:
-            parse_condition(watch.when)
+            _check_statistic(parse_condition(watch.when))
         if any(one.do == "skip_step" for one in self.on_finding) and not self._measures_every_gradient():
             raise ValueError("on_finding: skip_step needs `gradient` at every step, and no budget that may thin it")
         if not any(self.schedule(name).is_ever_due or self.is_in_flight(name) for name in COLLECTORS):

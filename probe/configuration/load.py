@@ -85,7 +85,7 @@ def _explain(error: Mapping[str, Any]) -> str:  # Any: pydantic's own error dict
     place = [str(part) for part in error["loc"]]
     key = ".".join(place)
     if error["type"] == "extra_forbidden":
-        model = _MODELS[place[0] if len(place) > 1 else ""]
+        model = Cadence if "when" in place[:-1] else _MODELS[place[0] if len(place) > 1 else ""]
         return f"unknown key {key!r}{nearest(place[-1], model.model_fields)}"
     message = str(error["msg"]).removeprefix("Value error, ")
     words = f"{message[:1].lower()}{message[1:]}"

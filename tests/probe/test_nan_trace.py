@@ -161,12 +161,44 @@ def test_torch_the_operation_of_the_backward_pass():
         assert event.data["operation"].startswith("aten.")
 
 
-def test_torch_a_bad_loss_names_the_operations_between():
+def log_of_zero(y):
+    return -torch.log(torch.relu(y * 0.0)).mean()
+
+
+def test_torch_the_operation_of_the_loss_and_its_line():
     with open_store("memory:") as store:
-        run, _ = train_torch(store, torch.relu, loss_of=lambda y: -torch.log(torch.relu(y * 0.0)).mean())
+        run, _ = train_torch(store, torch.relu, loss_of=log_of_zero)
         event = told(store, run)[0]
-        assert event.data["phase"] == "loss"
-        assert "Log" in event.data["operation"]
+        assert (event.data["phase"], event.data["operation"]) == ("loss", "aten.log.default")
+        assert (event.data["file"], event.data["line"]) == (__file__, line_of(log_of_zero) + 1)
+        assert event.data["inputs"][0]["max"] == 0.0
+
+
+def test_torch_inside_of_a_mode_of_the_users_a_bad_loss_names_the_operations_between():
+    from torch.utils._python_dispatch import _get_current_dispatch_mode, _get_current_dispatch_mode_stack
+    from torch.utils.flop_counter import FlopCounterMode
+
+    class Counted(TorchNet):
+        def __call__(self, x):
+            with FlopCounterMode(display=False):
+                return super().__call__(x)
+
+    net = Counted(torch.relu)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    with open_store("memory:") as store:
+        with watch(net, optimizer, store=store, config={"nan_trace": True}) as monitor:
+            for _ in range(2):
+                y = net(torch.ones(8, 4))
+                assert _get_current_dispatch_mode() is None
+                log_of_zero(y).backward()
+                with FlopCounterMode(display=False) as counter:
+                    log_of_zero(net(torch.ones(8, 4))).backward()
+                    assert _get_current_dispatch_mode_stack()[-1] is counter.mode
+                optimizer.step()
+        assert _get_current_dispatch_mode() is None
+        event = told(store, monitor.run.id)[0]
+    assert (event.data["phase"], event.data["source"]) == ("loss", "one of these")
+    assert "Log" in event.data["operation"]
 
 
 def test_torch_tracing_changes_no_bit():

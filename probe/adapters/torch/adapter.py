@@ -352,6 +352,8 @@ class TorchAdapter:
 
     def _look(self) -> None:
         """Takes in what joined since: parameters of lazy layers, modules that were put in later."""
+        if self._tracer is not None:
+            self._tracer.rest()
         self._facts.facts.before_step()
         for ranks in self._ranks:
             ranks.before_step()

@@ -1,11 +1,12 @@
 """Shows the operations of a torch model's forward and backward passes to a `NanTrace`, by torch's dispatch mode."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
 from ...nan_trace import NanTrace
 from ...recording.recorder import Recorder
@@ -34,29 +35,46 @@ class _Mode(TorchDispatchMode):  # type: ignore[misc]  # torch's types are not l
 class TorchTracer:
     """Traces a model; its hooks come off with `handles`.
 
-    Only what runs inside the model's forward, and inside `backward`, is seen operation by operation: a dispatch mode
-    must not stay open between them, where it could cross modes of the user's own. A loss that is bad although the
-    forward was not is told by the operations that autograd has recorded for it.
+    What runs inside the model's forward, between a forward with gradients and its backward pass, and inside `backward`
+    is seen operation by operation. Dispatch modes of the user's own are not crossed: where one is open as the forward
+    begins, nothing is seen between forward and backward, and a loss that is bad is told by the operations that autograd
+    has recorded for it; from inside of one that was entered later, ours does not leave.
     """
 
     def __init__(self, model: Any, modules: Mapping[str, Any], recorder: Recorder) -> None:
         self.trace = NanTrace(recorder, place_of, (str(Path(torch.__file__).parent),))
         self._mode = _Mode(self.trace)
-        self._is_open = False
+        self._is_open = self._is_alone = False
         self.handles: list[Any] = []
         for site, module in modules.items():
             self.handles.append(module.register_forward_pre_hook(Hook(self._entering(site)), prepend=True))
             self.handles.append(module.register_forward_hook(Hook(self._left), always_call=True))
         self.handles.append(model.register_forward_pre_hook(Hook(self._begin)))
         self.handles.append(model.register_forward_hook(Hook(self._end), always_call=True))
+        self.handles.append(self)
 
-    def backward(self, roots: Any, loss: float | None) -> Any:
-        """A context in which the operations of a backward pass are seen."""
+    def remove(self) -> None:
+        """Nothing; no operation is seen any more."""
+        self.rest()
+
+    def rest(self) -> None:
+        """Nothing; operations are not seen until the next forward."""
+        if self._is_open and _get_current_dispatch_mode() is self._mode:
+            self._is_open = False
+            self._mode.__exit__(None, None, None)
+
+    @contextmanager
+    def backward(self, roots: Any, loss: float | None) -> Iterator[None]:
+        """The operations of a backward pass are seen inside."""
         if loss is not None and loss - loss != 0.0:  # NaN or infinite
             self.trace.loss_is_bad(list(_operations(roots)))
         self.trace.phase = "backward"
         self.trace.sites.clear()
-        return self._mode
+        self._look()
+        try:
+            yield
+        finally:
+            self.rest()
 
     def _entering(self, site: str) -> Callable[[Any, Any], None]:
         def enter(_module: Any, _inputs: Any) -> None:
@@ -70,14 +88,18 @@ class TorchTracer:
 
     def _begin(self, _module: Any, _inputs: Any) -> None:
         self.trace.phase = "forward"
-        if not self._is_open:
-            self._is_open = True
-            self._mode.__enter__()
+        self._look()
 
     def _end(self, _module: Any, _inputs: Any, _output: Any) -> None:
-        if self._is_open:
-            self._is_open = False
-            self._mode.__exit__(None, None, None)
+        if torch.is_grad_enabled() and self._is_alone:
+            self.trace.phase = "loss"
+        else:
+            self.rest()
+
+    def _look(self) -> None:
+        if not self._is_open:
+            self._is_open, self._is_alone = True, _get_current_dispatch_mode() is None
+            self._mode.__enter__()
 
 
 def _floating(value: Any) -> Iterator[Any]:
