@@ -68,13 +68,14 @@ def examine(script: "Program", arguments: Sequence[str], *, steps: int, is_causa
         )
     else:
         print(f"{script}: {monitors[0].step} steps were run, exit code {code}\n")
-        for line in _lines(facts):
-            print(line)
-        print()
         quiet = len(found.reasons)  # after so few steps that is most rules, and no news
         print(render_text(replace(found, run=str(script), state="finished", reasons={})))
         if quiet:
             print(f"\n{quiet} rules need more than {monitors[0].step} steps; --steps N runs N of them")
+        if facts:
+            print("\nfacts that were seen:")
+        for line in _lines(facts):
+            print(line)
     return int(any(finding.severity != "info" for finding in found.findings))
 
 

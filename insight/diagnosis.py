@@ -15,6 +15,9 @@ from .watchpoints import rules_with
 
 Verdict = Literal["healthy", "unhealthy", "undetermined"]
 
+#: Findings that say nothing of the model's health: of the monitor itself, and of what a person wanted to know.
+_BESIDE = frozenset({"monitor_fault", "watchpoint"})
+
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
@@ -187,7 +190,7 @@ def concluded(
 
 
 def _verdict(findings: Iterable[Finding], reasons: Mapping[str, str], state: RunState) -> Verdict:
-    if any(finding.severity != "info" and finding.cause != "monitor_fault" for finding in findings):
+    if any(finding.severity != "info" and finding.cause not in _BESIDE for finding in findings):
         return "unhealthy"
     if state in ("failed", "crashed"):
         return "undetermined"

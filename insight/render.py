@@ -78,8 +78,11 @@ def _ending(diagnosis: "Diagnosis") -> str:
     if diagnosis.state == "crashed":
         return f"the run crashed {where}: its process was killed or died without a last word"
     error = " ".join(diagnosis.error.split())
-    if error.partition(":")[0] == "KeyboardInterrupt":
+    kind, _, words = error.partition(": ")
+    if kind.rstrip(":") == "KeyboardInterrupt":
         return f"the run was interrupted {where}"
+    if kind == "TrainingStopped":
+        return f"the run was stopped {where}: {words}"
     shown = error if len(error) <= _ERROR_LENGTH else f"{error[:_ERROR_LENGTH]} ..."
     return f"the run failed {where}: {shown or 'no error was given'}"
 

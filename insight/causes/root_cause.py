@@ -26,13 +26,15 @@ _NOWHERE: Final = Ancestry(Structure())
 def root_causes(findings: Sequence[Finding], structure: Structure | None = None) -> tuple[Finding, ...]:
     """The findings from which the others follow, facts first, then the earliest, at most `LIMIT`.
 
-    What the run has recovered from comes behind what it has not, and what only costs time comes last.
+    What the run has recovered from comes behind what it has not, and what only costs time comes last. Where there are
+    more than `LIMIT`, errors are kept rather than warnings.
 
     Args:
         structure: Whence the data flow is known; without it only times and words decide.
     """
-    roots = (root for root, _ in folded(findings, structure))
-    return tuple(sorted(roots, key=_rank)[:LIMIT])
+    roots = sorted((root for root, _ in folded(findings, structure)), key=_rank)
+    kept = sorted(roots, key=lambda root: root.severity != "error")[:LIMIT]
+    return tuple(root for root in roots if root in kept)
 
 
 def _rank(root: Finding) -> tuple[bool, bool, bool]:

@@ -13,6 +13,8 @@ __all__ = ["Collective", "RankTime", "collectives", "rank_times"]
 _SUBJECT = "communication"
 #: The newest records that are read: collectives are recorded one row a call. Our choice.
 _RECORDS = 256
+#: Ranks end their backward passes together when these ends lie closer than the beginnings by this factor. Our choice.
+_TOGETHER = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class RankTime:
 
     Args:
         own_s: Seconds on its own work; NaN where no split was recorded.
-        wait_s: Seconds waiting in collectives that Python has called.
+        wait_s: Seconds waiting in collectives, those that a backward pass makes by itself among them.
         slowness: Own work over the median own work of the other ranks; NaN with one rank.
         steps: How many steps it has timed: a rank that stopped early has fewer.
     """
@@ -87,12 +89,31 @@ def rank_times(splits: Sequence[StepSplit], costs: Sequence[Collective]) -> tupl
     Ranks that step together take the same time for a step; the one that the others wait for is the one that does more
     work of its own, or the same work more slowly, and waits least.
     """
-    own = {split.rank: split.own_s for split in splits}
+    hidden = _hidden_waits(splits)
+    own = {split.rank: split.own_s - hidden[split.rank] for split in splits}
     made = []
     for split in splits:
         others = [value for rank, value in own.items() if rank != split.rank and np.isfinite(value)]
         usual = float(np.median(others)) if others else float("nan")
-        slowness = split.own_s / usual if usual > 0.0 else float("nan")
-        wait_s = sum(cost.wait_s for cost in costs if cost.rank == split.rank)
-        made.append(RankTime(split.rank, split.step_s, split.own_s, wait_s, slowness, split.steps))
+        slowness = own[split.rank] / usual if usual > 0.0 else float("nan")
+        wait_s = sum(cost.wait_s for cost in costs if cost.rank == split.rank) + hidden[split.rank]
+        made.append(RankTime(split.rank, split.step_s, own[split.rank], wait_s, slowness, split.steps))
     return tuple(sorted(made, key=lambda one: (-one.slowness if np.isfinite(one.slowness) else 0.0, one.rank)))
+
+
+def _hidden_waits(splits: Sequence[StepSplit]) -> dict[int, float]:
+    """By rank: seconds of its backward pass in which it waited for gradients of others, unseen.
+
+    A backward pass that reduces on its way ends on all ranks together. Whoever began later has then had the shorter
+    one, by as much; the rank with the shortest has waited least. Nothing is known of ranks that do not end together,
+    or whose collectives were timed.
+    """
+    none = dict.fromkeys((split.rank for split in splits), 0.0)
+    if any("backward" not in split.phases or split.inside.get("communication", 0.0) > 0.0 for split in splits):
+        return none
+    backward = np.array([split.phases["backward"] for split in splits])
+    begins = np.array([sum(split.phases.get(name, 0.0) for name in ("data", "forward")) for split in splits])
+    if len(splits) < 2 or np.ptp(begins + backward) > _TOGETHER * np.ptp(begins):
+        return none
+    waits = backward - backward.min()
+    return {split.rank: float(wait) for split, wait in zip(splits, waits, strict=True)}

@@ -31,7 +31,7 @@ class StepSplit:
         slow_s: 95th percentile of the same.
         slowest: The steps that took longest, at most five, longest first.
         phases: Median seconds of `data`, `forward`, `backward`, `optimizer`, `evaluation` as far as recorded, and
-            `other`: what of the step is in none of them; empty when the run has no split.
+            `other`: what of the steps whose split was recorded is in none of them; empty when the run has no split.
         inside: Seconds of `communication` and `monitor`, which are part of the phases.
     """
 
@@ -44,9 +44,10 @@ class StepSplit:
     inside: Mapping[str, float]
 
     def share(self, name: str) -> float:
-        """Share of the step that a phase, or a part of phases, takes; NaN where it is not known."""
+        """Share of the step that a phase, or a part of phases, takes; NaN where it is not known. All phases make 1."""
         seconds = self.phases.get(name, self.inside.get(name, float("nan")))
-        return seconds / self.step_s if self.step_s > 0.0 else float("nan")
+        whole = sum(self.phases.values()) or self.step_s
+        return seconds / whole if whole > 0.0 else float("nan")
 
     @property
     def own_s(self) -> float:
@@ -72,11 +73,14 @@ def step_split(
         return found.steps[finite], found.values[finite]
 
     steps, seconds = read("step_seconds")
-    medians = {name: _median(read(f"time/{name}_seconds")[1]) for name in PHASES + INSIDE}
+    times = {name: read(f"time/{name}_seconds") for name in PHASES + INSIDE}
+    medians = {name: _median(values) for name, (_, values) in times.items()}
     phases = {name: medians[name] for name in PHASES if np.isfinite(medians[name])}
     total = _median(seconds)
-    if phases and np.isfinite(total):
-        phases["other"] = max(0.0, total - sum(phases.values()))
+    split = np.concatenate([times[name][0] for name in phases]) if phases else np.empty(0, np.int64)
+    whole = _median(seconds[np.isin(steps, split)])
+    if phases and np.isfinite(whole):
+        phases["other"] = max(0.0, whole - sum(phases.values()))
     order = np.argsort(-seconds, kind="stable")[:5]
     return StepSplit(
         rank,

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mindscope.insight import RULES, LiveDiagnosis, Recording, diagnose
+from mindscope.insight import RULES, Diagnosis, LiveDiagnosis, Recording, diagnose
+from mindscope.insight.diagnosis import concluded
 from mindscope.insight.recording import chain
-from mindscope.storage import Block, Layout, QueueWriter, StepRecord, open_store
+from mindscope.storage import Block, Finding, Layout, QueueWriter, StepRecord, open_store
 
 MODEL = chain("one:Dense", "relu:ReLU", "two:Dense", "three:Dense", "four:Dense")
 EXAMPLES = [pytest.param(item, id=f"{name}-{at}") for name, r in RULES.items() for at, item in enumerate(r.fires_on)]
@@ -125,3 +126,9 @@ def test_a_changed_structure_keeps_the_histories_and_says_nothing_twice():
         live.observe(record)
     assert [item.cause for item in live.findings] == ["frozen_parameter", "dead_units"]
     assert list(live.end()) == []
+
+
+@pytest.mark.parametrize(("cause", "verdict"), [("watchpoint", "healthy"), ("dead_units", "unhealthy")])
+def test_what_a_person_wanted_to_know_is_no_ill_health(cause, verdict):
+    found = Finding("watchpoint/x > 1", cause, "warning", 3, 3, "", "scalar/x", {"value": 2.0}, "", "")
+    assert concluded(Diagnosis("run", "undetermined"), [found], {}, None).verdict == verdict

@@ -124,6 +124,7 @@ def test_a_healthy_run_is_one_line():
     [
         ("failed", "ValueError: boom", 30, "the run failed at step 30: ValueError: boom"),
         ("failed", "KeyboardInterrupt: ", 30, "the run was interrupted at step 30"),
+        ("failed", "TrainingStopped: a person did", 30, "the run was stopped at step 30: a person did"),
         ("failed", "OSError: no\n  room", -1, "the run failed before its first step: OSError: no room"),
         ("crashed", "", 7, "the run crashed at step 7"),
         ("running", "", 7, "the run is still running, at step 7"),

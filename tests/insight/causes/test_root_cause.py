@@ -82,6 +82,15 @@ def test_at_most_three_are_named():
     assert len(causes(*(finding("frozen_parameter", at, 0, site=f"m{at}") for at in range(9)))) == 3
 
 
+def test_of_more_than_three_the_errors_are_named_in_the_order_of_all():
+    warnings = [finding("frozen_parameter", at, 0, "warning", f"m{at}") for at in range(3)]
+    assert causes(*warnings, finding("loss_input_domain", 5)) == [
+        "frozen_parameter",
+        "frozen_parameter",
+        "loss_input_domain",
+    ]
+
+
 def test_one_thing_that_shows_at_several_sites_is_named_once() -> None:
     frozen = [finding("frozen_parameter", 0, 0, site=f"m{at}", place=at) for at in range(3)]
     assert root_causes(frozen) == (frozen[0],)

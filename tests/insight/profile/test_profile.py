@@ -1,5 +1,7 @@
 """Where time and memory go: recordings whose profile is known by construction."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from mindscope.insight.profile import advise, profile, render_profile
@@ -87,6 +89,36 @@ def test_the_rank_that_works_longer_and_waits_less_is_the_straggler():
     straggler = next(one for one in found.advice if one.kind == "straggler")
     assert (straggler.rank, "rank 0 waits" in straggler.says) == (1, True)
     assert straggler.share == pytest.approx((0.1 - 0.06) / 0.1)
+
+
+def split(rank, *, data, backward):
+    phases = {"data": data, "forward": 0.01, "backward": backward, "optimizer": 0.01}
+    return StepSplit(rank, 40, sum(phases.values()), 0.2, (), phases, {"monitor": 0.001})
+
+
+def test_who_waits_inside_the_backward_pass_is_not_the_slow_one():
+    found = rank_times([split(0, data=0.04, backward=0.02), split(1, data=0.01, backward=0.05)], [])
+    assert [(one.rank, one.wait_s) for one in found] == [(0, 0.0), (1, pytest.approx(0.03))]
+    assert [one.own_s for one in found] == [pytest.approx(0.08), pytest.approx(0.05)]
+    assert found[0].slowness == pytest.approx(1.6)
+
+
+def test_backward_passes_that_end_apart_are_each_ranks_own_work():
+    found = rank_times([split(0, data=0.01, backward=0.02), split(1, data=0.01, backward=0.05)], [])
+    assert [(one.rank, one.wait_s) for one in found] == [(1, 0.0), (0, 0.0)]
+
+
+def test_steps_whose_split_was_recorded_are_longer_and_the_shares_are_theirs():
+    def records():
+        for step in range(40):
+            one = record(step)
+            fast = {"step_seconds": 0.03} if step % 10 != 9 else {}
+            yield replace(one, scalars={**one.scalars, **fast})
+
+    (found,) = profile(*stored(records())).splits
+    assert found.step_s == pytest.approx(0.03)
+    assert found.phases == pytest.approx({**PHASES, "other": 0.01})
+    assert sum(map(found.share, found.phases)) == pytest.approx(1.0)
 
 
 def test_ranks_that_are_alike_have_no_straggler():
