@@ -2,10 +2,12 @@
 
 from .arrays import readable, statistics_of, values_at
 from .bins import USUAL_BINS, Bins
-from .cpu import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, STATISTICS, measure, measure_many, measure_updates
+from .cpu import STATISTICS, measure, measure_many
 from .histogram import count_values, edges_between, histogram_of
+from .memory import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from .more import MORE, NO_MORE, More, measure_more, measure_more_many
 from .table import Arrays, table_of
+from .updates import measure_updates
 
 __all__ = [
     "BFLOAT16",

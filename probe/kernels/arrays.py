@@ -6,7 +6,8 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from .cpu import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, STATISTICS, measure
+from .cpu import STATISTICS, measure
+from .memory import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 
 _CODES = {
     np.dtype(np.float32): FLOAT32,

@@ -5,11 +5,11 @@ from numba import carray, njit
 from numpy.typing import NDArray
 
 from .arrays import readable
-from .cpu import FLOAT32, FLOAT64, _decode, _Ints, _pointer, _Reals
+from .memory import FLOAT32, FLOAT64, Ints, Reals, decode, pointer
 
 
 @njit(nogil=True, cache=True)
-def _count(x: _Reals, low: float, scale: float, counts: _Ints) -> None:
+def _count(x: Reals, low: float, scale: float, counts: Ints) -> None:
     last = counts.size - 1
     for i in range(x.size):
         place = (np.float64(x[i]) - low) * scale
@@ -18,7 +18,7 @@ def _count(x: _Reals, low: float, scale: float, counts: _Ints) -> None:
 
 
 @njit(nogil=True, cache=True)
-def count_values(address: int, size: int, code: int, low: float, high: float, counts: _Ints) -> None:
+def count_values(address: int, size: int, code: int, low: float, high: float, counts: Ints) -> None:
     """Nothing; adds the finite values of one array to equal bins between `low` and `high`.
 
     Args:
@@ -27,13 +27,13 @@ def count_values(address: int, size: int, code: int, low: float, high: float, co
     """
     scale = counts.size / (high - low)
     if code == FLOAT32:
-        _count(carray(_pointer(address), (size,), np.float32), low, scale, counts)
+        _count(carray(pointer(address), (size,), np.float32), low, scale, counts)
     elif code == FLOAT64:
-        _count(carray(_pointer(address), (size,), np.float64), low, scale, counts)
+        _count(carray(pointer(address), (size,), np.float64), low, scale, counts)
     else:
-        raw = carray(_pointer(address), (size,), np.uint16)
+        raw = carray(pointer(address), (size,), np.uint16)
         values = np.empty(size, np.float32)
-        _decode(raw, code, values)
+        decode(raw, code, values)
         _count(values, low, scale, counts)
 
 

@@ -21,7 +21,8 @@ import numpy as np
 from numba import carray, njit
 from numpy.typing import NDArray
 
-from .cpu import _CHUNK, FLOAT32, FLOAT64, STATISTICS, _decode, _Floats, _Ints, _pointer, _Reals, measure
+from .cpu import STATISTICS, measure
+from .memory import CHUNK, FAST, FLOAT32, FLOAT64, Floats, Ints, Reals, decode, pointer
 
 __all__ = ["MORE", "NO_MORE", "QUANTILES", "More", "measure_more", "measure_more_many"]
 
@@ -47,7 +48,6 @@ _LARGEST = float(np.finfo(np.float32).max)
 _STEP, _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 _FOLD, _DROPPED = np.uint64(32), np.uint64(11)
 _BITS = NDArray[np.uint16] | NDArray[np.uint32] | NDArray[np.uint64]
-_FAST: Final = {"reassoc", "contract", "nsz"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +87,8 @@ class More:
 NO_MORE: Final = More()
 
 
-@njit(fastmath=_FAST, nogil=True, cache=True)
-def _add(x: _Reals, mean: float, scale: float, flags: int, totals: _Floats) -> None:
+@njit(fastmath=FAST, nogil=True, cache=True)
+def _add(x: Reals, mean: float, scale: float, flags: int, totals: Floats) -> None:
     """Adds to `totals` the sum, and the fourth powers around the mean in units of the deviation."""
     if flags & _SUM:
         summed = 0.0
@@ -145,7 +145,7 @@ def _middle(bucket: int) -> float:
 
 
 @njit(nogil=True, cache=True)
-def _quantiles(counts: NDArray[np.uint32], low: float, high: float, out: _Floats) -> None:
+def _quantiles(counts: NDArray[np.uint32], low: float, high: float, out: Floats) -> None:
     n = 0
     for bucket in range(_BUCKETS):
         n += counts[bucket]
@@ -162,19 +162,19 @@ def _quantiles(counts: NDArray[np.uint32], low: float, high: float, out: _Floats
 
 
 @njit(nogil=True, cache=True)
-def _scale_of(row: _Floats) -> float:
+def _scale_of(row: Floats) -> float:
     return 2.0 / row[2] if row[2] > 0.0 else np.nan
 
 
 @njit(nogil=True, cache=True)
-def _walk(address: int, size: int, code: int, row: _Floats, flags: int, totals: _Floats, counts: object) -> np.uint64:
+def _walk(address: int, size: int, code: int, row: Floats, flags: int, totals: Floats, counts: object) -> np.uint64:
     """The mixed bits; the rest is added to `totals` and `counts`."""
     mixed, mean, scale = np.uint64(0), row[1], _scale_of(row)
-    single = np.empty(_CHUNK, np.float32)
-    for start in range(0, size, _CHUNK):
-        count = min(_CHUNK, size - start)
+    single = np.empty(CHUNK, np.float32)
+    for start in range(0, size, CHUNK):
+        count = min(CHUNK, size - start)
         if code == FLOAT64:
-            wide = carray(_pointer(address + 8 * start), (count,), np.float64)
+            wide = carray(pointer(address + 8 * start), (count,), np.float64)
             _add(wide, mean, scale, flags, totals)
             if flags & _CHECKSUM:
                 mixed += _mixed(wide.view(np.uint64))
@@ -182,12 +182,12 @@ def _walk(address: int, size: int, code: int, row: _Floats, flags: int, totals: 
                 _count64(wide, single, counts)
             continue
         if code == FLOAT32:
-            x = carray(_pointer(address + 4 * start), (count,), np.float32)
+            x = carray(pointer(address + 4 * start), (count,), np.float32)
             if flags & _CHECKSUM:
                 mixed += _mixed(x.view(np.uint32))
         else:
-            raw = carray(_pointer(address + 2 * start), (count,), np.uint16)
-            _decode(raw, code, single[:count])
+            raw = carray(pointer(address + 2 * start), (count,), np.uint16)
+            decode(raw, code, single[:count])
             x = single[:count]
             if flags & _CHECKSUM:
                 mixed += _mixed(raw)
@@ -198,7 +198,7 @@ def _walk(address: int, size: int, code: int, row: _Floats, flags: int, totals: 
 
 
 @njit(nogil=True, cache=True)
-def _write(row: _Floats, place: int, flags: int, totals: _Floats, mixed: np.uint64, counts: object) -> None:
+def _write(row: Floats, place: int, flags: int, totals: Floats, mixed: np.uint64, counts: object) -> None:
     n = row[9] - row[6] - row[7] - row[8]
     if flags & _SUM:
         row[place] = totals[0]
@@ -217,7 +217,7 @@ def _write(row: _Floats, place: int, flags: int, totals: _Floats, mixed: np.uint
 
 
 @njit(nogil=True, cache=True)
-def _more(address: int, size: int, code: int, row: _Floats, place: int, flags: int) -> None:
+def _more(address: int, size: int, code: int, row: Floats, place: int, flags: int) -> None:
     totals = np.zeros(2)
     counts = np.zeros(_BUCKETS if flags & _QUANTILES else 0, np.uint32)
     mixed = np.uint64(0)
@@ -236,11 +236,11 @@ def measure_more(address: int, size: int, code: int, out_address: int, place: in
         place: Column of the first of them.
         flags: Of `More`.
     """
-    _more(address, size, code, carray(_pointer(out_address), (place + 11,), np.float64), place, flags)
+    _more(address, size, code, carray(pointer(out_address), (place + 11,), np.float64), place, flags)
 
 
 @njit(nogil=True, cache=True)
-def measure_more_many(addresses: _Ints, sizes: _Ints, codes: _Ints, out: _Floats, place: int, flags: int) -> None:
+def measure_more_many(addresses: Ints, sizes: Ints, codes: Ints, out: Floats, place: int, flags: int) -> None:
     """Nothing; the same for the row `out[i]` of every array whose address is not 0."""
     for i in range(addresses.size):
         if addresses[i] != 0:

@@ -6,13 +6,13 @@ import numpy as np
 from numba import carray, njit
 from numpy.typing import NDArray
 
-from .cpu import FLOAT32, FLOAT64, _decode, _Ints, _pointer, _Reals
+from .memory import FLOAT32, FLOAT64, Ints, Reals, decode, pointer
 
 __all__ = ["count_octaves", "octaves_between"]
 
 
 @njit(nogil=True, cache=True)
-def _count(x: _Reals, top: int, counts: _Ints) -> None:
+def _count(x: Reals, top: int, counts: Ints) -> None:
     half = counts.size // 2
     for i in range(x.size):
         value = np.float64(x[i])
@@ -25,7 +25,7 @@ def _count(x: _Reals, top: int, counts: _Ints) -> None:
 
 
 @njit(nogil=True, cache=True)
-def count_octaves(address: int, size: int, code: int, top: int, counts: _Ints) -> None:
+def count_octaves(address: int, size: int, code: int, top: int, counts: Ints) -> None:
     """Nothing; adds the finite values of one array to the bins that `octaves_between` gives.
 
     A value on an edge belongs to the bin that is farther from zero; zero belongs to the positive ones.
@@ -36,12 +36,12 @@ def count_octaves(address: int, size: int, code: int, top: int, counts: _Ints) -
         counts: `(bins,)` int64, bins even; added to.
     """
     if code == FLOAT32:
-        _count(carray(_pointer(address), (size,), np.float32), top, counts)
+        _count(carray(pointer(address), (size,), np.float32), top, counts)
     elif code == FLOAT64:
-        _count(carray(_pointer(address), (size,), np.float64), top, counts)
+        _count(carray(pointer(address), (size,), np.float64), top, counts)
     else:
         values = np.empty(size, np.float32)
-        _decode(carray(_pointer(address), (size,), np.uint16), code, values)
+        decode(carray(pointer(address), (size,), np.uint16), code, values)
         _count(values, top, counts)
 
 

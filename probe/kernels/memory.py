@@ -1,0 +1,76 @@
+"""What the kernels read: memory by its address, in one of four element types, whose names are for readers only."""
+
+from typing import Any, Final
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+Reals = NDArray[np.float32] | NDArray[np.float64]
+Singles = NDArray[np.float32]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int32] | NDArray[np.int64]
+Halves = NDArray[np.uint16]
+Ints = NDArray[np.int64]
+
+#: Codes of the element types that the kernels read where they lie.
+FLOAT32: Final = 0
+FLOAT64: Final = 1
+FLOAT16: Final = 2
+BFLOAT16: Final = 3
+
+#: Elements of an array that are looked at together: they stay in the first-level cache.
+CHUNK: Final = 4096
+#: Sums may be taken in any order; NaN and infinities are what they are.
+FAST: Final = {"reassoc", "contract", "nsz"}
+
+
+@intrinsic
+def pointer(_context: Any, address: Any) -> Any:  # Any: numba's own compiler interface is untyped
+    """The address as a pointer."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
+
+    return types.voidptr(types.int64), generate
+
+
+@intrinsic
+def bits_of(_context: Any, _value: Any) -> Any:  # Any: as above
+    """The bits of a float32 as an int32."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.IntType(32))
+
+    return types.int32(types.float32), generate
+
+
+@intrinsic
+def single_of(_context: Any, _bits: Any) -> Any:  # Any: as above
+    """The float32 of these bits, an int32."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.FloatType())
+
+    return types.float32(types.int32), generate
+
+
+@njit(nogil=True, cache=True)
+def decode(raw: Halves, code: int, out: Singles) -> None:
+    """float32 values of 16-bit floats: bfloat16 is their upper half, float16 is scaled by 2^112 into their range."""
+    bits = out.view(np.uint32)
+    if code == BFLOAT16:
+        for i in range(raw.size):
+            bits[i] = np.uint32(raw[i]) << np.uint32(16)
+        return
+    for i in range(raw.size):
+        bits[i] = np.uint32(raw[i] & np.uint16(0x7FFF)) << np.uint32(13)
+    for i in range(raw.size):
+        out[i] *= np.float32(2.0**112)
+    for i in range(raw.size):
+        half = np.uint32(raw[i])
+        special = np.uint32(0x7F800000) if (half & np.uint32(0x7C00)) == np.uint32(0x7C00) else np.uint32(0)
+        bits[i] |= special | ((half & np.uint32(0x8000)) << np.uint32(16))
