@@ -105,7 +105,9 @@ def template(palette: Palette) -> go.layout.Template:
         "gridcolor": palette.grid,
         "linecolor": palette.grid,
         "zeroline": False,
-        "ticks": "",
+        "ticks": "outside",  # of no colour: they keep labels off the picture
+        "ticklen": 4,
+        "tickcolor": "rgba(0,0,0,0)",
         "tickfont": {"color": palette.muted, "size": 11},
         "title": {"font": {"color": palette.muted, "size": 11}, "standoff": 8},
     }

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 import dash_mantine_components as dmc
+from dash import html
+from dash.development.base_component import Component
 
 from ...storage import ROOT_SITE, display_site
 
@@ -41,6 +43,11 @@ def choose(
 def switch(name: str, label: str, data: Sequence[str], value: str) -> dmc.SegmentedControl:
     """One of a few, all in sight."""
     return dmc.SegmentedControl(id=name, data=list(data), value=value, size="xs", **{"aria-label": label})
+
+
+def labelled(words: str, control: Component) -> html.Span:
+    """The control with words before it that everybody sees: for choices that do not say what they are about."""
+    return html.Span([html.Span(words, className="muted"), control], className="labelled")
 
 
 def line_input(

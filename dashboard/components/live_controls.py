@@ -8,7 +8,7 @@ from dash.development.base_component import Component
 from ...storage import display_site
 from ..address import Address
 from ..ids import Live as Id
-from .choices import AT_THE_RIGHT, choose, site_choices, step_input, switch, with_chosen
+from .choices import AT_THE_RIGHT, choose, labelled, site_choices, step_input, switch, with_chosen
 
 _MOST_MAPS = 3
 
@@ -36,7 +36,7 @@ def heat_controls(metrics: Sequence[str], maps: Sequence[str], view: str) -> lis
         nothingFoundMessage="Nothing of that name",
         **{"aria-label": "Metrics of the maps"},
     )
-    return [shown, switch(Id.view, "Colours show", ["deviation", "raw"], view)]
+    return [shown, labelled("colours", switch(Id.view, "Colours show", ["deviation", "raw"], view))]
 
 
 def tensor_controls(metrics: Sequence[str], sites: Sequence[str], here: Address) -> list[Component]:

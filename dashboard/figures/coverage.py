@@ -64,6 +64,7 @@ def rounds_figure(
             "title": {"text": "failures"},
             "overlaying": "y",
             "side": "right",
+            "tickmode": "auto",
             "rangemode": "tozero",
             "showgrid": False,
         },

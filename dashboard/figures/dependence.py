@@ -71,7 +71,12 @@ def correlation_figure(
         xgap=2,
         ygap=2,
         hoverongaps=False,
-        colorbar={"thickness": 10, "outlinewidth": 0, "tickvals": [-1, 0, 1]},
+        colorbar={
+            "thickness": 10,
+            "outlinewidth": 0,
+            "tickvals": [-1, 0, 1],
+            "tickfont": {"color": palette.muted, "size": 11},
+        },
         hovertemplate="<b>%{y}</b> and %{x}<br>rank correlation %{z:+.2f}<extra></extra>",
     )
     figure.update_layout(

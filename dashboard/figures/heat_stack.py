@@ -52,9 +52,10 @@ def heat_stack(
         number = "" if index == 0 else str(index + 1)
         top -= _TITLE
         domain = [(top - height) / total, top / total]
-        traces += _map(one, palette, f"y{number}", domain)
+        cells = _map(one, palette, f"y{number}", domain)
+        traces += cells
         axes[f"yaxis{number}"] = {**site_axis(one.heat.sites, height), "domain": domain}
-        titles.append(_title(one.metric, palette, domain[1]))
+        titles.append(_title(one.metric, palette, domain[1], has_broken=len(cells) > 1))
         frames += _frame(one.heat, selected, palette, f"y{number}")
         top -= height
     steps = {"title": {"text": "step"}, "showgrid": False, "anchor": "y" if len(maps) < 2 else f"y{len(maps)}"}
@@ -76,9 +77,11 @@ def _map(one: NamedHeat, palette: Palette, axis: str, domain: list[float]) -> li
     return [{**trace, "meta": {"metric": one.metric}} for trace in heat_traces(one.heat, palette, axis=axis, bar=bar)]
 
 
-def _title(metric: str, palette: Palette, y: float) -> Part:
+def _title(metric: str, palette: Palette, y: float, *, has_broken: bool) -> Part:
+    """The metric above its map; where the map has a colour that is on no scale, what it stands for."""
+    key = f' \u2002<span style="color:{palette.non_finite}">■</span> NaN or infinite' if has_broken else ""
     return {
-        "text": metric,
+        "text": f"{metric}{key}",
         "xref": "paper",
         "yref": "paper",
         "x": 0,

@@ -64,7 +64,8 @@ def landscape_figure(surface: Surface, relief: Relief, palette: Palette) -> go.F
         ncontours=22,
         line={"width": 0.6, "color": palette.muted},
         colorbar={
-            "title": {"text": "loss", "side": "right"},
+            "title": {"text": "loss", "side": "top", "font": {"color": palette.muted, "size": 11}},
+            "tickfont": {"color": palette.muted, "size": 11},
             "thickness": 12,
             "outlinewidth": 0,
             "tickvals": [place for place, _ in relief.ticks],

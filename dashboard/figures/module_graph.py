@@ -116,7 +116,7 @@ def flow_figure(flow: Flow, paint: Paint, palette: Palette, *, selected: str | N
         uirevision="flow",
         margin={"l": 16, "r": 16, "t": 16, "b": 16},
         xaxis={"visible": False, "range": [-widest - 1.2, widest + 1.8]},
-        yaxis={"visible": False, "autorange": "reversed"},
+        yaxis={"visible": False, "range": [layers + 0.7, -0.7]},
     )
     return figure
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Final
 
 import plotly.graph_objects as go
@@ -20,6 +21,8 @@ METRICS: Final = {
     "ASS": "structural similarity",
     "NTE": "noise it tolerates",
 }
+#: Characters of a line beside a spoke.
+_LINE: Final = 18
 _DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 
@@ -40,12 +43,19 @@ def radar_figure(attacks: Sequence[Spokes], palette: Palette) -> go.Figure:
         [_closed(one, names, largest, palette, at) for at, one in enumerate(attacks)],
         palette,
         showlegend=True,
-        margin={"t": 70, "l": 60, "r": 60, "b": 30},
+        margin={"t": 84, "l": 110, "r": 110, "b": 44},
         legend={"orientation": "h", "x": 0, "y": 1.16, "yanchor": "bottom"},
         polar={
             "bgcolor": "rgba(0,0,0,0)",
             "radialaxis": {"range": [0, 1.05], "showticklabels": False, "ticks": "", **around},
-            "angularaxis": {"direction": "clockwise", "tickfont": {"size": 11, "color": palette.muted}, **around},
+            "angularaxis": {
+                "direction": "clockwise",
+                "tickfont": {"size": 11, "color": palette.muted},
+                "tickmode": "array",
+                "tickvals": names,
+                "ticktext": ["<br>".join([f"<b>{name}</b>", *wrap(METRICS[name], _LINE)]) for name in names],
+                **around,
+            },
         },
     )
 

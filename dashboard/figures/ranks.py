@@ -67,6 +67,7 @@ def pace_figure(paces: Sequence[Pace], palette: Palette) -> go.Figure:
         )
     figure.update_layout(
         barmode="stack",
+        legend={"traceorder": "normal"},
         height=pace_height(len(names)),
         margin={"t": 36},
         xaxis={"title": "seconds of a step", "rangemode": "tozero"},

@@ -51,6 +51,7 @@ def maps_figure(found: Sequence[Explanation], palette: Palette) -> go.Figure:
         _add_map(figure, at, field, palette.diverging, (-bound, bound))
         if one.region is not None:
             _add_region(figure, at, _flat(one.region.astype(np.float64)), palette)
+    figure.update_annotations(font={"size": 12, "color": palette.muted})
     figure.update_xaxes(visible=False)
     for at in range(len(titles)):
         anchor = "x" if at == 0 else f"x{at + 1}"
@@ -120,6 +121,7 @@ def curves_figure(found: Sequence[Explanation], palette: Palette) -> go.Figure:
                 hovertemplate="%{x:.0%} of the places<br><b>score %{y:.4g}</b><extra>%{fullData.name}</extra>",
             )
             figure.add_trace(line, row=1, col=column)
+    figure.update_annotations(font={"size": 12, "color": palette.muted})
     figure.update_xaxes(title="share of the places", tickformat=".0%", showgrid=False)
     figure.update_yaxes(title="score", col=1)
     return figure

@@ -12,7 +12,7 @@ from ...storage import ROOT_SITE, Run, display_site
 from ..address import Address, Key
 from ..beat import beat, connect_beat
 from ..components import empty_state, graph, panel, run_header, run_link, run_picker, run_status, severity_badge
-from ..components.choices import choose, site_choices, site_of, switch, with_chosen
+from ..components.choices import choose, labelled, site_choices, site_of, switch, with_chosen
 from ..controls import METRIC, SITE, STEP, control_keys, follow_run, keep_address
 from ..data import Reader
 from ..data.model import by_module, modules, values_at
@@ -178,8 +178,8 @@ def _drawing(reader: Reader, run: Run, here: Address) -> list[Component]:
     site = _module_of(reader, run, here.site)
     chosen = None if site is None else display_site(site)
     controls = [
-        switch(Id.shape, "Shape of the picture", SHAPE.words, SHAPE.of(here)),
-        switch(Id.color, "Colours show", COLOR.words, COLOR.of(here)),
+        labelled("as", switch(Id.shape, "Shape of the picture", SHAPE.words, SHAPE.of(here))),
+        labelled("colours", switch(Id.color, "Colours show", COLOR.words, COLOR.of(here))),
         choose(Id.metric, "Metric", with_chosen(metrics, here.metric), here.metric or None, 220),
         choose(
             Id.site,
@@ -191,9 +191,10 @@ def _drawing(reader: Reader, run: Run, here: Address) -> list[Component]:
             placeholder="find a module",
         ),
     ]
+    slider = html.Div([html.Span("Step", className="muted"), _slider(step, run.last_step)], className="step-row")
     picture = dcc.Loading(graph(Id.picture, "the model; a click opens a module or chooses it"), delay_show=400)
     return [
-        panel("Model", [_slider(step, run.last_step), picture], controls),
+        panel("Model", [slider, picture], controls),
         panel("Module", html.Div(id=Id.detail)),
         control_keys(Id.keys, _CONTROLS),
     ]

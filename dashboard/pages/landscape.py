@@ -13,7 +13,7 @@ from dash.exceptions import PreventUpdate
 from ...insight.saliency import Explanation
 from ..address import Address, Key
 from ..components import panel, run_header, run_picker, run_status
-from ..components.choices import AT_THE_RIGHT, choose, switch, with_chosen
+from ..components.choices import AT_THE_RIGHT, choose, labelled, switch, with_chosen
 from ..components.explained import looks_part, surface_part
 from ..controls import control_keys, follow_run, keep_address
 from ..data import Reader
@@ -110,7 +110,7 @@ def _surface_controls(kept: Sequence[KeptSurface], here: Address) -> list[Compon
         comboboxProps=AT_THE_RIGHT,
         **{"aria-label": "Directions of the surface"},
     )
-    return [surface, switch(Id.height, "Height of the surface", HEIGHT.words, HEIGHT.of(here))]
+    return [surface, labelled("height", switch(Id.height, "Height of the surface", HEIGHT.words, HEIGHT.of(here)))]
 
 
 def _sample_control(by_sample: dict[str, tuple[Explanation, ...]], here: Address) -> Component:

@@ -13,7 +13,7 @@ from ...storage import Run
 from ..address import Address, Key
 from ..beat import beat, connect_beat
 from ..components import empty_state, graph, panel, run_header, run_picker, run_status
-from ..components.choices import choose, switch, with_chosen
+from ..components.choices import choose, labelled, switch, with_chosen
 from ..controls import METRIC, control_keys, follow_run, keep_address
 from ..data import Reader
 from ..figures import NamedHeat, View, heat_stack, matching_rows, most_unusual_first, small_multiples, with_rows
@@ -134,10 +134,10 @@ def _controls(reader: Reader, run: Run, here: Address, metric: str) -> list[Comp
     return [
         choose(Id.metric, "Metric", with_chosen(reader.metrics(run.id), metric), metric or None, 230),
         sites,
-        switch(Id.order, "Order", ORDER.words, ORDER.of(here)),
-        switch(Id.form, "Form", FORM.words, FORM.of(here)),
-        switch(Id.view, "Colours show", VIEW.words, VIEW.of(here)),
-        switch(Id.scale, "Value axis of small pictures", SCALE.words, SCALE.of(here)),
+        labelled("order", switch(Id.order, "Order", ORDER.words, ORDER.of(here))),
+        labelled("as", switch(Id.form, "Form", FORM.words, FORM.of(here))),
+        labelled("colours", switch(Id.view, "Colours show", VIEW.words, VIEW.of(here))),
+        labelled("values", switch(Id.scale, "Value axis of small pictures", SCALE.words, SCALE.of(here))),
     ]
 
 

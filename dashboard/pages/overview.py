@@ -34,13 +34,13 @@ _CONTROLS = ((Id.search, "value", FILTER), (Id.order, "data", ORDER))
 Row = dict[str, Any]
 
 _COLUMNS: list[Row] = [
-    {"field": "name", "headerName": "Run", "cellRenderer": "RunLink", "minWidth": 180, "flex": 2, "filter": True},
+    {"field": "name", "headerName": "Run", "cellRenderer": "RunLink", "minWidth": 160, "flex": 2, "filter": True},
     {"field": "state", "headerName": "State", "cellRenderer": "Badge", "width": 110, "filter": True},
     {
         "field": "worst",
         "headerName": "First anomaly",
         "cellRenderer": "Worst",
-        "minWidth": 196,
+        "minWidth": 188,
         "flex": 1,
         "filter": True,
     },
@@ -48,7 +48,7 @@ _COLUMNS: list[Row] = [
     {"field": "spark", "headerName": "Loss", "cellRenderer": "Spark", "width": 142, "sortable": False},
     {"field": "step", "headerName": "Last step", "width": 86, "type": "rightAligned"},
     {"field": "kind", "headerName": "Kind", "width": 92, "filter": True},
-    {"field": "tags", "headerName": "Tags", "cellRenderer": "Tags", "minWidth": 130, "flex": 2, "filter": True},
+    {"field": "tags", "headerName": "Tags", "cellRenderer": "Tags", "minWidth": 112, "flex": 2, "filter": True},
     {"field": "remark", "headerName": "Remark", "hide": True, "filter": True},
     {"field": "age", "headerName": "Updated", "cellRenderer": "Age", "width": 92},
 ]

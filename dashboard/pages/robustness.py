@@ -11,7 +11,7 @@ from ...storage import Outcome
 from ..address import Address, Key
 from ..components import empty_state, graph, panel, run_header, run_picker, run_status
 from ..components.attacked import attacks_table, metrics_of, robust_cards, sources_table, verdict
-from ..components.choices import choose, switch, with_chosen
+from ..components.choices import choose, labelled, switch, with_chosen
 from ..components.gallery import gallery
 from ..components.measured import measured_panels
 from ..controls import control_keys, follow_run, keep_address
@@ -155,7 +155,7 @@ def _controls(found: Evaluations, address: Address) -> list[Component]:
     norm, attack, epsilon = (key.of(address) for key in (NORM, ATTACK, EPSILON))
     norms = list(found.norms)
     return [
-        switch(Id.norm, "Norm", norms or [""], norm if norm in norms else (norms or [""])[0]),
+        labelled("norm", switch(Id.norm, "Norm", norms or [""], norm if norm in norms else (norms or [""])[0])),
         choose(Id.attack, "Attack", with_chosen([_ALL, *attacks], attack), attack, 200),
         choose(
             Id.epsilon,

@@ -13,7 +13,7 @@ from ..address import Address, Key
 from ..beat import beat, connect_beat
 from ..components import empty_state, graph, panel, run_header, run_picker, run_status
 from ..components.around import around
-from ..components.choices import AT_THE_RIGHT, choose, site_choices, site_of, step_input, switch, with_chosen
+from ..components.choices import AT_THE_RIGHT, choose, labelled, site_choices, site_of, step_input, switch, with_chosen
 from ..components.detail import nowhere, statistics_of
 from ..controls import METRIC, SITE, STEP, control_keys, follow_run, keep_address
 from ..data import AXES, Reader, neighbours
@@ -182,15 +182,11 @@ def _controls(reader: Reader, run: Run, here: Address) -> list[Component]:
         choose(Id.metric, "Metric", with_chosen(reader.metrics(run.id), here.metric), here.metric or None, 230),
         choose(Id.site, "Site", sites, chosen, 240, placeholder="site"),
         step_input(Id.step, here.step),
-        switch(Id.axis, "Axis", AXES, AXIS.of(here)),
-        _labelled("log", switch(Id.log, "Logarithmic axes", AXES_SCALE.words, AXES_SCALE.of(here))),
-        _labelled("lay over", switch(Id.over, "Lay over", OVERS, OVER.of(here))),
+        labelled("over", switch(Id.axis, "Axis", AXES, AXIS.of(here))),
+        labelled("log", switch(Id.log, "Logarithmic axes", AXES_SCALE.words, AXES_SCALE.of(here))),
+        labelled("lay over", switch(Id.over, "Lay over", OVERS, OVER.of(here))),
         others,
     ]
-
-
-def _labelled(words: str, control: Component) -> html.Span:
-    return html.Span([html.Span(words, className="muted"), control], className="labelled")
 
 
 @page("tensor", title="Tensor", icon="tensor", connect=connect, keys=(AXIS, AXES_SCALE, OVER, WITH, SPAN))

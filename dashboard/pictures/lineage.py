@@ -47,4 +47,6 @@ def correlation_of(
     numeric = [name for name in fields if is_numeric(rows, name)]
     known = list(dict.fromkeys([*([result] if result else []), *results_of(rows)]))[:_RESULTS]
     values = correlations(rows, numeric, [f"{RESULT}{name}" for name in known])
-    return correlation_figure(numeric, known, values, palette) if (values == values).any() else None
+    told = (values == values).any(axis=1)
+    names = [name for name, is_told in zip(numeric, told, strict=True) if is_told]
+    return correlation_figure(names, known, values[told], palette) if names else None

@@ -189,3 +189,12 @@ def test_plotly_that_comes_late_is_waited_for_and_not_loaded_again(watched):
     assert (
         watched.page.evaluate("document.querySelectorAll('script[src*=plotly]').length") == 2
     )  # ours, and assets/plotly.js
+
+
+def test_a_narrow_window_is_filled_by_the_page_and_never_wider_than_it(watched):
+    watched.page.set_viewport_size({"width": 820, "height": 1000})
+    for path, selector in (("/", "a.run-link:text-is('faulty')"), ("/robustness?run=attacked", ".gauge-dot")):
+        watched.open(path, selector)
+        watched.settled()
+        assert watched.page.evaluate("document.getElementById('main').offsetWidth") >= 800, path
+        assert watched.page.evaluate("document.documentElement.scrollWidth") <= 820, path

@@ -10,7 +10,7 @@ from dash.development.base_component import Component
 from ....storage import ROOT_SITE, Run, RunNotFound, display_site
 from ...address import Address
 from ...components import empty_state, graph, panel, run_header, run_link, run_picker, run_status
-from ...components.choices import choose, site_choices, site_of, switch, with_chosen
+from ...components.choices import choose, labelled, site_choices, site_of, switch, with_chosen
 from ...components.comparison import differences_table, verdict_cards
 from ...controls import control_keys, follow_run, keep_address
 from ...data import Reader
@@ -118,7 +118,7 @@ def _controls(reader: Reader, pair: Pair, here: Address) -> list[Component]:
             clearable=True,
             placeholder="site",
         ),
-        switch(Id.along, "Drawn over", with_chosen(axes, ALONG.of(here)), ALONG.of(here)),
+        labelled("over", switch(Id.along, "Drawn over", with_chosen(axes, ALONG.of(here)), ALONG.of(here))),
         tolerance,
     ]
 
@@ -146,6 +146,7 @@ def layout(reader: Reader, address: Address) -> Component:
         )
         return html.Div([head, html.Section(note, className="panel")])
     other = run_picker(Id.other, reader.runs(), pair.second, label="Compared with")
+    pickers = [run_picker(Id.run, reader.runs(), run), labelled("against", other)]
     body = [
         graph(Id.lines, "the metric of both runs over one axis", 300),
         html.Div(id=Id.note, className="muted", role="status"),
@@ -153,7 +154,7 @@ def layout(reader: Reader, address: Address) -> Component:
     ]
     return html.Div(
         [
-            run_header(run, status, run_picker(Id.run, reader.runs(), run), [other]),
+            run_header(run, status, html.Div(pickers, className="page-head-controls")),
             dcc.Loading(html.Div(id=Id.verdict, className="cards"), delay_show=300),
             panel("Both runs", body, _controls(reader, pair, address)),
             panel("In what they differ", dcc.Loading(html.Div(id=Id.differences), delay_show=300)),

@@ -12,7 +12,7 @@ from ....storage import Run, display_site
 from ...address import Address
 from ...beat import beat, connect_beat
 from ...components import graph, panel, run_header, run_picker, run_status
-from ...components.choices import choose, site_choices, site_of, switch, with_chosen
+from ...components.choices import choose, labelled, site_choices, site_of, switch, with_chosen
 from ...controls import control_keys, follow_run, keep_address
 from ...data import Reader
 from ...data.ranks import (
@@ -111,7 +111,7 @@ def _maps(reader: Reader, run: Run, here: Address) -> html.Section:
     controls = [
         choose(Id.metric, "Metric", with_chosen(rank_metrics(reader, run), metric), metric or None, 240),
         choose(Id.site, "Site", site_choices(rank_sites(reader, run, metric), site), display_site(site), 200),
-        switch(Id.view, "Colours show", VIEW.words, VIEW.of(here)),
+        labelled("colours", switch(Id.view, "Colours show", VIEW.words, VIEW.of(here))),
         choose(
             Id.rank,
             "Rank",

@@ -11,7 +11,7 @@ from ....insight import InsightError
 from ....storage import InvalidName
 from ...address import Address
 from ...components import notice
-from ...components.choices import choose, line_input, switch
+from ...components.choices import choose, labelled, line_input, switch
 from ...data import Reader, watch_for
 from ...data.watched import asked_for, standings
 from ...words import prose
@@ -69,7 +69,7 @@ def add_bar(here: Address, is_open: bool) -> html.Div:
     line = line_input(Id.when, label, WHEN.of(here), 430, placeholder=example, longest=LONGEST)
     parts = [
         line,
-        switch(Id.deed, "What the training does when it is met", ("note", "halt"), "halt"),
+        labelled("and then", switch(Id.deed, "What the training does when it is met", ("note", "halt"), "halt")),
         choose(Id.severity, "Severity of its findings", ("info", "warning", "error"), "warning", 100),
         dmc.Button("Add", id=Id.add, size="xs", disabled=not is_open),
     ]

@@ -42,3 +42,12 @@ def test_the_chosen_place_is_framed_in_each_map_that_has_it(site, framed):
     row = int(site[-1]) if framed else None
     assert all((shape.y0, shape.y1) == (row - 0.5, row + 0.5) for shape in around)
     assert {shape.x0 for shape in shapes if shape.type == "line"} == ({4} if framed else set())
+
+
+def test_the_colour_of_what_is_not_finite_is_explained_where_it_is_drawn():
+    with_nan = NamedHeat("metric/nan", heat_of(matrix_of(np.ones((2, 6)), non_finite=np.eye(2, 6)), "raw"))
+    whole = maps(2)[0]
+    first, second = (note.text for note in heat_stack([whole, with_nan], LIGHT).layout.annotations)
+    assert first == "metric/0"
+    assert LIGHT.non_finite in second
+    assert second.endswith("NaN or infinite")
