@@ -1,6 +1,6 @@
 """Tensors: an array, whether it needs a gradient, and its place in the recorded graph."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, Union
 
 import numpy as np
@@ -10,8 +10,10 @@ from .context import CAPTURE, RECORDING
 from .dtype import Dtype, Number, as_dtype, float32, is_inexact
 from .errors import DtypeError, GradientError, ShapeError
 from .hooks import Handle, Hooks
+from .methods import Methods
 from .operators import METHODS, Operators
-from .shape import Axes, Shape
+from .protocols import Protocols
+from .shape import Shape
 
 if TYPE_CHECKING:
     from .node import Node
@@ -48,7 +50,7 @@ def as_array(data: object, dtype: npt.DTypeLike | None = None) -> Array:
     return array
 
 
-class Tensor(Operators):
+class Tensor(Operators, Methods, Protocols):
     """An n-dimensional array that operations can be recorded on.
 
     Args:
@@ -107,11 +109,6 @@ class Tensor(Operators):
     def size(self) -> int:
         """Number of elements."""
         return self._data.size
-
-    @property
-    def T(self) -> "Tensor":  # noqa: N802 (NumPy's name)
-        """The tensor with its axes reversed."""
-        return METHODS["transpose"](self)
 
     @property
     def device(self) -> str:
@@ -229,101 +226,6 @@ class Tensor(Operators):
             raise GradientError("item assignment is not recorded; use ops.where, or assign inside no_grad()")
         self._data[plain_index(index)] = as_array(value)
         self.mark_changed()
-
-    # Methods.
-
-    def sum(self, axis: Axes = None, keepdims: bool = False) -> "Tensor":
-        """Sum over `axis`."""
-        return METHODS["sum"](self, axis, keepdims)
-
-    def mean(self, axis: Axes = None, keepdims: bool = False) -> "Tensor":
-        """Mean over `axis`."""
-        return METHODS["mean"](self, axis, keepdims)
-
-    def var(self, axis: Axes = None, keepdims: bool = False) -> "Tensor":
-        """Population variance over `axis`."""
-        return METHODS["var"](self, axis, keepdims)
-
-    def max(self, axis: Axes = None, keepdims: bool = False) -> "Tensor":
-        """Largest element over `axis`."""
-        return METHODS["max"](self, axis, keepdims)
-
-    def min(self, axis: Axes = None, keepdims: bool = False) -> "Tensor":
-        """Smallest element over `axis`."""
-        return METHODS["min"](self, axis, keepdims)
-
-    def argmax(self, axis: int | None = None) -> "Tensor":
-        """Index of the largest element."""
-        return METHODS["argmax"](self, axis)
-
-    def reshape(self, *shape: int | Sequence[int]) -> "Tensor":
-        """The elements in another shape; one length may be -1."""
-        wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
-        return METHODS["reshape"](self, wanted)
-
-    def flatten(self, start: int = 0, end: int = -1) -> "Tensor":
-        """Axes `start` to `end`, both included, joined into one."""
-        return METHODS["flatten"](self, start, end)
-
-    def transpose(self, *axes: int | Sequence[int]) -> "Tensor":
-        """The axes in another order, reversed by default."""
-        wanted = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        return METHODS["transpose"](self, wanted or None)
-
-    def swapaxes(self, first: int, second: int) -> "Tensor":
-        """Two axes exchanged."""
-        return METHODS["swapaxes"](self, first, second)
-
-    def astype(self, dtype: npt.DTypeLike) -> "Tensor":
-        """The values in another element type; gradients flow back in this one."""
-        return METHODS["cast"](self, dtype)
-
-    def exp(self) -> "Tensor":
-        """`e**x`."""
-        return METHODS["exp"](self)
-
-    def log(self) -> "Tensor":
-        """Natural logarithm."""
-        return METHODS["log"](self)
-
-    def sqrt(self) -> "Tensor":
-        """Square root."""
-        return METHODS["sqrt"](self)
-
-    def tanh(self) -> "Tensor":
-        """Hyperbolic tangent."""
-        return METHODS["tanh"](self)
-
-    # Python's own protocols.
-
-    def __len__(self) -> int:
-        if not self._data.ndim:
-            raise ShapeError("a tensor of no axes has no length; use .size")
-        return len(self._data)
-
-    def __iter__(self) -> "Iterator[Tensor]":
-        return (self[i] for i in range(len(self)))
-
-    def __bool__(self) -> bool:
-        return bool(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __index__(self) -> int:
-        if self._data.dtype.kind not in "iu":
-            raise DtypeError(f"an index must be an integer tensor, got {self.dtype}")
-        return int(self.item())
-
-    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
-        if copy:
-            return np.array(self._data, dtype=dtype)
-        if copy is False and dtype is not None and np.dtype(dtype) != self._data.dtype:
-            raise ValueError(f"a view of {self._data.dtype} as {np.dtype(dtype)} needs a copy; pass copy=None or True")
-        return np.asarray(self._data, dtype=dtype)  # NumPy 1 knows no copy=None
 
     def __repr__(self) -> str:
         values = np.array2string(self._data, separator=", ", prefix=f"{type(self).__name__}(")

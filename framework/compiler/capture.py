@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..context import CAPTURE, RECORDING
 from ..errors import EngineError
@@ -29,67 +29,13 @@ from ..random import Key, next_key
 from ..shape import Spec
 from ..tensor import Parameter as Weight
 from ..tensor import Tensor
+from .captured import Action, Captured, SetGrad
 from .cells import CellState, ForwardHooks, has_backward_hooks, hooks_of, shown_leaves
 from .guards import Guard
-from .signature import Structure, flatten
+from .signature import flatten
 from .traced import CaptureError, TracedKey, TracedTensor
 
-__all__ = ["Action", "Apart", "Captured", "GraphCapture"]
-
-
-class Action(NamedTuple):
-    """Something done after each run of a graph, such as the step of an optimizer.
-
-    Attributes:
-        function: Called with tensors.
-        size: With how many: the graph returns them behind its outputs, those of the first action first.
-    """
-
-    function: Callable[..., object]
-    size: int
-
-
-class Apart(Exception):
-    """A function that does not become one graph, and what runs it instead.
-
-    Attributes:
-        make: From the options of the compiler to a function of `(arguments, options)` of a call.
-    """
-
-    def __init__(self, reason: str, make: Callable[[Any], Callable[..., Any]]) -> None:
-        super().__init__(reason)
-        self.make = make
-
-
-class SetGrad:
-    """The action that makes a tensor the `.grad` of a leaf; without one it clears it."""
-
-    __slots__ = ("_leaf",)
-
-    def __init__(self, leaf: Tensor) -> None:
-        self._leaf = leaf
-
-    def __call__(self, *gradient: Tensor) -> None:
-        self._leaf._grad = gradient[0] if gradient else None
-
-
-class Captured(NamedTuple):
-    """What every capture mode gives.
-
-    Attributes:
-        graph: Its parameters are the tensors of the arguments, then the keys, then the weights; it returns one flat
-            tuple, the outputs and then what the actions are called with.
-        structure: How the outputs are nested.
-        guards: What must still hold outside of the arguments.
-        keys: Functions that give the keys of a run, in the order of their parameters.
-        actions: What to do after a run.
-    """
-
-    graph: Graph
-    structure: Structure
-    guards: tuple[Guard, ...] = ()
-    keys: tuple[Callable[[], Key], ...] = ()
-    actions: tuple[Action, ...] = ()
+__all__ = ["GraphCapture"]
 
 
 _ENGINE = str(Path(__file__).parents[1])

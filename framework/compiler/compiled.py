@@ -12,7 +12,7 @@ from typing import Any
 from ..context import CAPTURE, DEPTH, RECORDING
 from ..errors import EngineError
 from ..tensor import Tensor
-from .capture import Apart, Captured
+from .captured import Apart, Captured
 from .dynamic import DynamicCapture
 from .signature import Signature, flatten
 from .specialisation import Options, Specialisation

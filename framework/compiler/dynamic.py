@@ -17,7 +17,7 @@ from ..ir import Graph
 from ..ir.bind import bind
 from ..shape import Spec
 from ..symbolic import Assumption, Dim, assuming, unify
-from .capture import Captured
+from .captured import Captured
 from .guards import GuardSet
 from .signature import Signature
 

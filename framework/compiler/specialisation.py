@@ -13,7 +13,7 @@ import numpy as np
 from ..ir import Graph, TupleType
 from ..ir.visit import order, reachable
 from ..tensor import Array, wrap
-from .capture import Captured
+from .captured import Captured
 from .guards import GuardSet
 from .observers import insert_observers, observer_set
 from .pipeline import Executable, compile

@@ -5,7 +5,8 @@ from typing import Any
 
 from ..context import quiet
 from ..ir import OpaqueType
-from .capture import Captured, GraphCapture
+from .capture import GraphCapture
+from .captured import Captured
 from .outside import Outside
 from .signature import Signature
 from .traced import TracedKey, TracedTensor

@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Any
 
 from .. import compiler
-from ..compiler.capture import Captured
+from ..compiler.captured import Captured
 from ..compiler.compiled import CAPTURE_MODES
 from ..compiler.signature import Signature, Structure, flatten
 from ..ir import Graph, Node

@@ -126,18 +126,25 @@ def _gate(tensors: Sequence[Tensor], show: Callable[[Grads], Grads]) -> list[Ten
     if not places:
         return gated
 
-    def show_all(grads: Grads) -> Grads:
-        every: list[Tensor | None] = [None] * len(gated)
-        for place, grad in zip(places, grads, strict=True):
-            every[place] = grad
-        shown = show(tuple(every))
-        return tuple(shown[place] for place in places)
-
+    show_all = _among(places, len(gated), show)
     passing = [tensors[place] for place in places]
     passed = gate.several(*passing, show=show_all) if len(passing) > 1 else (gate(*passing, show=show_all),)
     for place, x in zip(places, passed, strict=True):
         gated[place] = x
     return gated
+
+
+def _among(places: Sequence[int], count: int, show: Callable[[Grads], Grads]) -> Callable[[Grads], Grads]:
+    """`show` for those who have the gradients at these places only, of `count`; None stands at the others."""
+
+    def show_those(grads: Grads) -> Grads:
+        every: list[Tensor | None] = [None] * count
+        for place, grad in zip(places, grads, strict=True):
+            every[place] = grad
+        shown = show(tuple(every))
+        return tuple(shown[place] for place in places)
+
+    return show_those
 
 
 def _evaluate(*arrays: Array, show: Any) -> Any:
@@ -160,16 +167,8 @@ def _vjp(needs: Sequence[bool], g: Any, out: Any, *inputs: Any, show: Any) -> Gr
 def _show_later(grads: Grads, show: Callable[[Grads], Grads]) -> Grads:
     """What the hooks will return when the graph that is being captured runs."""
     there = [place for place, grad in enumerate(grads) if grad is not None]
-
-    def show_those(given: Grads) -> Grads:
-        every: list[Tensor | None] = [None] * len(grads)
-        for place, grad in zip(there, given, strict=True):
-            every[place] = grad
-        shown = show(tuple(every))
-        return tuple(shown[place] for place in there)
-
     passing = [grads[place] for place in there]
-    passed: Any = show_operation(*passing, hook=show_those)  # a tuple where there are several
+    passed: Any = show_operation(*passing, hook=_among(there, len(grads), show))  # a tuple where there are several
     rest = iter(passed if isinstance(passed, tuple) else (passed,))
     return tuple(None if grad is None else next(rest) for grad in grads)
 

@@ -8,7 +8,9 @@ from ..errors import ShapeError
 from ..nn import Cell
 from ..tensor import Parameter, Tensor
 from .call import Call, Value
-from .program import Library, Program, Step, compile_graph
+from .compile import compile_graph
+from .program import Program
+from .step import Library, Step
 from .values import check_input, incoming
 
 __all__ = ["OnnxCell"]

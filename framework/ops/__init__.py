@@ -5,10 +5,11 @@
 # ruff: noqa: I001, RUF022
 
 from .activation import attention_weights, gelu, log_softmax, relu, sigmoid, silu, softmax
-from .array import (
-    arange, cast, concat, expand_dims, flatten, full, gather, identity, masked_fill, ones, ones_like, reshape,
-    scatter_add, split, squeeze, stack, stop_gradient, swapaxes, transpose, where, zeros, zeros_like,
-)
+from .create import arange, full, ones, ones_like, zeros, zeros_like
+from .array import cast, expand_dims, flatten, identity, reshape, squeeze, stop_gradient, swapaxes, transpose
+from .join import concat, split, stack
+from .rows import gather, scatter_add
+from .choose import masked_fill, where
 from .attention import scaled_dot_product_attention
 from .bitwise import bitcast, bitwise_and, bitwise_not, bitwise_or, bitwise_xor, left_shift, right_shift
 from .compare import (
@@ -19,16 +20,17 @@ from .complex import complex, conj, imag, real
 from .constructed import (
     diag, diag_embed, diagonal, empty, eye, full_like, linspace, logspace, meshgrid, one_hot, trace, tril, triu,
 )
-from .conv import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
+from .conv import conv1d, conv2d, conv3d
+from .conv_transpose import conv_transpose1d, conv_transpose2d, conv_transpose3d
 from .ctc import ctc_loss
 from .cumulative import cummax, cummin, cumprod, cumsum, logcumsumexp
 from .distributions import (
     bernoulli, categorical, gamma, gumbel, gumbel_softmax, laplace, multinomial, poisson, shuffle, truncated_normal,
 )
-from .elements import (
-    embedding, gather_elements, gather_nd, index_add, index_fill, index_put, index_select, scatter_elements, scatter_nd,
-    take, take_along_axis,
-)
+from .index_along import embedding, index_add, index_fill, index_put, index_select, take
+from .elements import gather_elements, take_along_axis
+from .gather_nd import gather_nd, scatter_nd
+from .scatter_elements import scatter_elements
 from .fold import fold, unfold
 from .fourier import (
     fft, fft2, fftfreq, fftn, fftshift, ifft, ifft2, ifftn, ifftshift, irfft, irfft2, rfft, rfft2, rfftfreq,
@@ -46,21 +48,20 @@ from .margin_loss import (
     cosine_embedding_loss, cosine_similarity, hinge_embedding_loss, hinge_loss, margin_ranking_loss, multi_margin_loss,
     pairwise_distance, soft_margin_loss, triplet_margin_loss,
 )
-from .math import (
-    abs, add, cos, divide, exp, expm1, log, log1p, maximum, minimum, multiply, negative, power, reciprocal, rsqrt, sign,
-    sin, sqrt, square, subtract, tanh,
-)
+from .arithmetic import abs, add, divide, maximum, minimum, multiply, negative, reciprocal, sign, square, subtract
+from .math import cos, exp, expm1, log, log1p, power, rsqrt, sin, sqrt, tanh
 from .norm import batch_norm, batch_norm_inference, layer_norm, rms_norm
 from .observe import observe
-from .ordering import (
-    argsort, bincount, histogram, kthvalue, masked_select, median, nonzero, quantile, searchsorted, sort, topk, unique,
-)
+from .sort import argsort, kthvalue, median, quantile, sort, topk
+from .counting import bincount, histogram, searchsorted
+from .selection import masked_select, nonzero, unique
 from .padding import pad
-from .pool import (
+from .adaptive_pool import (
     adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool1d, adaptive_max_pool2d,
-    adaptive_max_pool3d, avg_pool1d, avg_pool2d, avg_pool3d, global_avg_pool2d, lp_pool, max_pool1d, max_pool2d,
-    max_pool3d, max_pool_with_places, max_unpool, sum_pool,
+    adaptive_max_pool3d,
 )
+from .avg_pool import avg_pool1d, avg_pool2d, avg_pool3d, global_avg_pool2d, lp_pool, sum_pool
+from .max_pool import max_pool1d, max_pool2d, max_pool3d, max_pool_with_places, max_unpool
 from .products import addmm, bmm, cross, dot, inner, kron, multi_dot, mv, outer, tensordot, vdot
 from .quantize import (
     conv_integer, dequantize_linear, dynamic_quantize_linear, matmul_integer, qlinear_conv, qlinear_matmul,
@@ -76,7 +77,8 @@ from .reduce import broadcast_to, max, mean, min, sum, sum_to, var
 from .regression_loss import gaussian_nll_loss, huber_loss, l1_loss, poisson_nll_loss, smooth_l1_loss
 from .resize import interpolate, resize
 from .rounding import ceil, clip, float_power, floor, floor_divide, fmod, frac, remainder, round, trunc
-from .sample import affine_grid, deform_conv, grid_sample, roi_align
+from .sample import affine_grid, grid_sample
+from .region_sample import deform_conv, roi_align
 from .solve import cholesky, cholesky_solve, det, inv, logdet, matrix_power, slogdet, solve, triangular_solve
 from .special import (
     cbrt, copysign, digamma, erf, erfc, erfinv, exp2, lerp, lgamma, log10, log2, logaddexp, logit, nan_to_num,

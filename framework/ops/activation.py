@@ -10,7 +10,8 @@ from ..dtype import Dtype, float32, float64
 from ..primitive import Primitive
 from ..shape import Spec, normalize_axis
 from ..tensor import Array, Tensor, method
-from .math import exp, multiply, subtract, tanh
+from .arithmetic import multiply, subtract
+from .math import exp, tanh
 from .operands import as_real, infer_same
 
 

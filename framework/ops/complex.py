@@ -11,7 +11,7 @@ from ..errors import DtypeError
 from ..primitive import Primitive
 from ..shape import Spec, broadcast_shapes
 from ..tensor import Array, Tensor, TensorLike, method
-from .array import zeros_like
+from .create import zeros_like
 from .operands import as_floating, as_tensor, cast_to, conjugate, pair
 from .reduce import sum_to
 

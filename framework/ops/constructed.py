@@ -10,7 +10,9 @@ from ..errors import ShapeError
 from ..primitive import NOT_DIFFERENTIABLE, Primitive
 from ..shape import Shape, Spec, normalize_axis
 from ..tensor import Array, Tensor, TensorLike, method, wrap
-from .array import full, reshape, where
+from .array import reshape
+from .choose import where
+from .create import full
 from .indexing import getitem
 from .operands import as_tensor, cast_to
 from .padding import pad

@@ -6,12 +6,14 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..tensor import Tensor, wrap
-from .array import concat, full, stack, where
+from .arithmetic import add, divide, maximum, negative
+from .choose import where
 from .compare import equal, logical_and, not_equal
+from .create import full
 from .elements import gather_elements
 from .indexing import narrow
+from .join import concat, stack
 from .loss import Reduction, reduced
-from .math import add, divide, maximum, negative
 from .operands import as_real, as_tensor, cast_to
 from .reduce import broadcast_to
 from .special import logaddexp

@@ -8,11 +8,14 @@ from ..dtype import bfloat16, bool_, float16, int64
 from ..primitive import Primitive
 from ..shape import Spec, normalize_axis
 from ..tensor import Array, Tensor, method
-from .array import concat, full, where
+from .arithmetic import minimum, multiply, subtract
+from .choose import where
 from .compare import equal
+from .create import full
 from .elements import put_elements
 from .indexing import narrow
-from .math import exp, minimum, multiply, subtract
+from .join import concat
+from .math import exp
 from .operands import as_real, as_tensor, cast_to, conjugate
 
 _NARROW = frozenset({float16, bfloat16})

@@ -18,15 +18,16 @@ from ..random import Key
 from ..shape import Spec
 from ..tensor import Array, Tensor, TensorLike
 from .activation import softmax
+from .arithmetic import abs, add, multiply, negative, sign, subtract
 from .array import stop_gradient
 from .compare import argmax, less
 from .constructed import one_hot
-from .elements import take
-from .math import abs, add, log, multiply, negative, sign, subtract
+from .index_along import take
+from .math import log
 from .operands import as_real, as_tensor, cast_to
-from .ordering import topk
 from .random import permutation, uniform
 from .reduce import broadcast_to
+from .sort import topk
 from .special import erfinv
 
 # The smallest number uniform draws may give where a logarithm follows: 2**-24, half the grid of float32 draws.

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..tensor import Tensor, wrap
-from .conv import Window, convolve, deconvolve
+from .conv_primitives import Window, convolve, deconvolve
 from .window import Padding, PerAxis, per_axis, sides_of
 
 

@@ -16,10 +16,10 @@ from ..errors import ShapeError
 from ..primitive import Primitive
 from ..shape import Axes, Shape, Spec, normalize_axes, normalize_axis
 from ..tensor import Array, Tensor, method, wrap
+from .arithmetic import multiply
 from .complex import real
 from .indexing import narrow
 from .layout import roll
-from .math import multiply
 from .operands import as_floating, as_real, cast_to
 from .padding import pad
 

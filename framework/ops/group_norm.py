@@ -5,9 +5,10 @@ from math import prod
 from ..errors import ShapeError
 from ..shape import Axes, Shape
 from ..tensor import Tensor, method
-from .array import full
+from .arithmetic import divide, maximum, multiply, square, subtract
+from .create import full
 from .indexing import narrow
-from .math import divide, maximum, multiply, power, square, subtract
+from .math import power
 from .norm import layer_norm
 from .operands import as_real
 from .padding import pad

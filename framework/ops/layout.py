@@ -7,8 +7,9 @@ import numpy as np
 from ..errors import ShapeError
 from ..shape import Axes, normalize_axes, normalize_axis
 from ..tensor import Tensor, method, wrap
-from .array import concat, expand_dims, flatten, reshape, split, squeeze, transpose
+from .array import expand_dims, flatten, reshape, squeeze, transpose
 from .indexing import getitem, narrow
+from .join import concat, split
 from .reduce import broadcast_to
 
 

@@ -12,8 +12,8 @@ from ..errors import ShapeError
 from ..primitive import Primitive
 from ..shape import Spec, matmul_shape
 from ..tensor import Array, Tensor, method
-from .array import full
 from .constructed import diagonal
+from .create import full
 from .operands import cast_to, conjugate, pair
 from .reduce import array_sum_to, broadcast_to, sum_to
 

@@ -12,14 +12,17 @@ from ..primitive import Primitive
 from ..shape import Spec, normalize_axis
 from ..tensor import Array, Tensor
 from .activation import log_softmax, softmax
-from .array import full, gather, where
+from .arithmetic import multiply
+from .choose import where
 from .compare import not_equal
+from .create import full
 from .elements import gather_elements
 from .layout import moveaxis
-from .math import exp, log, multiply
+from .math import exp, log
 from .operands import as_real, as_tensor, cast_to
 from .rectifier import softplus
 from .rounding import clip
+from .rows import gather
 from .special import xlogy
 
 

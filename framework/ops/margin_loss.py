@@ -2,10 +2,12 @@
 
 from ..tensor import Tensor
 from .activation import relu
-from .array import arange, where
+from .arithmetic import divide, maximum, minimum, multiply, negative, subtract
+from .choose import where
+from .create import arange
 from .elements import gather_elements
 from .loss import Reduction, reduced
-from .math import divide, maximum, minimum, multiply, negative, power, subtract
+from .math import power
 from .operands import as_tensor, cast_to
 from .rectifier import softplus
 from .statistics import l2_norm, vector_norm

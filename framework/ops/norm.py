@@ -10,8 +10,9 @@ from ..errors import ShapeError
 from ..primitive import Primitive
 from ..shape import Shape, Spec
 from ..tensor import Array, Tensor
+from .arithmetic import divide
 from .fused import derived_from
-from .math import divide, sqrt
+from .math import sqrt
 from .reduce import mean, sum_to
 
 

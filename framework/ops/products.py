@@ -7,10 +7,10 @@ import numpy as np
 from ..errors import ShapeError
 from ..shape import normalize_axis
 from ..tensor import Tensor, TensorLike, method, wrap
+from .arithmetic import add, multiply, subtract
 from .indexing import getitem
 from .layout import moveaxis
 from .linalg import matmul
-from .math import add, multiply, subtract
 from .operands import as_tensor, conjugate
 
 

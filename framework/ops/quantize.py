@@ -13,11 +13,11 @@ from ..dtype import Dtype, as_dtype, float32, float64, int32
 from ..errors import DtypeError, ShapeError
 from ..shape import normalize_axis
 from ..tensor import Tensor
+from .arithmetic import add, divide, multiply, subtract
 from .array import expand_dims, reshape
 from .conv import conv1d, conv2d, conv3d
 from .layout import repeat
 from .linalg import matmul
-from .math import add, divide, multiply, subtract
 from .operands import cast_to
 from .reduce import broadcast_to
 from .rounding import clip, round

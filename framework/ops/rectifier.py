@@ -8,8 +8,10 @@ import numpy as np
 from ..primitive import Primitive
 from ..tensor import Array, Tensor, TensorLike, method
 from .activation import relu, sigmoid
-from .array import halves, where
-from .math import abs, divide, expm1, multiply, negative, sign, subtract, tanh
+from .arithmetic import abs, divide, multiply, negative, sign, subtract
+from .choose import where
+from .join import halves
+from .math import expm1, tanh
 from .operands import as_real, infer_same
 
 # Klambauer et al. 2017, arXiv:1706.02515, eq. 14: the fixed point of mean 0 and variance 1.

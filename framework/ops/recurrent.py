@@ -8,19 +8,15 @@ import numpy as np
 from ..errors import ShapeError
 from ..symbolic import is_static
 from ..tensor import Tensor, wrap
-from .array import where, zeros_like
+from .choose import where
+from .create import zeros_like
 from .layout import flip
 from .linalg import linear, matmul
 from .operands import as_tensor, cast_to
-from .recurrence import (
-    Activation,
-    compose_gru,
-    compose_lstm,
-    compose_rnn,
-    gru_primitive,
-    lstm_primitive,
-    rnn_primitive,
-)
+from .recurrence.gru import compose_gru, gru_primitive
+from .recurrence.lstm import compose_lstm, lstm_primitive
+from .recurrence.rnn import compose_rnn, rnn_primitive
+from .recurrence.steps import Activation
 from .reduce import broadcast_to
 from .rounding import clip as clipped
 

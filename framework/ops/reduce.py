@@ -154,8 +154,8 @@ def _mean_gradient(g: Tensor, _: None, x: Tensor, *, axes: Shape, keepdims: bool
 
 
 def _mean_eagerly(needs: object, g: Array, _: None, x: Array, *, axes: Shape, keepdims: bool) -> tuple[Array]:
-    count = prod([x.shape[axis] for axis in axes])
-    return (_repeated(np.multiply(kept(g, x, axes), 1.0 / (count or 1)), x.shape),)
+    share = g.dtype.type(1.0 / (prod([x.shape[axis] for axis in axes]) or 1))
+    return (_repeated(np.multiply(kept(g, x, axes), share), x.shape),)
 
 
 _mean: Primitive = Primitive("mean", _mean_of, _infer_reduction, (_mean_gradient,), eager_vjp=_mean_eagerly)

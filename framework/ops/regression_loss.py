@@ -4,9 +4,10 @@ import math
 
 from ..errors import ShapeError
 from ..tensor import Tensor, TensorLike
-from .array import where
+from .arithmetic import abs, maximum, multiply, square, subtract
+from .choose import where
 from .loss import Reduction, reduced
-from .math import abs, exp, log, maximum, multiply, square, subtract
+from .math import exp, log
 from .operands import as_tensor
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..shape import normalize_axis
 from ..tensor import Array, Tensor, wrap
-from .array import where
+from .choose import where
 from .indexing import getitem
 from .linalg import matmul
 from .operands import as_floating

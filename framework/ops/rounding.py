@@ -7,9 +7,10 @@ import numpy as np
 
 from ..primitive import NOT_DIFFERENTIABLE, Primitive
 from ..tensor import Array, Tensor, TensorLike, method
-from .array import where
+from .arithmetic import divide, maximum, minimum, multiply, negative, subtract
+from .choose import where
 from .compare import greater_equal, less_equal
-from .math import divide, maximum, minimum, multiply, negative, power, subtract
+from .math import power
 from .operands import as_tensor, infer_broadcast, infer_same, pair
 from .reduce import sum_to
 

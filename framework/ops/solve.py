@@ -17,10 +17,10 @@ from ..errors import NumericalError, ShapeError
 from ..primitive import Primitive
 from ..shape import Spec, broadcast_shapes
 from ..tensor import Array, Tensor, method, wrap
-from .array import where
+from .arithmetic import multiply, negative
+from .choose import where
 from .constructed import tril, triu
 from .linalg import matmul
-from .math import multiply, negative
 from .operands import as_floating, as_real, conjugate, pair
 from .reduce import broadcast_to, sum_to
 

@@ -10,9 +10,10 @@ from .. import kernels
 from ..dtype import float32, float64, is_floating
 from ..primitive import Primitive
 from ..tensor import Array, Tensor, TensorLike, method
-from .array import where
+from .arithmetic import add, divide, multiply, negative, square, subtract
+from .choose import where
 from .compare import equal, isnan, less_equal, logical_and, logical_or
-from .math import add, divide, exp, log, log1p, multiply, negative, square, subtract
+from .math import exp, log, log1p
 from .operands import as_floating, as_real, as_tensor, conjugate, infer_broadcast, infer_same, pair
 from .reduce import sum_to
 

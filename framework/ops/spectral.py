@@ -17,10 +17,12 @@ from ..errors import ShapeError
 from ..primitive import Primitive
 from ..shape import Spec
 from ..tensor import Array, Tensor, method, wrap
-from .array import concat, full, where
+from .arithmetic import abs, add, divide, multiply, reciprocal, square, subtract
+from .choose import where
 from .constructed import diag_embed, tril
+from .create import full
+from .join import concat
 from .linalg import matmul
-from .math import abs, add, divide, multiply, reciprocal, square, subtract
 from .operands import as_floating, as_real, cast_to, conjugate, pair
 from .reduce import max, min, sum
 from .solve import adjoint, check_square, hermitian, lapack, triangular_solve

@@ -9,10 +9,11 @@ from ..dtype import bfloat16, bool_, float16, int64, uint64
 from ..primitive import NOT_DIFFERENTIABLE, Primitive
 from ..shape import Axes, Shape, Spec, normalize_axes, reduced_shape
 from ..tensor import Array, Tensor, method
-from .array import where
+from .arithmetic import abs, divide, multiply, square, subtract
+from .choose import where
 from .compare import isfinite, not_equal
 from .cumulative import exclusive_products
-from .math import abs, divide, exp, log, multiply, power, sqrt, square, subtract
+from .math import exp, log, power, sqrt
 from .operands import as_floating, as_real, as_tensor, cast_to, conjugate
 from .reduce import broadcast_to, kept, max, mean, min, sum
 

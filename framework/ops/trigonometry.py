@@ -8,8 +8,9 @@ import numpy as np
 
 from ..primitive import Primitive
 from ..tensor import Tensor, TensorLike, method
+from .arithmetic import add, divide, multiply, negative, square, subtract
 from .complex import imag, real
-from .math import add, divide, multiply, negative, sqrt, square, subtract
+from .math import sqrt
 from .operands import as_floating, as_real, conjugate, infer_broadcast, infer_same, pair
 from .reduce import sum_to
 

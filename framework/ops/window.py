@@ -6,6 +6,9 @@ from typing import Literal, TypeAlias
 from ..errors import ShapeError
 from ..shape import Shape
 
+#: How the axes of an image are called, by their number.
+AXIS_NAMES = {1: "w", 2: "h, w", 3: "d, h, w"}
+
 #: Elements added before and after each axis.
 Sides: TypeAlias = tuple[tuple[int, int], ...]
 

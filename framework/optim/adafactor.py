@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from .adaptive import not_negative
 from .groups import Group, Params, Rate
-from .optimizer import Optimizer, Rule
+from .optimizer import Optimizer
+from .rule import Rule
 
 Array = NDArray[Any]
 

@@ -3,7 +3,8 @@
 from math import sqrt
 
 from .groups import Group, Params, Rate
-from .optimizer import Optimizer, Rule, load_kernels
+from .optimizer import Optimizer
+from .rule import Rule, load_kernels
 
 _SLOTS = ("exp_avg", "exp_avg_sq")
 

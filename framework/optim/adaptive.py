@@ -1,7 +1,8 @@
 """Rates adapted by the size of past gradients, without a first moment: Adagrad and RMSprop."""
 
 from .groups import Group, Params, Rate
-from .optimizer import Optimizer, Rule, load_kernels
+from .optimizer import Optimizer
+from .rule import Rule, load_kernels
 
 
 class Adagrad(Optimizer):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..tensor import Parameter
 from .memory import is_native
-from .optimizer import load_kernels
+from .rule import load_kernels
 
 
 class ExponentialMovingAverage:

@@ -12,7 +12,7 @@ from ..ops import isfinite as are_finite
 from ..ops import logical_and, square, where
 from ..tensor import Parameter, Tensor
 from .memory import is_native
-from .optimizer import load_kernels
+from .rule import load_kernels
 
 
 def clip_by_global_norm(gradients: Iterable[Tensor | NDArray[Any] | None], max_norm: float) -> float:

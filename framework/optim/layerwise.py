@@ -4,7 +4,8 @@ from math import sqrt
 
 from .adaptive import below_one, not_negative
 from .groups import Group, Params, Rate
-from .optimizer import Optimizer, Rule, load_kernels
+from .optimizer import Optimizer
+from .rule import Rule, load_kernels
 
 
 class Lars(Optimizer):

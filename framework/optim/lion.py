@@ -2,7 +2,8 @@
 
 from .adaptive import below_one, not_negative
 from .groups import Group, Params, Rate
-from .optimizer import Optimizer, Rule, load_kernels
+from .optimizer import Optimizer
+from .rule import Rule, load_kernels
 
 
 class Lion(Optimizer):

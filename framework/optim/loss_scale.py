@@ -16,41 +16,20 @@ from ..hooks import LOSS_SCALED, call_hooks
 from ..tensor import Tensor
 from .clip import distinct, scale_in_place
 from .memory import is_native
-from .optimizer import Optimizer, load_kernels
+from .optimizer import Optimizer
+from .rule import load_kernels
 
 #: The range of the scale: at 1 it does nothing more; beyond 2**24 float32 gradients of order one would overflow soon.
 _LEAST, _MOST = 1.0, 2.0**24
 
 
-class DynamicLossScaler:
-    """A loss scale that halves on overflow and grows after a window of good steps.
+class _LossScaler:
+    """What both kinds do with a scale: multiply the loss, divide the gradients, make the step or skip it."""
 
-    Args:
-        scale_value: The first scale, in [1, 2**24].
-        scale_factor: By how much it grows and shrinks, above 1.
-        scale_window: Good steps in a row before it grows.
+    __slots__ = ("_unscaled", "loss_scale")
 
-    Example:
-        >>> scaler.scale(loss).backward()
-        >>> scaler.unscale(optimizer)                     # only where gradients are needed before the step, to clip
-        them >>> stepped = scaler.step(optimizer)
-
-    Reference:
-        Micikevicius et al. 2018, arXiv:1710.03740, section 3.2.
-    """
-
-    __slots__ = ("_factor", "_good_steps", "_unscaled", "_window", "loss_scale")
-
-    def __init__(self, scale_value: float = 2.0**16, scale_factor: float = 2.0, scale_window: int = 2000) -> None:
-        if not (isfinite(scale_value) and _LEAST <= scale_value <= _MOST):
-            raise ValueError(f"DynamicLossScaler expects scale_value in [1, 2**24], got {scale_value}")
-        if not (isfinite(scale_factor) and scale_factor > 1.0):
-            raise ValueError(f"DynamicLossScaler expects scale_factor above 1, got {scale_factor}")
-        if scale_window < 1:
-            raise ValueError(f"DynamicLossScaler expects scale_window of 1 or more, got {scale_window}")
+    def __init__(self, scale_value: float) -> None:
         self.loss_scale = float(scale_value)
-        self._factor, self._window = float(scale_factor), scale_window
-        self._good_steps = 0
         self._unscaled: bool | None = None
 
     def scale(self, loss: Tensor) -> Tensor:
@@ -85,6 +64,40 @@ class DynamicLossScaler:
         return is_finite
 
     def _follow(self, is_finite: bool) -> None:
+        """Nothing; a scale that changes does so after each step."""
+
+
+class DynamicLossScaler(_LossScaler):
+    """A loss scale that halves on overflow and grows after a window of good steps.
+
+    Args:
+        scale_value: The first scale, in [1, 2**24].
+        scale_factor: By how much it grows and shrinks, above 1.
+        scale_window: Good steps in a row before it grows.
+
+    Example:
+        >>> scaler.scale(loss).backward()
+        >>> scaler.unscale(optimizer)  # only where gradients are needed before the step, to clip them
+        >>> stepped = scaler.step(optimizer)
+
+    Reference:
+        Micikevicius et al. 2018, arXiv:1710.03740, section 3.2.
+    """
+
+    __slots__ = ("_factor", "_good_steps", "_window")
+
+    def __init__(self, scale_value: float = 2.0**16, scale_factor: float = 2.0, scale_window: int = 2000) -> None:
+        if not (isfinite(scale_value) and _LEAST <= scale_value <= _MOST):
+            raise ValueError(f"DynamicLossScaler expects scale_value in [1, 2**24], got {scale_value}")
+        if not (isfinite(scale_factor) and scale_factor > 1.0):
+            raise ValueError(f"DynamicLossScaler expects scale_factor above 1, got {scale_factor}")
+        if scale_window < 1:
+            raise ValueError(f"DynamicLossScaler expects scale_window of 1 or more, got {scale_window}")
+        super().__init__(scale_value)
+        self._factor, self._window = float(scale_factor), scale_window
+        self._good_steps = 0
+
+    def _follow(self, is_finite: bool) -> None:
         if not is_finite:
             self.loss_scale = max(self.loss_scale / self._factor, _LEAST)
             self._good_steps = 0
@@ -111,42 +124,19 @@ class DynamicLossScaler:
         self._good_steps = int(state["good_steps"])
 
 
-class StaticLossScaler:
+class StaticLossScaler(_LossScaler):
     """A loss scale that stays; a step whose gradients overflow is skipped.
 
     Args:
         scale_value: The scale, 1 or more.
     """
 
-    __slots__ = ("_unscaled", "loss_scale")
+    __slots__ = ()
 
     def __init__(self, scale_value: float) -> None:
         if not (isfinite(scale_value) and scale_value >= _LEAST):
             raise ValueError(f"StaticLossScaler expects scale_value of 1 or more, got {scale_value}")
-        self.loss_scale = float(scale_value)
-        self._unscaled: bool | None = None
-
-    def scale(self, loss: Tensor) -> Tensor:
-        """The loss times the scale; go backward from this one."""
-        scaled = loss * self.loss_scale
-        if LOSS_SCALED:
-            call_hooks(LOSS_SCALED, loss, scaled, self.loss_scale)
-        return scaled
-
-    def unscale(self, optimizer: Optimizer) -> bool:
-        """True when all gradients of the optimizer's parameters are finite after division by the scale, in place."""
-        self._unscaled = _unscale([g for g in optimizer.gradients() if g is not None], 1.0 / self.loss_scale)
-        return self._unscaled
-
-    def step(self, optimizer: Optimizer) -> bool:
-        """True when the optimizer made its step, False when it was skipped."""
-        is_finite = self.unscale(optimizer) if self._unscaled is None else self._unscaled
-        self._unscaled = None
-        if is_finite:
-            optimizer.step()
-        else:
-            optimizer.skip_step(self.loss_scale)
-        return is_finite
+        super().__init__(scale_value)
 
 
 def _unscale(gradients: list[Any], inverse: float) -> bool:

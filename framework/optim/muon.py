@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from .adaptive import below_one, not_negative
 from .groups import Group, Params, Rate
-from .optimizer import Optimizer, Rule, load_kernels
+from .optimizer import Optimizer
+from .rule import Rule, load_kernels
 
 Array = NDArray[Any]
 Coefficients = tuple[float, float, float]

@@ -14,51 +14,28 @@ lie in the optimizer's own arena (`gradient_arena`), as those of a compiled step
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from importlib import import_module
 from math import inf
 from operator import is_
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..context import CAPTURE
-from ..dtype import is_floating
 from ..errors import ShapeError
 from ..hooks import Handle, Hooks, call_hooks
 from ..tensor import Parameter, Tensor
 from .arena import GradientArena
+from .checks import Gradients, checked, differences
 from .groups import Group, Params, Rate, make_groups
-from .memory import ParameterMemory, Place, as_native, is_native
+from .memory import ParameterMemory
+from .progress import LaterStep, StepCounts
+from .rule import Rule, move
 from .schedule import Schedule, rate_at
-
-#: A gradient of each parameter, None for those that have none.
-Gradients = tuple[NDArray[Any] | None, ...]
-
 
 # Elements of all parameters together up to which gradients are copied to be applied by one call: at this size the copy
 # takes about 10 us, as three or four calls do.
 _SMALL = 1 << 16
-
-
-class Rule(NamedTuple):
-    """One update: `kernel(weight, gradient, *slots, *scalars)`, all arrays of one dtype, moves its arrays in place.
-
-    `scope` tells what the kernel sees at once: `element` any run of elements, flat; `vector` one parameter, flat;
-    `tensor` one parameter in its shape.
-    """
-
-    kernel: Callable[..., None]
-    scalars: tuple[Any, ...]
-    uses_slots: bool = True
-    scope: Literal["element", "vector", "tensor"] = "element"
-
-
-@cache
-def load_kernels() -> Any:
-    """The module of fused kernels; numba takes half a second to import, so it waits for the first step."""
-    return import_module(".kernels", __package__)
 
 
 class Optimizer(ABC):
@@ -104,7 +81,7 @@ class Optimizer(ABC):
         self._arena: GradientArena | None = None
         self._copies: GradientArena | None = None
         self._is_small = sum(p.size for p in self.parameters) <= _SMALL and self._memory.is_native
-        self._ages = _Ages(len(self.parameters))
+        self._ages = StepCounts(len(self.parameters))
         self._group_of = [number for number, group in enumerate(self.param_groups) for _ in group["params"]]
         self._before: Hooks = {}
         self._after: Hooks = {}
@@ -119,7 +96,7 @@ class Optimizer(ABC):
             )
         capture = CAPTURE.get()
         if capture is not None:
-            step = _LaterStep(self, tuple(g is not None for g in gradients))
+            step = LaterStep(self, tuple(g is not None for g in gradients))
             capture.act(step, tuple(g for g in gradients if g is not None))
             return
         if self._arena is not None and gradients is self._arena.views:
@@ -196,7 +173,7 @@ class Optimizer(ABC):
         in_arena = arena is not None and (gradients is arena.views or all(map(is_, gradients, arena.views)))
         if not in_arena:
             gradients = tuple(
-                g if g is None else _checked(self, p, g) for p, g in zip(self.parameters, gradients, strict=True)
+                g if g is None else checked(self, p, g) for p, g in zip(self.parameters, gradients, strict=True)
             )
         for group, schedule in zip(self.param_groups, self._schedules, strict=True):
             if schedule is not None or not 0.0 <= group["lr"] < inf:
@@ -251,7 +228,7 @@ class Optimizer(ABC):
             rule = rules.get(key)
             if rule is None:
                 rule = rules[key] = self._rule(self.param_groups[key[0]], key[1])
-            _move(self._memory.places[number], gradient, rule)
+            move(self._memory.places[number], gradient, rule)
             ages[number] = key[1]
             self.parameters[number].mark_changed()
         self._ages.set(ages)
@@ -272,7 +249,7 @@ class Optimizer(ABC):
         Raises:
             ValueError: The state is of another formula, or of other groups, slots or shapes; all differences are named.
         """
-        faults = _differences(self, state)
+        faults = differences(self, state)
         if faults:
             raise ValueError(f"{type(self).__name__} cannot take this state: {'; '.join(faults)}")
         self.step_count = int(state["step_count"])
@@ -282,91 +259,3 @@ class Optimizer(ABC):
         for name, arrays in self.slots().items():
             for array, saved in zip(arrays, state["slots"][name], strict=True):
                 array[...] = saved
-
-
-class _LaterStep:
-    """A step that a compiled function makes at the end of each of its runs.
-
-    Args:
-        optimizer: Whose step.
-        places: Which of its parameters have a gradient.
-    """
-
-    __slots__ = ("_optimizer", "_places")
-
-    def __init__(self, optimizer: Optimizer, places: tuple[bool, ...]) -> None:
-        self._optimizer, self._places = optimizer, places
-
-    def __call__(self, *gradients: Tensor) -> None:
-        rest = iter(gradients)
-        self._optimizer([next(rest) if is_there else None for is_there in self._places])
-
-    def destinations(self) -> tuple[NDArray[Any], ...]:
-        """Where the gradients are wanted: a graph that writes them there saves the step a pass over them."""
-        views = self._optimizer.gradient_arena().views
-        return tuple(view for view, is_there in zip(views, self._places, strict=True) if is_there)
-
-
-class _Ages:
-    """How many steps each parameter has made: one number as long as none was left out."""
-
-    __slots__ = ("_each", "common")
-
-    def __init__(self, count: int) -> None:
-        self.common: int | None = 0
-        self._each = [0] * count
-
-    def each(self) -> list[int]:
-        """The steps of each parameter, a new list."""
-        return list(self._each) if self.common is None else [self.common] * len(self._each)
-
-    def set(self, each: list[int]) -> None:
-        """Nothing; these are the steps of each parameter."""
-        self._each = each
-        self.common = each[0] if len(set(each)) == 1 else None
-
-
-def _move(place: Place, gradient: NDArray[Any], rule: Rule) -> None:
-    """Nothing; weight and slots are moved, half precision by way of a float32 copy."""
-    is_flat = rule.scope != "tensor"
-    weight, slots = (place.flat_weight, place.flat_slots) if is_flat else (place.weight, place.slots)
-    wide = weight if is_native(weight) else weight.astype(np.float32)
-    aligned = as_native(gradient, wide.dtype)
-    rule.kernel(wide, aligned.reshape(-1) if is_flat else aligned, *(slots if rule.uses_slots else ()), *rule.scalars)
-    if wide is not weight:
-        weight[...] = wide
-
-
-def _checked(optimizer: Optimizer, parameter: Parameter, gradient: NDArray[Any]) -> NDArray[Any]:
-    if gradient.shape != parameter.shape:
-        raise ShapeError(
-            f"{type(optimizer).__name__} expects a gradient of shape {parameter.shape} for parameter "
-            f"'{parameter.name}', got {gradient.shape}"
-        )
-    if not is_floating(gradient.dtype):
-        raise TypeError(
-            f"{type(optimizer).__name__} expects a floating-point gradient for '{parameter.name}', got {gradient.dtype}"
-        )
-    return gradient
-
-
-def _differences(optimizer: Optimizer, state: Mapping[str, Any]) -> list[str]:
-    missing = [key for key in ("kind", "step_count", "steps", "groups", "slots") if key not in state]
-    if missing:
-        return [f"{', '.join(missing)} missing"]
-    faults = []
-    if state["kind"] != type(optimizer).__name__:
-        faults.append(f"it was saved by {state['kind']}")
-    if len(state["groups"]) != len(optimizer.param_groups):
-        faults.append(f"expected {len(optimizer.param_groups)} groups, got {len(state['groups'])}")
-    if len(state["steps"]) != len(optimizer.parameters):
-        faults.append(f"expected {len(optimizer.parameters)} parameters, got {len(state['steps'])}")
-        return faults
-    if set(state["slots"]) != set(optimizer.slots()):
-        faults.append(f"expected slots {sorted(optimizer.slots())}, got {sorted(state['slots'])}")
-        return faults
-    for name, arrays in optimizer.slots().items():
-        for parameter, array, saved in zip(optimizer.parameters, arrays, state["slots"][name], strict=True):
-            if np.shape(saved) != array.shape:
-                faults.append(f"{name} of '{parameter.name}' has shape {np.shape(saved)}, expected {array.shape}")
-    return faults

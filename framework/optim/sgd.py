@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from .groups import Group, Params, Rate
-from .optimizer import Optimizer, Rule, load_kernels
+from .optimizer import Optimizer
+from .rule import Rule, load_kernels
 
 
 class SGD(Optimizer):

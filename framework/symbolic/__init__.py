@@ -2,12 +2,16 @@
 
 polynomial   sums and products of names, as dictionaries
 bounds       what holds for all lengths of 2 or more
-dim          the length itself; assumptions where an example decides
+dim          the length itself
+order        which of two is larger; assumptions where an example decides
+quotient     a length divided by a number
 shapes       names in nested values: found, replaced, matched
 text         read back from text
 """
 
-from .dim import Assumption, Dim, Length, Quotient, SymbolicError, assuming
+from .dim import Dim, Length
+from .order import Assumption, SymbolicError, assuming
+from .quotient import Quotient
 from .shapes import dims_of, is_static, substitute, unify
 from .text import parse_length
 

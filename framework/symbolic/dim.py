@@ -6,26 +6,23 @@ while a function is captured by example (`assuming`), what holds for the example
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Mapping
 from math import prod
-from typing import Any, NamedTuple, TypeAlias, Union
+from typing import Any, TypeAlias, Union
 
-from ..errors import EngineError
-from .bounds import LEAST, bounds
+from .bounds import bounds
+from .order import EXAMPLE, Assumption, SymbolicError, answered, decided
 from .polynomial import Atom, Monomial, Terms, added, multiplied, quotient, rank, terms_of
+from .quotient import Quotient
 
-__all__ = ["Assumption", "Dim", "Length", "Quotient", "SymbolicError", "assuming"]
+__all__ = ["Dim", "Length"]
+
 
 #: A length that is known, or an expression.
 Length: TypeAlias = Union[int, "Dim"]
 
+
 _NAME = re.compile(r"[A-Za-z_]\w*")
-
-
-class SymbolicError(EngineError, TypeError):
-    """A question about a symbolic length that has no answer yet."""
 
 
 class Dim:
@@ -49,9 +46,9 @@ class Dim:
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Dim) and self._terms == other._terms:
             return True
-        if _EXAMPLE.get() is None or not isinstance(other, Dim | int):
+        if EXAMPLE.get() is None or not isinstance(other, Dim | int):
             return False
-        return _answer(self - other, "==")
+        return answered(self - other, "==")
 
     def __hash__(self) -> int:
         return self._hash
@@ -116,22 +113,22 @@ class Dim:
     # Comparison.
 
     def __lt__(self, other: object) -> bool:
-        return _decided(self, "<", other)
+        return decided(self, "<", other)
 
     def __le__(self, other: object) -> bool:
-        return _decided(self, "<=", other)
+        return decided(self, "<=", other)
 
     def __gt__(self, other: object) -> bool:
-        return _decided(self, ">", other)
+        return decided(self, ">", other)
 
     def __ge__(self, other: object) -> bool:
-        return _decided(self, ">=", other)
+        return decided(self, ">=", other)
 
     def __bool__(self) -> bool:
-        return not _answer(self, "==")
+        return not answered(self, "==")
 
     def __index__(self) -> int:
-        example = _EXAMPLE.get()
+        example = EXAMPLE.get()
         if example is not None:
             value = self.at(example.lengths)
             if isinstance(value, int):
@@ -163,42 +160,6 @@ class Dim:
                 term = term * prod([_at(atom, lengths)] * power)
             total = total + term
         return total  # type: ignore[no-any-return] # lengths give a length
-
-
-class Quotient:
-    """A number that depends on lengths: `1.0 / n`, as a mean has it; it can be multiplied by numbers."""
-
-    __slots__ = ("above", "below")
-
-    def __init__(self, above: Any, below: Any) -> None:
-        self.above, self.below = above, below
-
-    def __mul__(self, number: Any) -> "Quotient":
-        return Quotient(self.above * number, self.below)
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, number: Any) -> "Quotient":
-        return Quotient(self.above, self.below * number)
-
-    def __rtruediv__(self, number: Any) -> "Quotient":
-        return Quotient(number * self.below, self.above)
-
-    def __neg__(self) -> "Quotient":
-        return Quotient(-self.above, self.below)
-
-    def conjugate(self) -> "Quotient":
-        """Itself: lengths are real."""
-        return self
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Quotient) and (self.above, self.below) == (other.above, other.below)
-
-    def __hash__(self) -> int:
-        return hash((Quotient, self.above, self.below))
-
-    def __repr__(self) -> str:
-        return f"{self.above!r} / ({self.below})"
 
 
 def _words(monomial: Monomial, factor: int) -> Iterable[str]:
@@ -272,87 +233,3 @@ def _at(atom: Atom, lengths: Mapping[str, Length]) -> Any:
         return lengths[atom] if atom in lengths else Dim(atom)
     above, below = (part.at(lengths) if isinstance(part, Dim) else part for part in atom)
     return above // below
-
-
-# Questions and assumptions.
-
-
-class Assumption(NamedTuple):
-    """Whether `length relation 0` was taken to hold."""
-
-    length: Length
-    relation: str
-    answer: bool
-
-    def holds(self, lengths: Mapping[str, int]) -> bool:
-        """Whether it is so for these lengths."""
-        value = self.length.at(lengths) if isinstance(self.length, Dim) else self.length
-        return isinstance(value, int) and _RELATIONS[self.relation](value) is self.answer
-
-
-_RELATIONS: dict[str, Callable[[Any], bool]] = {
-    "<": lambda x: bool(x < 0),
-    "<=": lambda x: bool(x <= 0),
-    ">": lambda x: bool(x > 0),
-    ">=": lambda x: bool(x >= 0),
-    "==": lambda x: bool(x == 0),
-}
-
-
-class _Example(NamedTuple):
-    lengths: Mapping[str, int]
-    assumptions: list[Assumption]
-
-
-_EXAMPLE: ContextVar[_Example | None] = ContextVar("example", default=None)
-
-
-@contextmanager
-def assuming(lengths: Mapping[str, int]) -> Iterator[list[Assumption]]:
-    """A block in which questions without an answer for all lengths are answered for these; gives what was assumed."""
-    example = _Example(lengths, [])
-    token = _EXAMPLE.set(example)
-    try:
-        yield example.assumptions
-    finally:
-        _EXAMPLE.reset(token)
-
-
-def _decided(a: Length, relation: str, b: Any) -> bool:
-    if terms_of(b) is None:
-        raise SymbolicError(f"the length {a} can be compared with lengths and integers, got {b!r}")
-    return _answer(a - b, relation, f"{a} {relation} {b}")
-
-
-def _answer(difference: Length, relation: str, question: str = "") -> bool:
-    """Whether `difference relation 0`, for all lengths, or else for the example."""
-    found = _proved(difference, relation)
-    if found is not None:
-        return found
-    example = _EXAMPLE.get()
-    if example is not None:
-        value = difference.at(example.lengths) if isinstance(difference, Dim) else difference
-        if isinstance(value, int):
-            example.assumptions.append(Assumption(difference, relation, _RELATIONS[relation](value)))
-            return example.assumptions[-1].answer
-    names = " and ".join(repr(name) for name in sorted(_names(difference)))
-    raise SymbolicError(
-        f"whether {question or f'{difference} {relation} 0'} holds depends on {names}, which is not known while the "
-        f"function is compiled (every length is taken to be {LEAST} or more); fix that length, or compile for fixed "
-        f"shapes (dynamic=False)"
-    )
-
-
-def _proved(difference: Length, relation: str) -> bool | None:
-    """The answer for all lengths, None if there is none."""
-    low, high = bounds(difference)
-    positive, negative = low is not None and low > 0, high is not None and high < 0
-    at_least, at_most = low is not None and low >= 0, high is not None and high <= 0
-    yes, no = {
-        "<": (negative, at_least),
-        "<=": (at_most, positive),
-        ">": (positive, at_most),
-        ">=": (at_least, negative),
-        "==": (at_least and at_most, positive or negative),
-    }[relation]
-    return True if yes else False if no else None

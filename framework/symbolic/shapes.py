@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .dim import Dim, Length, Quotient
+from .dim import Dim, Length
+from .quotient import Quotient
 
 __all__ = ["dims_of", "is_static", "substitute", "unify"]
 

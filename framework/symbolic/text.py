@@ -3,7 +3,8 @@
 import re
 from typing import Any
 
-from .dim import Dim, Length, SymbolicError
+from .dim import Dim, Length
+from .order import SymbolicError
 
 __all__ = ["parse_length"]
 

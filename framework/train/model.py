@@ -9,25 +9,31 @@ train end         also when something failed
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import Any
 
 from ..amp import amp_scaler, auto_mixed_precision
-from ..context import no_grad
-from ..data import Dataset, Loader
+from ..data import Loader
 from ..nn.cell import Cell
 from ..optim.optimizer import Optimizer
 from ..tensor import Tensor
 from .callbacks.callback import Callback, RunContext
-from .metrics import Loss, Metric, metric_of
+from .course import (
+    Batches,
+    Callbacks,
+    Metrics,
+    as_input,
+    batches_of,
+    between,
+    call_all,
+    evaluating,
+    length_of,
+    listed,
+    metrics_of,
+)
+from .metrics import Loss
 from .state import load_training_state, save_training_state
 from .step import Scaler, TrainStep
-
-#: A dataset, a loader (which may stand in the middle of an epoch), or anything that yields batches.
-Batches: TypeAlias = Dataset | Loader | Iterable[Any]
-Metrics: TypeAlias = Mapping[str, Metric | str] | Iterable[str]
-Callbacks: TypeAlias = Callback | Sequence[Callback] | None
 
 
 class Model:
@@ -69,7 +75,7 @@ class Model:
         self.network = auto_mixed_precision(network, amp_level)
         self.eval_network = self.network if eval_network is None else eval_network
         self.loss_fn, self.optimizer = loss_fn, optimizer
-        self.metrics = _metrics(metrics)
+        self.metrics = metrics_of(metrics)
         self.scaler = amp_scaler(amp_level) if scaler is None else scaler
         self._options: dict[str, Any] = {"clip_norm": clip_norm, "micro_batches": micro_batches, "jit": jit}
         self._step: TrainStep | None = None
@@ -107,19 +113,19 @@ class Model:
             raise ValueError("Model expects an optimizer to train; pass one when you make it")
         if epoch < 1 or valid_frequency < 1:
             raise ValueError(f"fit expects epoch and valid_frequency of 1 or more, got {epoch} and {valid_frequency}")
-        called = _listed(callbacks)
+        called = listed(callbacks)
         self._loader = train_dataset if isinstance(train_dataset, Loader) else None
-        context = RunContext(self, epoch, _length(train_dataset))
+        context = RunContext(self, epoch, length_of(train_dataset))
         context.cur_step_num = self.optimizer.step_count if self._loader is not None else 0
         first = self._loader.state.epoch if self._loader is not None else initial_epoch
-        with _between(called, "on_train_begin", "on_train_end", context):
+        with between(called, "on_train_begin", "on_train_end", context):
             for number in range(first, epoch):
                 context.cur_epoch_num = number + 1
                 self._epoch(number, train_dataset, called, context)
                 if valid_dataset is not None and (number + 1 - first) % valid_frequency == 0:
                     found = self._evaluated(valid_dataset, called, context)
                     context.results.update({f"eval_{name}": value for name, value in found.items()})
-                _call(called, "on_train_epoch_end", context)
+                call_all(called, "on_train_epoch_end", context)
                 if context.get_stop_requested():
                     break
         return context
@@ -130,13 +136,13 @@ class Model:
         Raises:
             ValueError: There is nothing to compute, or no batch.
         """
-        context = RunContext(self, 1, _length(valid_dataset))
-        return self._evaluated(valid_dataset, _listed(callbacks), context)
+        context = RunContext(self, 1, length_of(valid_dataset))
+        return self._evaluated(valid_dataset, listed(callbacks), context)
 
     def predict(self, *inputs: Any) -> Any:
         """What the network says in evaluation mode, outside the recorded graph."""
-        with _evaluating(self.eval_network):
-            return self.eval_network(*(_tensor(x) for x in inputs))
+        with evaluating(self.eval_network):
+            return self.eval_network(*(as_input(x) for x in inputs))
 
     def save_state(self, path: str | os.PathLike[str]) -> None:
         """Nothing; the file holds network, optimizer, scaler, place in the data and random keys.
@@ -170,14 +176,14 @@ class Model:
         mean = Loss()
         is_whole = self._loader is None or self._loader.state.position == 0
         count = 0
-        _call(called, "on_train_epoch_begin", context)
-        for batch in _batches(batches, number):
-            _call(called, "on_train_step_begin", context)
+        call_all(called, "on_train_epoch_begin", context)
+        for batch in batches_of(batches, number):
+            call_all(called, "on_train_step_begin", context)
             context.net_outputs = self._step(*batch)
             context.cur_step_num += 1
             count += 1
             mean.update(context.net_outputs, len(batch[-1]))
-            _call(called, "on_train_step_end", context)
+            call_all(called, "on_train_step_end", context)
             if context.get_stop_requested():
                 break
         if not count and is_whole:
@@ -191,79 +197,19 @@ class Model:
             raise ValueError("Model expects metrics or a loss function to evaluate; pass them when you make it")
         for gathered in metrics.values():
             gathered.clear()
-        _call(called, "on_eval_begin", context)
-        with _evaluating(self.eval_network):
-            for batch in _batches(batches, 0):
-                *inputs, target = (_tensor(x) for x in batch)
+        call_all(called, "on_eval_begin", context)
+        with evaluating(self.eval_network):
+            for batch in batches_of(batches, 0):
+                *inputs, target = (as_input(x) for x in batch)
                 output = self.eval_network(*inputs)
                 for gathered in metrics.values():
                     gathered.update(output, target)
                 if losses is not None and self.loss_fn is not None:
                     losses.update(self.loss_fn(output, target), len(target))
                 context.net_outputs = output
-                _call(called, "on_eval_step_end", context)
+                call_all(called, "on_eval_step_end", context)
         found = {} if losses is None else {"loss": losses.eval()}
         found.update({name: gathered.eval() for name, gathered in metrics.items()})
         context.results = {**context.results, **found} if context.cur_epoch_num == 0 else context.results
-        _call(called, "on_eval_end", context)
+        call_all(called, "on_eval_end", context)
         return found
-
-
-def _metrics(given: Metrics | None) -> dict[str, Metric]:
-    if given is None:
-        return {}
-    named = given if isinstance(given, Mapping) else {name: name for name in given}
-    return {name: metric_of(entry) if isinstance(entry, str) else entry for name, entry in named.items()}
-
-
-def _listed(callbacks: Callbacks) -> list[Callback]:
-    if callbacks is None:
-        return []
-    return [callbacks] if isinstance(callbacks, Callback) else list(callbacks)
-
-
-def _call(callbacks: list[Callback], turn: str, context: RunContext) -> None:
-    for callback in callbacks:
-        getattr(callback, turn)(context)
-
-
-@contextmanager
-def _between(callbacks: list[Callback], begin: str, end: str, context: RunContext) -> Iterator[None]:
-    """A block before which every callback is begun, and after which those that were are ended, whatever happens."""
-    begun: list[Callback] = []
-    try:
-        for callback in callbacks:
-            begun.append(callback)
-            _call([callback], begin, context)
-        yield
-    finally:
-        _call(begun, end, context)
-
-
-@contextmanager
-def _evaluating(network: Cell) -> Iterator[None]:
-    """A block in which the network is in evaluation mode and nothing is recorded."""
-    was_training = network.training
-    network.set_train(False)
-    try:
-        with no_grad():
-            yield
-    finally:
-        network.set_train(was_training)
-
-
-def _batches(batches: Batches, number: int) -> Iterator[tuple[Any, ...]]:
-    found = batches.epoch(number) if isinstance(batches, Dataset) else iter(batches)
-    for batch in found:
-        yield tuple(batch) if isinstance(batch, tuple | list) else (batch,)
-
-
-def _length(batches: Batches) -> int | None:
-    try:
-        return len(batches)  # type: ignore[arg-type]
-    except TypeError:
-        return None
-
-
-def _tensor(value: Any) -> Tensor:
-    return value if isinstance(value, Tensor) else Tensor(value)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..context import CAPTURE, is_recording, no_grad
 from ..errors import GradientError
-from ..ops.array import zeros_like
+from ..ops.create import zeros_like
 from ..primitive import Primitive
 from ..shape import Spec
 from ..tensor import Array, Tensor, wrap

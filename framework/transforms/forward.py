@@ -13,7 +13,7 @@ from typing import Any
 from ..context import DEPTH
 from ..dtype import is_inexact
 from ..errors import GradientError
-from ..ops.array import zeros_like
+from ..ops.create import zeros_like
 from ..tape import gradients
 from ..tensor import Tensor
 from .gradient import alias, detached, filled, inside_transform

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from ..context import CAPTURE, DEPTH, quiet, recording
 from ..dtype import is_inexact
 from ..errors import GradientError
-from ..ops.array import identity, zeros_like
+from ..ops.array import identity
+from ..ops.create import zeros_like
 from ..saved import same_values
 from ..tape import gradients
 from ..tensor import Parameter, Tensor

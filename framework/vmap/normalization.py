@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from ..ops.array import full
-from ..ops.math import add, divide, multiply, sqrt
+from ..ops.arithmetic import add, divide, multiply
+from ..ops.create import full
+from ..ops.math import sqrt
 from ..ops.reduce import mean, sum_to
 from .joined import merged, parted
 from .rule import Application, batching

@@ -3,9 +3,9 @@
 from string import ascii_letters
 from typing import Any
 
+from ..ops.arithmetic import add
 from ..ops.array import reshape
 from ..ops.linalg import matmul as product
-from ..ops.math import add
 from .elementwise import lined_up
 from .rule import Application, batching
 

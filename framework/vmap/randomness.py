@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..ops.array import ones
+from ..ops.create import ones
 from .rule import Application, BatchingError, batching
 
 

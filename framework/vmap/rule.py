@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-from ..errors import EngineError, NameTaken
+from ..errors import EngineError
 from ..ops.operands import infer_broadcast, infer_same
 from ..primitive import PRIMITIVES, Primitive
+from ..tables import entering
 from ..tensor import Tensor
 
 __all__ = ["BATCHING", "Application", "BatchingError", "Rule", "batching", "rule_of"]
@@ -73,15 +74,7 @@ def batching(*names: str) -> Callable[[Rule], Rule]:
     The rule takes an `Application` and returns the result with all samples along axis 0, or a tuple of such. It is
     written with primitives, so that `vmap` nests, is differentiated and captured.
     """
-
-    def register(rule: Rule) -> Rule:
-        for name in names:
-            if name in BATCHING:
-                raise NameTaken(f"a batching rule of '{name}' is registered already")
-            BATCHING[name] = rule
-        return rule
-
-    return register
+    return entering(BATCHING, names, "a batching rule")
 
 
 def rule_of(primitive: Primitive, attributes: dict[str, Any]) -> Rule:

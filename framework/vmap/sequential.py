@@ -2,7 +2,8 @@
 
 from typing import Any, NoReturn
 
-from ..ops.array import concat, expand_dims
+from ..ops.array import expand_dims
+from ..ops.join import concat
 from ..random import fold_in
 from ..tensor import Tensor
 from .rule import Application, BatchingError, batching

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from ..ops.arithmetic import add
 from ..ops.array import reshape
-from ..ops.math import add
 from ..primitive import PRIMITIVES
 from .joined import merged, parted
 from .rule import Application, batching

@@ -11,10 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..errors import DataDependentShape, EngineError, NameTaken
+from ..errors import DataDependentShape, EngineError
 from ..primitive import Primitive
 from ..random import Key, from_bits
 from ..shape import Spec
+from ..tables import entering
 
 __all__ = ["TRANSLATIONS", "KeyWords", "apply", "on_host", "translation", "words_of"]
 
@@ -47,15 +48,7 @@ def key_of(words: Any) -> Key:
 
 def translation(*names: str) -> Callable[[Translation], Translation]:
     """A decorator: the function of JAX arrays and the primitive's attributes computes the primitives of these names."""
-
-    def register(function: Translation) -> Translation:
-        for name in names:
-            if name in TRANSLATIONS:
-                raise NameTaken(f"a translation of '{name}' is registered already")
-            TRANSLATIONS[name] = function
-        return function
-
-    return register
+    return entering(TRANSLATIONS, names, "a translation")
 
 
 def apply(primitive: Primitive, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:

@@ -1,8 +1,8 @@
 """Calls of the primitives that slide windows: convolution and pooling over one to three axes."""
 
 import numpy as np
-from mindscope.framework.ops.conv import Window
-from mindscope.framework.ops.pool import PoolWindow
+from mindscope.framework.ops.conv_primitives import Window
+from mindscope.framework.ops.pool_window import PoolWindow
 
 from tests.contracts.numpy_formulas import jacobian_product
 from tests.contracts.primitive_case import Case, real, whole

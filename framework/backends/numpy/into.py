@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import NameTaken
 from ...shape import Shape, Spec
+from ...tables import entering
 from .products import product
 
 __all__ = ["INTO", "Into", "into"]
@@ -55,15 +55,7 @@ INTO: dict[str, Builder] = {}
 
 def into(*names: str) -> Callable[[Builder], Builder]:
     """A decorator: the function becomes the builder for the primitives of these names."""
-
-    def register(builder: Builder) -> Builder:
-        for name in names:
-            if name in INTO:
-                raise NameTaken(f"'{name}' has an entry already among the operations that write into memory")
-            INTO[name] = builder
-        return builder
-
-    return register
+    return entering(INTO, names, "a way to write the result into memory")
 
 
 _UFUNCS: dict[str, Any] = {

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ...ops.attention import Call, attend, attend_back
+from ...ops.attention_blocks import Call, attend, attend_back
 from ...shape import Shape, Spec
 from .into import Into, into
 from .threads import at_once, parts_of, thread_count

@@ -9,7 +9,8 @@ from ...nn.cell import Cell
 from ..capture import GraphCapture
 from .calls import can_interpret, function_of, is_engine
 from .frame import Frame, enter
-from .interpreter import Break, Symbolic
+from .interpreter import Symbolic
+from .symbols import Break
 
 __all__ = ["BytecodeCapture", "Unsplittable", "first_frame"]
 

@@ -10,13 +10,14 @@ import numpy as np
 from ...context import quiet
 from ...errors import EngineError
 from ...nn.cell import Cell
-from ..capture import Apart, Captured
+from ..captured import Apart, Captured
 from ..signature import Signature
 from ..trace import traced_arguments
 from .begin import BytecodeCapture, Unsplittable, first_frame
 from .calls import is_engine
-from .interpreter import Break, Symbolic
+from .interpreter import Symbolic
 from .split import Split
+from .symbols import Break
 
 __all__ = ["capture_bytecode"]
 

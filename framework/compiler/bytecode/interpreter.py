@@ -19,46 +19,16 @@ from ..cells import has_backward_hooks, hooks_of
 from ..compiled import Compiled
 from ..guards import attribute_guard, closure_guard, is_simple, item_guard
 from ..outside import version_guard
-from ..traced import CaptureError, TracedKey, TracedTensor
 from .calls import READING, can_interpret, function_of, is_engine, is_library, is_pure
 from .concrete import MUTABLE, Concrete, builtin
 from .frame import NULL, Frame, enter
+from .symbols import Break, Handle, Length, Steps, is_callable_part, is_engine_or_numpy, is_object
 
-__all__ = ["Break", "Handle", "Steps", "Symbolic"]
+__all__ = ["Symbolic"]
+
 
 _STABLE = (Cell, Parameter, FunctionType, ModuleType, type)
 _VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
-
-
-class Break(CaptureError):
-    """The graph ends before this instruction."""
-
-
-class Handle:
-    """A value that came from outside of the graph and has not been looked at: nothing is assumed of it.
-
-    Attributes:
-        number: Its place among those values.
-        value: What it was when the graph was captured.
-    """
-
-    __slots__ = ("number", "value")
-
-    def __init__(self, number: int, value: Any) -> None:
-        self.number, self.value = number, value
-
-
-class Steps:
-    """An iterator whose place is known."""
-
-    __slots__ = ("index", "items")
-
-    def __init__(self, items: Any) -> None:
-        self.items, self.index = items, 0
-
-    def rest(self) -> list[Any]:
-        """What is still to come."""
-        return list(self.items[self.index :])
 
 
 class Symbolic(Concrete):
@@ -106,7 +76,7 @@ class Symbolic(Concrete):
         if not isinstance(value, Handle):
             return value
         held = value.value
-        if not (is_simple(held) or isinstance(held, _STABLE) or (_is_object(held) and not _is_callable_part(held))):
+        if not (is_simple(held) or isinstance(held, _STABLE) or (is_object(held) and not is_callable_part(held))):
             return value
         self.capture.guards.append(item_guard("a value from before", self._handles, value.number, held))
         return self.find(held)
@@ -160,7 +130,7 @@ class Symbolic(Concrete):
         if not isinstance(value, list | dict):
             raise Break("an object from outside is iterated over")
         size = len(value)
-        self.capture.guards.append(attribute_guard("the length of a container", _Length(value), "now", size))
+        self.capture.guards.append(attribute_guard("the length of a container", Length(value), "now", size))
         for key in value if isinstance(value, dict) else range(size):
             self._guard_item(value, key)
         return value
@@ -338,34 +308,3 @@ class Symbolic(Concrete):
         if frame.cell is not None:
             value = self.capture.leave_cell(frame.cell, value)
         super().leave(value)
-
-
-class _Length:
-    """The length of a container, as an attribute."""
-
-    __slots__ = ("_of",)
-
-    def __init__(self, of: Any) -> None:
-        self._of = of
-
-    @property
-    def now(self) -> int:
-        """How many items there are."""
-        return len(self._of)
-
-
-def is_engine_or_numpy(owner: Any) -> bool:
-    """Whether a module or class never changes."""
-    name: str = getattr(owner, "__module__", None) or getattr(owner, "__name__", None) or ""
-    return is_engine(owner) or name.partition(".")[0] in ("numpy", "math", "mindscope")
-
-
-def _is_object(value: Any) -> bool:
-    """Whether a value is an object of a class of the user, which stays the same from call to call."""
-    return not isinstance(value, (*MUTABLE, tuple, Tensor, TracedTensor, TracedKey)) and not hasattr(value, "__next__")
-
-
-def _is_callable_part(value: Any) -> bool:
-    """Whether a value is a method of something else, made anew at every look."""
-    owner = getattr(value, "__self__", None)
-    return callable(value) and owner is not None and not isinstance(owner, ModuleType)

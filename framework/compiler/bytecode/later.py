@@ -6,7 +6,9 @@ from types import CellType, FunctionType
 from typing import Any
 
 from .frame import NULL, UNBOUND, Frame, Instruction
-from .operations import BASE, CONDITIONS, Handler, for_iter, on, pop_jump, variable
+from .operations.control import CONDITIONS, for_iter, pop_jump
+from .operations.names import variable
+from .operations.table import BASE, Handler, on
 
 __all__ = ["TABLES", "handlers"]
 

@@ -11,112 +11,20 @@ in between, to the object itself.
 """
 
 import logging
-from collections.abc import Callable, Iterator
-from threading import local
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 from ...context import quiet
-from ...random import Key
-from ...tensor import Parameter, Tensor
-from ..capture import Captured
-from ..compiled import Compiled
-from ..guards import is_simple
-from ..signature import Signature
 from ..specialisation import Options
-from ..trace import traced_arguments
-from .begin import BytecodeCapture
 from .concrete import Concrete
-from .frame import NULL, UNBOUND, Frame
-from .interpreter import Break, Handle, Steps, Symbolic
+from .frame import Frame
+from .piece import Piece, Place, Point, can_carry
+from .symbols import Break
 
 __all__ = ["Split"]
 
+
 _log = logging.getLogger(__name__)
-
-# Our choice: a piece that needs more graphs than this depends on something new in every call, and is not compiled.
-_PATIENCE = 8
-
-_ASSIGNING = ("STORE_SUBSCR", "STORE_SLICE")
-
-
-class _Slot(NamedTuple):
-    """In the place of a value that is no tensor: which handle it is."""
-
-    number: int
-
-
-class _Made:
-    """In the place of an object that a piece found, and that is the same for every run of the piece."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
-class _Bound(NamedTuple):
-    """In the place of a method of a tensor, or of a container that a piece made."""
-
-    owner: Any
-    name: str
-
-
-class _Rest(NamedTuple):
-    """In the place of an iterator: what it will still give."""
-
-    items: Any
-
-
-class _Point(NamedTuple):
-    """Where the frames stand; a piece is compiled for each."""
-
-    places: tuple[Any, ...]
-
-
-class _Handles:
-    """The handles of the call that the running thread makes."""
-
-    def __init__(self) -> None:
-        self._of = local()
-
-    def __getitem__(self, number: int) -> Any:
-        return self._of.values[number]
-
-    def set(self, values: list[Any]) -> None:
-        """Nothing; these are the handles from now on."""
-        self._of.values = values
-
-
-class _Place:
-    """A frame without its values: what a point is made of."""
-
-    __slots__ = ("_cell", "_closure", "_code", "_index", "_key", "_names", "_space", "depth", "variables")
-
-    def __init__(self, frame: Frame) -> None:
-        self._code, self._index, self._names = frame.code, frame.index, frame.names
-        self._space, self._closure, self._cell = frame.globals, frame.closure, frame.cell
-        self.variables, self.depth = tuple(frame.variables), len(frame.stack)
-        shared = (id(frame.cell), id(frame.globals), *map(id, frame.closure))
-        self._key = (frame.code.code, frame.index, self.variables, self.depth, frame.names, shared)
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Place) and self._key == other._key
-
-    @property
-    def name(self) -> str:
-        """Of the function."""
-        return self._code.code.co_name
-
-    def frame(self, values: Iterator[Any]) -> Frame:
-        """A frame at this place with these values."""
-        variables = {name: next(values) for name in self.variables}
-        made = Frame(self._code, self._space, variables, self._closure, self._cell)
-        made.stack = [next(values) for _ in range(self.depth)]
-        made.index, made.names = self._index, self._names
-        return made
 
 
 class Split:
@@ -129,7 +37,7 @@ class Split:
 
     def __init__(self, fn: Callable[..., Any], options: Options) -> None:
         self._fn, self._options = fn, options
-        self._pieces: dict[_Point, _Piece] = {}
+        self._pieces: dict[Point, Piece] = {}
         self._breaks: dict[tuple[str, int], str] = {}
 
     def __call__(self, frame: Frame) -> Any:
@@ -147,14 +55,14 @@ class Split:
                 if not run.step():
                     return run.result
 
-    def _piece(self, frames: list[Frame]) -> "_Piece | None":
+    def _piece(self, frames: list[Frame]) -> "Piece | None":
         """The piece that begins here, None where none is worth it."""
-        if not all(_can_carry(frame) for frame in frames):
+        if not all(can_carry(frame) for frame in frames):
             return None
-        point = _Point(tuple(_Place(frame) for frame in frames))
+        point = Point(tuple(Place(frame) for frame in frames))
         piece = self._pieces.get(point)
         if piece is None:
-            piece = self._pieces[point] = _Piece(point, self._options, self._note)
+            piece = self._pieces[point] = Piece(point, self._options, self._note)
         return piece if piece.is_useful else None
 
     def _note(self, frame: Frame, reason: Break) -> None:
@@ -171,161 +79,3 @@ class Split:
     def count(self) -> int:
         """How many graphs there are."""
         return sum(len(piece.compiled.graphs()) for piece in self._pieces.values())
-
-
-class _Piece:
-    """The compiled code from one point to the next break, or to the end."""
-
-    def __init__(self, point: _Point, options: Options, note: Callable[[Frame, Break], None]) -> None:
-        self._point, self._note = point, note
-        self._handles = _Handles()
-        self._is_empty = False
-        self.compiled = Compiled(self, capture_mode="piece", options=options, is_dynamic=False, capture=self._capture)
-        self.__name__ = self.__qualname__ = point.places[-1].name
-
-    @property
-    def is_useful(self) -> bool:
-        """Whether it does something, and does not have to be compiled for every call."""
-        return not self._is_empty and len(self.compiled.explain()) <= _PATIENCE
-
-    def __call__(self, *values: Any) -> Any:
-        raise _Nothing  # called instead of captured: a tensor among the values is of a class that intercepts primitives
-
-    def run(self, frames: list[Frame]) -> tuple[bool, Any]:
-        """True and the result of the function, or False and the frames before the next break."""
-        handles: list[Any] = []
-        values = tuple(_outside(x, handles) for frame in frames for x in (*frame.variables.values(), *frame.stack))
-        self._handles.set(handles)
-        try:
-            outcome = self.compiled(*values)
-        except _Nothing:
-            self._is_empty = True
-            return False, frames
-        point, given = outcome
-        if point is None:
-            return True, _resolved(given, handles)
-        rest = iter(_resolved(part, handles) for part in given)
-        return False, [place.frame(rest) for place in point.value.places]
-
-    def _capture(self, fn: Callable[..., Any], signature: Signature) -> Captured:
-        """The graph of this piece; it returns `(None, result)` or `(the next point, values of its frames)`."""
-        del fn
-        capture = BytecodeCapture(self.__name__)
-        values, _ = signature.fill(traced_arguments(capture, signature))
-        handles = self._handles
-        rest = iter([_inside(x, handles) for x in values])
-        frames = [place.frame(rest) for place in self._point.places]
-        with capture.active(), quiet():
-            for frame in frames:
-                if frame.cell is not None:
-                    capture.enter_cell(frame.cell)
-            return capture.complete(self._course(capture, frames))
-
-    def _course(self, capture: BytecodeCapture, frames: list[Frame]) -> Any:
-        start = [(frame.index, len(frame.stack)) for frame in frames]
-        run = Symbolic(capture, frames, self._handles)
-        carried = _Carried(run)
-        try:
-            return None, carried(capture.interpret(run))
-        except Break as reason:
-            self._note(frames[-1], reason)
-            if [(frame.index, len(frame.stack)) for frame in frames] == start:
-                raise _Nothing from None
-        if not all(_can_carry(frame) for frame in frames):
-            raise _Nothing
-        values = tuple(carried(x) for frame in frames for x in (*frame.variables.values(), *frame.stack))
-        return _Made(_Point(tuple(_Place(frame) for frame in frames))), values
-
-
-class _Nothing(Exception):
-    """A piece would do nothing, or leaves behind what cannot be carried to the next."""
-
-
-def _can_carry(frame: Frame) -> bool:
-    """Whether a frame can be left and entered again.
-
-    Not one that shares variables with inner functions, nor one that assigns items: of a tensor, which is seen through
-    its other names and its views, and a piece makes each of those anew.
-    """
-    return not frame.code.code.co_cellvars and not any(x.name in _ASSIGNING for x in frame.code.instructions)
-
-
-def _outside(value: Any, handles: list[Any]) -> Any:
-    """What a piece is given for a value: a tensor or key itself, a tuple with such part by part, else a slot."""
-    if (isinstance(value, Tensor) and not isinstance(value, Parameter)) or isinstance(value, Key):
-        return value
-    if isinstance(value, tuple) and any(isinstance(x, Tensor | Key | tuple) for x in value):
-        parts = [_outside(x, handles) for x in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-    handles.append(value)
-    return _Slot(len(handles) - 1)
-
-
-def _inside(value: Any, handles: _Handles) -> Any:
-    """What stands in the frames of a piece for what it was given."""
-    if isinstance(value, _Slot):
-        held = handles[value.number]
-        return held if held is NULL or held is UNBOUND else Handle(value.number, held)
-    if isinstance(value, tuple):
-        parts = [_inside(x, handles) for x in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-    return value
-
-
-class _Carried:
-    """Values at the end of a piece, as the compiled piece returns them.
-
-    Raises:
-        _Nothing: A list or dict stands in two places, so that copies of it would not be the same.
-    """
-
-    def __init__(self, run: Symbolic) -> None:
-        self._run = run
-        self._seen: set[int] = set()
-
-    def __call__(self, value: Any) -> Any:
-        if isinstance(value, Handle):
-            return _Slot(value.number)
-        if (isinstance(value, Tensor | Key) and not isinstance(value, Parameter)) or is_simple(value):
-            return value
-        if isinstance(value, Steps):
-            return _Rest(tuple(self(x) for x in value.rest()))
-        if isinstance(value, tuple):
-            parts = [self(x) for x in value]
-            return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-        if self._run.owns(value) and isinstance(value, list | dict | set):
-            return self._container(value)
-        owner = getattr(value, "__self__", None)
-        if isinstance(owner, Tensor | Key | list | dict) and callable(value):
-            return _Bound(self(owner), value.__name__)
-        if not self._run.is_from_outside(value) or getattr(value, "__defaults__", None):
-            raise _Nothing
-        return _Made(value)
-
-    def _container(self, value: Any) -> Any:
-        if id(value) in self._seen or isinstance(value, set):
-            raise _Nothing
-        self._seen.add(id(value))
-        if isinstance(value, dict):
-            return {key: self(x) for key, x in value.items()}
-        return [self(x) for x in value]
-
-
-def _resolved(value: Any, handles: list[Any]) -> Any:
-    """A value that a piece returned, as plain Python knows it."""
-    if isinstance(value, _Slot):
-        return handles[value.number]
-    if isinstance(value, _Made):
-        return value.value
-    if isinstance(value, _Bound):
-        return getattr(_resolved(value.owner, handles), value.name)
-    if isinstance(value, _Rest):
-        return iter([_resolved(x, handles) for x in value.items])
-    if isinstance(value, tuple):
-        parts = [_resolved(x, handles) for x in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-    if isinstance(value, list):
-        return [_resolved(x, handles) for x in value]
-    if isinstance(value, dict):
-        return {key: _resolved(x, handles) for key, x in value.items()}
-    return value

@@ -18,6 +18,7 @@ from .frame import Frame, Scope, returning
 from .function import Function, bind, refuse_generator
 from .gradients import differentiated_call
 from .interpreter import SPECIAL, Interpreter
+from .meeting import converge
 from .outside import is_library
 from .parse import definition_of
 from .recursion import called_once
@@ -130,7 +131,7 @@ def _run(interpreter: Interpreter, function: Function, variables: dict[str, Valu
         split = returning(flow)
         if not any(isinstance(end.flow, Return) for end in split.ends):
             split.ends = [_raised(end) for end in split.ends]
-        value = capture.converge(split, result=True)
+        value = converge(capture, split, result=True)
     elif isinstance(flow, Return):
         value = flow.value
     else:

@@ -6,7 +6,7 @@ from typing import Any
 from ...context import quiet
 from ...errors import EngineError
 from ...nn.cell import Cell
-from ..capture import Captured
+from ..captured import Captured
 from ..signature import Signature
 from ..trace import traced_arguments
 from ..traced import CaptureError, TracedTensor

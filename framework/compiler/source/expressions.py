@@ -7,6 +7,7 @@ from ...tensor import Tensor
 from .flow import Return
 from .frame import Frame, expression
 from .function import Function
+from .meeting import converge
 from .parse import analyse
 from .unknown import TracedText
 from .values import traced
@@ -161,4 +162,4 @@ def choose(frame: Frame, condition: Value, true: ast.expr, false: ast.expr) -> V
     """The value of one of two expressions, of which only one is computed when the graph runs."""
     capture = frame.interpreter.capture
     split = capture.branch(condition, lambda: Return(frame.value(true)), lambda: Return(frame.value(false)))
-    return frame.interpreter.checked(capture.converge(split, result=True), "the value of a conditional expression")
+    return frame.interpreter.checked(converge(capture, split, result=True), "the value of a conditional expression")

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 from ..traced import CaptureError
 from .flow import NEXT, End, Flow, Raise, Return, Split
 from .interpreter import Interpreter
+from .meeting import converge, extend
 from .parse import Definition
 from .slots import Variables
 from .unknown import Gap
@@ -179,14 +180,14 @@ class Frame:
                 rest = nodes[number + 1 :]
                 if not is_settled(flow):
                     return self.after(flow, rest) if rest else flow
-                self.interpreter.capture.converge(flow)
+                converge(self.interpreter.capture, flow)
                 continue
             return flow
         return NEXT
 
     def after(self, split: Split, nodes: Sequence[ast.stmt]) -> Flow:
         """How a split ends when those of its ends that go on with the next line run these statements."""
-        return self.interpreter.capture.extend(split, lambda: self.block(nodes))
+        return extend(self.interpreter.capture, split, lambda: self.block(nodes))
 
     @contextmanager
     def in_loop(self) -> Iterator[None]:

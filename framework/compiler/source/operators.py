@@ -8,6 +8,7 @@ from ...tensor import Tensor
 from ..traced import TracedTensor
 from .flow import Return
 from .frame import Frame, expression
+from .meeting import converge
 from .number import compute, unary
 from .values import TracedNumber, as_number, kind_of
 
@@ -93,7 +94,7 @@ def _choose(frame: Frame, condition: Value, value: Value, other: Any, conjunctio
     capture = frame.interpreter.capture
     paths = [lambda: Return(other()), lambda: Return(value)]
     split = capture.branch(condition, *(paths if conjunction else reversed(paths)))
-    return frame.interpreter.checked(capture.converge(split, result=True), "the value of 'and' / 'or'")
+    return frame.interpreter.checked(converge(capture, split, result=True), "the value of 'and' / 'or'")
 
 
 def is_simple(node: ast.expr) -> bool:

@@ -1,7 +1,7 @@
 """The capture that an interpreter of source code works on: graphs inside graphs, and paths that split and meet.
 
-`explore` runs a piece of code inside a graph of its own and tells how it ends; `converge` closes a split whose ends all
-go on with the next line, so that they go on as one; `enter` and `leave` continue a single end where the others wait.
+`explore` runs a piece of code inside a graph of its own and tells how it ends; a single end is continued with `resume`
+while the others wait. How ends meet again stands in `meeting`.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,21 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...ir import Abstract, Apply, Constant, FunctionType, Graph, Node, OpaqueType, TupleType, Where
-from ...ir.control import assign, depend, make_tuple, switch, tuple_getitem
+from ...ir import Abstract, Constant, Graph, Node, TupleType, Where
+from ...ir.control import assign, depend, make_tuple, tuple_getitem
 from ...tensor import Parameter as Weight
 from ...tensor import Tensor
 from ..capture import GraphCapture
 from ..traced import CaptureError, TracedTensor
-from .barrier import behind_barrier
-from .effects import raising
 from .elements import SHARING, Elements
-from .flow import NEXT, Dead, End, Flow, Jump, Raise, Return, Split
-from .frozen import freeze
+from .flow import End, Flow, Jump, Raise, Split
 from .heap import Changes, Heap, compose
-from .plan import MISSING, Leaf, Plan, extract, rebuild, types_of, unify
-from .slots import WHOLE, Slot, Variables, changed_slots, read, write
-from .unknown import Gap, TracedText
+from .slots import Variables
+from .unknown import TracedText
 
 if TYPE_CHECKING:
     from .frame import Frame
@@ -32,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["ResultNeeded", "SourceCapture"]
 
 
+#: What stands in the place of the last effect before there is one.
 _NOTHING = Constant(Tensor(np.zeros(0, np.bool_)))
 
 
@@ -269,95 +266,6 @@ class SourceCapture(GraphCapture):
         finally:
             self.graph = outer
 
-    # Ends that meet.
-
-    def converge(self, split: Split, result: bool = False) -> Any:
-        """Nothing, or with `result` the value that all ends return: the split is closed, what it changed is here.
-
-        Every end must go on with the next line, or return, or raise.
-        """
-        slots, plans, values = self._agree(split.ends, split.start.graph, split.dead, result)
-        type = _joined([leaf for plan in plans for leaf in types_of(plan)])
-        for end, row in zip(split.ends, values, strict=True):
-            with self.resumed(end):
-                if isinstance(end.flow, Raise):
-                    end.graph.output = raising(self, end.flow.error, type, self._after())
-                    continue
-                nodes = [node for plan, x in zip(plans, row, strict=True) for node in extract(plan, x, self)]
-                end.graph.output = self.tuple_node(nodes)
-        whole = self.close(split, type)
-        return self._spread(slots, plans, whole)
-
-    def _agree(
-        self, ends: list[End], graph: Graph, dead: Dead, result: bool
-    ) -> tuple[list[Slot], list[Plan], list[list[Any]]]:
-        """The places that change, the plan for each, and what stands there at each end; the result comes last."""
-        going = [end for end in ends if not isinstance(end.flow, Raise)]
-        places = changed_slots(end.changes for end in going)
-        last = Slot(self.order, "last")
-        raises = any(isinstance(end.flow, Raise) and end.flow.error is not None for end in ends)
-        if raises:  # who goes on has passed the place where others raise: that is an effect, too
-            places[last.identity()] = last
-        sees = self.sees(graph)
-        slots = [x for x in self.relevant(list(places.values()), dead) if self.elements.concerns(x, sees)]
-        values: list[list[Any]] = []
-        for end in ends:
-            with self.resumed(end):
-                row = [read(slot) for slot in slots]
-            if result:
-                row.append(freeze(end.flow.value) if isinstance(end.flow, Return) else None)
-            values.append(row)
-        rows = [row for end, row in zip(ends, values, strict=True) if not isinstance(end.flow, Raise)]
-        columns = zip(*rows, strict=True) if rows else [[None]] * (len(slots) + result)
-        plans = [unify(list(column), self.sees(graph)) for column in columns]
-        if raises and rows:
-            plans[slots.index(last)] = Leaf(_NOTHING.type)
-        for slot, plan in zip(slots, plans, strict=False):
-            self.check_content(slot, plan)
-        return slots, plans, values
-
-    def relevant(self, slots: list[Slot], dead: Dead) -> list[Slot]:
-        """The places whose value anyone can still ask for."""
-        return [slot for slot in slots if not (slot.container is dead[0] and slot.key in dead[1])]
-
-    def check_content(self, slot: Slot, plan: Plan) -> None:
-        """Nothing; a list that paths have left with different content cannot be one list."""
-        value = getattr(plan, "value", None)
-        if isinstance(value, Gap) and (slot.key is WHOLE or not isinstance(slot.container, Variables)):
-            kind = type(slot.container).__name__
-            what = f"key {slot.key!r} of a dict" if slot.key is not WHOLE else f"a {kind}"
-            reason = value.reason if value is not MISSING else "is there on some paths only"
-            raise CaptureError(
-                f"{what} changed under a condition on traced values, and {reason}; "
-                f"change it on both paths alike, or keep tensors and choose with ops.where"
-            )
-
-    def close(self, split: Split, type: Abstract) -> Node:
-        """The node that has the result of the split, whose ends have their outputs, all of this type."""
-        for jump in split.jumps:
-            jump.graph.output = self._call(jump, type)
-        return self._call(split.start, type)
-
-    def _call(self, jump: Jump, type: Abstract) -> Node:
-        taken = FunctionType(tuple(argument.type for argument in jump.arguments), type)
-        targets = [Constant(graph, taken) for graph in jump.targets]
-        function: Node = targets[0]
-        if jump.condition is not None:
-            made = Constant(switch, OpaqueType("Control"))
-            function = Apply(jump.graph, [made, jump.condition, *targets], taken, None, jump.where)
-        return Apply(jump.graph, [function, *jump.arguments], type, None, jump.where)
-
-    def _spread(self, slots: list[Slot], plans: list[Plan], whole: Node) -> Any:
-        """The value of the last plan; those before are written to their places."""
-        nodes = iter(self.parts_of(whole, sum(len(types_of(plan)) for plan in plans)))
-        values = [
-            behind_barrier(self, rebuild(plan, nodes, self)) if types_of(plan) else rebuild(plan, nodes, self)
-            for plan in plans
-        ]
-        for slot, value in zip(slots, values, strict=False):
-            write(self.heap, slot, value)
-        return values[-1] if len(values) > len(slots) else None
-
     def tuple_node(self, nodes: list[Node]) -> Node:
         """What a graph returns whose leaves are these."""
         return nodes[0] if len(nodes) == 1 else self.graph.apply(make_tuple, *nodes, where=self.where())
@@ -371,40 +279,6 @@ class SourceCapture(GraphCapture):
         if count == 1:
             return [whole]
         return [self.graph.apply(tuple_getitem, whole, index=i, where=self.where()) for i in range(count)]
-
-    def join(self, ends: list[End], origin: Graph, dead: Dead) -> tuple[End, list[Jump]]:
-        """One end in the place of several that go on with the next line, and the calls that lead there."""
-        if len(ends) == 1:
-            return ends[0], []
-        graph = self.new_graph("after", origin)
-        slots, plans, values = self._agree(ends, origin, dead, result=False)
-        parameters = [graph.add_parameter(type) for plan in plans for type in types_of(plan)]
-        jumps = []
-        for end, row in zip(ends, values, strict=True):
-            with self.resumed(end):
-                nodes = [node for plan, x in zip(plans, row, strict=True) for node in extract(plan, x, self)]
-                jumps.append(Jump(end.graph, None, (graph,), tuple(nodes), self.where()))
-        outer = self.graph
-        self.heap.push()
-        self.graph = graph
-        nodes_in = iter(parameters)
-        for slot, plan in zip(slots, plans, strict=True):
-            write(self.heap, slot, rebuild(plan, nodes_in, self))
-        (end,), _ = self.settle(NEXT, outer)
-        return end, jumps
-
-    def extend(self, split: Split, body: Callable[[], Flow]) -> Split:
-        """The split with the body run by those of its ends that go on with the next line."""
-        going = [end for end in split.ends if end.flow is NEXT]
-        if not going:
-            return split
-        end, jumps = self.join(going, split.start.graph, split.dead)
-        with self.attempt():
-            outer = self.graph
-            self.resume(end)
-            ends, more = self.settle(self.guarded(body), outer)
-        others = [other for other in split.ends if other.flow is not NEXT]
-        return Split(split.start, [*split.jumps, *jumps, *more], [*others, *ends])
 
 
 def _joined(types: list[Abstract]) -> Abstract:

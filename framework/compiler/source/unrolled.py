@@ -6,6 +6,7 @@ from typing import Any
 
 from .flow import BREAK, CONTINUE, NEXT, End, Flow, Split
 from .frame import Frame, is_settled
+from .meeting import converge, join
 
 __all__ = ["run_rounds"]
 
@@ -51,12 +52,12 @@ def _enter(frame: Frame, split: Split, entered: list[Any]) -> Flow:
     """NEXT where the rounds go on, on the path of the ends that do; else the split."""
     capture = frame.interpreter.capture
     if is_settled(split):
-        capture.converge(split)
+        converge(capture, split)
         return NEXT
     going = [end for end in split.ends if end.flow is NEXT]
     if not going:
         return split
-    end, jumps = capture.join(going, split.start.graph, split.dead)
+    end, jumps = join(capture, going, split.start.graph, split.dead)
     others = [leave(other) for other in split.ends if other.flow is not NEXT]
     entered.append((split, jumps, others, capture.graph))
     capture.resume(end)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ...ir import Apply
-from ...ops.conv import Window
+from ...ops.conv_primitives import Window
 from ...ops.window import transposed_length
 from ..errors import ExportError
 from .builder import Builder, spec_of_node

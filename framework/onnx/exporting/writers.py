@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
-from ...errors import NameTaken
+from ...tables import entering
 
 __all__ = ["WRITERS", "writer"]
 
@@ -17,12 +17,4 @@ _Function = TypeVar("_Function", bound=Writer)
 
 def writer(*primitives: str) -> Callable[[_Function], _Function]:
     """A decorator that makes a function the writer of these primitives."""
-
-    def register(function: _Function) -> _Function:
-        for name in primitives:
-            if name in WRITERS:
-                raise NameTaken(f"primitive '{name}' has a writer already")
-            WRITERS[name] = function
-        return function
-
-    return register
+    return entering(WRITERS, primitives, "a writer")

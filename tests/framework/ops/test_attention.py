@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from mindscope.framework import PRIMITIVES, ShapeError, Tensor, grad, ops
-from mindscope.framework.ops.attention import _BLOCK, _compose
+from mindscope.framework.ops.attention import _compose
+from mindscope.framework.ops.attention_blocks import _BLOCK
 
 
 def _heads(seed, n, m, width=5):

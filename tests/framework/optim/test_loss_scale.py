@@ -110,3 +110,13 @@ def test_a_static_scale_stays_and_skips_what_overflows():
     assert (optimizer.step_count, scaler.loss_scale) == (1, 8.0)
     with pytest.raises(ValueError, match=r"scale_value of 1 or more, got 0\.5"):
         StaticLossScaler(0.5)
+
+
+def test_a_fixed_scale_refuses_to_divide_twice_too():
+    weight = Parameter(np.ones(2, np.float32), "w")
+    weight.grad = Tensor(np.full(2, 8.0, np.float32))
+    scaler, optimizer = StaticLossScaler(4.0), Adam([weight], 0.1)
+    assert scaler.unscale(optimizer)
+    with pytest.raises(RuntimeError, match="unscaled already"):
+        scaler.unscale(optimizer)
+    np.testing.assert_array_equal(weight.grad.numpy(), [2.0, 2.0])
