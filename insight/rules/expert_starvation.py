@@ -9,7 +9,8 @@ from ...storage import Finding, display_site
 from ..history.lasting import Lasting
 from ..recording import Recording, apart, chain
 from ..rule import FORWARD, rule
-from ..signs.routing import COLLAPSED, SPAN
+from ..signs.dispatch import Dispatch
+from ..signs.routing import ALWAYS, COLLAPSED, EXPECTED, SPAN
 from ..view.moment import Moment
 from ..view.table import Floats, Mask, Table
 
@@ -19,8 +20,6 @@ _LASTING = 2
 _RISES = 1.05
 #: Times the even share of its belief, from which a router would have chosen the expert for some token.
 _BELIEVED = 0.6
-#: Tokens an expert would get of an even load in one look; with 16 chance leaves it without any once in 1e7.
-_EXPECTED = 16
 
 
 @dataclass(slots=True)
@@ -29,6 +28,10 @@ class _Memory:
 
     lasting: Lasting = field(default_factory=Lasting)
     at_first: Floats = field(default_factory=lambda: np.zeros(0))
+    dispatch: Dispatch = field(default_factory=Dispatch)
+    uncalled: dict[str, int] = field(default_factory=dict)
+    called: set[str] = field(default_factory=set)
+    belief: dict[str, float] = field(default_factory=dict)
 
 
 def _loads(*first: float) -> dict[str, tuple[float | None, ...] | float]:
@@ -43,7 +46,7 @@ def _loads(*first: float) -> dict[str, tuple[float | None, ...] | float]:
 
 @rule(
     "expert-starvation",
-    needs=("router/expert", "router"),
+    needs=("router/expert", "router", "activation"),
     phase=FORWARD,
     memory=_Memory,
     warm_up=_LASTING,
@@ -74,11 +77,15 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     """In two looks in a row an expert got none of the tokens, where an even load would have given it 16 or more.
 
     And the router believes in it no more than before: a balancing loss that is at work raises its probability. An
-    expert that it believes in about as in the others, and never chooses, is kept from it. Such an
-    expert has no gradient and never comes back by itself. Where most experts starve the router has collapsed,
+    expert that it believes in about as in the others, and never chooses, is kept from it; where experts are modules it
+    is enough that it was not called in the first 8 steps. Such an expert has no gradient and never comes back by
+    itself. Where most experts starve the router has collapsed,
     which is another rule's word.
     """
     table, routers = now.table("router/expert"), now.table("router")
+    if table is not None:
+        memory.belief.update(zip(table.rows.sites, _shares_of_belief(table).tolist(), strict=True))
+    yield from _never_called(now, memory)
     if table is None or routers is None:
         return
     starved = table.present & (table.column("load") == 0) & _are_fed(table, routers)
@@ -108,10 +115,45 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
 
 def _is_barred(table: Table) -> Mask:
     """`(rows,)` True where the router believes in the expert about as in the others, and must be kept from it."""
-    belief, sites = table.column("probability"), table.rows.sites
-    experts = [site.rpartition("[")[0] for site in sites]
+    return np.asarray(_shares_of_belief(table) > _BELIEVED, dtype=np.bool_)
+
+
+def _shares_of_belief(table: Table) -> Floats:
+    """`(rows,)` The router's belief in the expert, times the number of experts."""
+    experts = [site.rpartition("[")[0] for site in table.rows.sites]
     counts = np.array([experts.count(router) for router in experts])
-    return np.asarray(belief * counts > _BELIEVED, dtype=np.bool_)
+    return np.asarray(table.column("probability") * counts, dtype=np.float64)
+
+
+def _never_called(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """An expert that the router believes in about as in the others, and that was not called since the first step."""
+    for load in memory.dispatch.loads(now):
+        is_fed = load.tokens >= EXPECTED * len(load.shares)
+        for at, share in enumerate(load.shares.tolist()):
+            site = f"{load.router}[{at}]"
+            if share > 0:
+                memory.called.add(site)
+            if site in memory.called or not is_fed:
+                continue
+            memory.uncalled[site] = memory.uncalled.get(site, 0) + 1
+            if memory.uncalled[site] >= ALWAYS and memory.belief.get(site, 0.0) > _BELIEVED:
+                memory.called.add(site)
+                yield _barred(now, site, memory.uncalled[site], memory.belief[site], load.tokens)
+
+
+def _barred(now: Moment, site: str, records: int, belief: float, tokens: float) -> Finding:
+    return now.finding(
+        site,
+        "router/expert/load",
+        {"load": 0.0, "belief": belief, "records": records, "tokens": tokens},
+        severity="warning",
+        first_step=max(now.step - records + 1, 0),
+        explanation=f"the expert behind {display_site(site)} was called with none of the {tokens:.0f} tokens of any of "
+        f"{records} steps, from the first on, although the router gives it {belief:.2g} times an even share of its "
+        "belief: something keeps the tokens from it",
+        advice="look at what stands between the router and its experts: a mask or a slice that is one too short, a "
+        "capacity of zero, a choice among fewer experts than there are",
+    )
 
 
 def _recovers(memory: _Memory, table: Table, starved: Mask) -> Mask:
@@ -129,7 +171,7 @@ def _are_fed(table: Table, routers: Table) -> Mask:
     rows = {site: row for row, site in enumerate(routers.rows.sites)}
     owners = [rows.get(site.rpartition("[")[0], -1) for site in table.rows.sites]
     experts = np.bincount(np.maximum(owners, 0), minlength=len(rows))
-    enough = routers.column("size") >= _EXPECTED * np.maximum(experts[: len(rows)], 1)
+    enough = routers.column("size") >= EXPECTED * np.maximum(experts[: len(rows)], 1)
     healthy = ~(routers.column("load_entropy") < COLLAPSED)
     fed = np.append(enough & healthy & routers.present, False)
     return np.asarray(fed[owners], dtype=np.bool_)

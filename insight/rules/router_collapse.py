@@ -7,9 +7,11 @@ import numpy as np
 
 from ...storage import Finding, display_site
 from ..history.lasting import Lasting
+from ..history.usual import Streak
 from ..recording import Recording, apart, chain
 from ..rule import FORWARD, rule
-from ..signs.routing import COLLAPSED, SPAN
+from ..signs.dispatch import Dispatch, Load
+from ..signs.routing import ALWAYS, COLLAPSED, EXPECTED, SPAN
 from ..view.moment import Moment
 from ..view.table import Floats, Table
 
@@ -27,11 +29,14 @@ class _Memory:
     lasting: Lasting = field(default_factory=Lasting)
     before: Floats = field(default_factory=lambda: np.zeros(0))
     looked: int = 0
+    dispatch: Dispatch = field(default_factory=Dispatch)
+    favoured: dict[str, Streak] = field(default_factory=dict)
+    said: set[str] = field(default_factory=set)
 
 
 @rule(
     "router-collapse",
-    needs=("router",),
+    needs=("router", "activation"),
     phase=FORWARD,
     memory=_Memory,
     warm_up=_LASTING,
@@ -62,10 +67,12 @@ class _Memory:
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     """In two looks in a row the load over the experts has below 0.55 of the entropy of an even one, without recovering.
 
-    Or the mean belief of the router in them has: a token that goes to two experts leaves the second to chance.
+    Or the mean belief of the router in them has: a token that goes to two experts leaves the second to chance. Or one
+    expert was called with every single token in 8 steps in a row, and the others were not.
     A router that favours an expert trains it more and favours it all the more, which the balancing loss is there to
     prevent (Shazeer et al. 2017, arXiv:1701.06538, section 4).
     """
+    yield from _favourites(now, memory)
     table = now.table("router")
     if table is None:
         return
@@ -98,6 +105,33 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
             "the router's logits and a lower rate for it help as well",
             confidence=0.9,
         )
+
+
+def _favourites(now: Moment, memory: _Memory) -> Iterator[Finding]:
+    """One expert that every token goes to, whatever other goes with it."""
+    for load in memory.dispatch.loads(now):
+        experts = len(load.shares)
+        is_one_sided = np.count_nonzero(load.shares >= 1.0) == 1 and load.tokens >= EXPECTED * experts
+        streak = memory.favoured.setdefault(load.router, Streak())
+        if streak.update(is_one_sided, now.step) >= ALWAYS and load.router not in memory.said:
+            memory.said.add(load.router)
+            yield _favoured(now, load, streak)
+
+
+def _favoured(now: Moment, load: Load, streak: Streak) -> Finding:
+    favourite = int(np.argmax(load.shares))
+    return now.finding(
+        load.router,
+        "router/max_load",
+        {"tokens": load.tokens, "records": streak.length, "next_share": float(np.sort(load.shares)[-2])},
+        severity="warning",
+        first_step=streak.since,
+        explanation=f"since step {streak.since} every single token of {display_site(load.router)} has gone to expert "
+        f"{favourite}, in {streak.length} steps in a row: there is nothing left to choose for one place of each token",
+        advice="look for a bias in the choice that is larger than the router's logits; switch on, or raise, the "
+        "balancing loss, or add noise to the logits",
+        confidence=0.9,
+    )
 
 
 def _belief(now: Moment, routers: Table) -> Floats:

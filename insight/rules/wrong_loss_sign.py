@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from math import isfinite, isnan, log
+from math import isfinite, isnan, log, log2, nan
 
 import numpy as np
 
@@ -34,6 +34,12 @@ _NOT_NEGATIVE = frozenset(
 _CALLED = Event("loss_input", 0, data={"loss": "cross_entropy", "domain": "logits", "columns": 10})
 _BACKWARDS: dict[str, Json] = {"factor": -1.0, "micro_batches": 1}
 _LASTING = 3
+
+
+def _quotient(step: int, factor: float) -> Event:
+    return Event("accumulation", step, data={"factor": factor, "micro_batches": 1})
+
+
 #: How exactly the value that backward starts from must be the negative of the loss.
 _EXACT = 1e-3
 #: Ten values of which most pairs fall: 4.0 is the most that ten can score.
@@ -71,6 +77,8 @@ class _Memory:
     """The losses called, the newest values, and what was usual."""
 
     called: set[str] = field(default_factory=set)
+    factor: float = nan
+    has_terms: bool = False
     negative: Streak = field(default_factory=Streak)
     positive: Window = field(default_factory=lambda: Window(10))
     losses: Window = field(default_factory=lambda: Window(_WINDOW))
@@ -122,6 +130,12 @@ class _Memory:
         ),
     ),
     silent_on=(
+        # what is added to the loss, and not the loss, is negative
+        Recording(
+            {"scalar/loss": (2.3, 1.9, 0.4, -0.3, -0.9, -1.2)},
+            _MODEL,
+            events=(_CALLED, _quotient(0, 0.58), _quotient(1, 0.52), _quotient(2, 0.2)),
+        ),
         Recording({"scalar/loss": tuple(reversed(_RISING)), "one.weight update/ratio_to_weight": 0.01}, _MODEL),
         # steps too large: another rule's case
         Recording({"scalar/loss": _RISING, "one.weight update/ratio_to_weight": 0.5}, _MODEL),
@@ -162,7 +176,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
 
     Three grades of proof: an optimizer that was told to maximise, a backward pass that starts from the negative of what
     the loss function returned, and a negative value while every loss that was called
-    is of a kind that cannot be negative, are facts. A value that turns into about its own negative within one step is
+    is of a kind that cannot be negative and nothing is added to it, are facts. A value that turns into about its own negative within one step is
     nearly one. A loss that rises in twelve records with a Mann-Kendall score above 3.8 (of 4.5 possible), by 5 % of its
     first value, while updates stay below 0.3 of the weights and the rate does not rise, is ascent and no instability.
     A loss that starts at the negative of what guessing among the outputs of the last layer costs, log(C), and falls is
@@ -176,6 +190,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         return
     memory.seen += 1
     memory.called |= {str(event.data.get("loss")) for event in now.events("loss_input")}
+    _learn_terms(now, memory)
     memory.first = loss if isnan(memory.first) else memory.first
     found = (
         _maximising(now)
@@ -210,8 +225,21 @@ def _negated(now: Moment) -> Finding | None:
     return None
 
 
+def _learn_terms(now: Moment, memory: _Memory) -> None:
+    """Whether something is added to what the loss function returns: then their quotient is not the same in every step.
+
+    A quotient that was negative from the start has its sign from no term that grew, and powers of two are a scale.
+    """
+    for event in now.events("accumulation"):
+        factor = number(event, "factor")
+        if factor > 0 and memory.factor > 0:
+            octaves = log2(factor / memory.factor)
+            memory.has_terms |= abs(octaves - round(octaves)) > _EXACT
+        memory.factor = factor if isnan(memory.factor) else memory.factor
+
+
 def _negative(now: Moment, memory: _Memory, loss: float) -> Finding | None:
-    is_impossible = bool(memory.called) and memory.called <= _NOT_NEGATIVE and loss < 0
+    is_impossible = bool(memory.called) and memory.called <= _NOT_NEGATIVE and loss < 0 and not memory.has_terms
     if memory.negative.update(is_impossible, now.step) < _LASTING or len(now.anatomy.structure.optimizers) > 1:
         return None
     words = f"backward() started from {loss:.4g}, and {', '.join(sorted(memory.called))} cannot be negative"
