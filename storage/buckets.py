@@ -58,12 +58,20 @@ def bucket_records(values: NDArray[np.float64], present: NDArray[np.bool_]) -> I
 
 
 def _bucket_few(cells: NDArray[np.float64], there: NDArray[np.bool_], count: NDArray[np.int64]) -> Iterator[Buckets]:
-    """Buckets of `(statistics, buckets, RATIO, sites)`."""
-    if not cells.any() and there.all():  # most counts, most of the time
-        zero = np.zeros(count.T.shape)
-        none = np.zeros(zero.shape, dtype=np.int64)
-        yield from [Buckets(zero, zero, none, count.T, none, none)] * len(cells)
+    """Buckets of `(statistics, buckets, RATIO, sites)`; one object stands for all that hold nothing but zeros."""
+    if not there.all():
+        yield from _bucket_values(cells, there, count)
         return
+    zero = np.zeros(count.T.shape)
+    none = np.zeros(zero.shape, dtype=np.int64)
+    nothing = Buckets(zero, zero, none, count.T, none, none)
+    says_something = [bool(one.any()) for one in cells]  # most counts do not, most of the time
+    others = _bucket_values(cells[says_something], there, count)
+    for one in says_something:
+        yield next(others) if one else nothing
+
+
+def _bucket_values(cells: NDArray[np.float64], there: NDArray[np.bool_], count: NDArray[np.int64]) -> Iterator[Buckets]:
     finite = np.isfinite(cells) & there
     strange = count - finite.sum(axis=2, dtype=np.int64)
     is_plain = bool(finite.all())

@@ -5,15 +5,27 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Dialect, Table, and_, insert, update
+from sqlalchemy import BindParameter, Connection, Dialect, Table, Update, and_, bindparam, insert, update
 
 from .tables import recording
 
 
 def touch(connection: Connection, number: int, **values: object) -> None:
-    """Marks recording `number` as changed now, with new values for its row."""
-    changed: dict[str, Any] = {"updated_at": time.time(), "revision": recording.c.revision + 1, **values}
-    connection.execute(update(recording).where(recording.c.id == number).values(**changed))
+    """Marks recording `number` as changed now by its writer, with new values for its row."""
+    changed = {"updated_at": time.time(), **values}
+    new = {f"new_{name}": value for name, value in changed.items()}
+    connection.execute(_touching(tuple(changed)), {"of": number, **new})
+
+
+def mark_changed(connection: Connection, number: int) -> None:
+    """Marks recording `number` as changed by somebody else, which is no sign of life of its writer."""
+    connection.execute(_touching(()), {"of": number})
+
+
+@lru_cache(maxsize=16)  # to put a statement together takes SQLAlchemy longer than to run it
+def _touching(names: tuple[str, ...]) -> Update:
+    new: dict[str, BindParameter[Any]] = {name: bindparam(f"new_{name}") for name in names}  # Any: of any column
+    return update(recording).where(recording.c.id == bindparam("of")).values(revision=recording.c.revision + 1, **new)
 
 
 def insert_rows(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:  # Any: values of any column

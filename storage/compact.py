@@ -56,8 +56,7 @@ def compact(connection: Connection, one: Stream, count: int = LENGTH) -> int:
     insert_rows(connection, span, [{**head, **bounds, "data": data}])
     insert_rows(connection, chunk, list(_records(one, first, values, present)))
     if len(line) == LENGTH:
-        buckets = enumerate(bucket_records(values, present))
-        insert_rows(connection, chunk, [_wide(one, TIERS[0], statistic, first, few) for statistic, few in buckets])
+        insert_rows(connection, chunk, list(_buckets(one, first, values, present)))
         _merge(connection, one, first)
     return len(line)
 
@@ -94,6 +93,17 @@ def _records(
             # One site that needs float64 must not widen all others.
             data = chunk_bytes(np.ascontiguousarray(by_site[few]), flags[group], None if code == WIDEST else code)
             yield _row(one, 1, statistic, group, first, len(values), data, kept=int(kept))
+
+
+def _buckets(
+    one: Stream, first: int, columns: NDArray[np.float64], present: NDArray[np.bool_]
+) -> Iterator[dict[str, Any]]:
+    """The rows of the finest tier of buckets, of the same; those of zeros are one object and are packed once."""
+    known: dict[int, tuple[Buckets, bytes]] = {}
+    for statistic, few in enumerate(bucket_records(columns, present)):
+        if id(few) not in known:
+            known[id(few)] = few, bucket_bytes(few)
+        yield _row(one, TIERS[0], statistic, -1, first, few.low.shape[1], known[id(few)][1])
 
 
 def _merge(connection: Connection, one: Stream, first: int) -> None:

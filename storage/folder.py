@@ -13,7 +13,7 @@ from sqlalchemy import Engine, select
 
 from .blobs import blobs_of
 from .catalogue import Catalogue, Signature, file_signature
-from .changes import touch
+from .changes import mark_changed
 from .claim import claim
 from .connect import file_reader, file_writer, in_our_words
 from .errors import StoreDamaged, StoreError, StoreTooNew, StoreUnavailable, StoreUnfinished, in_one_line
@@ -122,7 +122,7 @@ class Folder:
         try:
             with in_our_words(target.place), engine.begin() as connection:
                 write_findings(connection, target.id, findings)
-                touch(connection, target.id, updated_at=recording.c.updated_at)
+                mark_changed(connection, target.id)
         finally:
             engine.dispose()
 

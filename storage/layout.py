@@ -7,6 +7,7 @@ columns themselves, statistic by statistic, so that one statistic of all sites i
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -79,8 +80,9 @@ def quantize_alike(blocks: Sequence[Block]) -> list[Block]:
             values[at, ~flags] = 0.0
     for run in _runs(layout.dtypes, "float32"):
         floats = values[:, :, run]
-        rounded, fits = _as_float32(floats, axis=1)
-        np.copyto(floats, rounded, where=fits)
+        fits = _fit_float32(floats, axis=1)
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            np.copyto(floats, floats.astype(np.float32), where=fits)
     for at, flags in enumerate(present):
         if flags is not None:
             values[at, ~flags] = np.nan
@@ -114,22 +116,13 @@ def pack_stack(
         if flags is not None:
             columns[at][:, ~flags] = 0.0
     codes = np.full(columns.shape[:2], 18, dtype=np.uint8)
-    singles: dict[int, NDArray[np.float32]] = {}
     for run in _runs(layout.dtypes, "float32"):
-        rounded, fits = _as_float32(columns[:, run], axis=2)
-        codes[:, run] = np.where(fits[:, :, 0], 14, 18)
-        singles.update(zip(range(run.start, run.stop), rounded.swapaxes(0, 1), strict=True))
+        codes[:, run] = np.where(_fit_float32(columns[:, run], axis=2)[:, :, 0], 14, 18)
     for run in _runs(layout.dtypes, "uint64"):
         codes[:, run] = _count_codes(columns[:, run])
     packed: list[bytes] = [b""] * len(columns)
     for header, same in _by_header(codes, len(layout.sites), present).items():
-        rows = slice(None) if len(same) == len(columns) else same
-        parts = [
-            _bytes_of(singles[column][rows] if code == 14 else columns[rows, column], code)
-            for column, code in enumerate(codes[same[0]].tolist())
-            if code
-        ]
-        table = np.concatenate(parts, axis=1) if parts else np.empty((len(same), 0), np.uint8)
+        table = _bytes_of(columns if len(same) == len(columns) else columns[same], codes[same[0]].tolist())
         data, width = table.tobytes(), table.shape[1]
         for place, at in enumerate(same):
             packed[at] = header + data[place * width : (place + 1) * width]
@@ -153,9 +146,17 @@ def _header(codes: bytes, sites: int, present: NDArray[np.bool_] | None) -> byte
     return _HEADER.pack(sites, len(codes), present is not None) + codes + bitmap
 
 
-def _bytes_of(values: NDArray[Any], code: int) -> NDArray[np.uint8]:  # Any: float64, or float32 already
-    """One column of several blocks, a row of bytes each."""
-    return np.ascontiguousarray(values, dtype=_DTYPES[code]).view(np.uint8)
+def _bytes_of(columns: NDArray[np.float64], codes: list[int]) -> NDArray[np.uint8]:
+    """The columns `(blocks, statistics, sites)` of blocks with the same codes, a row of bytes each."""
+    parts: list[NDArray[np.uint8]] = []
+    begin = 0
+    for code, alike in groupby(codes):
+        end = begin + len(list(alike))
+        if code:
+            few = np.ascontiguousarray(columns[:, begin:end], dtype=_DTYPES[code])
+            parts.append(few.reshape(len(columns), -1).view(np.uint8))
+        begin = end
+    return np.concatenate(parts, axis=1) if parts else np.empty((len(columns), 0), np.uint8)
 
 
 def unpack(layout: Layout, data: bytes) -> Block:
@@ -223,15 +224,13 @@ def _runs(dtypes: tuple[str, ...], dtype: str) -> list[slice]:
     return runs
 
 
-def _as_float32(values: NDArray[np.float64], axis: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """The values in float32 and, along `axis`, whether it holds them all."""
+def _fit_float32(values: NDArray[np.float64], axis: int) -> NDArray[np.bool_]:
+    """Whether float32 holds all of the values along `axis`: neither overflows nor falls below the smallest normal."""
     size = np.abs(values)
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        lost = ~((size >= _F4_TINY) & (size <= _F4_MAX))  # or zero, infinite, NaN; most often there is none of these
-        if np.count_nonzero(lost):
-            lost &= (size != 0.0) & (size < np.inf)
-        fits: NDArray[np.bool_] = ~np.any(lost, axis=axis, keepdims=True)
-        return values.astype(np.float32), fits
+    lost = ~((size >= _F4_TINY) & (size <= _F4_MAX))  # or zero, infinite, NaN; most often there is none of these
+    if np.count_nonzero(lost):
+        lost &= (size != 0.0) & (size < np.inf)
+    return np.asarray(~np.any(lost, axis=axis, keepdims=True), dtype=np.bool_)
 
 
 def _count_codes(columns: NDArray[np.float64]) -> NDArray[np.uint8]:

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, select, text
 from sqlalchemy.exc import ArgumentError
 
 from .catalogue import forget_notes, read_note, write_mute, write_note
-from .changes import touch
+from .changes import mark_changed
 from .claim import claim
 from .connect import guard_forks, in_our_words
 from .errors import InvalidName, StoreUnavailable
@@ -98,7 +98,7 @@ class Database:
         """Adds findings to a recording, beside its writer if there is one."""
         with in_our_words(self.url), self._engine.begin() as connection:
             write_findings(connection, target.id, findings)
-            touch(connection, target.id, updated_at=recording.c.updated_at)
+            mark_changed(connection, target.id)
 
     def mailbox(self, run: str) -> DatabaseMailbox:
         """Documents as rows."""

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, insert
 from .beside import check_earlier
 from .changes import insert_rows, replace_rows, touch
 from .chunks import LENGTH
-from .compact import compact, take_apart
+from .compact import take_apart
 from .connect import in_our_words
 from .descriptions import layout_bytes, structure_bytes
 from .errors import StoreError
@@ -24,13 +24,14 @@ from .order import check_order
 from .rare import event_row, write_findings
 from .recording import Recording
 from .records import Event, Finding, Layout, Outcome, StepRecord
-from .retention import Retention, thin_once
+from .retention import Retention
 from .rows import histogram_bytes, outcome_text
 from .run import Run, RunState, Structure
 from .scalars import ScalarStreams
 from .stacks import Stack, stack_blocks, stack_steps
-from .streams import EARLIER, STEP_LAYOUT, Stream, read_streams
+from .streams import EARLIER, STEP_LAYOUT, read_streams
 from .tables import event, histogram, hot, outcome, stream
+from .upkeep import Upkeep
 
 _log = logging.getLogger(__name__)
 #: The sign of life of a writer that has nothing to write.
@@ -61,7 +62,6 @@ class Recorder:
     def __init__(self, target: Recording, run: Run, place: Place, retention: Retention) -> None:
         self._target = target
         self._place = place
-        self._retention = retention
         self._pid = os.getpid()
         self._run = run
         self._closed = False
@@ -77,8 +77,7 @@ class Recorder:
         self._earlier_scalars = ScalarStreams(self._streams, EARLIER)
         self._by_identity: dict[int, tuple[Layout, int]] = {}
         self._last = self._joined_last = (run.last_step, newest[1] if newest else 0)
-        self._hot = Counter(hot_records)
-        self._may_thin = True
+        self._upkeep = Upkeep(target.id, hot_records, retention)
 
     @property
     def run(self) -> Run:
@@ -108,7 +107,7 @@ class Recorder:
             write_findings(connection, self._target.id, findings)
             self._touch(connection, last_step=last[0])
         self._last, self._joined_last = last, joined_last
-        self._hot.update(written)
+        self._upkeep.grow(written)
 
     def write_events(self, events: Sequence[Event]) -> None:
         """Adds events that belong to no record."""
@@ -161,19 +160,11 @@ class Recorder:
                 self._place.release()
 
     def _compact_some(self, least: int) -> bool:
-        """True when a stream had so many hot records and they are in chunks now, or something old was thinned."""
-        key = next((key for key, count in self._hot.items() if count >= least), None)
-        if key is not None:
-            layout = next(layout for layout, number in self._streams.items() if number == key)
-            with self._transaction() as connection:
-                moved = compact(connection, Stream(key, layout), min(self._hot[key], LENGTH))
-            self._hot[key] = self._hot[key] - moved if moved >= least else 0
-            self._may_thin = True
-        elif self._may_thin:
-            with self._transaction() as connection:
-                self._may_thin = thin_once(connection, self._target.id, self._retention)
-        else:
+        """True when streams had so many hot records and they are in chunks now, or something old was thinned."""
+        if not self._upkeep.is_due(least):
             return False
+        with self._transaction() as connection:
+            self._upkeep.run(connection, self._streams, least)
         return True
 
     def _compact_rest(self) -> None:
