@@ -2,17 +2,21 @@
 
     python benchmarks/monitor_overhead.py [--json] [--quick] [--model NAME] [--framework NAME] [--tool NAME]
 
-Every cell of the table is a process of its own: one copy of the model with the tool, one without, and a second one
-without for control take turns in blocks of steps, shuffled in every round. A ratio is the processor time of a block to
-that of the plain block of the same round. A monitored block ends when everything it recorded is in the store: writer
-thread, SQLite and live diagnosis are paid for inside it. `thread_ratio` counts the training thread alone.
+Every cell of the table is a process of its own: one copy of the model with the tool and two without take turns of ten
+steps, in all orders equally often. A ratio is the processor time of a round of such turns to the mean of the plain
+copies' in the same round; its median over the rounds stands in the table, with the interval that holds it with 95 %
+confidence. At the end of a round everything that was recorded is in the store: writer thread, SQLite and live diagnosis
+are the monitored copy's, in whosever turn they ran. `thread_ratio` counts the training thread alone.
+
+A target is met by a median that is not above it, and missed where the whole interval is; in between `ok` is null: this
+run cannot tell. The control, one plain copy to the other, shows what the machine lets be told at all.
 """
 
 import argparse
 import json
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from itertools import chain
@@ -22,13 +26,14 @@ import numpy as np
 import torch
 from environment import again_with_free_blas, machine
 from overhead.disk import bytes_per_observation, seconds_to_a_reader
+from overhead.interleave import Ratio
 from overhead.process import Cell, Effort, ToolFailed, measure
 from overhead.targets import GPU_CASE, GPU_MODEL, GPU_TARGETS, MODELS, PEERS, TARGETS, target_of
 
 _OURS = "mindscope"
 _BYTES, _READER_S = 24.0, 1.0
-#: By how much the second plain copy may miss the first before the machine is too busy to tell.
-_CONTROL = 0.05
+#: By how much the second plain copy may miss the first before the machine is too busy to tell a percent.
+_CONTROL = 0.01
 _DISTRIBUTIONS = {"msprobe": "mindstudio-probe", "trainscope": "trainscope", "torchmortem": "torchmortem"}
 _Result = dict[str, Any]
 
@@ -50,8 +55,7 @@ class Table:
             others = self._others(model, row) if framework == "torch" else {}
             yield _ratio(case, "cpu", found, others, target)
             yield _ratio(case, "thread", found, {}, None)
-            control = found.again["cpu"]
-            yield _result(f"{case}: A/A", "cpu_ratio", control, "plain/plain", ok=abs(control - 1.0) <= _CONTROL)
+            yield _control(case, "cpu", found)
         yield _result(f"{framework} {MODELS[model]}", "plain_step", found.plain_s * 1e3, "ms")
 
     def rows_on_a_gpu(self) -> Iterator[_Result]:
@@ -62,9 +66,7 @@ class Table:
         for row, target in GPU_TARGETS.items():
             found = measure("torch", GPU_MODEL, _OURS, row, self._ours)
             yield _ratio(f"torch {GPU_CASE}, {row}", "wall", found, {}, target)
-            control = found.again["wall"]
-            case = f"torch {GPU_CASE}, {row}: A/A"
-            yield _result(case, "wall_ratio", control, "plain/plain", ok=abs(control - 1.0) <= _CONTROL)
+            yield _control(f"torch {GPU_CASE}, {row}", "wall", found)
 
     def _others(self, model: str, row: str) -> dict[str, Cell]:
         found = {}
@@ -78,12 +80,28 @@ class Table:
 
 
 def _ratio(case: str, clock: str, found: Cell, others: dict[str, Cell], target: float | None) -> _Result:
-    value = found.tool[clock]
+    ratio = found.tool[clock]
     peers = {name: cell.tool[clock] for name, cell in others.items()}
-    is_met = None if target is None else value <= target and all(value < peer for peer in peers.values())
-    result = _result(case, f"{clock}_ratio", value, "monitored/plain", target=target, ok=is_met)
-    controls = {name: cell.again[clock] for name, cell in others.items()}
-    return result | {"peers": peers, "peers_a_a": controls, "steps_per_block": found.steps}
+    is_met = None if target is None else verdict(ratio, target, peers.values())
+    result = _result(case, f"{clock}_ratio", ratio.value, "monitored/plain", target=target, ok=is_met)
+    controls = {name: cell.again[clock].value for name, cell in others.items()}
+    result |= {"interval": [ratio.low, ratio.high], "peers": {name: peer.value for name, peer in peers.items()}}
+    return result | {"peers_a_a": controls, "steps_per_round": found.steps}
+
+
+def verdict(ratio: Ratio, target: float, peers: Iterable[Ratio]) -> bool | None:
+    """Whether the target is met and every peer undercut; None where the intervals leave both possible."""
+    peers = tuple(peers)
+    if ratio.low > target or any(ratio.low > peer.high for peer in peers):
+        return False
+    return True if ratio.value <= target and all(ratio.value < peer.value for peer in peers) else None
+
+
+def _control(case: str, clock: str, found: Cell) -> _Result:
+    control = found.again[clock]
+    is_quiet = abs(control.value - 1.0) <= _CONTROL or None
+    result = _result(f"{case}: A/A", f"{clock}_ratio", control.value, "plain/plain", ok=is_quiet)
+    return result | {"interval": [control.low, control.high]}
 
 
 def _result(
@@ -132,8 +150,8 @@ def main() -> int:
     options = _options()
     models = options.model or (["small-mlp"] if options.quick else list(MODELS))
     tools = options.tool or (["hooks by hand, 4 statistics"] if options.quick else None)
-    ours = Effort(*((0.05, 7) if options.quick else (0.3, 25)), options.threads)
-    peers = Effort(*((0.03, 3) if options.quick else (0.1, 7)), options.threads)
+    ours = Effort(*((0.1, 9) if options.quick else (0.3, 25)), options.threads)
+    peers = Effort(*((0.03, 6) if options.quick else (0.1, 7)), options.threads)
     table = Table(ours, peers, tools)
     table.missing.update({name: "is not installed" for name in _DISTRIBUTIONS if find_spec(name) is None})
     results: list[_Result] = []
@@ -158,8 +176,10 @@ def main() -> int:
 def _say(row: _Result) -> None:
     """The row for a person who waits, where no JSON is in the way."""
     peers = "".join(f"  {name} {value:.3f}" for name, value in row["peers"].items())
-    verdict = "" if row["ok"] is None else "  ok" if row["ok"] else "  MISSED"
-    print(f"{row['case']:48} {row['metric']:12} {row['value']:8.3f} {row['unit']}{peers}{verdict}", file=sys.stderr)
+    low, high = row.get("interval", (row["value"],) * 2)
+    ends = f" [{low:.3f}, {high:.3f}]" if low < high else ""
+    said = {True: "  ok", False: "  MISSED", None: "" if row["target"] is None else "  cannot be told"}[row["ok"]]
+    print(f"{row['case']:48} {row['metric']:12} {row['value']:8.3f}{ends} {row['unit']}{peers}{said}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def _row(result: dict[str, Any]) -> str:
 
 
 def _interval(ends: list[float] | None) -> str:
-    return f" [{ends[0]:.1f}, {ends[1]:.1f}]" if ends else ""
+    return f" [{_number(ends[0])}, {_number(ends[1])}]" if ends else ""
 
 
 def _number(value: object) -> str:

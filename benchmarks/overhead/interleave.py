@@ -1,10 +1,12 @@
-"""Copies of one training that take turns in one process, block by block, and the ratios of their times."""
+"""Copies of one training that take turns in one process, a few steps at a time, and the ratios of their times."""
 
-import random
+import math
 import statistics
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import permutations
 from typing import Any
 
 from .tool import Attached
@@ -12,6 +14,9 @@ from .tool import Attached
 #: On the wall, of the process with all its threads, of the training thread alone.
 CLOCKS = ("wall", "cpu", "thread")
 Seconds = tuple[float, float, float]
+
+
+_UNWATCHED = Attached()
 
 
 def _nothing() -> None:
@@ -24,7 +29,7 @@ class Copy:
 
     Args:
         loss: Of the next batch.
-        times: Seconds of one step, by clock, of every block so far.
+        times: Seconds of one step, by clock, of every round so far.
         settle: Returns when everything that was queued is done, where steps are queued on a device.
     """
 
@@ -35,20 +40,22 @@ class Copy:
     times: list[Seconds] = field(default_factory=list)
     settle: Callable[[], object] = _nothing
 
-    def block(self, steps: int) -> Seconds:
-        """Seconds of one step, by clock; a step before them finds the caches as the copy before left them."""
+    def turn(self, steps: int) -> Seconds:
+        """Seconds by clock, threads in the background left out; a step before finds the caches as the others left
+        them."""
         self._step()
-        self.attached.finish()
         self.settle()
-        began = (time.perf_counter(), time.process_time(), time.thread_time())
+        began = _now()
         for _ in range(steps):
             self._step()
-        training = time.thread_time()
-        self.attached.finish()
         self.settle()
-        ends = (time.perf_counter(), time.process_time(), training)
-        wall, cpu, thread = ((end - begin) / steps for begin, end in zip(began, ends, strict=True))
-        return wall, cpu, thread
+        return _since(began)
+
+    def finish(self) -> Seconds:
+        """The same of what is still to be done, so that everything that was recorded is where it belongs."""
+        began = _now()
+        self.attached.finish()
+        return _since(began)
 
     def _step(self) -> None:
         self.optimizer.zero_grad()
@@ -59,16 +66,72 @@ class Copy:
         self.attached.after_step(value)
 
 
-def take_turns(copies: Mapping[str, Copy], steps: int, rounds: int) -> None:
-    """Nothing; every copy has run a block in each round, in an order drawn anew."""
-    order, shuffled = list(copies), random.Random(0)
-    for _ in range(rounds):
-        shuffled.shuffle(order)
-        for label in order:
-            copies[label].times.append(copies[label].block(steps))
+def take_turns(copies: Mapping[str, Copy], steps: int, turns: int, rounds: int) -> None:
+    """Nothing; in each round every copy has run so many short turns, in all orders equally often: what drifts cancels.
+
+    What threads did in the background of a round is the watched copies' own, in whosever turn they did it: no other has
+    such threads.
+    """
+    orders = list(permutations(copies))
+    for number in range(rounds):
+        before = background_s()
+        spent = {label: [0.0] * len(CLOCKS) for label in copies}
+        for turn in range(turns):
+            for label in orders[(number * turns + turn) % len(orders)]:
+                _add(spent[label], copies[label].turn(steps))
+        for label, copy in copies.items():
+            _add(spent[label], copy.finish())
+        behind = max(0.0, background_s() - before) * steps / (steps + 1)  # of each turn one step is not timed
+        watched = [label for label, copy in copies.items() if copy.attached != _UNWATCHED]
+        for label in watched:
+            spent[label][CLOCKS.index("cpu")] += behind / len(watched)
+        for label, copy in copies.items():
+            wall, cpu, thread = (seconds / (turns * steps) for seconds in spent[label])
+            copy.times.append((wall, cpu, thread))
 
 
-def ratios(own: Sequence[Seconds], plain: Sequence[Seconds]) -> dict[str, float]:
-    """By clock the median over the rounds of a copy's time to that of the plain one."""
-    pairs = list(zip(own, plain, strict=True))
-    return {clock: statistics.median(one[at] / twin[at] for one, twin in pairs) for at, clock in enumerate(CLOCKS)}
+def background_s() -> float:
+    """Processor seconds that all threads of Python but this one have taken so far."""
+    others = (one.ident for one in threading.enumerate() if one is not threading.current_thread())
+    return sum(time.clock_gettime(time.pthread_getcpuclockid(one)) for one in others if one is not None)
+
+
+def _now() -> Seconds:
+    return time.perf_counter(), time.process_time() - background_s(), time.thread_time()
+
+
+def _since(began: Seconds) -> Seconds:
+    wall, cpu, thread = (end - begin for end, begin in zip(_now(), began, strict=True))
+    return wall, cpu, thread
+
+
+def _add(total: list[float], more: Seconds) -> None:
+    total[:] = [one + other for one, other in zip(total, more, strict=True)]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A median over rounds, and where it lies with 95 % confidence.
+
+    The ends are ratios of two of the rounds, by their ranks: that holds whatever the ratios are distributed like.
+    """
+
+    value: float
+    low: float
+    high: float
+
+
+def ratios(own: Sequence[Seconds], *plain: Sequence[Seconds]) -> dict[str, Ratio]:
+    """By clock a copy's time to the mean of the plain ones in the same round."""
+    rounds = list(zip(own, *plain, strict=True))
+    return {
+        clock: ratio_of([one[at] / statistics.fmean(twin[at] for twin in twins) for one, *twins in rounds])
+        for at, clock in enumerate(CLOCKS)
+    }
+
+
+def ratio_of(found: Sequence[float]) -> Ratio:
+    """The median of these and its interval, by the binomial's normal approximation; of few, all of them."""
+    ordered = sorted(found)
+    below = max(0, math.floor(0.5 * len(ordered) - 0.98 * math.sqrt(len(ordered))))
+    return Ratio(statistics.median(ordered), ordered[below], ordered[-1 - below])

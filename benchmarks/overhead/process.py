@@ -7,6 +7,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from .interleave import Ratio
+
 _HERE = Path(__file__).resolve().parents[1]
 _PATIENCE_S = 1800.0
 
@@ -20,21 +22,21 @@ class Cell:
     """What one process found.
 
     Args:
-        tool: Ratio of the watched copy to the plain one, by clock: `wall`, `cpu`, `thread`.
-        again: The same of a second plain copy.
+        tool: Ratio of the watched copy to the two plain ones, by clock: `wall`, `cpu`, `thread`.
+        again: Ratio of the second plain copy to the first.
         plain_s: Processor seconds of a plain step.
-        steps: Steps of a block.
+        steps: Steps of a round.
     """
 
-    tool: dict[str, float]
-    again: dict[str, float]
+    tool: dict[str, Ratio]
+    again: dict[str, Ratio]
     plain_s: float
     steps: int
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How long is measured: seconds of a plain block, rounds, and threads of torch and BLAS."""
+    """How long is measured: seconds of a plain copy in a round, rounds, and threads of torch and BLAS."""
 
     seconds: float
     rounds: int
@@ -61,4 +63,7 @@ def measure(framework: str, model: str, tool: str, row: str, effort: Effort) -> 
     if done.returncode:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
         raise ToolFailed(lines[-1] if lines else f"the process ended with {done.returncode}")
-    return Cell(**json.loads(done.stdout))
+    answer = json.loads(done.stdout)
+    for which in ("tool", "again"):
+        answer[which] = {clock: Ratio(**ratio) for clock, ratio in answer[which].items()}
+    return Cell(**answer)

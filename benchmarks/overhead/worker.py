@@ -9,11 +9,12 @@ import json
 import os
 import sys
 import tempfile
+from dataclasses import asdict
 from importlib import import_module
 
 from models import engine_training, torch_training
 
-from .interleave import Copy, ratios, take_turns
+from .interleave import CLOCKS, Copy, ratios, take_turns
 from .tool import Attach
 
 #: Where each tool is attached: the module and the function, or what a function of that module makes of another.
@@ -27,6 +28,8 @@ TOOLS = {
     "torchmortem": ("peers", "torchmortem"),
 }
 _WARM_UP = 3
+#: Steps of a turn: every tenth step counts fully, and the machine has little time to change between two turns.
+_TURN = 10
 
 
 def main(framework: str, name: str, tool: str, row: str, seconds: float, rounds: int) -> dict[str, object]:
@@ -38,16 +41,17 @@ def main(framework: str, name: str, tool: str, row: str, seconds: float, rounds:
         watched = copies["tool"]
         watched.attached = _attach(tool)(watched.model, watched.optimizer, row, folder)
         for copy in copies.values():
-            copy.block(_WARM_UP)
-        steps = max(10, round(seconds / copies["plain"].block(10)[1] / 10) * 10)  # every tenth step counts fully
-        take_turns(copies, steps, rounds)
+            copy.turn(_WARM_UP)
+        step_s = copies["plain"].turn(_TURN)[CLOCKS.index("cpu")] / _TURN
+        turns = max(1, round(seconds / (_TURN * step_s)))
+        take_turns(copies, _TURN, turns, rounds)
         watched.attached.close()
-    plain = copies["plain"].times
+    plain, again = copies["plain"].times, copies["again"].times
     return {
-        "tool": ratios(watched.times, plain),
-        "again": ratios(copies["again"].times, plain),
+        "tool": {clock: asdict(ratio) for clock, ratio in ratios(watched.times, plain, again).items()},
+        "again": {clock: asdict(ratio) for clock, ratio in ratios(again, plain).items()},
         "plain_s": sorted(cpu for _, cpu, _ in plain)[len(plain) // 2],
-        "steps": steps,
+        "steps": turns * _TURN,
     }
 
 
