@@ -67,6 +67,7 @@ class _Rewards:
 
     first: float = float("nan")
     spread: float = float("nan")
+    has_been_far: bool = False
     leash: Leash = field(default_factory=Leash)
     newest: Window = field(default_factory=lambda: Window(_WINDOW))
     fallen: Streak = field(default_factory=Streak)
@@ -175,14 +176,14 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     """The loss is negative where it cannot be, changes its sign, or rises steadily under small updates; rewards fall.
 
     Three grades of proof: an optimizer that was told to maximise, a backward pass that starts from the negative of what
-    the loss function returned, and a negative value while every loss that was called
-    is of a kind that cannot be negative and nothing is added to it, are facts. A value that turns into about its own negative within one step is
+    the loss function returned, and a negative value while every loss that was called is of a kind that cannot be
+    negative and nothing is added to it, are facts. A value that turns into about its own negative within one step is
     nearly one. A loss that rises in twelve records with a Mann-Kendall score above 3.8 (of 4.5 possible), by 5 % of its
     first value, while updates stay below 0.3 of the weights and the rate does not rise, is ascent and no instability.
     A loss that starts at the negative of what guessing among the outputs of the last layer costs, log(C), and falls is
     a likelihood that is minimised. The surrogate losses of policies have no such meaning: they are judged by the
     reward, which under small updates must not lie below the first by half the spread that it has within a batch, or by
-    a quarter of it more than 1 nat from the reference, and by four times the noise of its mean, for 8 records. Where
+    a quarter of it once the reference is 1 nat away, and by four times the noise of its mean, for 8 records. Where
     the loss is a negative multiple of the divergence it is that which is followed, and not the reward.
     """
     loss = now.scalar("loss")
@@ -271,8 +272,8 @@ def _unrewarded(now: Moment, memory: _Memory) -> Finding | None:
         rewards.first, rewards.spread = reward, spread
         return None
     rewards.newest.add(reward)
-    fall = _FALL_FAR if (now.scalar("policy/kl") or 0.0) > _FAR else _FALL
-    limit = rewards.first - fall * rewards.spread
+    rewards.has_been_far |= (now.scalar("policy/kl") or 0.0) > _FAR
+    limit = rewards.first - (_FALL_FAR if rewards.has_been_far else _FALL) * rewards.spread
     updates = memory.updates.newest(_WINDOW)
     is_large = not updates or max(updates) >= LARGE_UPDATE
     if rewards.fallen.update(reward < limit, now.step) < _FALLEN or is_large or rewards.leash.pays:
