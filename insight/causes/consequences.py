@@ -57,7 +57,7 @@ CONSEQUENCES: Final[dict[str, _Causes]] = {
     "bad_initialization": _ANY | {"clipping_to_nothing", "frozen_parameter"},
     "clipping_to_nothing": _STANDSTILL,
     "data_leak": frozenset({"overfitting"}),
-    "dead_units": _STANDSTILL | {"frozen_parameter"},
+    "dead_units": _STANDSTILL | {"frozen_parameter", "weight_decay_too_high"},
     "expert_starvation": frozenset({"frozen_parameter"}),
     "exploding_gradient": _INSTABILITY | _RATE,
     "frozen_parameter": _STANDSTILL | {"missing_optimizer_step"},

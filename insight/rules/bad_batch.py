@@ -12,6 +12,7 @@ from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 from ..signs.missing_values import MissingValues
 from ..signs.ordinary import LastStep
+from ..signs.self_made import SelfMade
 from ..view.moment import Moment
 
 _MODEL = chain("one:Dense", "two:Dense")
@@ -57,6 +58,7 @@ class _Memory:
     first: float = float("nan")
     last_step: LastStep = field(default_factory=LastStep)
     missing: MissingValues = field(default_factory=MissingValues)
+    self_made: SelfMade = field(default_factory=SelfMade)
     suspect: _Suspect | None = None
     said: int = 0
 
@@ -84,6 +86,16 @@ class _Memory:
         Recording({"scalar/loss": (*_CALM, 1.2, 0.8), " batch/l2_norm": (*(8.0, 8.2) * 20, 8.0, 8.0)}, _MODEL),
         # the loss stays, and nothing is strange about the input: no single batch
         Recording({"scalar/loss": (*_CALM, *(7.0,) * 9), " batch/l2_norm": (*(8.0, 8.2) * 20, *(8.0,) * 9)}, _MODEL),
+        # a model that acts, on one sample at a time, and learns from what came of it
+        Recording(
+            {
+                "scalar/loss": (*_CALM, 7.0, 0.8, 0.8, 0.8, 0.8),
+                " batch/l2_norm": (*(8.0, 8.2) * 20, *(8.0,) * 5),
+                " batch/size": 640.0,
+                " batch/eval/size": (None, 10.0) * 22,
+            },
+            _MODEL,
+        ),
         # missing values that the model knows about; later its loss is lost for another reason
         Recording({"scalar/loss": (2.0, 1.9, np.nan), " batch/nans": (3.0, 0.0, 1.0)}, _MODEL),
     ),
@@ -97,13 +109,15 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     once; where it stays it is no single batch, and the report is taken back: it becomes a notice.
 
     Input that holds NaN or infinity in the step in which the loss stops being finite needs no history, unless the loss
-    was finite over such input before: then the model is made for missing values.
+    was finite over such input before: then the model is made for missing values. Batches of what a model's own acts
+    have brought are as unlike as those acts.
     """
     loss = now.scalar("loss")
     if loss is None:
         return
     yield from memory.missing.look(now, isfinite(loss))
-    if now.has_a_surrogate_loss:
+    memory.self_made.learn(now)
+    if now.has_a_surrogate_loss or memory.self_made.is_so:
         return
     deviates, what = _inputs(now, memory)
     usual, known = memory.loss.value, len(memory.loss.history) >= _WARM_UP

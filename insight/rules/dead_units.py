@@ -15,6 +15,7 @@ from ..view.moment import Moment
 from ..view.table import Floats, Mask, Table, some
 
 _MODEL = chain("one:Dense", "relu:ReLU", "two:Dense")
+_BARE = chain("one:Dense", "two:Dense")
 #: Share of zeros from which a layer is dead. Large trained ReLU layers are up to 99 % sparse and healthy (Li et al.
 #: 2022,
 #: arXiv:2210.06313, fig. 1), so nothing below that can be an alarm.
@@ -38,6 +39,7 @@ class _Memory:
 
     streaks: Streaks = field(default_factory=Streaks)
     said: set[int] = field(default_factory=set)
+    below: Lasting = field(default_factory=Lasting)
     units: Lasting = field(default_factory=Lasting)
     losses: Window = field(default_factory=lambda: Window(10))
     loss_alive: Floats = field(default_factory=lambda: np.zeros(0))
@@ -65,6 +67,11 @@ class _Memory:
             },
             _MODEL,
         ),
+        # a ReLU that is no module: the layer before it is below zero everywhere, and no gradient comes back
+        Recording(
+            {"one activation/max": (-3.0,) * 12, "one.weight gradient/l2_norm": 0.0, "two.weight gradient/l2_norm": 1},
+            _BARE,
+        ),
     ),
     silent_on=(
         Recording({"relu activation/zeros": 30, "relu activation/units/dead_share": apart(*(0.3,) * 4, by=5)}, _MODEL),
@@ -78,6 +85,12 @@ class _Memory:
             _MODEL,
         ),
         Recording({"relu activation/zeros": (63,) * 12, "relu activation/min": 0}, _MODEL),
+        # below zero everywhere, and it learns; and an output that a hinge has let go
+        Recording({"one activation/max": (-3.0,) * 12, "one.weight gradient/l2_norm": 1.0}, _BARE),
+        Recording(
+            {"two activation/max": (-3.0,) * 12, "two.weight gradient/l2_norm": 0.0, "one.weight gradient/l2_norm": 1},
+            _BARE,
+        ),
         # a branch that starts at zero and learns
         Recording({"one activation/zeros": (64, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), "one activation/min": 0}, _MODEL),
     ),
@@ -87,13 +100,16 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
 
     Behind it no gradient flows, so it does not come back by itself. Judged by the whole tensor and, where units are
     looked at, by the share of them that have not fired in any look of late, in two such judgements in a row; units that
-    fired before must have taken the loss up with them, for a network may grow sparse as it learns. Of layers that died
-    together the first in call order is reported, for the others may only pass its zeros on.
+    fired before must have taken the loss up with them, for a network may grow sparse as it learns. A ReLU that is a
+    function and no module is not seen; a layer before the last that is nowhere above zero, and whose weights have had
+    gradients of exactly zero for 10 records, tells the same. Of layers that died together the first in call order is
+    reported, for the others may only pass its zeros on.
     """
     table = now.table("activation")
     if table is None:
         return
     yield from _dead_units(now, memory)
+    yield from _below_zero(now, memory, table)
     dead = _dead(table)
     if dead is None and not memory.streaks.are_running:
         return
@@ -106,6 +122,38 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     rows = [row for row in rows if not any(word in now.anatomy.kind(table.rows.sites[row]) for word in _ZEROING)]
     if rows:
         yield _report(now, table, memory, rows[0], len(rows), dead)
+
+
+def _below_zero(now: Moment, memory: _Memory, table: Table) -> Iterator[Finding]:
+    """A layer that is nowhere above zero and learns nothing, though others do."""
+    highest, gradient = table.column("max"), now.table("gradient")
+    below: Mask = (highest <= 0) & table.present
+    if gradient is None or not (some(below) or memory.below.streaks.are_running):
+        return
+    below &= (table.column("min") < 0) & (table.column("size") >= _FEWEST)
+    if some(below):
+        norms = dict(
+            zip(gradient.rows.sites, np.where(gradient.present, gradient.column("l2_norm"), np.nan), strict=True)
+        )
+        for row in np.flatnonzero(below):
+            site = table.rows.sites[row]
+            stuck = norms.get(f"{site}.weight") == 0.0 and gradient.norm > 0.0
+            is_last = now.anatomy.order(site) == now.anatomy.last_layer
+            below[row] = stuck and now.anatomy.is_linear_map(f"{site}.weight") and not is_last
+    rows = memory.below.newly(below, table.present, now.step, records=_LASTING)
+    for row in rows[:1]:
+        site, since = table.rows.sites[row], memory.below.since(row)
+        yield now.finding(
+            site,
+            "activation/max",
+            {"max": float(highest[row]), "records": memory.below.length(row), "modules": len(rows)},
+            first_step=since,
+            explanation=f"since step {since} the output of {display_site(site)} is at most {highest[row]:.3g}, and the "
+            "gradient of its weights is exactly zero: the ReLU behind it passes nothing on and nothing back",
+            advice="look at its bias and weights: a large negative bias, or one update that was far too large, does "
+            "this; start again from before it with a lower rate, or use LeakyReLU or GELU",
+            confidence=0.95,
+        )
 
 
 def _dead(table: Table) -> Mask | None:
