@@ -10,7 +10,7 @@ SCRIPTS: Final[dict[str, type[Script]]] = {}
 CASES: Final[dict[str, "Case"]] = {}
 
 #: Scripts that no threshold may be chosen on: they are only measured.
-HELD_OUT: Final = frozenset({"moe", "grpo", "gru", "autoencoder", "engine-lm"})
+HELD_OUT: Final = frozenset({"moe", "grpo", "gru", "autoencoder", "engine-lm", "contrastive"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,13 @@ def engine_wide_weights(script: Script) -> Truth:
     return Truth(sites=(site,))
 
 
+@fault("low-bias", on="graph", cause="dead_units")
+def low_bias(script: Script) -> Truth:
+    """The bias of the hidden layer is read from another place, far below zero; the ReLU behind it is no module."""
+    script.after_build(lambda model: nn.init.constant_(model.hidden.bias, -20.0))
+    return Truth(sites=("hidden",))
+
+
 @fault("zero-weights", on="autoencoder", cause="bad_initialization")
 def zero_weights(script: Script) -> Truth:
     """A helper has set all weights of the encoder to zero together with the biases."""

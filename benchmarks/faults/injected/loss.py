@@ -68,3 +68,15 @@ def ascent(script: Script) -> Truth:
     """The optimizer was told to maximise."""
     script.make_optimizer = lambda model: torch.optim.Adam(model.parameters(), lr=script.rate, maximize=True)
     return Truth()
+
+
+@fault("column-against-row", on="q-learning", cause="loss_input_domain", is_silent=True)
+def column_against_row(script: Any) -> Truth:
+    """The values keep their last axis, so that each of 64 is compared with all 64 targets."""
+
+    def loss(model: Any, places: Any, acts: Any, rewards: Any, nexts: Any, ends: Any) -> Any:
+        values = model(places).gather(1, acts[:, None])
+        return functional.smooth_l1_loss(values, script.promised(rewards, nexts, ends))
+
+    script.loss = loss
+    return Truth()

@@ -1,5 +1,7 @@
 """Parameters that are not trained although they should be, or not as one although they should be."""
 
+from typing import Any
+
 import torch
 from mindscope.framework import nn as engine_nn
 from mindscope.framework import stop_gradient
@@ -115,3 +117,32 @@ def engine_detached_branch(script: Script) -> Truth:
 
     script.after_build(stop)
     return Truth(sites=("fc1", "fc2"))
+
+
+@fault("detached-critic", on="actor-critic", cause="frozen_parameter", is_silent=True)
+def detached_critic(script: Any) -> Truth:
+    """The value is detached for the advantage, and by mistake for its own error as well."""
+    error = script.error
+    script.error = lambda values, rewards: error(values.detach(), rewards)
+    return Truth(sites=("value",))
+
+
+@fault("detached-encoder", on="contrastive", cause="frozen_parameter", is_silent=True)
+def detached_encoder(script: Script) -> Truth:
+    """Both views are detached behind the encoder, where only one was meant to be."""
+
+    def detach(model: nn.Module) -> None:
+        intact = model.encoder.forward
+        model.encoder.forward = lambda pixels: intact(pixels).detach()
+
+    script.after_build(detach)
+    return Truth(sites=("encoder",))
+
+
+@fault("unstepped-temperature", on="contrastive", cause="parameter_not_in_optimizer", is_silent=True)
+def unstepped_temperature(script: Any) -> Truth:
+    """The optimizer is given both networks, and the temperature belongs to neither."""
+    script.make_optimizer = lambda model: torch.optim.AdamW(
+        [*model.encoder.parameters(), *model.projection.parameters()], lr=script.rate
+    )
+    return Truth(sites=("sharpness",))

@@ -1,5 +1,6 @@
 """Ways to train that take more than one pass, one network or one optimizer a step."""
 
+from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
@@ -7,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ..script import Script
+from ..script import Batch, Script
 from ..table import healthy
 
 
@@ -36,6 +37,63 @@ def sharpness_aware(script: Script) -> None:
         return script.number(loss)
 
     script.train_step = train_step
+
+
+@healthy("mean-teacher", on="mlp")
+def mean_teacher(script: Any) -> None:
+    """An average of the student stands beside it and says what it should (Tarvainen and Valpola 2017); undeclared."""
+
+    def network() -> nn.Module:
+        return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+
+    def build() -> Any:
+        student = network()
+        return nn.ModuleDict({"student": student, "teacher": deepcopy(student).requires_grad_(False)})
+
+    def loss(model: Any, pixels: Any, labels: Any) -> Any:
+        logits = model["student"](pixels)
+        with torch.no_grad():
+            wanted = model["teacher"](pixels + 0.1 * torch.randn_like(pixels)).softmax(-1)
+        return functional.cross_entropy(logits, labels) + functional.mse_loss(logits.softmax(-1), wanted)
+
+    update = script.update
+
+    def follow(found: Any) -> None:
+        update(found)
+        with torch.no_grad():
+            pairs = zip(script.model["teacher"].parameters(), script.model["student"].parameters(), strict=True)
+            for one, other in pairs:
+                one.lerp_(other, 0.05)
+
+    script.build, script.loss, script.update = build, loss, follow
+    script.make_optimizer = lambda model: torch.optim.AdamW(model["student"].parameters(), lr=script.rate)
+
+
+@healthy("line-search", on="mlp")
+def line_search(script: Any) -> None:
+    """Logistic regression of a thousand images by L-BFGS, every step on all of them, until it has arrived."""
+    script.steps = 25
+
+    def batches() -> Iterator[Batch]:
+        data = script.data()
+        while True:
+            yield script.inputs(data.images)[:1000], data.labels[:1000]
+
+    def train_step() -> float:
+        inputs, labels = script.tensors(next(script.batches))
+
+        def closure() -> Any:
+            script.optimizer.zero_grad()
+            loss = script.loss(script.model, inputs, labels) + 1e-3 * script.model.weight.square().sum()
+            loss.backward()
+            return loss
+
+        return script.number(script.optimizer.step(closure))
+
+    script.build, script.make_batches, script.train_step = lambda: nn.Linear(64, 10), batches, train_step
+    script.make_optimizer = lambda model: torch.optim.LBFGS(
+        model.parameters(), max_iter=5, line_search_fn="strong_wolfe"
+    )
 
 
 @healthy("momentum-teacher", on="autoencoder")

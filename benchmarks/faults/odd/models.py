@@ -108,6 +108,26 @@ def zero_residuals(script: Script) -> None:
     script.after_build(clear)
 
 
+@healthy("gates", on="mlp")
+def gates(script: Any) -> None:
+    """Sigmoid gates that begin nearly closed stand on a linear stem, which they carry past (Srivastava et al. 2015)."""
+
+    class Gated(nn.Module):
+        """A layer and how much of it is let through."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.gate, self.change = nn.Linear(48, 48), nn.Linear(48, 48)
+            nn.init.constant_(self.gate.bias, -2.0)
+
+        def forward(self, x: Any) -> Any:
+            """The change where the gate is open, the input where it is not."""
+            share = torch.sigmoid(self.gate(x))
+            return share * torch.tanh(self.change(x)) + (1.0 - share) * x
+
+    script.build = lambda: nn.Sequential(nn.Linear(64, 48), Gated(), Gated(), Gated(), nn.Linear(48, 10))
+
+
 @healthy("two-losses", on="autoencoder")
 def two_losses(script: Script) -> None:
     """A penalty on the middle is added to the squared error."""

@@ -1,3 +1,18 @@
 """The scripts, each a file or a family of them."""
 
-from . import adversarial, autoencoder, cnn, engine, grpo, gru, lm, mlp, moe, ranks
+from . import (
+    actor_critic,
+    adversarial,
+    autoencoder,
+    cnn,
+    contrastive,
+    engine,
+    graph,
+    grpo,
+    gru,
+    lm,
+    mlp,
+    moe,
+    q_learning,
+    ranks,
+)
