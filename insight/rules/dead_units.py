@@ -135,11 +135,11 @@ def _below_zero(now: Moment, memory: _Memory, table: Table) -> Iterator[Finding]
         norms = dict(
             zip(gradient.rows.sites, np.where(gradient.present, gradient.column("l2_norm"), np.nan), strict=True)
         )
-        for row in np.flatnonzero(below):
-            site = table.rows.sites[row]
+        for at in np.flatnonzero(below):
+            site = table.rows.sites[at]
             stuck = norms.get(f"{site}.weight") == 0.0 and gradient.norm > 0.0
             is_last = now.anatomy.order(site) == now.anatomy.last_layer
-            below[row] = stuck and now.anatomy.is_linear_map(f"{site}.weight") and not is_last
+            below[at] = stuck and now.anatomy.is_linear_map(f"{site}.weight") and not is_last
     rows = memory.below.newly(below, table.present, now.step, records=_LASTING)
     for row in rows[:1]:
         site, since = table.rows.sites[row], memory.below.since(row)
