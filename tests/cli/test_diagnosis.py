@@ -3,7 +3,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from mindscope.storage import open_store
+from mindscope.storage import StepRecord, open_store
 
 
 def test_diagnose_tells_the_verdict(command: Callable, run_folder: Path) -> None:
@@ -48,6 +48,39 @@ def test_a_rank_that_is_not_there_is_wrong_use(command: Callable, run_folder: Pa
     told = command("compare", "digits", "digits", "--ranks", "0,3", "--store", run_folder)
     assert (told.code, told.out) == (2, "")
     assert "has no rank 3" in told.err
+
+
+def losses(folder: Path, **courses: Callable[[int], float]) -> None:
+    """A store with a run a course of the loss."""
+    with open_store(str(folder)) as store:
+        for name, loss in courses.items():
+            writer = store.begin_run(name)
+            writer.write([StepRecord(step, float(step), scalars={"loss": loss(step)}) for step in range(40)])
+            writer.close()
+
+
+def test_a_good_run_makes_the_diagnosis_sensitive_also_from_another_store(command: Callable, tmp_path: Path) -> None:
+    losses(tmp_path / "runs", stalled=lambda step: 2.0 * 0.9 ** min(step, 6), good=lambda step: 2.0 * 0.9**step)
+    losses(tmp_path / "others", good=lambda step: 2.0 * 0.9**step)
+    asked = ("diagnose", "stalled", "--store", tmp_path / "runs", "--reference", "good", "--json")
+    document = json.loads(command(*asked).out)
+    assert [one["metric"] for one in document["root_causes"]] == ["scalar/loss"]
+    assert document["reference"] == "good"
+    elsewhere = json.loads(command(*asked, "--reference-store", tmp_path / "others").out)
+    assert elsewhere["root_causes"] == document["root_causes"]
+    alone = json.loads(command("diagnose", "stalled", "--store", tmp_path / "runs", "--json").out)
+    assert alone["root_causes"] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "words"), [(["--write"], "leave it out"), ([], "cannot be its own reference")], ids=["write", "itself"]
+)
+def test_a_reference_that_makes_no_sense_is_wrong_use(
+    command: Callable, run_folder: Path, options: list[str], words: str
+) -> None:
+    told = command("diagnose", "digits", "--store", run_folder, "--reference", "digits", *options)
+    assert told.code == 2
+    assert words in " ".join(told.err.split())
 
 
 def test_conditions_are_put_to_a_run_that_is_over(command: Callable, nan_folder: Path) -> None:
