@@ -92,6 +92,8 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     and wrong before it has seen anything (Karpathy, "A Recipe for Training Neural Networks": verify the loss at the
     start).
     """
+    if memory.has_first_loss and not memory.zeros and not now.events("initial_weight"):
+        return
     events = [event for event in now.events("initial_weight") if _is_judged(now, event)]
     zeros = [event for event in events if number(event, "std") == 0 and number(event, "mean") == 0]
     if len(zeros) >= 2 and 2 * len(zeros) >= len(events):

@@ -33,8 +33,8 @@ class SelfMade:
 
 
 def _is_asked_little(now: Moment) -> bool:
-    trained, asked = _size(now, "batch"), _size(now, "batch/eval")
-    return 0.0 < asked < trained
+    asked = _size(now, "batch/eval")
+    return asked > 0.0 and asked < _size(now, "batch")
 
 
 def _size(now: Moment, subject: str) -> float:

@@ -1,7 +1,6 @@
 """What a rule sees: one step of the run, every subject as one table, and the model's anatomy."""
 
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from .adam_bound import AdamBound, Excess
 from .anatomy import Anatomy
 from .burst import Alike, Burst
 from .depth import DepthProfile, depth_profile
+from .once import once
 from .recurrence import Break
 from .table import Mask, Rows, Table
 
@@ -64,10 +64,12 @@ class Moment:
 
     def table(self, subject: str) -> Table | None:
         """The subject's table, made when it is first asked for; None when this record does not carry it."""
-        if subject not in self._tables:
+        try:
+            return self._tables[subject]
+        except KeyError:
             blocks = self._blocks.get(subject)
-            self._tables[subject] = self._made(subject, blocks) if blocks else None
-        return self._tables[subject]
+            table = self._tables[subject] = self._made(subject, blocks) if blocks else None
+            return table
 
     def _made(self, subject: str, blocks: list[Block]) -> Table:
         if subject not in self._rows:
@@ -89,31 +91,31 @@ class Moment:
         events = self.record.events
         return [event for event in events if event.kind == kind] if events else []
 
-    @cached_property
+    @once
     def has_a_surrogate_loss(self) -> bool:
         """True when the loss has no floor or no sign: rewards are logged beside it, or networks are trained against
         each other."""
         is_of_a_policy = any(name.startswith(("reward/", "policy/", "advantage/")) for name in self.record.scalars)
         return is_of_a_policy or self.anatomy.has_players
 
-    @cached_property
+    @once
     def matrices(self) -> Mask | None:
         """`(rows of update,)` True for weights of matrix products; None when no update was recorded."""
         table = self.table("update")
         return None if table is None else self.anatomy.matrices(table.rows.sites)
 
-    @cached_property
+    @once
     def depth(self) -> DepthProfile | None:
         """How the gradient changes with depth; None when that cannot be told from this record."""
         table = self.table("gradient")
         return None if table is None or self.record.skipped else depth_profile(table, self.anatomy)
 
-    @cached_property
+    @once
     def beyond_adam(self) -> list[Excess]:
         """The parameters that moved farther in this step than any gradients can make their Adam optimizer move them."""
         return self._bound.exceeded(self)
 
-    @cached_property
+    @once
     def broken_state(self) -> list[Break]:
         """The parameters whose optimizer state does not follow from the state before and this step's gradient."""
         return self._bound.recurrence.broken(self)
@@ -123,7 +125,7 @@ class Moment:
         far."""
         return not one.is_of_adam or (self._bound.recurrence.keeps(one.site) and not self.broken_state)
 
-    @cached_property
+    @once
     def typical_update(self) -> float:
         """Median over the weight matrices of update norm over weight norm; NaN when it was not recorded."""
         table = self.table("update")

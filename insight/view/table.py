@@ -84,7 +84,8 @@ class Rows:
         only = blocks[0]
         if len(blocks) == 1 and places[0].is_straight and len(places[0].rows) == len(self.sites):
             alike = burst.alike(only.layout.subject, self.column) if burst is not None and record >= 0 else None
-            return Table(self, np.ascontiguousarray(only.values, dtype=np.float64), self._present(only), alike, record)
+            values = np.ascontiguousarray(only.values, dtype=np.float64) if alike is None else alike.values[record]
+            return Table(self, values, self._present(only), alike, record)
         values = np.full((len(self.sites), len(self.statistics)), np.nan)
         present = np.zeros(len(self.sites), dtype=np.bool_)
         for block, place in zip(blocks, places, strict=True):
