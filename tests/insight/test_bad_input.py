@@ -1,9 +1,12 @@
-"""Runs that no diagnosis is made for: one step, ranks that stop early, clocks that differ, gaps, missing subjects."""
+"""Runs that no diagnosis is made for: one step, ranks that stop early, clocks that differ, gaps, missing subjects, NaN
+everywhere, steps beyond any count, micro-steps, a process that was killed."""
 
+import math
 from dataclasses import replace
 
 import pytest
-from mindscope.insight import RULES, Recording, diagnose
+from mindscope.insight import RULES, Recording, diagnose, render_text
+from mindscope.insight.compare import compare
 from mindscope.insight.recording import chain
 from mindscope.storage import Event, OptimizerInfo, open_store
 
@@ -107,3 +110,40 @@ def test_events_without_what_they_should_say_are_no_reason_to_fail():
     first, second, *rest = records(HEALTHY)
     found = diagnosis([replace(first, events=tuple(bare)), replace(second, events=tuple(odd)), *rest])
     assert [one.explanation for one in found.findings if one.cause == "monitor_fault"] == []
+
+
+def test_a_run_in_which_nothing_is_a_number_is_told_so_and_no_rule_fails():
+    nan = {name: math.nan for name in HEALTHY} | {"scalar/learning_rate": 0.01, "one activation/nans": 4.0}
+    found = diagnosis(records(nan))
+    assert found.verdict == "unhealthy"
+    assert [one.explanation for one in found.findings if one.cause == "monitor_fault"] == []
+    assert found.root_causes[0].cause in ("non_finite_activation", "bad_batch", "non_finite_loss")
+    assert found.root_causes[0].first_step == 0
+
+
+@pytest.mark.parametrize("begin", [10**9, 2**40])
+def test_steps_beyond_any_count_are_steps(begin):
+    late = [replace(one, step=begin + one.step) for one in records(BROKEN)]
+    found = diagnosis(late)
+    assert [(one.cause, one.first_step) for one in found.root_causes] == [("non_finite_activation", begin + 20)]
+    assert f"since step {begin + 20}" in render_text(found)
+
+
+def test_the_micro_step_in_which_it_began_is_not_hidden_by_the_others():
+    bad = records({"one activation/nans": 3.0}, MODEL)[0]
+    micro = [
+        replace(one, micro_step=number, blocks=bad.blocks if (one.step, number) == (5, 1) else one.blocks)
+        for one in records(HEALTHY)[:20]
+        for number in range(2)
+    ]
+    assert [(one.cause, one.first_step) for one in diagnosis(micro).root_causes] == [("non_finite_activation", 5)]
+
+
+def test_runs_that_were_killed_or_are_still_written_are_compared_as_far_as_they_go():
+    with open_store("memory:") as store:
+        for name, count in (("killed", 7), ("whole", 30)):
+            writer = store.begin_run(name)
+            writer.write_structure(MODEL)
+            writer.write(records(HEALTHY)[:count])
+        found = compare((store, store), (store.find_run("killed"), store.find_run("whole")))
+    assert (found.verdict, found.common, found.missing) == ("identical", 7, (0, 0))
