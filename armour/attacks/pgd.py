@@ -82,7 +82,9 @@ class PGD(Attack):
                 if not len(rows):
                     return rows
             share = 2.0 * (1.0 - step / self.steps) if self.step_size is None else self.step_size
-            ahead = iterates + share * problem.budget(rows) * steepest_step(problem, iterates, gradient)
+            ahead = steepest_step(problem, iterates, gradient)
+            ahead *= share * problem.budget(rows)  # in place: a new array costs more than the sum that it holds
+            ahead += iterates
             iterates = problem.project(ahead, rows)
         found[rows] = iterates
         return rows[~problem.is_adversarial(iterates, rows)] if self.restarts > 1 else rows
