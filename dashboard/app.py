@@ -24,6 +24,7 @@ from .pages import PAGES
 from .pages.not_found import bad_address, unknown_page, unknown_run, unreadable_store
 from .security import NotAllowed, add_headers, protect
 from .settings import Settings
+from .static import serve_static
 from .theme import SCHEME_SHOWN
 from .words import prose
 
@@ -57,6 +58,7 @@ def create_app(store: Store, settings: Settings | None = None) -> dash.Dash:
         page.connect(app, reader)
     serve_downloads(server, reader)
     serve_metrics(server, reader)
+    serve_static(server)
     _answer_unknown_addresses(server, reader)
     add_headers(server, tuple(app.csp_hashes()))
     return app

@@ -1,6 +1,7 @@
 """The HTML document in two halves: what can be sent before Dash is there, and what Dash fills in."""
 
 import re
+from importlib.metadata import version
 from typing import Final
 
 #: Where the browser fetches plotly.js; Dash serves it there as well.
@@ -16,7 +17,7 @@ HEAD: Final = f"""<!DOCTYPE html>
     <meta name="viewport" content="width=device-width, initial-scale=1">
     <title>mindscope</title>
     <link rel="icon" type="image/svg+xml" href="/assets/brand.svg">
-    <script async src="{PLOTLY}"></script>
+    <script async src="{PLOTLY}?v={version("plotly")}"></script>
   </head>
   <body>
 """

@@ -22,6 +22,7 @@ from .glimpse import glimpse
 from .health import serve_health
 from .security import add_headers, hash_of, protect
 from .settings import Settings
+from .static import serve_static
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,10 +69,11 @@ def _early(store: Store, settings: Settings, pages: "Future[WSGIApplication]") -
     protect(server, settings)
     add_headers(server, (hash_of(RENDERER),))
     serve_health(server)
+    serve_static(server)
 
     @server.get(PLOTLY)
     def plotly() -> flask.Response:
-        return flask.send_file(_plotly_script(), mimetype="text/javascript", max_age=3600)
+        return flask.send_file(_plotly_script(), mimetype="text/javascript")
 
     @server.get(_PAGE)
     def run() -> flask.typing.ResponseReturnValue:
