@@ -129,3 +129,18 @@ def test_the_architecture_stays_one_page() -> None:
 def test_a_decision_is_short(path: Path) -> None:
     assert re.match(r"\d{4}-[a-z0-9-]+\.md", path.name)
     assert path.read_text().count("\n") <= 60
+
+
+def test_promises_about_observing_name_tests_that_there_are() -> None:
+    rows = re.findall(r"^\| .* \| (.*) \|$", (ROOT / "docs" / "observing.md").read_text(), re.M)
+    assert len(rows) > 60
+    named = [re.findall(r"`([^`]+\.py|test_\w+)`", row) for row in rows if row != "test"]
+    for words in named:
+        text = ""
+        for word in words:
+            if word.endswith(".py"):
+                place = ROOT / word if word.startswith(("tests/", "benchmarks/")) else ROOT / "tests" / "probe" / word
+                text = place.read_text()
+            else:
+                assert f"def {word}(" in text, word
+    assert sum(map(len, named)) > 90

@@ -66,6 +66,18 @@ def test_both_processes_record_one_run_of_two_ranks(runs):
         assert (losses[0] != losses[1]).all()
 
 
+@pytest.mark.postgres
+def test_both_processes_record_into_one_database(runs, postgres_url, tmp_path):
+    _, plain, *_ = runs
+    assert trained(tmp_path, postgres_url) == plain
+    with open_store(postgres_url) as store:
+        run = store.find_run("ranks")
+        assert (run.ranks, run.state, run.last_step) == ((0, 1), "finished", 8)
+        losses = [store.series(run.id, "", "scalar/loss", rank=rank).values for rank in run.ranks]
+        assert len(losses[0]) == len(losses[1]) == 8
+        assert (losses[0] != losses[1]).all()
+
+
 def test_local_gradients_differ_and_reduced_ones_are_their_mean(runs):
     folder, *_ = runs
     with open_store(folder / "runs") as store:
@@ -106,7 +118,7 @@ def test_a_perturbed_rank_is_seen_in_its_rank_and_after_its_step(runs):
     with open_store(folder / "runs") as good, open_store(folder / "perturbed") as bad:
         runs_ = good.runs()[0], bad.runs()[0]
         first = compare((good, bad), runs_, (1, 1)).first
-        assert (first.step, first.metric) == (PERTURBED, "activation/l2_norm")
+        assert (first.step, first.metric) == (PERTURBED, "batch/l2_norm")
         other = compare((good, bad), runs_, (0, 0)).first
         assert other.step == PERTURBED
         assert other.metric.startswith("gradient/")  # rank 0 feels it through the reduced gradient only
