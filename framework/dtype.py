@@ -16,6 +16,7 @@ import numpy.typing as npt
 from .errors import DtypeError
 
 __all__ = [
+    "NARROW",
     "Dtype",
     "Number",
     "as_dtype",
@@ -44,6 +45,8 @@ float16 = np.dtype(np.float16)
 float32 = np.dtype(np.float32)
 float64 = np.dtype(np.float64)
 bfloat16 = np.dtype(ml_dtypes.bfloat16)
+#: Floats of 16 bits: kernels and sums compute in float32 for them.
+NARROW = frozenset({float16, bfloat16})
 complex64 = np.dtype(np.complex64)
 complex128 = np.dtype(np.complex128)
 

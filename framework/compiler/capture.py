@@ -23,15 +23,15 @@ from ..hooks import BACKWARD_START
 from ..ir import Abstract, Apply, Constant, Graph, Node, OpaqueType, Parameter, TupleType, Where, type_of
 from ..ir.control import Control, assign, depend, host_call, make_tuple, take_key, tuple_getitem
 from ..nn.cell_hooks import Gates
-from ..ops.observe import mark
 from ..primitive import PRIMITIVES, Primitive
 from ..random import Key, next_key
 from ..shape import Spec
 from ..tensor import Parameter as Weight
 from ..tensor import Tensor
 from .captured import Action, Captured, SetGrad
-from .cells import CellState, ForwardHooks, has_backward_hooks, hooks_of, shown_leaves
+from .cells import ForwardHooks, has_backward_hooks, hooks_of, shown_leaves
 from .guards import Guard
+from .running_cells import RunningCells
 from .signature import flatten
 from .traced import CaptureError, TracedKey, TracedTensor
 
@@ -57,13 +57,10 @@ class GraphCapture:
         self._weights: dict[int, Parameter] = {}
         self._kept: list[Any] = []  # what is known by id stays alive
         self._effects: dict[int, list[Node]] = {}
-        self._sites: dict[int, str] = {}
-        self._site: list[str] = []
-        self._calls: dict[int, int] = {}
         self._keys: list[tuple[Parameter, Callable[[], Key]]] = []
         self._actions: list[tuple[Callable[..., object], list[Node]]] = []
         self._cut: dict[Node, Node] = {}
-        self._cells = CellState()
+        self.cells = RunningCells()
         self._grads: dict[int, tuple[Tensor, Tensor | None]] = {}  # leaves and their .grad before
         self.guards: list[Guard] = []
 
@@ -211,7 +208,7 @@ class GraphCapture:
 
     def call_cell(self, cell: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """The traced output of a cell, its tensors marked, its hooks called when the graph runs."""
-        with self._at(cell) as site:
+        with self.cells.inside(cell) as site:
             before, after = hooks_of(cell)
             if before:
                 self._call_hooks(cell, "forward_pre", site, (inputs,))
@@ -222,19 +219,7 @@ class GraphCapture:
                 output = gates.leave(output)
             if after:
                 self._call_hooks(cell, "forward", site, (inputs, output))
-            call = self._calls.get(id(cell), 0)
-            self._calls[id(cell)] = call + 1
-            return self._marked(output, cell, call)
-
-    @contextmanager
-    def _at(self, cell: Any) -> Iterator[str]:
-        """A block in which the cell is the one that runs; yields its site."""
-        self.enter_cell(cell)
-        self._cells.meet(self._site[-1], cell)
-        try:
-            yield self._site[-1]
-        finally:
-            self._site.pop()
+            return self.cells.marked(cell, output)
 
     def _call_hooks(self, cell: Any, kind: str, site: str, shown: tuple[Any, ...]) -> None:
         leaves, structure = shown_leaves(shown)
@@ -244,38 +229,33 @@ class GraphCapture:
 
     def meet(self, cell: Any) -> None:
         """Nothing; what the cell holds is guarded."""
-        self._cells.meet(self._sites.get(id(cell), type(cell).__name__), cell)
+        self.cells.meet(cell)
 
     def enter_cell(self, cell: Any) -> None:
         """Nothing; the cell is the one that runs."""
-        if not self._site:
-            for site, below in cell.cells_and_names():
-                self._sites.setdefault(id(below), site)
-        self._kept.append(cell)
-        self._site.append(self._sites.get(id(cell), type(cell).__name__))
+        self.cells.enter(cell)
 
     def leave_cell(self, cell: Any, output: Any) -> Any:
         """The output of the running cell, marked; the one around it runs again."""
-        call = self._calls.get(id(cell), 0)
-        self._calls[id(cell)] = call + 1
-        marked = self._marked(output, cell, call)
-        self._site.pop()
+        marked = self.cells.marked(cell, output)
+        self.cells.leave(self.cells.depth - 1)
         return marked
 
     def snapshot(self) -> tuple[Any, ...]:
         """What `restore` goes back to."""
         effects = {key: list(nodes) for key, nodes in self._effects.items()}
-        counts = len(self._keys), len(self._actions), len(self._site), len(self.guards)
-        return counts, effects, dict(self.values), dict(self._calls), self.graph
+        counts = len(self._keys), len(self._actions), self.cells.depth, len(self.guards)
+        return counts, effects, dict(self.values), dict(self.cells.calls), self.graph
 
     def restore(self, before: tuple[Any, ...]) -> None:
         """Nothing; effects, keys and actions since the snapshot are forgotten."""
-        (keys, actions, sites, guards), self._effects, self.values, self._calls, self.graph = before
+        (keys, actions, sites, guards), self._effects, self.values, self.cells.calls, self.graph = before
         for parameter, _ in self._keys[keys:]:
             self.root.parameters.remove(parameter)
         for weight, parameter in self._weights.items():
             self.values.setdefault(weight, parameter)
-        del self._keys[keys:], self._actions[actions:], self._site[sites:], self.guards[guards:]
+        del self._keys[keys:], self._actions[actions:], self.guards[guards:]
+        self.cells.leave(sites)
 
     def construct(self, cell: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """What the cell computes; a capture that interprets code overrides this."""
@@ -284,16 +264,6 @@ class GraphCapture:
     def pull_back(self, composition: Any, needs: Any, g: Any, inputs: Any, attributes: dict[str, Any]) -> Any:
         """Never here: rules are captured by the differentiation of graphs."""
         raise CaptureError("a rule of differentiation ran inside a captured function; use grad, which transforms it")
-
-    def _marked(self, output: Any, cell: Any, call: int) -> Any:
-        if isinstance(output, TracedTensor):
-            return mark(output, cell=cell, call=call, index=0)
-        if not isinstance(output, tuple | list):
-            return output
-        parts = [
-            mark(x, cell=cell, call=call, index=i) if isinstance(x, TracedTensor) else x for i, x in enumerate(output)
-        ]
-        return type(output)(*parts) if hasattr(output, "_fields") else type(output)(parts)
 
     # Effects.
 
@@ -318,7 +288,7 @@ class GraphCapture:
         Raises:
             CaptureError: Attributes of cells changed meanwhile.
         """
-        self._cells.check()
+        self.cells.state.check()
         leaves: list[Any] = []
         structure = flatten(output, leaves)
         self._actions[:0] = self._grads_to_set()
@@ -329,7 +299,7 @@ class GraphCapture:
         keys = [parameter for parameter, _ in self._keys]
         arguments = [x for x in self.root.parameters if x.weight is None and x not in keys]
         self.root.parameters[:] = [*arguments, *keys, *self.root.weights]
-        guards = (*self.guards, *self._cells.guards(), *_guards_of_hooks())
+        guards = (*self.guards, *self.cells.state.guards(), *_guards_of_hooks())
         actions = tuple(Action(function, len(given)) for function, given in self._actions)
         return Captured(self.root, structure, guards, tuple(source for _, source in self._keys), actions)
 
@@ -346,7 +316,7 @@ class GraphCapture:
         frame = sys._getframe(1)
         while frame is not None and frame.f_code.co_filename.startswith(_ENGINE):
             frame = frame.f_back  # type: ignore[assignment]
-        site = self._site[-1] if self._site else ""
+        site = self.cells.site
         return Where(site, frame.f_code.co_filename, frame.f_lineno) if frame is not None else Where(site)
 
 

@@ -42,15 +42,18 @@ from .layout import (
     chunk, depth_to_space, expand, flip, moveaxis, permute, pixel_shuffle, ravel, repeat, roll, rot90, space_to_depth,
     tile, unflatten, unstack,
 )
-from .linalg import einsum, linear, matmul
-from .loss import bce, bce_with_logits, cross_entropy, kl_div, kl_divergence, mse, nll
+from .einsum import einsum
+from .linalg import linear, matmul
+from .loss import bce, bce_with_logits, kl_div, kl_divergence, mse, nll
+from .cross_entropy import cross_entropy
 from .margin_loss import (
     cosine_embedding_loss, cosine_similarity, hinge_embedding_loss, hinge_loss, margin_ranking_loss, multi_margin_loss,
     pairwise_distance, soft_margin_loss, triplet_margin_loss,
 )
 from .arithmetic import abs, add, divide, maximum, minimum, multiply, negative, reciprocal, sign, square, subtract
 from .math import cos, exp, expm1, log, log1p, power, rsqrt, sin, sqrt, tanh
-from .norm import batch_norm, batch_norm_inference, layer_norm, rms_norm
+from .batch_norm import batch_norm, batch_norm_inference
+from .norm import layer_norm, rms_norm
 from .observe import observe
 from .sort import argsort, kthvalue, median, quantile, sort, topk
 from .counting import bincount, histogram, searchsorted
@@ -79,12 +82,15 @@ from .resize import interpolate, resize
 from .rounding import ceil, clip, float_power, floor, floor_divide, fmod, frac, remainder, round, trunc
 from .sample import affine_grid, grid_sample
 from .region_sample import deform_conv, roi_align
-from .solve import cholesky, cholesky_solve, det, inv, logdet, matrix_power, slogdet, solve, triangular_solve
+from .triangular import cholesky, cholesky_solve, triangular_solve
+from .determinant import det, logdet, matrix_power, slogdet
+from .solve import inv, solve
 from .special import (
     cbrt, copysign, digamma, erf, erfc, erfinv, exp2, lerp, lgamma, log10, log2, logaddexp, logit, nan_to_num,
     polygamma, xlogy,
 )
-from .spectral import eigh, eigvalsh, lstsq, matrix_norm, norm, pinv, qr, svd, svdvals
+from .spectral import eigh, eigvalsh, qr, svd, svdvals
+from .matrix_norm import lstsq, matrix_norm, norm, pinv
 from .statistics import (
     all, amax, amin, any, count_nonzero, l1_norm, l2_norm, log_sum, logsumexp, nansum, prod, ptp, std, sum_square,
     var_mean, vector_norm,

@@ -13,7 +13,7 @@ from .create import full
 from .elements import gather_elements
 from .indexing import narrow
 from .join import concat, stack
-from .loss import Reduction, reduced
+from .loss_reduction import Reduction, reduced
 from .operands import as_real, as_tensor, cast_to
 from .reduce import broadcast_to
 from .special import logaddexp

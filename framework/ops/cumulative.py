@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtype import bfloat16, bool_, float16, int64
+from ..dtype import NARROW, bool_, int64
 from ..primitive import Primitive
 from ..shape import Spec, normalize_axis
 from ..tensor import Array, Tensor, method
@@ -18,12 +18,10 @@ from .join import concat
 from .math import exp
 from .operands import as_real, as_tensor, cast_to, conjugate
 
-_NARROW = frozenset({float16, bfloat16})
-
 
 def _running(function: Any, x: Array, axis: int, exclusive: bool, reverse: bool, first: float) -> Array:
     """A NumPy accumulation along an axis, from its end if `reverse`, of the elements before each if `exclusive`."""
-    wide = x.astype(np.float32) if x.dtype in _NARROW else x
+    wide = x.astype(np.float32) if x.dtype in NARROW else x
     turned = np.flip(wide, axis) if reverse else wide
     total = function(turned, axis)
     if exclusive:

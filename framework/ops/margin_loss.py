@@ -6,7 +6,7 @@ from .arithmetic import divide, maximum, minimum, multiply, negative, subtract
 from .choose import where
 from .create import arange
 from .elements import gather_elements
-from .loss import Reduction, reduced
+from .loss_reduction import Reduction, reduced
 from .math import power
 from .operands import as_tensor, cast_to
 from .rectifier import softplus

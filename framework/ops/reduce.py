@@ -7,19 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from ..dtype import Dtype, bfloat16, float16, int64, uint64
+from ..dtype import NARROW, Dtype, int64, uint64
 from ..errors import ShapeError
 from ..primitive import Primitive
 from ..shape import Axes, Shape, Spec, broadcast_shapes, normalize_axes, reduced_shape
 from ..tensor import Array, Tensor, TensorLike, method
 from .operands import as_floating, as_tensor, conjugate
 
-_NARROW = frozenset({float16, bfloat16})
-
 
 def _total(x: Array, axes: Shape, keepdims: bool) -> Array:
     """Sum in the dtype of `x`, accumulated in float32 for the 16-bit types."""
-    if x.dtype in _NARROW:
+    if x.dtype in NARROW:
         return np.asarray(x.sum(axes, np.float32, keepdims=keepdims)).astype(x.dtype)
     return np.asarray(x.sum(axes, keepdims=keepdims))
 
@@ -68,7 +66,7 @@ def _sum_to_shape(x: Array, *, shape: Shape) -> Array:
     axes = tuple(range(extra))
     if 1 in shape:
         axes += tuple([axis for axis, length in enumerate(shape, extra) if length == 1 and x.shape[axis] != 1])
-    if (not axes or axes[-1] == len(axes) - 1) and x.flags.c_contiguous and x.size and x.dtype not in _NARROW:
+    if (not axes or axes[-1] == len(axes) - 1) and x.flags.c_contiguous and x.size and x.dtype not in NARROW:
         # Leading axes only: a vector of ones times the matrix, which BLAS sums at memory speed.
         columns = x if len(axes) == 1 and x.ndim == 2 else x.reshape(prod(x.shape[: len(axes)]), -1)
         count = len(columns)
@@ -142,7 +140,7 @@ def sum(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
 
 
 def _mean_of(x: Array, *, axes: Shape, keepdims: bool) -> Any:
-    if x.dtype in _NARROW:
+    if x.dtype in NARROW:
         return np.mean(x, axis=axes, keepdims=keepdims, dtype=np.float32).astype(x.dtype)
     count = prod([x.shape[axis] for axis in axes])
     return x.sum(axes, keepdims=keepdims) / x.dtype.type(count)

@@ -6,7 +6,7 @@ from ..errors import ShapeError
 from ..tensor import Tensor, TensorLike
 from .arithmetic import abs, maximum, multiply, square, subtract
 from .choose import where
-from .loss import Reduction, reduced
+from .loss_reduction import Reduction, reduced
 from .math import exp, log
 from .operands import as_tensor
 

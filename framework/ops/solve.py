@@ -1,4 +1,4 @@
-"""Linear systems: solutions, inverses, determinants, triangular factors.
+"""Linear systems: solutions and inverses.
 
 Each works on the last two axes, the others are a batch; 16-bit floats are computed in float32. A gradient that is an
 equation of matrices is the one of Giles.
@@ -7,74 +7,24 @@ Reference:
     Giles 2008, "Collected matrix derivative results for forward and reverse mode algorithmic differentiation".
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ..dtype import bfloat16, float16
-from ..errors import NumericalError, ShapeError
+from ..errors import ShapeError
 from ..primitive import Primitive
 from ..shape import Spec, broadcast_shapes
-from ..tensor import Array, Tensor, method, wrap
-from .arithmetic import multiply, negative
-from .choose import where
-from .constructed import tril, triu
+from ..tensor import Tensor, method
+from .arithmetic import negative
+from .lapack import adjoint, check_square, infer_square, lapack
 from .linalg import matmul
-from .operands import as_floating, as_real, conjugate, pair
-from .reduce import broadcast_to, sum_to
+from .operands import as_floating, pair
+from .reduce import sum_to
 
-_NARROW = frozenset({float16, bfloat16})
-
-
-def lapack(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of NumPy's linalg for all floating-point dtypes, its failure an error of ours."""
-
-    def evaluate(*arrays: Array, **attributes: Any) -> Any:
-        dtype = arrays[0].dtype
-        wide = [x.astype(np.float32) for x in arrays] if dtype in _NARROW else arrays
-        try:
-            found = function(*wide, **attributes)
-        except np.linalg.LinAlgError as error:
-            if "square" in str(error) or "dimension" in str(error):
-                raise
-            raise NumericalError(f"{str(error)[:1].lower()}{str(error)[1:]}") from error
-        if isinstance(found, tuple):
-            return tuple(np.asarray(x).astype(dtype) if dtype in _NARROW else np.asarray(x) for x in found)
-        return np.asarray(found).astype(dtype) if dtype in _NARROW else np.asarray(found)
-
-    return evaluate
-
-
-def check_square(x: Spec, name: str) -> None:
-    """Nothing, if the last two axes are as long as each other."""
-    if len(x.shape) < 2 or x.shape[-1] != x.shape[-2]:
-        raise ShapeError(f"'{name}' expects square matrices (..., n, n), got {x.shape}")
-
-
-def adjoint(x: Tensor) -> Tensor:
-    """The conjugate transpose of the last two axes."""
-    turned: Tensor = conjugate(x.swapaxes(-1, -2))
-    return turned
-
-
-def hermitian(x: Tensor) -> Tensor:
-    """`(x + x^H) / 2`."""
-    return multiply(x + adjoint(x), 0.5)
-
-
-def _square(name: str) -> Callable[..., Spec]:
-    def infer(x: Spec, **_: object) -> Spec:
-        check_square(x, name)
-        return x
-
-    return infer
-
-
-_inv: Primitive = Primitive(
+inverse: Primitive = Primitive(
     "inv",
     lapack(np.linalg.inv),
-    _square("inv"),
+    infer_square("inv"),
     (lambda g, out, x: negative(matmul(matmul(adjoint(out), g), adjoint(out))),),
     saves_output=True,
 )
@@ -87,10 +37,11 @@ def inv(x: Tensor) -> Tensor:
     Raises:
         NumericalError: One of them is singular.
     """
-    return _inv(as_floating(x))
+    return inverse(as_floating(x))
 
 
-def _infer_solve(a: Spec, b: Spec, **_: object) -> Spec:
+def infer_solve(a: Spec, b: Spec, **_: object) -> Spec:
+    """The shape of the solutions."""
     check_square(a, "solve")
     if len(b.shape) < 2 or b.shape[-2] != a.shape[-1]:
         raise ShapeError(f"'solve' of {a.shape} expects right-hand sides (..., {a.shape[-1]}, k), got {b.shape}")
@@ -102,10 +53,10 @@ def _solve_rule(needs: Any, g: Tensor, out: Tensor, a: Tensor, b: Tensor) -> tup
     return sum_to(negative(matmul(of_b, adjoint(out))), a) if needs[0] else None, sum_to(of_b, b)
 
 
-_solve: Primitive = Primitive("solve", lapack(np.linalg.solve), _infer_solve, _solve_rule, saves_output=True)
+_solve: Primitive = Primitive("solve", lapack(np.linalg.solve), infer_solve, _solve_rule, saves_output=True)
 
 
-def _sides(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, bool]:
+def matrix_sides(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, bool]:
     """Both in one dtype, the right-hand side as a matrix, and whether it was a vector."""
     first, second = pair(as_floating(a), as_floating(b))
     is_vector = second.ndim == 1
@@ -123,153 +74,6 @@ def solve(a: Tensor, b: Tensor) -> Tensor:
     Raises:
         NumericalError: A matrix is singular.
     """
-    a, b, is_vector = _sides(a, b)
+    a, b, is_vector = matrix_sides(a, b)
     x = _solve(a, b)
     return x.reshape(x.shape[:-1]) if is_vector else x
-
-
-def _triangle(x: Array, lower: bool, unit: bool) -> Array:
-    part = np.tril(x) if lower else np.triu(x)
-    if unit:
-        place = np.arange(x.shape[-1])
-        part[..., place, place] = 1
-    return part
-
-
-def _triangular_rule(
-    needs: Any, g: Tensor, out: Tensor, a: Tensor, b: Tensor, *, lower: bool, unit: bool
-) -> tuple[Tensor | None, Tensor | None]:
-    of_b = _triangular(adjoint(a), g, lower=not lower, unit=unit)
-    of_a = None
-    if needs[0]:
-        whole = sum_to(negative(matmul(of_b, adjoint(out))), a)
-        of_a = tril(whole, -1 if unit else 0) if lower else triu(whole, 1 if unit else 0)
-    return of_a, sum_to(of_b, b)
-
-
-_triangular: Primitive = Primitive(
-    "triangular_solve",
-    lapack(lambda a, b, *, lower, unit: np.linalg.solve(_triangle(a, lower, unit), b)),
-    _infer_solve,
-    _triangular_rule,
-    saves_output=True,
-)
-
-
-@method
-def triangular_solve(a: Tensor, b: Tensor, *, lower: bool = True, unit_diagonal: bool = False) -> Tensor:
-    """`x` such that `a x = b`, reading only one triangle of `a`.
-
-    Args:
-        a: `(..., n, n)`.
-        b: `(..., n, k)`, or one vector `(n)`.
-        lower: Which triangle.
-        unit_diagonal: Take the diagonal as ones.
-    """
-    a, b, is_vector = _sides(a, b)
-    x = _triangular(a, b, lower=lower, unit=unit_diagonal)
-    return x.reshape(x.shape[:-1]) if is_vector else x
-
-
-def _cholesky_gradient(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
-    """`L^-H Phi(L^H g) L^-1`, its Hermitian part; `Phi` is the lower triangle with half of the diagonal."""
-    n = out.shape[-1]
-    half = wrap(np.tri(n, dtype=out.dtype) - np.eye(n, dtype=out.dtype) / 2)
-    middle = multiply(matmul(adjoint(out), g), half)
-    left = _triangular(adjoint(out), middle, lower=False, unit=False)
-    return hermitian(adjoint(_triangular(adjoint(out), adjoint(left), lower=False, unit=False)))
-
-
-def _symmetric(x: Array) -> Array:
-    whole: Array = (x + x.conj().swapaxes(-1, -2)) / 2
-    return whole
-
-
-_cholesky: Primitive = Primitive(
-    "cholesky",
-    lapack(lambda x: np.linalg.cholesky(_symmetric(x))),
-    _square("cholesky"),
-    (_cholesky_gradient,),
-    saves_output=True,
-)
-
-
-@method
-def cholesky(x: Tensor, upper: bool = False) -> Tensor:
-    """The lower triangular `L` with `L L^H = x`, of which the Hermitian part is taken; its adjoint for `upper`.
-
-    Args:
-        x: `(..., n, n)`, positive definite.
-        upper: Return `L^H`.
-
-    Raises:
-        NumericalError: A matrix is not positive definite.
-    """
-    factor = _cholesky(as_floating(x))
-    return adjoint(factor) if upper else factor
-
-
-@method
-def cholesky_solve(b: Tensor, factor: Tensor) -> Tensor:
-    """`x` such that `L L^H x = b`, for right-hand sides `(..., n, k)` and lower factors `(..., n, n)`."""
-    half = triangular_solve(factor, b)
-    return triangular_solve(adjoint(factor), half, lower=False)
-
-
-_det: Primitive = Primitive(
-    "det",
-    lapack(np.linalg.det),
-    lambda x: Spec(_square("det")(x).shape[:-2], x.dtype),
-    (lambda g, out, x: multiply(multiply(g, conjugate(out)).reshape(*g.shape, 1, 1), adjoint(_inv(x))),),
-    saves_output=True,
-)
-
-
-@method
-def det(x: Tensor) -> Tensor:
-    """The determinants `(...)` of matrices `(..., n, n)`; a gradient needs them to be regular."""
-    return _det(as_floating(x))
-
-
-def _slogdet_rule(needs: Any, g: Any, out: Any, x: Tensor) -> tuple[Tensor | None]:
-    if g[1] is None:
-        return (None,)  # the sign is constant wherever it has a slope
-    return (multiply(g[1].reshape(*g[1].shape, 1, 1), adjoint(_inv(x))),)
-
-
-_slogdet: Primitive = Primitive(
-    "slogdet",
-    lapack(lambda x: tuple(np.linalg.slogdet(x))),
-    lambda x: (Spec(_square("slogdet")(x).shape[:-2], x.dtype),) * 2,
-    _slogdet_rule,
-)
-
-
-@method
-def slogdet(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Sign and logarithm of the absolute value of the determinants of real matrices `(..., n, n)`, without overflow."""
-    sign, logarithm = _slogdet.several(as_real(x, "slogdet"))
-    return sign, logarithm
-
-
-@method
-def logdet(x: Tensor) -> Tensor:
-    """The logarithm of the determinants of real matrices `(..., n, n)`; NaN where one is negative."""
-    sign, logarithm = slogdet(x)
-    return where(sign > 0.0, logarithm, float("nan"))
-
-
-@method
-def matrix_power(x: Tensor, exponent: int) -> Tensor:
-    """The product of `exponent` copies of matrices `(..., n, n)`; of inverses for a negative exponent."""
-    x = as_floating(x)
-    check_square(Spec(x.shape, x.dtype), "matrix_power")
-    if exponent < 0:
-        return matrix_power(inv(x), -exponent)
-    result = broadcast_to(wrap(np.eye(x.shape[-1], dtype=x.dtype)), x.shape)
-    while exponent:
-        if exponent % 2:
-            result = matmul(result, x)
-        exponent //= 2
-        x = matmul(x, x) if exponent else x
-    return result

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtype import bfloat16, bool_, float16, int64, uint64
+from ..dtype import NARROW, bool_, int64, uint64
 from ..primitive import NOT_DIFFERENTIABLE, Primitive
 from ..shape import Axes, Shape, Spec, normalize_axes, reduced_shape
 from ..tensor import Array, Tensor, method
@@ -17,11 +17,9 @@ from .math import exp, log, power, sqrt
 from .operands import as_floating, as_real, as_tensor, cast_to, conjugate
 from .reduce import broadcast_to, kept, max, mean, min, sum
 
-_NARROW = frozenset({float16, bfloat16})
-
 
 def _product_of(x: Array, *, axes: Shape, keepdims: bool) -> Array:
-    if x.dtype in _NARROW:
+    if x.dtype in NARROW:
         return np.asarray(x.prod(axes, np.float32, keepdims=keepdims)).astype(x.dtype)
     return np.asarray(x.prod(axes, keepdims=keepdims))
 
@@ -95,7 +93,7 @@ def logsumexp(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
 
 
 def _logsumexp_of(x: Array, *, axes: Shape, keepdims: bool) -> Array:
-    wide = x.astype(np.float32) if x.dtype in _NARROW else x
+    wide = x.astype(np.float32) if x.dtype in NARROW else x
     top = np.max(wide, axis=axes, keepdims=True, initial=-np.inf)
     shift = np.where(np.isfinite(top), top, wide.dtype.type(0))
     total = np.log(np.exp(wide - shift).sum(axes, keepdims=True)) + shift

@@ -28,7 +28,7 @@ class BytecodeCapture(GraphCapture):
 
     def where(self) -> Where:
         """The running cell, and the line of the frame that is interpreted."""
-        site = self._site[-1] if self._site else ""
+        site = self.cells.site
         if not self.running or not self.running[-1].frames:
             return Where(site)
         frame = self.running[-1].frames[-1]

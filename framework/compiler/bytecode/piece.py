@@ -10,9 +10,10 @@ from ..signature import Signature
 from ..specialisation import Options
 from ..trace import traced_arguments
 from .begin import BytecodeCapture
-from .carried import Carried, Handles, Made, NothingToDo, inside, outside, resolved
+from .carried import Carried, NothingToDo, inside, outside, resolved
 from .frame import Frame
 from .interpreter import Symbolic
+from .stand_ins import Handles, Made
 from .symbols import Break
 
 __all__ = ["ASSIGNING", "PATIENCE", "Piece", "Place", "Point", "can_carry"]

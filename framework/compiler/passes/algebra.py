@@ -12,7 +12,8 @@ from ...ir import Apply, Constant, Graph, Node
 from ...primitive import PRIMITIVES
 from ...shape import Spec
 from ...tensor import wrap
-from ..rewrite import Any, Call, Match, Rewrite, apply_rewrites, rewrite, rewriting
+from ..pattern import Any, Call, Match
+from ..rewrite import Rewrite, apply_rewrites, rewrite, rewriting
 
 __all__ = ["simplify"]
 

@@ -2,7 +2,8 @@
 
 from ...ir import Graph, Node
 from ...shape import Spec
-from ..rewrite import Any, Call, Match, apply_rewrites, rewriting
+from ..pattern import Any, Call, Match
+from ..rewrite import apply_rewrites, rewriting
 
 __all__ = ["expand"]
 

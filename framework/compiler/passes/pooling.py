@@ -13,8 +13,9 @@ from ...ir.control import tuple_getitem
 from ...ir.visit import users
 from ...primitive import PRIMITIVES
 from ...shape import Spec
+from ..pattern import Any, Call, Match
 from ..rebuild import rebuild
-from ..rewrite import Any, Call, Match, apply_rewrites, rewriting
+from ..rewrite import apply_rewrites, rewriting
 
 __all__ = ["pool_first"]
 

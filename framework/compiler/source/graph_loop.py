@@ -77,7 +77,7 @@ class GraphLoop:
     def _attempt(self) -> Split | None:
         """The loop with the types that are known so far; None if they were not all."""
         capture, origin = self.capture, self.capture.graph
-        calls = dict(capture._calls)
+        calls = dict(capture.cells.calls)
         header = capture.new_graph("loop", origin)
         slots, plans = list(self.slots.values()), list(self.plans.values())
         initial = [node for slot, plan in zip(slots, plans, strict=True) for node in extract(plan, read(slot), capture)]
@@ -91,7 +91,7 @@ class GraphLoop:
         ends, jumps = capture.settle(self._rounds(), origin)
         again = [end for end in ends if end.flow is AGAIN]
         if self._learn(again, held):
-            capture._calls = calls
+            capture.cells.calls = calls
             return None
         for end in again:
             with capture.resumed(end):

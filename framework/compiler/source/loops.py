@@ -79,9 +79,9 @@ def _is_known(frame: Frame, node: ast.While) -> bool:
             return flow
         return NEXT
 
-    calls = dict(capture._calls)
+    calls = dict(capture.cells.calls)
     capture.explore(capture.new_graph("test", capture.graph), look)
-    capture._calls = calls
+    capture.cells.calls = calls
     return all(found)
 
 
@@ -122,9 +122,9 @@ def _leaves_early(frame: Frame, node: ast.For, first: Value) -> bool:
         found.append(isinstance(flow, Split) and any(end.flow not in (NEXT, CONTINUE) for end in flow.ends))
         return flow
 
-    calls = dict(capture._calls)
+    calls = dict(capture.cells.calls)
     capture.explore(capture.new_graph("test", capture.graph), look)
-    capture._calls = calls
+    capture.cells.calls = calls
     return any(found)
 
 

@@ -193,7 +193,7 @@ def _build(
     graph = running.graph = capture.new_graph(function.__name__, outer)
     types = [type for plan in running.plans.values() for type in types_of(plan)]
     nodes = iter([graph.add_parameter(type) for type in types])
-    calls = dict(capture._calls)
+    calls = dict(capture.cells.calls)
     with capture.attempt():
         capture.heap.push()
         capture.graph = graph
@@ -203,7 +203,7 @@ def _build(
         if plan == running.result:
             graph.output = _output(interpreter, plan, value)
         else:
-            capture._calls = calls
+            capture.cells.calls = calls
         capture.graph = outer
         changes = capture.heap.suspend()
     if any(capture.elements.concerns(slot, capture.sees(outer)) for slot in changed_slots([changes]).values()):

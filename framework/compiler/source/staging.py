@@ -145,7 +145,7 @@ class SourceCapture(GraphCapture):
     def construct(self, cell: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """What the cell computes; the `construct` of a user is interpreted too."""
         if self.acquaint is not None:
-            self.acquaint(cell, self._site[-1])
+            self.acquaint(cell, self.cells.site)
         return self.call(cell.construct, inputs, options)
 
     def call(self, function: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -155,7 +155,7 @@ class SourceCapture(GraphCapture):
 
     def where(self) -> Where:
         """The running cell and the line that is being interpreted."""
-        site = self._site[-1] if self._site else ""
+        site = self.cells.site
         if not self.frames:
             return Where(site)
         return Where(site, self.frames[-1].file, self.frames[-1].line)
@@ -184,13 +184,13 @@ class SourceCapture(GraphCapture):
     @contextmanager
     def attempt(self) -> Iterator[None]:
         """A block whose changes are taken back when it fails."""
-        depth, graph, calls, level = len(self.heap.layers), self.graph, dict(self._calls), self.differentiating
+        depth, graph, calls, level = len(self.heap.layers), self.graph, dict(self.cells.calls), self.differentiating
         frames, keys, tries = len(self.frames), len(self._keys), len(self.tries)
         try:
             yield
         except BaseException:
             self.heap.discard(depth)
-            self.graph, self._calls, self.differentiating = graph, calls, level
+            self.graph, self.cells.calls, self.differentiating = graph, calls, level
             del self.frames[frames:], self.tries[tries:]
             for parameter, _ in self._keys[keys:]:
                 self.root.parameters.remove(parameter)
