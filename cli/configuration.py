@@ -87,7 +87,9 @@ def _words(schedule: "Schedule") -> str:
     if schedule.first and schedule.every != 1:
         parts.append(f"the first {schedule.first}")
     if schedule.every != 1:
-        parts += [f"each from {first} to {last}" for first, last in schedule.windows]
+        parts += [
+            f"step {first}" if first == last else f"each from {first} to {last}" for first, last in schedule.windows
+        ]
     if schedule.per_decade and schedule.every != 1:
         parts.append(f"{schedule.per_decade} times a decade")
     if schedule.start:

@@ -101,6 +101,9 @@ def test_explain_tells_when_every_subject_is_due(command: Callable, tmp_path: Pa
     assert subjects["activation"] == "every 10 steps"
     assert subjects["gradient"] == "every 20 steps, the first 5"
     assert subjects["weight"] == "never"
+    (tmp_path / "monitor.yaml").write_text("every: 1\n")
+    told = command("config", "explain", tmp_path / "monitor.yaml", "--json")
+    assert json.loads(told.out)["subjects"]["ranks"] == "every 10 steps, each from 1 to 2, step 4, step 7"
     assert subjects["time"] == subjects["memory"] == "every 100 steps"  # at each tenth step at which they are due
 
 
