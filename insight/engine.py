@@ -29,7 +29,7 @@ class _Kind:
     """Records that carry the same: what that is, the rules to ask, and how many there were since last counted."""
 
     carries: frozenset[str]
-    asked: tuple[tuple[Rule, Check, object], ...]  # with their memories
+    asked: tuple[tuple[Rule, Check, object, tuple[str, str, int]], ...]  # with their memories and what they sign with
     records: int = 0
 
 
@@ -86,9 +86,9 @@ class Engine:
         kind.records += 1
         self.records += 1
         found: list[Finding] = []
-        for rule, check, memory in kind.asked:
+        for rule, check, memory, speaker in kind.asked:
             known = len(found)
-            now.speaker = rule.speaker
+            now.speaker = speaker
             try:
                 found.extend(check(now, memory))
             except Exception as error:  # noqa: BLE001 - a rule of whatever quality must never harm the run
@@ -114,8 +114,8 @@ class Engine:
             if self._anatomy.is_known:
                 carries.update(("structure", NEW_STRUCTURE) if self._is_new else ("structure",))
             asked = [rule for rule in self._rules.values() if not carries.isdisjoint(rule.asked_on or rule.needs)]
-            with_memories = tuple((rule, rule.check, self._memories[rule.name]) for rule in asked)
-            kind = self._kinds[key] = _Kind(frozenset(carries), with_memories)
+            each = tuple((rule, rule.check, self._memories[rule.name], rule.speaker) for rule in asked)
+            kind = self._kinds[key] = _Kind(frozenset(carries), each)
         return kind
 
     def _forget_kinds(self) -> None:
