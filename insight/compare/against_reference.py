@@ -12,8 +12,8 @@ __all__ = ["RULE", "diagnose_against"]
 
 #: What findings that come from the comparison are called.
 RULE = "reference"
-#: None of 26 pairs of healthy trainings left each other's course, each with a seed that the limits were not measured on:
-#: Laplace's rule of succession.
+#: None of 26 pairs of healthy trainings left each other's course, one of each of a seed that the limits were not measured
+#: on: Laplace's rule of succession.
 _CONFIDENCE = 27 / 28
 
 
