@@ -7,7 +7,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Lists of cases with the seeds at which they were so, or what was said of them.
-_NAMED = ("missed", "misnamed", "misplaced", "false alarms")
+_NAMED = ("missed", "misnamed", "misplaced", "false alarms", "stopped")
 RECORDED = ROOT / "docs" / "benchmarks"
 PAGE = ROOT / "docs" / "benchmarks.md"
 INTRODUCTION = """# Benchmarks
