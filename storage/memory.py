@@ -2,8 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Self
@@ -11,41 +10,19 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .beside import check_earlier, joined
 from .downsample import spaced
-from .errors import RunNotFound, StoreError, StoreUnavailable
+from .errors import RunNotFound, StoreUnavailable
 from .identify import check_run_id, find_run, new_run_id
-from .layout import is_empty, quantize
 from .mailbox import MemoryMailbox
+from .memory_writer import MemoryRank, MemoryWriter
 from .names import ROOT_SITE, SEVERITIES, Severity, split_metric
-from .order import check_order
 from .pictures import Columns, every_record, first_calls, join_matrix, join_series, list_metrics, row_of
 from .process import machine
-from .records import Block, Event, Finding, FindingKey, Histogram, Json, Layout, Outcome, StepRecord
-from .run import Run, RunKind, RunState, Structure
+from .records import Block, Event, Finding, Histogram, Json, Layout, Outcome, StepRecord
+from .run import Run, RunKind, Structure
 from .series import Matrix, Series
 from .streams import SCALAR
 from .timeline import FIRST, LAST
-
-
-@dataclass(slots=True)
-class _Rank:
-    """What one rank of one run has recorded."""
-
-    run: Run
-    structure: Structure = field(default_factory=Structure)
-    records: list[StepRecord] = field(default_factory=list)
-    joined_last: tuple[int, int] = (-1, 0)
-    events: list[tuple[int, int, Event]] = field(default_factory=list)
-    findings: dict[FindingKey, Finding] = field(default_factory=dict)
-    outcomes: dict[tuple[str, str, float], Outcome] = field(default_factory=dict)
-    layouts: dict[Layout, None] = field(default_factory=dict)
-    revision: int = 0
-    is_written: bool = True
-
-    def add_findings(self, findings: Iterable[Finding]) -> None:
-        self.findings.update({one.key: one for one in findings})
-        self.revision += 1
 
 
 @dataclass(slots=True)
@@ -63,7 +40,7 @@ class MemoryStore:
     url = "memory:"
 
     def __init__(self) -> None:
-        self._runs: dict[str, dict[int, _Rank]] = {}
+        self._runs: dict[str, dict[int, MemoryRank]] = {}
         self._notes: dict[str, _Notes] = {}
         self._mail: dict[str, MemoryMailbox] = {}
         self._lock = threading.RLock()
@@ -80,7 +57,7 @@ class MemoryStore:
         config: Mapping[str, Json] | None = None,
         tags: Mapping[str, Json] | None = None,
         host: Mapping[str, Json] | None = None,
-    ) -> "MemoryWriter":
+    ) -> MemoryWriter:
         """Starts a run, or joins the run `run_id` as another rank of it."""
         now = time.time()
         key = check_run_id(run_id) if run_id is not None else new_run_id(name, now)
@@ -90,7 +67,7 @@ class MemoryStore:
             ranks = self._runs.setdefault(key, {})
             if rank in ranks and ranks[rank].is_written:
                 raise StoreUnavailable(f"rank {rank} of run {key!r} is being written; one rank has one writer")
-            one = ranks.setdefault(rank, _Rank(run))
+            one = ranks.setdefault(rank, MemoryRank(run))
             one.run = replace(one.run, state="running", error="")
             one.is_written = True
             return MemoryWriter(one, self._lock)
@@ -284,13 +261,13 @@ class MemoryStore:
     def _note(self, run: str) -> _Notes:
         return self._notes.setdefault(run, _Notes())
 
-    def _ranks(self, run: str) -> dict[int, _Rank]:
+    def _ranks(self, run: str) -> dict[int, MemoryRank]:
         if run not in self._runs:
             self.find_run(run)
             raise RunNotFound(f"{run!r} is not the id of a run; look it up with find_run first")
         return self._runs[run]
 
-    def _rank(self, run: str, rank: int) -> _Rank:
+    def _rank(self, run: str, rank: int) -> MemoryRank:
         ranks = self._ranks(run)
         if rank not in ranks:
             raise RunNotFound(f"run {run!r} has no rank {rank}; it has {', '.join(map(str, sorted(ranks)))}")
@@ -323,110 +300,8 @@ class MemoryStore:
         )
 
 
-class MemoryWriter:
-    """The `RunWriter` of a memory store."""
-
-    def __init__(self, rank: _Rank, lock: AbstractContextManager[bool]) -> None:
-        self._rank = rank
-        self._lock = lock
-        self._run = rank.run
-        self._closed = False
-
-    @property
-    def run(self) -> Run:
-        """The run as it was begun."""
-        return self._run
-
-    def write_structure(self, structure: Structure) -> None:
-        """Replaces the recorded structure."""
-        self._check_open()
-        with self._lock:
-            self._rank.structure = structure
-            self._touch()
-
-    def write(
-        self, records: Sequence[StepRecord], findings: Sequence[Finding] = (), earlier: Sequence[StepRecord] = ()
-    ) -> None:
-        """Adds records and findings, all or none.
-
-        Raises:
-            StoreError: A record does not come after the last one; nothing was written.
-        """
-        self._check_open()
-        with self._lock:
-            known = self._rank.records
-            check_order(self._run.id, (known[-1].step, known[-1].micro_step) if known else (-1, 0), records)
-            rounded, later = [_rounded(record) for record in records], [_rounded(record) for record in earlier]
-            newest = (rounded or known)[-1:]
-            last = (newest[0].step, newest[0].micro_step) if newest else (-1, 0)
-            self._rank.joined_last = check_earlier(self._run.id, self._rank.joined_last, last, later)
-            known.extend(rounded)
-            self._join(later)
-            self._rank.layouts.update(dict.fromkeys(b.layout for one in (*rounded, *later) for b in one.blocks))
-            self._rank.events.extend((r.step, r.micro_step, one) for r in rounded for one in r.events)
-            self._rank.add_findings(findings)
-            self._touch()
-
-    def _join(self, later: Sequence[StepRecord]) -> None:
-        wanted = {(one.step, one.micro_step): one for one in later}
-        for at, one in enumerate(self._rank.records if wanted else ()):
-            self._rank.records[at] = joined(one, wanted.get((one.step, one.micro_step)))
-
-    def write_events(self, events: Sequence[Event]) -> None:
-        """Adds events that belong to no record."""
-        self._check_open()
-        with self._lock:
-            self._rank.events.extend((one.step, one.micro_step, one) for one in events)
-            self._touch()
-
-    def write_outcomes(self, outcomes: Sequence[Outcome]) -> None:
-        """Adds outcomes; one of the same attack, norm and epsilon replaces the earlier."""
-        self._check_open()
-        with self._lock:
-            self._rank.outcomes.update({(one.attack, one.norm, one.epsilon): one for one in outcomes})
-            self._touch()
-
-    def maintain(self) -> bool:
-        """False: memory needs no housekeeping."""
-        return False
-
-    def make_room(self) -> None:
-        """Nothing: no room is kept."""
-
-    def close(self, state: RunState = "finished", error: str = "") -> None:
-        """Records how the run ended; a second call does nothing."""
-        if self._closed:
-            return
-        self._closed = True
-        with self._lock:
-            self._rank.run = replace(self._rank.run, state=state, error=error)
-            self._rank.is_written = False
-            self._touch()
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise StoreError(f"run {self._run.id!r} is closed; nothing more can be written to it")
-
-    def _touch(self) -> None:
-        rank = self._rank
-        last = rank.records[-1].step if rank.records else rank.run.last_step
-        rank.run = replace(rank.run, updated_at=time.time(), last_step=last)
-        rank.revision += 1
-
-
 def _presence(block: Block) -> NDArray[np.bool_]:
     return np.ones(len(block.values), np.bool_) if block.present is None else block.present
-
-
-def _rounded(record: StepRecord) -> StepRecord:
-    """The record as every other backend would give it back."""
-    scalars = {name: float(value) for name, value in record.scalars.items()}
-    return replace(
-        record,
-        blocks=tuple(quantize(block) for block in record.blocks if not is_empty(block)),
-        scalars=scalars,
-        beside=None,
-    )
 
 
 def _values(record: StepRecord, site: str, metric: str, call: int) -> Iterator[float]:
