@@ -24,6 +24,7 @@ class Account:
         also: Other sites at which the same rule found the same from the same step on.
         ranks: Other ranks on which it did.
         follows: What was found besides, and may follow from it.
+        batch: Of its first step, by number and checksum; empty where no single batch matters or none is known.
         named: In how many runs of the benchmark of faults the rule was named as a root cause.
         right: In how many of these it was one.
         asks: `intent` where the run cannot tell a fault from a choice, `reference` where only a comparison can; else
@@ -37,6 +38,7 @@ class Account:
     also: tuple[str, ...] = ()
     ranks: tuple[int, ...] = ()
     follows: tuple[Finding, ...] = ()
+    batch: str = ""
     named: int = 0
     right: int = 0
 
@@ -48,12 +50,14 @@ def account_of(
     findings: Sequence[Finding],
     rules_run: Collection[str],
     follows: Sequence[Finding] = (),
+    batch: str = "",
 ) -> Account:
     """The account of one finding of a run.
 
     Args:
         findings: All of the run's: what was found is not ruled out.
         follows: Those that are folded under this one.
+        batch: That of its first step.
         rules_run: Names of the rules whose silence means something.
     """
     found = {item.cause for item in findings}
@@ -70,6 +74,7 @@ def account_of(
         also=tuple(sorted({item.site for item in alike} - {finding.site})),
         ranks=tuple(sorted({item.rank for item in alike} - {finding.rank})),
         follows=tuple(item for item in follows if item not in alike),
+        batch=batch,
         named=named,
         right=right,
     )

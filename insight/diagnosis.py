@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from ..storage import Finding, Json, Run, RunState, StepRecord, Store, Structure
+from ..storage import Finding, FindingKey, Json, Run, RunState, StepRecord, Store, Structure
 from .account import Account, account_of
+from .batches import batch_of
 from .causes.root_cause import appearance, folded, root_causes
 from .document import render_json
 from .engine import Engine
@@ -36,6 +37,7 @@ class Diagnosis:
         state: How the run ended, or that it has not.
         error: What ended a failed run, empty otherwise.
         last_step: The newest step, -1 before the first.
+        batches: By the key of a root cause: the batch that it began with, where one matters.
         ranks: The recording processes.
         reference: Name of the good run that it was compared with; empty for none.
     """
@@ -51,6 +53,7 @@ class Diagnosis:
     error: str = ""
     last_step: int = -1
     follows: tuple[tuple[Finding, ...], ...] = ()
+    batches: Mapping[FindingKey, str] = field(default_factory=dict)
     ranks: tuple[int, ...] = (0,)
     reference: str = ""
 
@@ -64,6 +67,7 @@ class Diagnosis:
                 findings=self.findings,
                 rules_run=self.rules_run,
                 follows=follows.get(root.key, ()),
+                batch=self.batches.get(root.key, ""),
             )
             for root in self.root_causes
         )
@@ -147,6 +151,9 @@ def diagnose(store: Store, run: str, *, write: bool = False) -> Diagnosis:
         engines.append(engine)
     diagnosis = replace(
         _conclude(found.id, found.state, engines), error=found.error, last_step=found.last_step, ranks=found.ranks
+    )
+    diagnosis = replace(
+        diagnosis, batches={root.key: batch_of(store, found.id, root) for root in diagnosis.root_causes}
     )
     if write and diagnosis.findings:
         store.write_findings(found.id, diagnosis.findings)

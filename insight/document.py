@@ -56,6 +56,7 @@ def _account_to_json(account: Account) -> dict[str, Json]:
         "asks": account.asks,
         "also": list(account.also),
         "ranks": list(account.ranks),
+        "batch": account.batch,
         "named": account.named,
         "right": account.right,
         "follows": [{"rule": one.rule, "site": one.site, "first_step": one.first_step} for one in account.follows],

@@ -110,8 +110,10 @@ def _account(account: Account, finding: Finding, diagnosis: "Diagnosis") -> Iter
         yield "the same at", _some(account.also)
     if account.ranks:
         yield "the same on ranks", _some(map(str, account.ranks))
+    if account.batch:
+        yield "the batch", account.batch
     if account.follows:
-        yield "what followed", "; ".join(_grouped(account.follows))
+        yield "what followed", "; ".join(words for _, words in _grouped(account.follows))
     yield "how sure", _certainty(account, finding)
     if account.asks == "reference" and diagnosis.reference:
         yield "compared with", f"the good run {diagnosis.reference!r}"
@@ -139,21 +141,21 @@ def _rest(diagnosis: "Diagnosis") -> Iterator[tuple[str, list[str]]]:
     matters = [finding for finding in rest if finding.severity != "info"]
     notices = [finding for finding in rest if finding.severity == "info"]
     if matters:
-        yield "also found", [*_grouped(matters)]
+        yield "also found", [f"{severity}: {words}" for severity, words in _grouped(matters)]
     if notices:
-        yield "good to know", [*_grouped(notices)]
+        yield "good to know", [words for _, words in _grouped(notices)]
     if diagnosis.reasons:
         yield "rules that could not run", _unable(diagnosis.reasons)
 
 
-def _grouped(findings: Iterable[Finding]) -> Iterator[str]:
-    """One phrase a rule: where and when it spoke first, and at how many places more."""
+def _grouped(findings: Iterable[Finding]) -> Iterator[tuple[str, str]]:
+    """A severity and a phrase for each rule: where and when it spoke first, and at how many places more."""
     by_rule = sorted(findings, key=lambda one: (one.severity, one.rule))
     groups = [list(group) for _, group in groupby(by_rule, key=lambda one: (one.severity, one.rule))]
     for group in sorted(groups, key=lambda group: min(one.first_step for one in group)):
         first = min(group, key=lambda one: one.first_step)
         more = f" and at {len(group) - 1} more" if len(group) > 1 else ""
-        yield f"{first.severity}: {first.cause} at {display_site(first.site)}{more} since step {first.first_step}"
+        yield first.severity, f"{first.cause} at {display_site(first.site)}{more} since step {first.first_step}"
 
 
 def _unable(reasons: Mapping[str, str]) -> list[str]:

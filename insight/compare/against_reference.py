@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from ...storage import Finding, Run, Store, display_site
+from ..batches import batch_of
 from ..diagnosis import Diagnosis, concluded, diagnose
 from ..rule import OPTIMIZER
 from .align import align
@@ -12,8 +13,8 @@ __all__ = ["RULE", "diagnose_against"]
 
 #: What findings that come from the comparison are called.
 RULE = "reference"
-#: None of 26 pairs of healthy trainings left each other's course, one of each of a seed that the limits were not measured
-#: on: Laplace's rule of succession.
+#: None of 26 pairs of healthy trainings left each other's course, one of each of a seed on which no limit was measured:
+#: Laplace's rule of succession.
 _CONFIDENCE = 27 / 28
 
 
@@ -39,7 +40,9 @@ def diagnose_against(stores: tuple[Store, Store], runs: tuple[Run, Run]) -> Diag
         reasons[RULE] = f"the good run has {common} steps in common with this one, {WINDOW} are needed"
     elif left:
         findings.append(_finding(left, runs[1].name, rank))
-    return replace(concluded(found, findings, reasons, structure), reference=runs[1].name)
+    whole = concluded(found, findings, reasons, structure)
+    batches = {root.key: batch_of(store, run.id, root) for root in whole.root_causes}
+    return replace(whole, reference=runs[1].name, batches=batches)
 
 
 def _excused(finding: Finding, name: str) -> Finding:

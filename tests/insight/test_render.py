@@ -63,8 +63,8 @@ def test_what_follows_stands_under_its_cause_in_few_words_and_nowhere_else():
     dead = [replace(SPIKE, rule="dead-units", cause="dead_units", site=f"act{at}", first_step=11 + at) for at in (2, 1)]
     told = replace(SICK, findings=(BAD, SPIKE, *dead), follows=((SPIKE, *dead),)).to_text()
     assert (
-        "   what followed: warning: loss_spike at (model) since step 10; "
-        "warning: dead_units at act1 and at 1 more since step 12" in told.splitlines()
+        "   what followed: loss_spike at (model) since step 10; "
+        "dead_units at act1 and at 1 more since step 12" in told.splitlines()
     )
     assert "also found" not in told
     assert told.count("loss_spike") == 1
@@ -87,6 +87,13 @@ def test_a_rank_is_named_wherever_there_are_several():
     assert "loss_spike at (model) of rank 0" in both.to_text()
     assert "   the same on ranks: 1" in both.to_text().splitlines()
     assert both.to_json()["accounts"][0]["ranks"] == [1]
+
+
+def test_the_batch_of_a_moment_is_named():
+    told = replace(SICK, batches={BAD.key: "number 12, checksum ab"})
+    assert "   the batch: number 12, checksum ab" in told.to_text().splitlines()
+    assert told.to_json()["accounts"][0]["batch"] == "number 12, checksum ab"
+    assert "the batch" not in SICK.to_text()
 
 
 def test_a_long_list_is_cut_and_the_document_holds_all_of_it():
