@@ -89,11 +89,6 @@ def quantize_alike(blocks: Sequence[Block]) -> list[Block]:
     return [Block(layout, one, flags) for one, flags in zip(values, present, strict=True)]
 
 
-def is_empty(block: Block) -> bool:
-    """True when no site of the block was observed; such a block says nothing and is not stored."""
-    return block.present is not None and not block.present.any()
-
-
 def pack(block: Block) -> bytes:
     """The block as bytes; `unpack` gives `quantize(block)` back."""
     return pack_alike([block])[0]

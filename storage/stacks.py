@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .layout import check_alike, is_empty
+from .layout import check_alike
 from .records import Block, Layout, StepRecord
 from .streams import STEP_LAYOUT, earlier_layout
 
@@ -25,6 +25,11 @@ class Stack:
     at: list[int]
     values: NDArray[np.float64]
     present: list[NDArray[np.bool_] | None]
+
+
+def is_empty(block: Block) -> bool:
+    """True when no site of the block was observed; such a block says nothing and is not stored."""
+    return block.present is not None and not block.present.any()
 
 
 def stack_steps(records: Sequence[StepRecord]) -> Iterator[Stack]:
