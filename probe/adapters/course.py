@@ -115,6 +115,11 @@ class Course:
 
     def after_step(self, optimizer: Any) -> None:
         """The optimizer has stepped."""
+        if self._recorder.is_idle and len(self._view.optimizers) == 1 and not (self._began or self._is_skipped):
+            self._stepped.clear()
+            self._passes.stepped(optimizer)
+            self._recorder.after_step(self._view)
+            return
         self._began.discard(id(optimizer))
         self._stepped.add(id(optimizer))
         self._passes.stepped(optimizer)

@@ -3,7 +3,6 @@
 from typing import Any, Final
 
 import numpy as np
-from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -42,8 +41,8 @@ def pointer(_context: Any, address: Any) -> Any:  # Any: numba's own compiler in
 def bits_of(_context: Any, _value: Any) -> Any:  # Any: as above
     """The bits of a float32 as an int32."""
 
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.IntType(32))
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(types.int32))
 
     return types.int32(types.float32), generate
 
@@ -52,8 +51,8 @@ def bits_of(_context: Any, _value: Any) -> Any:  # Any: as above
 def single_of(_context: Any, _bits: Any) -> Any:  # Any: as above
     """The float32 of these bits, an int32."""
 
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.FloatType())
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(types.float32))
 
     return types.float32(types.int32), generate
 

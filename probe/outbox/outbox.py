@@ -14,58 +14,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ...storage.records import Block, Event, Histogram, StepRecord
+from ...storage.records import Event, Histogram, StepRecord
 from ..kernels import NO_MORE, STATISTICS, Bins, More
-from .promises import Arrival, Debtor, Device, Fetched, LateScalar, Made, Owed, Promise
+from .debts import Debts
+from .promises import Debtor, Device, Fetched, LateScalar, Made, Owed, Promise
 
 #: Records that wait at most; then the oldest is waited for.
 _MOST: Final = 64
 _TEN: Final = len(STATISTICS)
-
-
-class _Debts:
-    """What one record is owed."""
-
-    def __init__(self) -> None:
-        self.arrivals: list[Arrival] = []
-        self.work: list[Callable[[], object]] = []
-        self.scalars: dict[str, LateScalar] = {}
-        self.several: list[Callable[[], Mapping[str, float]]] = []
-        self.histograms: list[Callable[[], Histogram | None]] = []
-        self.events: list[Callable[[], Sequence[Event]]] = []
-        self.finish: Callable[[StepRecord], StepRecord] | None = None
-        self.fault: Exception | None = None
-
-    def is_there(self) -> bool:
-        return all(one.is_there() for one in self.arrivals)
-
-    def take(self) -> None:
-        """Nothing; what is on its way is there, and what was to be done with it is done."""
-        arrivals, self.arrivals = self.arrivals, []
-        for arrival in arrivals:
-            arrival.take()
-        work, self.work = self.work, []
-        for one in work:
-            one()
-
-    def settle(self, record: StepRecord) -> StepRecord:
-        """The record with everything in its place."""
-        if self.fault is not None:
-            raise self.fault
-        self.take()
-        late = {name: value for name, make in self.scalars.items() if (value := make()) is not None}
-        for several in self.several:
-            late |= several()
-        made = (one for make in self.histograms if (one := make()) is not None)
-        events = [event for make in self.events for event in make()]
-        record = replace(
-            record,
-            blocks=tuple(_tidy(block) for block in record.blocks if block.present is None or block.present.any()),
-            scalars={**late, **record.scalars},
-            histograms=(*record.histograms, *made),
-            events=(*events, *record.events),
-        )
-        return record if self.finish is None else self.finish(record)
 
 
 class Outbox:
@@ -85,9 +41,9 @@ class Outbox:
     def __init__(self, emit: Callable[[StepRecord], None], report: Callable[[str, Exception], None]) -> None:
         self._emit, self._report = emit, report
         self.device: Device | None = None
-        self.owed: _Debts | None = None
-        self._sealed: deque[_Debts | None] = deque()
-        self.waiting: deque[tuple[StepRecord, _Debts]] = deque()
+        self.owed: Debts | None = None
+        self._sealed: deque[Debts | None] = deque()
+        self.waiting: deque[tuple[StepRecord, Debts]] = deque()
         self._hasty: set[Debtor] = set()
 
     # What hooks and collectors ask for --------------------------------------------------------------------------
@@ -244,7 +200,7 @@ class Outbox:
         if debts is None and not self.waiting:
             self._emit(record)
             return
-        self.waiting.append((record, _Debts() if debts is None else debts))
+        self.waiting.append((record, Debts() if debts is None else debts))
         self.drain()
 
     def drain(self, *, wait: bool = False) -> None:
@@ -263,12 +219,12 @@ class Outbox:
         self._debts()
         return self.device.add(tensor, bins=bins, more=more, at_once=at_once)
 
-    def _debts(self) -> _Debts:
+    def _debts(self) -> Debts:
         if self.owed is None:
-            self.owed = _Debts()
+            self.owed = Debts()
         return self.owed
 
-    def _settled(self, record: StepRecord, debts: _Debts) -> StepRecord:
+    def _settled(self, record: StepRecord, debts: Debts) -> StepRecord:
         try:
             return debts.settle(record)
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
@@ -280,30 +236,7 @@ class Outbox:
         self._report("device", error)
 
 
-def sum_of(one: "float | LateScalar | None", other: "float | LateScalar") -> "float | LateScalar":
-    """The sum of two values, late if one of them is."""
-    if one is None:
-        return other
-    if not callable(one) and not callable(other):
-        return one + other
-
-    def total() -> float | None:
-        first, second = _now(one), _now(other)
-        return None if first is None or second is None else first + second
-
-    return total
-
-
-def _now(value: "float | LateScalar") -> float | None:
-    return value() if callable(value) else value
-
-
 def _only(row: NDArray[np.float64]) -> float:
     """The one element that a row of statistics tells of."""
     _, mean, _, _, _, _, nans, positive, negative, _ = row.tolist()
     return math.nan if nans else math.inf if positive else -math.inf if negative else mean
-
-
-def _tidy(block: Block) -> Block:
-    """The block without a mask where everything is there."""
-    return replace(block, present=None) if block.present is not None and block.present.all() else block

@@ -19,20 +19,21 @@ from typing import Any, ParamSpec
 from numpy.typing import NDArray
 
 from ...storage.records import Block, Event, Histogram, Json, StepRecord
-from ..collectors.collector import COLLECTORS, Collect, Rows, SiteRows, Step, View
+from ..collectors.collector import COLLECTORS, Collect, Step, View
 from ..configuration.config import Config
 from ..configuration.reactions import Refusal, refusal_of
 from ..dump import Dumper
 from ..flight.keeper import FlightKeeper
 from ..flight.split import splitter
 from ..kernels import FLOAT64, More
-from ..outbox.outbox import Outbox, sum_of
-from ..outbox.promises import LateScalar
+from ..outbox.outbox import Outbox
+from ..outbox.promises import LateScalar, sum_of
 from ..quantities.noise_scale import MicroBatches
 from ..quantities.step_time import BACKWARD, BETWEEN, DATA, FORWARD, MONITOR, OPTIMIZER, StepTime
 from ..resume import ResumePoint
 from .agenda import Agenda
-from .block import TableRows, merge_rows
+from .block import TableRows
+from .draft import Draft
 from .hook_rows import HookRows
 from .initial_weights import initial_weights
 from .plan import Plan, plan_of
@@ -95,9 +96,7 @@ class Recorder:
         self.bins, self._agenda = config.histograms.of(), Agenda(config)
         self._collect: dict[str, Collect] = {n: c.build() for n, c in COLLECTORS.items() if c.build}
         self._tables = TableRows()
-        self._rows: dict[str, Rows] = {}
-        self._scalars: dict[str, float] = {}
-        self._measured: dict[str, str] = {}
+        self._draft = Draft(self.open_rows, self.outbox)
         self._events: list[Event] = []
         self._loss: float | LateScalar | None = None
         self._pending: StepRecord | None = None
@@ -171,7 +170,7 @@ class Recorder:
         blocks = self._hook_rows.take(self.outbox.owe_block)
         is_wide = lambda: bool((view.weights().codes == FLOAT64).any())  # noqa: E731  asked only for new layouts
         names = view.names
-        for subject, rows in self._rows.items():
+        for subject, rows in self._draft.rows.items():
             blocks += self._tables.blocks(subject, self.columns, names, rows, is_wide=is_wide)
         self._note_an_empty_first_step(blocks)
         self._pending = self._record(tuple(blocks), skipped=skipped)
@@ -238,7 +237,7 @@ class Recorder:
         """Scalars of the step in progress, or of the one that has just ended when none is."""
         self._tell_of_the_last_step()
         if self._pending is None:
-            self._scalars.update(scalars)
+            self._draft.scalars.update(scalars)
         else:
             self._pending = replace(self._pending, scalars={**self._pending.scalars, **scalars})
 
@@ -271,7 +270,7 @@ class Recorder:
             self.outbox.wait()
             self._events += self._whole.dumper.close(self.step)
         blocks = tuple(self._hook_rows.take(self.outbox.owe_block))  # collectives behind the last step are among them
-        is_left = bool(self.is_open or blocks or self._scalars or self.outbox.owed)
+        is_left = bool(self.is_open or blocks or self._draft.scalars or self.outbox.owed)
         if is_left:
             self.outbox.send(self._record(blocks))
             self.outbox.drain(wait=True)
@@ -311,7 +310,7 @@ class Recorder:
     def _passes(self) -> bool:
         """Whether the idle step, which is over, needs no record; where it does not, the next step has begun."""
         self._ended = time.perf_counter()
-        if self._scalars or self._events or self._ended >= self._tells_at or not self.is_idle:
+        if self._draft.scalars or self._events or self._ended >= self._tells_at or not self.is_idle:
             self._tells_at = self._ended + QUIET_S
             return False
         self._is_untold = True
@@ -382,29 +381,11 @@ class Recorder:
             if isinstance(found, tuple):
                 self.histograms += found
             elif found:
-                self._put(name, found)
-
-    def _put(self, collector: str, found: Mapping[str, Any]) -> None:  # Any: rows or numbers, told apart here
-        for key, value in found.items():
-            if isinstance(value, Rows) and key not in self._rows:
-                self._rows[key] = value
-            elif isinstance(value, Rows):
-                self._rows = merge_rows(self._rows, {key: value}, self.outbox.when_there)
-            elif isinstance(value, SiteRows):
-                rows = self.open_rows(key, value.columns)
-                for site, numbers in value.values.items():
-                    row = rows.row(site, 0)
-                    row.put(numbers) if isinstance(numbers, tuple) else row.owe(numbers)
-            elif self._measured.get(key) == collector or key not in self._scalars:  # what the user logs has the word
-                self._measured[key] = collector
-                if callable(value):
-                    self.outbox.late_scalar(key, value)
-                else:
-                    self._scalars[key] = value
+                self._draft.put(name, found)
 
     def _finish_micro_step(self) -> None:
         if self._loss is not None and self.is_due("loss"):
-            self._put("loss", {"loss": self._loss})
+            self._draft.put("loss", {"loss": self._loss})
         self.outbox.send(self._record(tuple(self._hook_rows.take(self.outbox.owe_block))))
         self.micro_step += 1
         self.stamp += 1
@@ -429,15 +410,15 @@ class Recorder:
             self.micro_step,
             skipped,
             blocks,
-            self._scalars,
+            self._draft.scalars,
             tuple(self.histograms),
             tuple(self._events),
         )
         agenda = self._agenda
-        splits = splitter(agenda.in_flight, agenda.scheduled, self._measured) if agenda.in_flight else None
+        splits = splitter(agenda.in_flight, agenda.scheduled, self._draft.measured) if agenda.in_flight else None
         record = self.outbox.seal(record, splits)
-        self._rows, self._scalars, self._events, self.histograms, self._loss = {}, {}, [], [], None
-        self._measured = {}
+        self._draft.clear()
+        self._events, self.histograms, self._loss = [], [], None
         return record
 
     def _is_bad(self, norm: float | LateScalar | None) -> bool:

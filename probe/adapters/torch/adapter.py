@@ -5,7 +5,6 @@ from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
-from weakref import ref
 
 import torch
 import torch.distributed as distributed
@@ -17,7 +16,6 @@ from ...collectors.collector import COLLECTORS
 from ...configuration.select import choose_sites
 from ...errors import ConfigError, NotWatchable
 from ...kernels.device import DeviceQueue
-from ...outbox.promises import LateScalar
 from ...recording.recorder import Recorder
 from ...taps.batch_hooks import BatchTaps
 from ...taps.forward import ForwardTaps
@@ -35,11 +33,11 @@ from .communication import CommunicationTaps
 from .facts import TorchFacts
 from .hooks import Hook, OpeningHook
 from .memory import ACCESS
-from .parts import is_remote, remote
 from .patches import add_listener, remove_listener, wake_listener
 from .quantities import watch_quantities
 from .ranks import TorchRanks, watch_ranks
 from .recompute import in_backward, is_first_of_two
+from .roots import Roots
 from .sites import ModuleSites, owners_of, parameters_of
 from .steps import StepHooks, without_wrapper
 from .structure import optimizer_infos, parameter_infos
@@ -78,7 +76,6 @@ class TorchAdapter:
         self._modules = self._places.modules
         self._named: dict[str, Any] = {}
         self._handles: list[Any] = []
-        self._unscaled: tuple[Any, float | LateScalar, float | LateScalar] | None = None
         self._knows_order = False
         self._counts, self._steps_before = (-1, -1), 0
         self._looks = 0
@@ -98,6 +95,7 @@ class TorchAdapter:
         """
         self._recorder = recorder
         recorder.outbox.device = DeviceQueue()
+        self._roots = Roots(recorder)
         if recorder.refusal == "skip" and any(hasattr(one, "placements") for one in self.model.parameters()):
             raise ConfigError(
                 "on_finding: skip_step needs whole gradients on every rank, and this model's are sharded: each rank "
@@ -151,7 +149,8 @@ class TorchAdapter:
         for handle in (*self._handles, *self._inside):
             handle.remove()
         self._handles, self._inside = [], []
-        self._unscaled = None
+        if hasattr(self, "_roots"):
+            self._roots.forget()
         if hasattr(self, "_trace"):
             self._trace.stop()
 
@@ -258,7 +257,7 @@ class TorchAdapter:
             self._is_compiled = True
             self._opening.was_compiled = self._recorder.expects_activations = False
             self.course.forward_begins()
-        if self.course.backward_begins(lambda: self._loss_of(roots)):
+        if self.course.backward_begins(partial(self._roots.loss_of, roots)):
             self._facts.facts.backward_begins(self._recorder.root)
 
     def backward_ends(self) -> None:
@@ -270,16 +269,12 @@ class TorchAdapter:
         """What the backward pass runs inside of, if anything."""
         if self._tracer is None or not self._recorder.is_open:
             return ()
-        loss = self._loss_of(roots)
-        known = float(_scalar_in(roots).detach()) if callable(loss) else loss  # the trace looks at every value anyway
-        return (self._tracer.backward(roots, known),)
+        return (self._tracer.backward(roots, self._roots.known(roots)),)
 
     def loss_scaled(self, loss: Any, scaled: Any, scaler: Any) -> None:
         """Remembers what the loss was before it was scaled."""
-        is_one = isinstance(loss, torch.Tensor) and loss.numel() == 1
-        if is_one and scaler.is_enabled() and not self._recorder.is_idle:
-            scale = scaler._get_scale_async()
-            self._unscaled = (ref(scaled), self._value_of(loss), 1.0 if scale is None else self._value_of(scale))
+        if not self._recorder.is_idle:
+            self._roots.scaled(loss, scaled, scaler)
 
     def scaler_steps(self, _optimizer: Any) -> None:
         """Notes how often optimizers have stepped, before a scaler may keep one of them from that."""
@@ -289,21 +284,6 @@ class TorchAdapter:
         """Closes the step as skipped when the scaler has kept the optimizer from stepping."""
         if any(optimizer is one for one in self.view.optimizers) and self._steps.count == self._steps_before:
             self.course.step_skipped(optimizer, float(scale()))
-
-    def _value_of(self, scalar: Any) -> float | LateScalar:
-        """The value of a tensor of one element; late where it lies on a device."""
-        away = remote(scalar)
-        outbox = self._recorder.outbox
-        return outbox.owe_value(away) if away is not None and outbox.takes_promises else float(scalar.detach())
-
-    def _loss_of(self, roots: Any) -> float | LateScalar | None:
-        root = roots if isinstance(roots, torch.Tensor) else roots[0] if len(roots) == 1 else None
-        if root is None or root.numel() != 1 or (is_remote(root) and not self._recorder.is_due("loss")):
-            return None
-        if self._unscaled is not None and self._unscaled[0]() is root:
-            self._recorder.loss_scale = self._unscaled[2]
-            return self._unscaled[1]
-        return self._value_of(root)
 
     def _perhaps_adopt(self, optimizer: Any, _arguments: Any, _options: Any) -> None:
         if any(optimizer is one for one in self.view.optimizers):
@@ -394,12 +374,6 @@ class TorchAdapter:
 
     def _report(self, site: str, reason: str) -> None:
         self._recorder.event("monitor_fault", site, collector="gradient", error=reason)
-
-
-def _scalar_in(roots: Any) -> Any:
-    """The only tensor that a backward pass starts from, if it has one element; else None."""
-    root = roots if isinstance(roots, torch.Tensor) else roots[0] if len(roots) == 1 else None
-    return None if root is None or root.numel() != 1 else root
 
 
 def _is_frozen(module: Any) -> bool:
