@@ -36,6 +36,8 @@ _CONVERTED: dict[str, Callable[[str], Any]] = {
     "key": lambda text: from_bits(int(text)),
 }
 _PACKAGE = __name__.rpartition(".ir.")[0]
+#: Where values are whose names in older files tell another module.
+_MOVED = {"ops.pool.PoolWindow": "ops.pool_window", "ops.conv.Window": "ops.conv_primitives"}
 
 
 class ParseError(EngineError, ValueError):
@@ -237,7 +239,7 @@ class Words:
     def _named_tuple(self, word: str) -> Any:
         module, _, name = word.rpartition(".")
         try:
-            kind = getattr(import_module(f"{_PACKAGE}.{module}"), name, None) if module else None
+            kind = getattr(import_module(f"{_PACKAGE}.{_MOVED.get(word, module)}"), name, None) if module else None
         except ImportError:
             kind = None
         if not (isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")):

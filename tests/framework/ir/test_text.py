@@ -14,7 +14,9 @@ from mindscope.framework.ir.node import Where
 from mindscope.framework.ir.parser import parse
 from mindscope.framework.ir.printer import to_text
 from mindscope.framework.ir.verify import VerifyError, verify
+from mindscope.framework.ops.conv_primitives import Window
 from mindscope.framework.ops.indexing import Slice
+from mindscope.framework.ops.pool_window import PoolWindow
 from mindscope.framework.random import Key
 from mindscope.framework.shape import Spec
 from mindscope.framework.symbolic import Dim
@@ -55,6 +57,22 @@ def test_places_in_the_source_are_read_back():
         g.output = op(g, "negative", g.add_parameter(F64, "x"))
         g.output.where = where
         assert parse(to_text(g)).output.where == where
+
+
+@pytest.mark.parametrize(
+    ("older", "now", "made"),
+    [
+        ("ops.pool.PoolWindow", "ops.pool_window.PoolWindow", PoolWindow((2,), (2,), ((0, 0),), (1,))),
+        ("ops.conv.Window", "ops.conv_primitives.Window", Window((2,), ((0, 0),), (1,), 1)),
+    ],
+)
+def test_values_are_found_under_the_names_of_older_files(older, now, made):
+    g = Graph("g")
+    g.output = op(g, "negative", g.add_parameter(F64, "x"))
+    g.output.attributes = {"window": made}
+    text = to_text(g)
+    assert now in text
+    assert parse(text.replace(now, older)).output.attributes["window"] == made
 
 
 def test_loops_recursion_and_their_gradients_are_read_back():
