@@ -122,21 +122,3 @@ class Owed:
     values: NDArray[np.float64]
     present: NDArray[np.bool_]
     promises: Mapping[int, tuple[Debtor, Promise]]
-
-
-def sum_of(one: "float | LateScalar | None", other: "float | LateScalar") -> "float | LateScalar":
-    """The sum of two values, late if one of them is."""
-    if one is None:
-        return other
-    if not callable(one) and not callable(other):
-        return one + other
-
-    def total() -> float | None:
-        first, second = _now(one), _now(other)
-        return None if first is None or second is None else first + second
-
-    return total
-
-
-def _now(value: "float | LateScalar") -> float | None:
-    return value() if callable(value) else value

@@ -26,8 +26,9 @@ from ..dump import Dumper
 from ..flight.keeper import FlightKeeper
 from ..flight.split import splitter
 from ..kernels import FLOAT64, More
+from ..outbox.late import sum_of
 from ..outbox.outbox import Outbox
-from ..outbox.promises import LateScalar, sum_of
+from ..outbox.promises import LateScalar
 from ..quantities.noise_scale import MicroBatches
 from ..quantities.step_time import BACKWARD, BETWEEN, DATA, FORWARD, MONITOR, OPTIMIZER, StepTime
 from ..resume import ResumePoint
