@@ -18,7 +18,6 @@ from .dump import Dumper
 from .flight.keeper import FlightKeeper
 from .flight.tensors import HeldTensors
 from .lifecycle import register, unregister
-from .recording.hand_over import HandOver
 from .recording.recorder import Recorder
 from .recording.thrift import ThriftyRecorder
 from .resume import ResumePoint
@@ -31,12 +30,11 @@ class Monitor:
 
     def __init__(self, adapter: Adapter, config: Config) -> None:
         self._adapter, self._config = adapter, config
-        self._when_full = config.queue.when_full
+        self._capacity, self._when_full = config.queue.capacity, config.queue.when_full
         self._recorder = (Recorder if config.budget is None else ThriftyRecorder)(config, self._emit)
         self._flight, self._keeper = config.flight_recorder, FlightKeeper(config.flight_recorder, config.around)
         self._recorder.keep(self._keeper)
         self._queue: QueueWriter | None = None
-        self._hand_over = HandOver(lambda record: self._writer.put(record), config.queue.capacity)
         self._control: Control | None = None
         self._told = -1
         self._is_closed = self._is_copy = False
@@ -49,8 +47,7 @@ class Monitor:
 
     def write_to(self, writer: RunWriter, listeners: Sequence[Listener]) -> None:
         """Nothing; records go to this run and are seen by the listeners, and the monitor is closed at exit."""
-        behind = self._hand_over.behind
-        self._queue = QueueWriter(writer, listeners, behind, self._when_full, keeper=self._keeper)
+        self._queue = QueueWriter(writer, listeners, self._capacity, self._when_full, keeper=self._keeper)
         register(self)
 
     def stand_by(self, url: str, mailbox: Mailbox, run: str, *, rank: int, look_s: float) -> None:
@@ -131,7 +128,6 @@ class Monitor:
     def flush(self) -> None:
         """Nothing; what was recorded of finished steps is in the store, the last one included."""
         self._recorder.flush(wait=True)
-        self._hand_over.flush()
         self._writer.flush()
 
     def close(self, error: BaseException | None = None) -> None:
@@ -155,7 +151,6 @@ class Monitor:
         elif not recorder.has_recorded:
             _log.warning("run %s: nothing was recorded, no optimizer step of this model was seen", self.run.id)
         last = recorder.finish()
-        self._hand_over.flush()
         if self._standby.wants_findings:
             self._writer.settle()
             self._standby.conclude(self._writer.findings)
@@ -213,9 +208,8 @@ class Monitor:
             self._follow(self._control)
         if self._adapter.structure_version != self._told:
             self._told = self._adapter.structure_version
-            self._hand_over.flush()
             self._writer.put_structure(self._adapter.structure())
-        self._hand_over.add(record)
+        self._writer.put(record)
         is_over = record.step < self._recorder.step  # and not only one of its micro-steps
         if not self._is_closed:
             self._act(record.step if is_over else None)
@@ -223,7 +217,6 @@ class Monitor:
     def _act(self, ended: int | None) -> None:
         """Does what findings and persons ask for; with a reaction in wait, the training waits here for the rules."""
         if self._standby.wants_findings:
-            self._hand_over.flush()
             self._writer.settle()
             self._standby.react(self._writer.findings, self._recorder.step)
         if ended is not None:

@@ -24,14 +24,14 @@ class Backlog:
         is_worth_waiting: Whether the training may wait for room now; without it the oldest record is lost at once.
 
     Attributes:
-        wake: Set when somebody waits for the thread, which otherwise looks by itself.
+        wake: Set when somebody waits for the thread, or half of the capacity is used; it otherwise looks by itself.
         lost: Records that were dropped, or refused by the store.
     """
 
     def __init__(self, capacity: int, is_worth_waiting: Callable[[], bool]) -> None:
         if capacity < 1:
             raise StoreError(f"the queue expects a capacity of 1 or more, got {capacity}")
-        self._capacity = capacity
+        self._capacity, self._burst = capacity, max(capacity // 2, 1)
         self._is_worth_waiting = is_worth_waiting
         self._waiting: deque[Item] = deque()
         self._rescued: list[Structure] = []
@@ -53,6 +53,15 @@ class Backlog:
             self._make_room()
         self._accepted += 1
         self._waiting.append(item)
+        if len(self._waiting) == self._burst:
+            self.wake.set()
+
+    def ends(self) -> tuple[Item, Item] | None:
+        """The oldest and the newest of what waits, None where nothing does."""
+        try:
+            return self._waiting[0], self._waiting[-1]
+        except IndexError:
+            return None
 
     def take(self) -> list[Item]:
         """All that waits, which may be nothing."""

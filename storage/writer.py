@@ -17,6 +17,7 @@ from .backlog import Backlog, Item
 from .errors import StoreError
 from .order import check_order
 from .outlet import Outlet
+from .patience import Patience
 from .records import Event, Finding, StepRecord
 from .rounding import round_records
 from .run import Run, RunState, Structure
@@ -24,7 +25,7 @@ from .store import Keeper, Listener, RunWriter
 
 _log = logging.getLogger(__name__)
 
-#: How often the thread looks whether records wait; what it then finds goes into one transaction.
+#: How often the thread looks whether something waits, and for how long.
 _LOOK_S = 0.05
 #: Looks at an empty queue from one housekeeping to the next, which also gives the sign of life.
 _IDLE_LOOKS = 20
@@ -53,6 +54,7 @@ class QueueWriter:
         self._blocks = when_full == "block"
         # The thread looks at the queue by itself: waking it at every put would let it take the training's processor.
         self._backlog = Backlog(capacity, self._is_worth_waiting)
+        self._patience = Patience(self._backlog)
         self._audience = Audience(listeners, keeper)
         self._outlet = Outlet(writer)
         self._pid = os.getpid()
@@ -136,13 +138,15 @@ class QueueWriter:
         try:
             is_open, idle = True, 0
             while is_open:
-                self._backlog.wake.wait(_LOOK_S)
+                is_awaited = self._backlog.wake.wait(_LOOK_S)
                 self._backlog.wake.clear()
                 is_open = self._closing is None  # read first: what was put before the end is in the queue by now
-                items = self._backlog.take()
+                items, quiet = [], 0
+                if is_awaited or not is_open or self._patience.is_over():
+                    items, quiet = self._patience.take()
                 idle = 0 if items else idle + 1
                 if items:
-                    self._handle(items)
+                    self._handle(items, quiet)
                 if idle % _IDLE_LOOKS == 0:
                     self._outlet.keep_house(lambda: bool(self._backlog))
             self._end(*(self._closing or ("finished", "")))
@@ -151,8 +155,8 @@ class QueueWriter:
         finally:
             self._backlog.wake_all()
 
-    def _handle(self, items: list[Item]) -> None:
-        """Writes what was taken: records up to the next structure in one transaction."""
+    def _handle(self, items: list[Item], quiet: int) -> None:
+        """Writes what was taken: records up to the next structure in one transaction; so many more said nothing."""
         for structure in self._backlog.take_rescued():
             self._set_structure(structure)
         records: list[StepRecord] = []
@@ -165,7 +169,9 @@ class QueueWriter:
             else:
                 records.append(item)
         self._write(records)
-        self._backlog.have_done(len(items))
+        if quiet:
+            self._backlog.have_heard(quiet)
+        self._backlog.have_done(len(items) + quiet)
 
     def _set_structure(self, structure: Structure) -> None:
         self._structure = structure

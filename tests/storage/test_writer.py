@@ -187,7 +187,7 @@ def test_a_listener_that_fails_is_switched_off_and_reported() -> None:
     "bad",
     [
         StepRecord(1, 0.0, blocks=(Block(layout(2), np.zeros((3, 10))),)),
-        StepRecord(0, 0.0),
+        StepRecord(0, 0.0, scalars={"loss": 1.0}),
         StepRecord(1, 0.0, scalars={"loss": "high"}),  # type: ignore[dict-item]
     ],
     ids=["wrong shape", "out of order", "not a number"],
@@ -195,7 +195,7 @@ def test_a_listener_that_fails_is_switched_off_and_reported() -> None:
 def test_a_bad_record_is_lost_alone(bad: StepRecord) -> None:
     store = MemoryStore()
     queue = QueueWriter(store.begin_run("bad"))
-    for record in (StepRecord(0, 0.0), bad, StepRecord(2, 0.0, scalars={"loss": math.inf})):
+    for record in (StepRecord(0, 0.0, scalars={"loss": 2.0}), bad, StepRecord(2, 0.0, scalars={"loss": math.inf})):
         queue.put(record)
     assert queue.close()
     assert [one.step for one in store.replay(queue.run.id)] == [0, 2]

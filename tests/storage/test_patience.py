@@ -1,0 +1,81 @@
+"""What waits is taken in bursts, by the writer's own clock; of steps without anything only the newest is."""
+
+import numpy as np
+import pytest
+from mindscope.storage import Block, Layout, StepRecord
+from mindscope.storage.backlog import Backlog
+from mindscope.storage.patience import PATIENCE_S, Patience, without_quiet
+from mindscope.storage.run import Structure
+
+BLOCK = Block(Layout("weight", ("a",), ("norm",), ("float32",)), np.ones((1, 1)))
+
+
+def steps_of(items: list[StepRecord]) -> list[int]:
+    return [item.step for item in without_quiet(items) if isinstance(item, StepRecord)]
+
+
+def backlog_of(capacity: int = 64) -> Backlog:
+    return Backlog(capacity, lambda: False)
+
+
+def test_of_steps_without_anything_only_the_newest_is_taken():
+    assert steps_of([StepRecord(step, 0.0) for step in range(20)]) == [19]
+
+
+def test_a_step_that_recorded_something_takes_the_place_of_empty_ones():
+    records = [StepRecord(step, 0.0, blocks=(BLOCK,) if step % 10 == 0 else ()) for step in range(25)]
+    assert steps_of(records) == [0, 10, 20, 24]
+
+
+def test_a_skipped_step_and_a_scalar_are_something():
+    records = [StepRecord(0, 0.0, skipped=True), StepRecord(1, 0.0, scalars={"loss": 1.0}), StepRecord(2, 0.0)]
+    assert steps_of(records) == [0, 1, 2]
+
+
+def test_structures_stay_where_they_are():
+    first, second = Structure(), Structure()
+    quiet, full = StepRecord(0, 0.0), StepRecord(1, 0.0, blocks=(BLOCK,))
+    assert without_quiet([first, quiet, full, second]) == [first, full, second]
+    assert without_quiet([quiet, first]) == [quiet, first]
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 8, 64])
+def test_half_of_the_capacity_wakes_the_writer_and_no_less(capacity: int):
+    backlog = backlog_of(capacity)
+    half = max(capacity // 2, 1)
+    for step in range(half):
+        assert not backlog.wake.is_set()
+        backlog.put(StepRecord(step, 0.0, blocks=(BLOCK,)))
+    assert backlog.wake.is_set()
+
+
+def test_patience_begins_with_the_oldest_that_waits():
+    now = [0.0]
+    backlog = backlog_of()
+    patience = Patience(backlog, clock=lambda: now[0])
+    assert not patience.is_over()
+    now[0] = 100.0
+    backlog.put(StepRecord(0, 0.0, blocks=(BLOCK,)))
+    assert not patience.is_over()
+    now[0] += PATIENCE_S / 2
+    backlog.put(StepRecord(1, 0.0, blocks=(BLOCK,)))
+    assert not patience.is_over()
+    now[0] += PATIENCE_S / 2
+    assert patience.is_over()
+    assert [item.step for item in patience.take()[0]] == [0, 1]
+    assert not patience.is_over()
+
+
+def test_steps_that_say_nothing_wait_longer_and_are_counted():
+    now = [0.0]
+    backlog = backlog_of()
+    patience = Patience(backlog, clock=lambda: now[0])
+    for step in range(3):
+        backlog.put(StepRecord(step, 0.0))
+    assert not patience.is_over()
+    now[0] += 2 * PATIENCE_S
+    assert not patience.is_over()
+    now[0] += 2 * PATIENCE_S
+    assert patience.is_over()
+    taken, quiet = patience.take()
+    assert ([item.step for item in taken], quiet) == ([2], 2)
