@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from ...storage import Finding, ParameterInfo, Structure, display_site
+from ...storage import Event, Finding, ParameterInfo, Structure, display_site
 from ..history.series import Streaks
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
@@ -23,10 +23,11 @@ _LAYERS_OF_A_MODEL = 4
 
 @dataclass(slots=True)
 class _Memory:
-    """Which structure was checked, and for how long each parameter has been without a gradient."""
+    """Which structure was checked, for how long each parameter has been without a gradient, and where none is seen."""
 
     checked: Anatomy | None = None
     said: set[str] = field(default_factory=set)
+    unread: set[str] = field(default_factory=set)
     reached: set[int] = field(default_factory=set)
     streaks: Streaks = field(default_factory=Streaks)
 
@@ -63,6 +64,12 @@ def _large(site: str) -> Structure:
         Recording(structure=chain(*_LAYERS)),
         Recording(structure=chain(*_LAYERS, frozen=["two.weight"]), config={"expected_frozen": ["two*"]}),
         Recording({"one.weight gradient/l2_norm": (None, None, 1.0) * 8}, chain("one:Dense", "two:Dense")),
+        # a gradient that the monitor cannot read
+        Recording(
+            {"one.weight gradient/l2_norm": (None,) * 22, "two.weight gradient/l2_norm": (1.0,) * 22},
+            chain("one:Dense", "two:Dense"),
+            events=(Event("monitor_fault", 0, "one.weight", data={"collector": "gradient", "error": "sparse"}),),
+        ),
     ),
 )
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
@@ -73,12 +80,16 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     stands beside the trained one, as a teacher or a target does: nothing trained takes what it puts out, and no
     gradient comes to that. `expected_frozen`, globs over
     sites in the run's configuration, says what is meant. Running statistics of normalisation layers are no parameters
-    in this sense. Parameters of one module are reported as that module. Experts beside a router that is watched get no
-    gradient without tokens, which is another rule's word.
+    in this sense, and of a gradient that the monitor cannot read, as a sparse one, nothing is said. Parameters of one
+    module are reported as that module. Experts beside a router that is watched get no gradient without tokens, which is
+    another rule's word.
     """
     if memory.checked is not now.anatomy:
         memory.checked = now.anatomy
         yield from _without_requires_grad(now, memory)
+    memory.unread.update(
+        event.site for event in now.events("monitor_fault") if event.data.get("collector") == "gradient"
+    )
     table = now.table("gradient")
     if table is not None and not now.record.skipped:
         yield from _unreached(now, memory, table)
@@ -127,7 +138,7 @@ def _unreached(now: Moment, memory: _Memory, table: Table) -> Iterator[Finding]:
         return
     lengths = memory.streaks.update(absent, np.ones_like(absent), now.step)
     sites = [table.rows.sites[row] for row in np.flatnonzero(lengths == _WAITED)]
-    known = [now.anatomy.parameters[site] for site in sites if site in now.anatomy.parameters]
+    known = [now.anatomy.parameters[site] for site in sites if site in now.anatomy.parameters.keys() - memory.unread]
     routed = tuple(f"{site.rpartition('.')[0]}." for site in now.known_sites("router"))
     waited = tuple(
         item for item in known if item.requires_grad and _is_expected(now, item) and not item.site.startswith(routed)

@@ -29,7 +29,8 @@ def check(now: Moment, memory: None) -> Iterator[Finding]:
     for event in (*now.events("monitor_fault"), *now.events("observations_lost")):
         lost = event.data.get("count")
         collector = str(event.data.get("collector", ""))
-        words = f"observations of {lost} steps were lost" if lost else f"{collector or 'a collector'} failed and is off"
+        what = f"{collector or 'a collector'} " + ("cannot be recorded here" if event.site else "failed and is off")
+        words = f"observations of {lost} steps were lost" if lost else what
         yield now.finding(
             event.site or collector,
             "",
