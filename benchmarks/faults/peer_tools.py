@@ -63,13 +63,18 @@ def _alarms(rule: str, step: int, sites: list[str], severity: str) -> list[Alarm
     return [Alarm(rule, cause, severity, site, 0, step, step) for site in sites or [""] for cause in causes]
 
 
+def _first_optimizer(script: Script) -> Any:
+    """The one optimizer that such a tool takes; the first where a script has several."""
+    return script.optimizer[0] if isinstance(script.optimizer, list) else script.optimizer
+
+
 class Torchmortem:
     """Collects while the model trains and judges at the end."""
 
     def __init__(self, script: Script) -> None:
         from torchmortem import Autopsy
 
-        self._autopsy = Autopsy(script.model, optimizer=script.optimizer)
+        self._autopsy = Autopsy(script.model, optimizer=_first_optimizer(script))
         self._autopsy.attach()
         self._last = 0
 
@@ -103,7 +108,7 @@ class TorchAudit:
     def __init__(self, script: Script) -> None:
         from torch_audit import autopatch
 
-        self._auditor = autopatch(script.model, optimizer=script.optimizer, every_n_steps=1, reporters=[])
+        self._auditor = autopatch(script.model, optimizer=_first_optimizer(script), every_n_steps=1, reporters=[])
         self._found: list[Any] = []
 
     def log(self, scalars: Mapping[str, float], /) -> None:
@@ -137,7 +142,7 @@ class Traintools:
 
         self._gradients, self._batches = GradientHealthMonitor(), BatchInspector()
         self._script, self._found = script, list[Alarm]()
-        self._handle = script.optimizer.register_step_pre_hook(self._before_step)
+        self._handle = _first_optimizer(script).register_step_pre_hook(self._before_step)
         intact = script.tensors
 
         def tensors(batch: Any) -> Any:
@@ -187,7 +192,7 @@ class Losslint:
 
     def step_ends(self, step: int, loss: float) -> None:
         """Nothing; a line of the log."""
-        rate = float(self._script.optimizer.param_groups[0]["lr"])
+        rate = float(_first_optimizer(self._script).param_groups[0]["lr"])
         evaluated = self._logged.pop("validation/loss", "")
         self._rows.append({"step": step, "loss": loss, "eval_loss": evaluated, "learning_rate": rate})
 
