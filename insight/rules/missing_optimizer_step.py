@@ -11,7 +11,6 @@ from ..history.series import Streaks
 from ..history.usual import Streak
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
-from ..signs.put_back import PutBack
 from ..view.facts import texts
 from ..view.moment import Moment
 from ..view.table import Floats, Mask, Table, some
@@ -41,7 +40,6 @@ class _Memory:
     before: NDArray[np.float64] | None = None
     streaks: Streaks = field(default_factory=Streaks)
     cleared: Streak = field(default_factory=Streak)
-    put_back: PutBack = field(default_factory=PutBack)
     first: Mapping[str, str] = field(default_factory=dict)
     largest: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     moved: int = 0
@@ -65,17 +63,7 @@ class _Memory:
             _MODEL,
         ),
         Recording({"one.weight gradient/l2_norm": (1.0,) * 8, "one.weight weight/mean": 0.1}, _MODEL),
-        # put back by somebody, in every step
-        Recording(
-            {
-                "one.weight weight/mean": tuple(0.1 + 0.001 * (2.0 + (-1) ** at) for at in range(8)),
-                "one.weight update/mean": tuple(0.001 * (2.0 + (-1) ** at) for at in range(8)),
-                "one.weight update/l2_norm": 0.01,
-                "one.weight gradient/l2_norm": 1.0,
-            },
-            _MODEL,
-        ),
-        # and by the end
+        # put back by somebody
         Recording(_MOVES, _MODEL, events=(_checksums("initial_checksum", 0, "a"), _checksums("resume_point", 7, "a"))),
         # cleared between backward and step
         Recording(
@@ -88,16 +76,6 @@ class _Memory:
         ),
     ),
     silent_on=(
-        # each step begins where the one before has ended
-        Recording(
-            {
-                "one.weight weight/mean": tuple(0.1 + 0.001 * (at + 1) for at in range(8)),
-                "one.weight update/mean": 0.001,
-                "one.weight update/l2_norm": 0.01,
-                "one.weight gradient/l2_norm": 1.0,
-            },
-            _MODEL,
-        ),
         # trained; and nothing was trained yet
         Recording(_MOVES, _MODEL, events=(_checksums("initial_checksum", 0, "a"), _checksums("resume_point", 7, "b"))),
         Recording(_MOVES, _MODEL, events=(_checksums("initial_checksum", 0, "a"), _checksums("resume_point", 2, "a"))),
@@ -144,10 +122,9 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     to the last bit are taken for it, with less confidence: float16 and bfloat16 weights also stand still when each
     update is smaller than half of their last digit. Skipped steps do not count, nor do matrices whose gradient has
     fallen to the root of float32's rounding of what it was: no loss can tell a smaller step from none. Gradients that
-    reach every output and are zero at every parameter when the optimizer steps were cleared before it. Weights whose
-    means less this step's update are what they were before the last update, for 5 records, were put back after every
-    step, and so were those that are at the end what they were at first, to the last bit, although five steps and more
-    have moved them.
+    reach every output and are zero at every parameter when the optimizer steps were cleared before it. Weights that are
+    at the end what they were at first, to the last bit, although five steps and more have moved them, were put back
+    after every step.
     """
     gradient, weight = now.table("gradient"), now.table("weight")
     yield from _put_back(now, memory)
@@ -181,48 +158,28 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
 
 
 def _put_back(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """Each step begins where the one before began; or all checksums at the end are those of the start."""
+    """All checksums at the end are those of the start, and there were updates."""
     for event in now.events("initial_checksum"):
         memory.first = texts(event, "parameters")
     update = now.table("update")
     memory.moved += update is not None and (update.low("l2_norm") > 0 or some(update.there("l2_norm") > 0))
-    memory.put_back.learn(now)
-    if not memory.is_said and memory.put_back.records >= _LASTING:
-        yield _is_put_back(
-            now,
-            memory,
-            {"records": memory.put_back.records},
-            f"for {memory.put_back.records} records each step has begun with the weights with which the one before it "
-            "began, and not with those that it left behind",
-            since=memory.put_back.since,
-        )
     for event in now.events("resume_point"):
         is_same = bool(memory.first) and texts(event, "parameters") == memory.first
         if memory.is_said or not is_same or memory.moved < _LASTING:
             continue
-        yield _is_put_back(
-            now,
-            memory,
+        memory.is_said = True
+        yield now.finding(
+            ROOT_SITE,
+            "weight/l2_norm",
             {"parameters": len(memory.first), "updates": memory.moved},
-            f"{memory.moved} steps have moved the weights, and all {len(memory.first)} parameters are to "
-            "the last bit what they were before the first",
-            since=0,
+            first_step=0,
+            place=0,
+            explanation=f"{memory.moved} steps have moved the weights, and all {len(memory.first)} parameters are to "
+            "the last bit what they were before the first: somebody puts them back after every step",
+            advice="look for load_state_dict() or a copy of the weights inside the loop: a moving average or a backup "
+            "for the evaluation that is restored in every step",
+            confidence=0.9,  # a run may also end with a choice of the first weights as the best
         )
-
-
-def _is_put_back(now: Moment, memory: _Memory, evidence: dict[str, float], words: str, *, since: int) -> Finding:
-    memory.is_said = True
-    return now.finding(
-        ROOT_SITE,
-        "weight/l2_norm",
-        evidence,
-        first_step=since,
-        place=0,
-        explanation=f"{words}: somebody puts them back after every step",
-        advice="look for load_state_dict() or a copy of the weights inside the loop: a moving average or a backup "
-        "for the evaluation that is restored in every step",
-        confidence=0.9,  # a run may also end with a choice of the first weights as the best
-    )
 
 
 def _cleared(now: Moment, memory: _Memory, gradient: Table) -> Iterator[Finding]:
