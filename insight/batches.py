@@ -3,7 +3,7 @@
 import math
 from typing import Final
 
-from ..storage import ROOT_SITE, Finding, Store
+from ..storage import Finding, StepRecord
 from .causes.consequences import NON_FINITE
 
 #: Causes of a moment, in which one batch may matter; for what lasts every batch is as good as another.
@@ -14,23 +14,36 @@ _OF_A_MOMENT: Final = NON_FINITE | {
     "loss_spike",
     "repeated_batch",
 }
+#: The batch's number where the loader knows it, and the checksum of its contents: scalar, word, form.
+_TOLD: Final = (("batch/id", "number", "d"), ("batch/checksum", "checksum", "x"))
+#: Steps whose batches are remembered: a finding of a moment is found within a few. Our choice.
+_KEPT: Final = 64
 
 
-def batch_of(store: Store, run: str, finding: Finding) -> str:
-    """The batch of the finding's first step: its number where the loader knows it, and the checksum of its contents.
+class Batches:
+    """The batches of one rank's last steps."""
 
-    Empty for what no single batch can be the cause of, and where neither was recorded.
-    """
-    if finding.cause not in _OF_A_MOMENT:
-        return ""
-    numbers = [f"{value}" for value in _at(store, run, finding, "batch/id")]
-    checksums = [f"{value:x}" for value in _at(store, run, finding, "batch/checksum")]
-    told = (("number", numbers), ("checksum", checksums))
-    return ", ".join(f"{name} {' '.join(values)}" for name, values in told if values)
+    def __init__(self) -> None:
+        self._steps: dict[int, dict[str, list[str]]] = {}
 
+    def learn(self, record: StepRecord) -> None:
+        """Takes the batch of the step, or of one of its micro-steps."""
+        for scalar, word, form in _TOLD:
+            value = record.scalars.get(scalar)
+            if value is None or not math.isfinite(value):
+                continue
+            if record.step not in self._steps:
+                self._steps[record.step] = {}
+                if len(self._steps) > _KEPT:
+                    del self._steps[next(iter(self._steps))]
+            self._steps[record.step].setdefault(word, []).append(format(int(value), form))
 
-def _at(store: Store, run: str, finding: Finding, name: str) -> list[int]:
-    """The scalar in that step, one a micro-step."""
-    step = finding.first_step
-    found = store.series(run, ROOT_SITE, f"scalar/{name}", rank=finding.rank, first=step, last=step)
-    return [int(value) for value in found.values.tolist() if math.isfinite(value)]
+    def of(self, finding: Finding) -> str:
+        """The batch of the finding's first step, such as `number 7, checksum ab`.
+
+        Empty for what no single batch can be the cause of, and where neither was recorded.
+        """
+        if finding.cause not in _OF_A_MOMENT:
+            return ""
+        told = self._steps.get(finding.first_step, {})
+        return ", ".join(f"{word} {' '.join(told[word])}" for _, word, _ in _TOLD if word in told)

@@ -6,7 +6,6 @@ from typing import Literal
 
 from ..storage import Finding, FindingKey, Json, Run, RunState, StepRecord, Store, Structure
 from .account import Account, account_of
-from .batches import batch_of
 from .causes.root_cause import appearance, folded, root_causes
 from .document import render_json
 from .engine import Engine
@@ -37,7 +36,7 @@ class Diagnosis:
         state: How the run ended, or that it has not.
         error: What ended a failed run, empty otherwise.
         last_step: The newest step, -1 before the first.
-        batches: By the key of a root cause: the batch that it began with, where one matters.
+        batches: By the key of a finding: the batch that it began with, where one matters.
         ranks: The recording processes.
         reference: Name of the good run that it was compared with; empty for none.
     """
@@ -152,9 +151,6 @@ def diagnose(store: Store, run: str, *, write: bool = False) -> Diagnosis:
     diagnosis = replace(
         _conclude(found.id, found.state, engines), error=found.error, last_step=found.last_step, ranks=found.ranks
     )
-    diagnosis = replace(
-        diagnosis, batches={root.key: batch_of(store, found.id, root) for root in diagnosis.root_causes}
-    )
     if write and diagnosis.findings:
         store.write_findings(found.id, diagnosis.findings)
     return diagnosis
@@ -165,8 +161,10 @@ def _conclude(run: str, state: RunState, engines: list[Engine]) -> Diagnosis:
     for engine in engines:
         reasons.update(engine.not_run())
     spoke = {name for engine in engines for name in engine.run()}
+    batches = {key: batch for engine in engines for key, batch in engine.batches.items()}
+    rules_run = tuple(sorted(spoke - reasons.keys()))
     return concluded(
-        Diagnosis(run=run, verdict="undetermined", state=state, rules_run=tuple(sorted(spoke - reasons.keys()))),
+        Diagnosis(run=run, verdict="undetermined", state=state, rules_run=rules_run, batches=batches),
         [finding for engine in engines for finding in engine.findings],
         reasons,
         engines[0].structure if engines else None,

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..storage import Event, Finding, FindingKey, Json, StepRecord, Structure
+from .batches import Batches
 from .causes.root_cause import appearance
 from .rule import NEW_STRUCTURE, Check, Rule
 from .view.adam_bound import AdamBound
@@ -40,6 +41,9 @@ class Engine:
         rules: Which rules to ask.
         rank: The recording process.
         config: The run's configuration; `expected_frozen`, a list of globs, is read from it.
+
+    Attributes:
+        batches: By finding, the batch that it began with, where one matters and is known.
     """
 
     def __init__(self, rules: Mapping[str, Rule], *, rank: int = 0, config: Mapping[str, Json] | None = None) -> None:
@@ -55,6 +59,8 @@ class Engine:
         self._counted: dict[str, int] = {}
         self._kinds: dict[tuple[object, ...], _Kind] = {}
         self._findings: dict[FindingKey, Finding] = {}
+        self._batches = Batches()
+        self.batches: dict[FindingKey, str] = {}
         self._faults: list[Event] = []
         self.records = 0
 
@@ -94,8 +100,11 @@ class Engine:
             except Exception as error:  # noqa: BLE001 - a rule of whatever quality must never harm the run
                 found[known:] = [self._fault(rule, now, error)]
         self._is_new = False
+        self._batches.learn(record)
         for finding in found:
             self._findings[finding.key] = finding
+            if finding.key not in self.batches and (batch := self._batches.of(finding)):
+                self.batches[finding.key] = batch
         for event in now.events("configuration_changed"):
             if "watchpoints" in event.data:
                 self._watch(event.data)

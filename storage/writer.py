@@ -141,7 +141,8 @@ class QueueWriter:
                 is_awaited = self._backlog.wake.wait(_LOOK_S)
                 self._backlog.wake.clear()
                 is_open = self._closing is None  # read first: what was put before the end is in the queue by now
-                items, quiet = [], 0
+                items: list[Item] = []
+                quiet = 0
                 if is_awaited or not is_open or self._patience.is_over():
                     items, quiet = self._patience.take()
                 idle = 0 if items else idle + 1

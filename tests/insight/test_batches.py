@@ -1,10 +1,12 @@
 """A finding of one moment names the batch that it began with."""
 
+import math
+
 import pytest
 from mindscope.insight import Recording, diagnose
-from mindscope.insight.batches import batch_of
+from mindscope.insight.batches import Batches
 from mindscope.insight.recording import chain
-from mindscope.storage import Finding, open_store
+from mindscope.storage import Finding, StepRecord, open_store
 
 STEPS = 40
 
@@ -37,8 +39,20 @@ def test_the_batch_of_the_first_bad_step_is_named_by_number_and_checksum(store):
     assert "   the batch: number 120, checksum ab14" in found.to_text().splitlines()
 
 
-def test_for_what_lasts_no_batch_is_named_and_where_none_was_recorded_neither(store):
-    run = store.find_run("run").id
-    assert batch_of(store, run, finding("dead_units", 20)) == ""
-    assert batch_of(store, run, finding("bad_batch", STEPS + 5)) == ""
-    assert batch_of(store, run, finding("bad_batch", 7)) == "number 107, checksum ab07"
+def test_for_what_lasts_no_batch_is_named_and_where_none_was_recorded_neither():
+    batches = Batches()
+    for step in range(STEPS):
+        for micro_step in range(2):
+            number = float(100 + 2 * step + micro_step)
+            batches.learn(StepRecord(step, 0.0, micro_step, scalars={"batch/id": number, "batch/checksum": math.nan}))
+    assert batches.of(finding("dead_units", 20)) == ""
+    assert batches.of(finding("bad_batch", STEPS + 5)) == ""
+    assert batches.of(finding("bad_batch", 7)) == "number 114 115"
+
+
+def test_the_batches_of_the_newest_steps_are_remembered():
+    batches = Batches()
+    for step in range(1000):
+        batches.learn(StepRecord(step, 0.0, scalars={"batch/checksum": 255.0}))
+    assert batches.of(finding("loss_spike", 0)) == ""
+    assert batches.of(finding("loss_spike", 990)) == "checksum ff"
