@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from ...storage import Finding, Run, Store, display_site
-from ..batches import batch_of
 from ..diagnosis import Diagnosis, concluded, diagnose
 from ..rule import OPTIMIZER
 from .align import align
@@ -41,8 +40,7 @@ def diagnose_against(stores: tuple[Store, Store], runs: tuple[Run, Run]) -> Diag
     elif left:
         findings.append(_finding(left, runs[1].name, rank))
     whole = concluded(found, findings, reasons, structure)
-    batches = {root.key: batch_of(store, run.id, root) for root in whole.root_causes}
-    return replace(whole, reference=runs[1].name, batches=batches)
+    return replace(whole, reference=runs[1].name)
 
 
 def _excused(finding: Finding, name: str) -> Finding:

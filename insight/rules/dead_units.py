@@ -102,8 +102,8 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     looked at, by the share of them that have not fired in any look of late, in two such judgements in a row; units that
     fired before must have taken the loss up with them, for a network may grow sparse as it learns. A ReLU that is a
     function and no module is not seen; a layer before the last that is nowhere above zero, and whose weights have had
-    gradients of exactly zero for 10 records, tells the same. Of layers that died together the first in call order is
-    reported, for the others may only pass its zeros on.
+    gradients of exactly zero for 10 records, tells the same where no module behind it does. Of layers that died
+    together the first in call order is reported, for the others may only pass its zeros on.
     """
     table = now.table("activation")
     if table is None:
@@ -139,6 +139,7 @@ def _below_zero(now: Moment, memory: _Memory, table: Table) -> Iterator[Finding]
             site = table.rows.sites[at]
             stuck = norms.get(f"{site}.weight") == 0.0 and gradient.norm > 0.0
             is_last = now.anatomy.order(site) == now.anatomy.last_layer
+            stuck = stuck and not _has_zeros_behind(now, table, site)
             below[at] = stuck and now.anatomy.is_linear_map(f"{site}.weight") and not is_last
     rows = memory.below.newly(below, table.present, now.step, records=_LASTING)
     for row in rows[:1]:
@@ -154,6 +155,12 @@ def _below_zero(now: Moment, memory: _Memory, table: Table) -> Iterator[Finding]
             "this; start again from before it with a lower rate, or use LeakyReLU or GELU",
             confidence=0.95,
         )
+
+
+def _has_zeros_behind(now: Moment, table: Table, site: str) -> bool:
+    """Whether a module that takes what the site puts out makes zeros of all of it: then that one is told of."""
+    rows = [table.rows.sites.index(name) for name in now.anatomy.consumers(site) if name in table.rows.sites]
+    return any(table.value(row, "zeros") >= _DEAD * table.value(row, "size") for row in rows)
 
 
 def _dead(table: Table) -> Mask | None:
