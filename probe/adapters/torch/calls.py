@@ -7,13 +7,14 @@ imported before (`from torch.nn.functional import cross_entropy`) are not replac
 """
 
 from collections.abc import Callable
-from functools import update_wrapper
 from types import FunctionType
 from typing import Any, Final, Protocol
 
 import torch
 from torch.nn import functional
 from torch.nn.utils import clip_grad
+
+from .replaced import Replaced
 
 #: The losses that are told, in torch's own words.
 LOSSES: Final = (
@@ -35,65 +36,24 @@ class CallListener(Protocol):
         """Gradients are about to be shortened to the limit, their norm being this; None when they are cut by value."""
 
 
-_listeners: list[CallListener] = []
-#: Those of them that want to hear of calls at present.
-_awake: list[CallListener] = []
-_originals: list[tuple[Any, str, Any, Any]] = []
+def _told(tell: Callable[..., None], tell_result: Callable[..., None] | None = None) -> Callable[[Any], Any]:
+    """What builds a function that tells of its calls around its original."""
 
+    def around(original: Any) -> Any:
+        is_compiling, awake = torch.compiler.is_compiling, _awake
 
-def add_call_listener(listener: CallListener) -> None:
-    """Nothing; the listener hears of every call from now on."""
-    _listeners.append(listener)
-    _awake.append(listener)
-    if len(_listeners) > 1:
-        return
-    for name in LOSSES:
-        if hasattr(functional, name):
-            _replace(functional, name, _tell_loss(name), _tell_result)
-    if hasattr(clip_grad, "_clip_grads_with_norm_"):  # inside clip_grad_norm_, whoever imported that
-        _replace(clip_grad, "_clip_grads_with_norm_", _tell_norm)
-    for place in (torch.nn.utils, clip_grad):
-        _replace(place, "clip_grad_value_", _tell_value)
+        def call(*arguments: Any, **options: Any) -> Any:
+            if is_compiling() or not awake:
+                return original(*arguments, **options)
+            tell(*arguments, **options)
+            result = original(*arguments, **options)
+            if tell_result is not None:
+                tell_result(result, options)
+            return result
 
+        return FunctionType(call.__code__, original.__globals__, original.__name__, None, call.__closure__)
 
-def remove_call_listener(listener: CallListener) -> None:
-    """Nothing; after the last one torch is as it was, unless others have replaced the same functions meanwhile."""
-    wake_call_listener(listener, False)
-    if listener in _listeners:
-        _listeners.remove(listener)
-    if _listeners:
-        return
-    while _originals:
-        owner, name, original, ours = _originals.pop()
-        if getattr(owner, name) is ours:
-            setattr(owner, name, original)
-
-
-def wake_call_listener(listener: CallListener, is_awake: bool) -> None:
-    """Nothing; the listener hears of calls from now on, or does not."""
-    if listener in _awake:
-        _awake.remove(listener)
-    if is_awake and listener in _listeners:
-        _awake.append(listener)
-
-
-def _replace(owner: Any, name: str, tell: Callable[..., None], tell_result: Callable[..., None] | None = None) -> None:
-    original = getattr(owner, name)
-    is_compiling, awake = torch.compiler.is_compiling, _awake
-
-    def call(*arguments: Any, **options: Any) -> Any:
-        if is_compiling() or not awake:
-            return original(*arguments, **options)
-        tell(*arguments, **options)
-        result = original(*arguments, **options)
-        if tell_result is not None:
-            tell_result(result, options)
-        return result
-
-    ours = FunctionType(call.__code__, original.__globals__, original.__name__, None, call.__closure__)
-    update_wrapper(ours, original)
-    _originals.append((owner, name, original, ours))
-    setattr(owner, name, ours)
+    return around
 
 
 def _tell_loss(name: str) -> Callable[..., None]:
@@ -121,3 +81,18 @@ def _tell_value(parameters: Any, clip_value: Any, *_: Any, **__: Any) -> None:
     if isinstance(parameters, torch.Tensor | list | tuple):  # a generator can be read only once
         for listener in tuple(_awake):
             listener.gradients_clipped(parameters, float(clip_value), None)
+
+
+def _replace() -> None:
+    for name in LOSSES:
+        if hasattr(functional, name):
+            _replaced.put(functional, name, _told(_tell_loss(name), _tell_result))
+    if hasattr(clip_grad, "_clip_grads_with_norm_"):  # inside clip_grad_norm_, whoever imported that
+        _replaced.put(clip_grad, "_clip_grads_with_norm_", _told(_tell_norm))
+    for place in (torch.nn.utils, clip_grad):
+        _replaced.put(place, "clip_grad_value_", _told(_tell_value))
+
+
+_replaced: Replaced[CallListener] = Replaced(_replace)
+_awake = _replaced.awake
+add_call_listener, remove_call_listener, wake_call_listener = _replaced.add, _replaced.remove, _replaced.wake

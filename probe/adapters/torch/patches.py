@@ -5,12 +5,12 @@ Both are seen by replacing functions of torch while anybody listens; the last li
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from functools import wraps
 from typing import Any, Protocol
 
 import torch
 
 from .recompute import in_backward
+from .replaced import Replaced
 
 
 class TrainingListener(Protocol):
@@ -33,50 +33,6 @@ class TrainingListener(Protocol):
 
     def scaler_stepped(self, optimizer: Any, scale: Callable[[], float]) -> None:
         """It has stepped the optimizer, or not; reading its scale may wait."""
-
-
-_listeners: list[TrainingListener] = []
-#: Those of them that want to hear of backward passes at present.
-_awake: list[TrainingListener] = []
-_originals: list[tuple[Any, str, Any, Any]] = []
-
-
-def add_listener(listener: TrainingListener) -> None:
-    """Nothing; the listener hears what happens from now on."""
-    _listeners.append(listener)
-    _awake.append(listener)
-    if len(_listeners) == 1:
-        _replace(torch.autograd, "backward", _watched_backward)
-        _replace(torch.amp.GradScaler, "scale", _watched_scale)
-        _replace(torch.amp.GradScaler, "step", _watched_step)
-
-
-def remove_listener(listener: TrainingListener) -> None:
-    """Nothing; after the last one torch is as it was, unless others have replaced the same functions meanwhile."""
-    wake_listener(listener, False)
-    if listener in _listeners:
-        _listeners.remove(listener)
-    if _listeners:
-        return
-    while _originals:
-        owner, name, original, ours = _originals.pop()
-        if getattr(owner, name) is ours:
-            setattr(owner, name, original)
-
-
-def wake_listener(listener: TrainingListener, is_awake: bool) -> None:
-    """Nothing; the listener hears of backward passes from now on, or does not."""
-    if listener in _awake:
-        _awake.remove(listener)
-    if is_awake and listener in _listeners:
-        _awake.append(listener)
-
-
-def _replace(owner: Any, name: str, build: Callable[[Any], Any]) -> None:
-    original = getattr(owner, name)
-    ours = wraps(original)(build(original))
-    _originals.append((owner, name, original, ours))
-    setattr(owner, name, ours)
 
 
 def _watched_backward(original: Any) -> Any:
@@ -121,3 +77,14 @@ def _watched_step(original: Any) -> Any:
         return result
 
     return step
+
+
+def _replace() -> None:
+    _replaced.put(torch.autograd, "backward", _watched_backward)
+    _replaced.put(torch.amp.GradScaler, "scale", _watched_scale)
+    _replaced.put(torch.amp.GradScaler, "step", _watched_step)
+
+
+_replaced: Replaced[TrainingListener] = Replaced(_replace)
+_listeners, _awake = _replaced.listeners, _replaced.awake
+add_listener, remove_listener, wake_listener = _replaced.add, _replaced.remove, _replaced.wake
