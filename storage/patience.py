@@ -20,7 +20,7 @@ _QUIET_S = 0.75
 
 
 class Patience:
-    """Knows since when something waits.
+    """Knows when something was taken last: what comes after a pause is taken at once.
 
     Args:
         clock: Seconds, which only grow.
@@ -28,24 +28,21 @@ class Patience:
 
     def __init__(self, backlog: Backlog, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._backlog, self._clock = backlog, clock
-        self._since: float | None = None
+        self._taken = clock()
 
     def is_over(self) -> bool:
         """Whether what waits is to be taken now; False where nothing does."""
         ends = self._backlog.ends()
         if ends is None:
-            self._since = None
             return False
-        now = self._clock()
-        if self._since is None:
-            self._since = now
         is_quiet = all(says_nothing(one) for one in ends)
-        return now - self._since >= (_QUIET_S if is_quiet else PATIENCE_S)
+        return self._clock() - self._taken >= (_QUIET_S if is_quiet else PATIENCE_S)
 
     def take(self) -> tuple[list[Item], int]:
         """What waits, without records that say nothing and are not the last; and how many these were."""
-        self._since = None
         items = self._backlog.take()
+        if items:
+            self._taken = self._clock()
         kept = without_quiet(items)
         return kept, len(items) - len(kept)
 

@@ -49,20 +49,22 @@ def test_half_of_the_capacity_wakes_the_writer_and_no_less(capacity: int):
     assert backlog.wake.is_set()
 
 
-def test_patience_begins_with_the_oldest_that_waits():
+def test_what_comes_after_a_pause_is_taken_at_once_and_what_comes_soon_waits():
     now = [0.0]
     backlog = backlog_of()
     patience = Patience(backlog, clock=lambda: now[0])
-    assert not patience.is_over()
     now[0] = 100.0
+    assert not patience.is_over()
     backlog.put(StepRecord(0, 0.0, blocks=(BLOCK,)))
-    assert not patience.is_over()
-    now[0] += PATIENCE_S / 2
+    assert patience.is_over()
+    assert patience.take()[0][0].step == 0
     backlog.put(StepRecord(1, 0.0, blocks=(BLOCK,)))
+    now[0] += PATIENCE_S / 2
     assert not patience.is_over()
+    backlog.put(StepRecord(2, 0.0, blocks=(BLOCK,)))
     now[0] += PATIENCE_S / 2
     assert patience.is_over()
-    assert [item.step for item in patience.take()[0]] == [0, 1]
+    assert [item.step for item in patience.take()[0]] == [1, 2]
     assert not patience.is_over()
 
 
@@ -72,7 +74,6 @@ def test_steps_that_say_nothing_wait_longer_and_are_counted():
     patience = Patience(backlog, clock=lambda: now[0])
     for step in range(3):
         backlog.put(StepRecord(step, 0.0))
-    assert not patience.is_over()
     now[0] += 2 * PATIENCE_S
     assert not patience.is_over()
     now[0] += 2 * PATIENCE_S
