@@ -1,11 +1,11 @@
 """Findings folded under what they follow from."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..insight.causes.ancestry import Ancestry
-from ..insight.causes.root_cause import explains, root_causes
-from ..storage import Finding, Structure
+from ..insight.causes.root_cause import explains, folded, leading
+from ..storage import Finding, FindingKey, Structure
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +20,15 @@ class Root:
 def roots_of(findings: Sequence[Finding], structure: Structure | None = None) -> tuple[Root, ...]:
     """Root causes, earliest first, then what no root explains, grouped by cause; nothing is left out."""
     ancestry = Ancestry(structure or Structure())
-    heads = list(root_causes(findings, structure))
+    families = folded(findings, structure)
+    above = {one.key: root for root, following in families for one in following}
+    heads = list(leading(root for root, _ in families))
     same: dict[int, list[Finding]] = {index: [] for index in range(len(heads))}
     follows: dict[int, list[Finding]] = {index: [] for index in range(len(heads))}
     for finding in findings:
         if finding in heads:
             continue
-        index = _place(finding, heads, ancestry)
+        index = _place(finding, heads, above, ancestry)
         if index is None:
             index = len(heads)
             heads.append(finding)
@@ -38,9 +40,12 @@ def roots_of(findings: Sequence[Finding], structure: Structure | None = None) ->
     return tuple(Root(head, tuple(same[index]), tuple(follows[index])) for index, head in enumerate(heads))
 
 
-def _place(finding: Finding, heads: Sequence[Finding], ancestry: Ancestry) -> int | None:
-    """The head of the same cause, else the first that explains the finding."""
+def _place(
+    finding: Finding, heads: Sequence[Finding], above: Mapping[FindingKey, Finding], ancestry: Ancestry
+) -> int | None:
+    """The head of the same cause, else the first from which the finding follows, directly or by others."""
     for index, head in enumerate(heads):
         if head.cause == finding.cause:
             return index
-    return next((index for index, head in enumerate(heads) if explains(head, finding, ancestry)), None)
+    root = above.get(finding.key)
+    return next((at for at, head in enumerate(heads) if head == root or explains(head, finding, ancestry)), None)

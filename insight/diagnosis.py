@@ -6,7 +6,7 @@ from typing import Literal
 
 from ..storage import Finding, FindingKey, Json, Run, RunState, StepRecord, Store, Structure
 from .account import Account, account_of
-from .causes.root_cause import appearance, folded, root_causes
+from .causes.root_cause import appearance, folded, leading
 from .document import render_json
 from .engine import Engine
 from .render import render_markdown, render_text
@@ -181,8 +181,9 @@ def concluded(
         structure: Of the model, for its data flow.
     """
     found = tuple(sorted(findings, key=appearance))
-    under = {root.key: following for root, following in folded(found, structure)}
-    roots = root_causes(found, structure)
+    families = folded(found, structure)
+    under = {root.key: following for root, following in families}
+    roots = leading(root for root, _ in families)
     return replace(
         diagnosis,
         verdict=_verdict(found, reasons, diagnosis.state),

@@ -1,6 +1,6 @@
 """Which findings are causes and which only follow: the earliest in time and data flow whose parents are healthy."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ...storage import Finding, Structure
@@ -32,9 +32,14 @@ def root_causes(findings: Sequence[Finding], structure: Structure | None = None)
     Args:
         structure: Whence the data flow is known; without it only times and words decide.
     """
-    roots = sorted((root for root, _ in folded(findings, structure)), key=_rank)
-    kept = sorted(roots, key=lambda root: root.severity != "error")[:LIMIT]
-    return tuple(root for root in roots if root in kept)
+    return leading(root for root, _ in folded(findings, structure))
+
+
+def leading(roots: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Of findings that follow from no other those that are named as root causes, in the order of `root_causes`."""
+    ranked = sorted(roots, key=_rank)
+    kept = sorted(ranked, key=lambda root: root.severity != "error")[:LIMIT]
+    return tuple(root for root in ranked if root in kept)
 
 
 def _rank(root: Finding) -> tuple[bool, bool, bool]:

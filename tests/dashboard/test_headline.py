@@ -42,3 +42,19 @@ def test_the_same_cause_in_many_places_is_one_box():
     first, *rest = roots_of((root, *others))
     assert not rest
     assert first.same == others
+
+
+def test_what_follows_from_a_consequence_stands_under_its_cause():
+    like = findings()[0]
+    rate, nan, frozen = (
+        replace(
+            like, rule=cause, cause=cause, severity=severity, first_step=step, step=step, site=site, confidence=sure
+        )
+        for cause, severity, step, site, sure in (
+            ("optimizer_state_stale", "error", 9, "", 0.9),
+            ("non_finite_loss", "error", 30, "", 1.0),
+            ("frozen_parameter", "warning", 31, "fc1", 1.0),
+        )
+    )
+    (root,) = roots_of((rate, nan, frozen))
+    assert (root.finding, root.follows) == (rate, (nan, frozen))
