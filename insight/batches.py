@@ -24,11 +24,11 @@ class Batches:
     """The batches of one rank's last steps."""
 
     def __init__(self) -> None:
-        self._steps: dict[int, dict[str, list[str]]] = {}
+        self._steps: dict[int, dict[str, list[int]]] = {}
 
     def learn(self, record: StepRecord) -> None:
         """Takes the batch of the step, or of one of its micro-steps."""
-        for scalar, word, form in _TOLD:
+        for scalar, _, _ in _TOLD:
             value = record.scalars.get(scalar)
             if value is None or not math.isfinite(value):
                 continue
@@ -36,7 +36,7 @@ class Batches:
                 self._steps[record.step] = {}
                 if len(self._steps) > _KEPT:
                     del self._steps[next(iter(self._steps))]
-            self._steps[record.step].setdefault(word, []).append(format(int(value), form))
+            self._steps[record.step].setdefault(scalar, []).append(int(value))
 
     def of(self, finding: Finding) -> str:
         """The batch of the finding's first step, such as `number 7, checksum ab`.
@@ -45,5 +45,9 @@ class Batches:
         """
         if finding.cause not in _OF_A_MOMENT:
             return ""
-        told = self._steps.get(finding.first_step, {})
-        return ", ".join(f"{word} {' '.join(told[word])}" for _, word, _ in _TOLD if word in told)
+        seen = self._steps.get(finding.first_step, {})
+        return ", ".join(
+            " ".join((word, *(format(value, form) for value in seen[scalar])))
+            for scalar, word, form in _TOLD
+            if scalar in seen
+        )

@@ -87,9 +87,9 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     if memory.checked is not now.anatomy:
         memory.checked = now.anatomy
         yield from _without_requires_grad(now, memory)
-    memory.unread.update(
-        event.site for event in now.events("monitor_fault") if event.data.get("collector") == "gradient"
-    )
+    for event in now.events("monitor_fault"):
+        if event.data.get("collector") == "gradient":
+            memory.unread.add(event.site)
     table = now.table("gradient")
     if table is not None and not now.record.skipped:
         yield from _unreached(now, memory, table)
