@@ -47,7 +47,8 @@ class Monitor:
 
     def write_to(self, writer: RunWriter, listeners: Sequence[Listener]) -> None:
         """Nothing; records go to this run and are seen by the listeners, and the monitor is closed at exit."""
-        self._queue = QueueWriter(writer, listeners, self._capacity, self._when_full, keeper=self._keeper)
+        held = self._recorder.held
+        self._queue = QueueWriter(writer, listeners, self._capacity, self._when_full, keeper=self._keeper, held=held)
         register(self)
 
     def stand_by(self, url: str, mailbox: Mailbox, run: str, *, rank: int, look_s: float) -> None:

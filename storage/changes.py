@@ -5,9 +5,21 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, Dialect, Table, Update, and_, bindparam, insert, update
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    Dialect,
+    Table,
+    Update,
+    and_,
+    bindparam,
+    delete,
+    insert,
+    select,
+    update,
+)
 
-from .tables import recording
+from .tables import event, histogram, hot, recording, stream
 
 
 def touch(connection: Connection, number: int, **values: object) -> None:
@@ -43,6 +55,15 @@ def _insertion(table: Table, dialect: Dialect, columns: tuple[str, ...]) -> tupl
     """The statement in the driver's own words, and the order of its values; none where it takes them by name."""
     made = insert(table).inline().compile(dialect=dialect, column_keys=list(columns))
     return str(made), tuple(made.positiontup or ())
+
+
+def remove_record(connection: Connection, number: int, step: int, micro_step: int) -> None:
+    """Removes from recording `number` a record that shares its rows with no other, and what is rare of it."""
+    ours = hot.c.stream.in_(select(stream.c.id).where(stream.c.recording == number))
+    connection.execute(delete(hot).where(ours, hot.c.step == step, hot.c.micro_step == micro_step))
+    for table in (histogram, event):
+        same = and_(table.c.recording == number, table.c.step == step, table.c.micro_step == micro_step)
+        connection.execute(delete(table).where(same))
 
 
 def replace_rows(

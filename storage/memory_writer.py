@@ -43,6 +43,7 @@ class MemoryWriter:
         self._lock = lock
         self._run = rank.run
         self._closed = False
+        self._shown: StepRecord | None = None  # the last of the records, which is not final
 
     @property
     def run(self) -> Run:
@@ -66,18 +67,52 @@ class MemoryWriter:
         """
         self._check_open()
         with self._lock:
-            known = self._rank.records
+            known = self._final()
             check_order(self._run.id, (known[-1].step, known[-1].micro_step) if known else (-1, 0), records)
             rounded, later = [_rounded(record) for record in records], [_rounded(record) for record in earlier]
             newest = (rounded or known)[-1:]
             last = (newest[0].step, newest[0].micro_step) if newest else (-1, 0)
             self._rank.joined_last = check_earlier(self._run.id, self._rank.joined_last, last, later)
-            known.extend(rounded)
+            if rounded:
+                self._take_back()
+            self._add(rounded)
             self._join(later)
-            self._rank.layouts.update(dict.fromkeys(b.layout for one in (*rounded, *later) for b in one.blocks))
-            self._rank.events.extend((r.step, r.micro_step, one) for r in rounded for one in r.events)
+            self._rank.layouts.update(dict.fromkeys(b.layout for one in later for b in one.blocks))
             self._rank.add_findings(findings)
             self._touch()
+
+    def preview(self, record: StepRecord) -> None:
+        """Shows a record that is not final.
+
+        Raises:
+            StoreError: It does not come after the last one.
+        """
+        self._check_open()
+        with self._lock:
+            known = self._final()
+            check_order(self._run.id, (known[-1].step, known[-1].micro_step) if known else (-1, 0), (record,))
+            rounded = _rounded(record)
+            self._take_back()
+            self._add([rounded])
+            self._shown = rounded
+            self._touch()
+
+    def _final(self) -> list[StepRecord]:
+        records = self._rank.records
+        return records if self._shown is None else records[:-1]
+
+    def _take_back(self) -> None:
+        """Nothing; what was shown and is not final is not there any more."""
+        if self._shown is not None:
+            at = (self._shown.step, self._shown.micro_step)
+            self._rank.records.pop()
+            self._rank.events = [one for one in self._rank.events if one[:2] != at]
+            self._shown = None
+
+    def _add(self, rounded: Sequence[StepRecord]) -> None:
+        self._rank.records.extend(rounded)
+        self._rank.layouts.update(dict.fromkeys(b.layout for one in rounded for b in one.blocks))
+        self._rank.events.extend((r.step, r.micro_step, one) for r in rounded for one in r.events)
 
     def _join(self, later: Sequence[StepRecord]) -> None:
         wanted = {(one.step, one.micro_step): one for one in later}

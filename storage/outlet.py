@@ -58,6 +58,12 @@ class Outlet:
         self._owed = [] if done else owed[-_OWED:]
         return done
 
+    def preview(self, record: StepRecord) -> None:
+        """Shows a record that is not final; where that fails, writing it will say so."""
+        if self.fault is None:
+            with suppress(Exception):
+                self._writer.preview(record)
+
     def tell(self, findings: Sequence[Finding]) -> None:
         """Remembers findings, and logs each serious one once: who only watches the terminal should know as well."""
         for one in findings:

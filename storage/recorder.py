@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from sqlalchemy import Connection, insert
 
 from .beside import check_earlier
-from .changes import insert_rows, replace_rows, touch
+from .changes import insert_rows, remove_record, replace_rows, touch
 from .chunks import LENGTH
 from .compact import take_apart
 from .connect import in_our_words
@@ -77,6 +77,7 @@ class Recorder:
         self._earlier_scalars = ScalarStreams(self._streams, EARLIER)
         self._by_identity: dict[int, tuple[Layout, int]] = {}
         self._last = self._joined_last = (run.last_step, newest[1] if newest else 0)
+        self._shown: tuple[int, int] | None = None  # the newest record, which is not final
         self._upkeep = Upkeep(target.id, hot_records, retention)
 
     @property
@@ -100,14 +101,31 @@ class Recorder:
         last = check_order(self._run.id, self._last, records)
         joined_last = check_earlier(self._run.id, self._joined_last, last, earlier)
         with self._transaction(growing=bool(records or earlier)) as connection:
-            now = chain(stack_steps(records), stack_blocks(records), self._scalars.stack(records))
+            if records:
+                self._take_back(connection)
+            now = self._stacks(records)
             later = chain(stack_blocks(earlier, is_earlier=True), self._earlier_scalars.stack(earlier))
             written = self._write_hot(connection, records, now) + self._write_hot(connection, earlier, later)
             self._write_rare(connection, records)
             write_findings(connection, self._target.id, findings)
             self._touch(connection, last_step=last[0])
         self._last, self._joined_last = last, joined_last
+        self._shown = None if records else self._shown
         self._upkeep.grow(written)
+
+    def preview(self, record: StepRecord) -> None:
+        """Shows a record that is not final.
+
+        Raises:
+            StoreError: It does not come after the last one.
+        """
+        shown = check_order(self._run.id, self._last, (record,))
+        with self._transaction(growing=True) as connection:
+            self._take_back(connection)
+            self._write_hot(connection, (record,), self._stacks((record,)))
+            self._write_rare(connection, (record,))
+            self._touch(connection, last_step=shown[0])
+        self._shown = shown
 
     def write_events(self, events: Sequence[Event]) -> None:
         """Adds events that belong to no record."""
@@ -190,6 +208,14 @@ class Recorder:
             self._streams = known  # those made in the transaction were undone with it
             self._by_identity.clear()
             raise
+
+    def _take_back(self, connection: Connection) -> None:
+        """Nothing; what was shown and is not final is not there any more."""
+        if self._shown is not None:
+            remove_record(connection, self._target.id, *self._shown)
+
+    def _stacks(self, records: Sequence[StepRecord]) -> Iterator[Stack]:
+        return chain(stack_steps(records), stack_blocks(records), self._scalars.stack(records))
 
     def _write_hot(
         self, connection: Connection, records: Sequence[StepRecord], stacks: Iterable[Stack]

@@ -79,6 +79,12 @@ class RunWriter(Protocol):
         come in the order of their steps, from call to call.
         """
 
+    def preview(self, record: StepRecord) -> None:
+        """Shows a record to readers that is not final: it is there until `write` brings records, or another preview.
+
+        It comes after all that were written, and is no record to `write`, which may bring the same step.
+        """
+
     def write_events(self, events: Sequence[Event]) -> None:
         """Adds events that belong to no record, in one transaction."""
 

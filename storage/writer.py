@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -18,6 +18,7 @@ from .errors import StoreError
 from .order import check_order
 from .outlet import Outlet
 from .patience import Patience
+from .pause import Pause
 from .records import Event, Finding, StepRecord
 from .rounding import round_records
 from .run import Run, RunState, Structure
@@ -39,6 +40,8 @@ class QueueWriter:
         listeners: See every record before it is written; one that fails is switched off and reported.
         capacity: Records that may wait.
         keeper: Decides what of observations beside the schedule is stored; without one none is.
+        held: What is known of the record that the training holds back; asked by the thread, which lets readers see it
+            when the training pauses. Listeners see it when it is put.
         when_full: `block` makes the training wait as long as the writer makes progress; `drop`, and `block` before a
             store that cannot be written, lose the oldest record and count it.
     """
@@ -50,11 +53,12 @@ class QueueWriter:
         capacity: int = 64,
         when_full: Literal["block", "drop"] = "block",
         keeper: Keeper | None = None,
+        held: Callable[[], StepRecord | None] = lambda: None,
     ) -> None:
         self._blocks = when_full == "block"
         # The thread looks at the queue by itself: waking it at every put would let it take the training's processor.
         self._backlog = Backlog(capacity, self._is_worth_waiting)
-        self._patience = Patience(self._backlog)
+        self._patience, self._pause = Patience(self._backlog), Pause(held)
         self._audience = Audience(listeners, keeper)
         self._outlet = Outlet(writer)
         self._pid = os.getpid()
@@ -148,6 +152,8 @@ class QueueWriter:
                 idle = 0 if items else idle + 1
                 if items:
                     self._handle(items, quiet)
+                elif is_open and not self._backlog and (shown := self._pause.look()) is not None:
+                    self._outlet.preview(replace(shown, beside=None))
                 if idle % _IDLE_LOOKS == 0:
                     self._outlet.keep_house(lambda: bool(self._backlog))
             self._end(*(self._closing or ("finished", "")))

@@ -3,6 +3,7 @@
 import os
 import secrets
 import signal
+import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
@@ -70,6 +71,20 @@ def postgres_url() -> Iterator[str]:
     with engine.begin() as connection:
         connection.exec_driver_sql(f"DROP SCHEMA {schema} CASCADE")
     engine.dispose()
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], bool]], float]:
+    """Waits for what another thread or process does; the seconds that it took. It fails after a minute."""
+
+    def wait(claim: Callable[[], bool]) -> float:
+        begin = time.monotonic()
+        while not claim():
+            assert time.monotonic() - begin < 60.0, "it did not come true within a minute"
+            time.sleep(0.01)
+        return time.monotonic() - begin
+
+    return wait
 
 
 @pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])

@@ -194,6 +194,14 @@ class Outbox:
             return record
         return record if finish is None else finish(record)
 
+    def known(self, record: StepRecord) -> StepRecord:
+        """What of the record, the last that was sealed, needs no numbers of a device; any thread may ask."""
+        try:
+            debts = self._sealed[-1]
+        except IndexError:  # it has just been sent
+            return record
+        return record if debts is None else replace(record, blocks=(), histograms=())
+
     def send(self, record: StepRecord) -> None:
         """Nothing; the record, the first that was sealed and not sent, leaves when it and those before it can."""
         debts = self._sealed.popleft()

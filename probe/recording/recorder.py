@@ -261,6 +261,12 @@ class Recorder:
         if self.outbox.waiting:
             self.outbox.drain(wait=wait)
 
+    def held(self) -> StepRecord | None:
+        """What is known of the record that waits for what is logged behind its step; any thread may ask."""
+        record = self._pending
+        known = None if record is None else self.outbox.known(record)
+        return known if self._pending is record else None
+
     def finish(self) -> tuple[Event, ...]:
         """What happened behind the last step and is part of no record; all else is handed over, whole steps or not.
 

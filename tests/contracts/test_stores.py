@@ -418,3 +418,58 @@ def test_what_joins_records_comes_in_order_and_never_before_its_record(store: St
         writer.write((), (), [beside(records[7], "weight")])
     writer.close()
     assert store.series(writer.run.id, "layer.1", "weight/mean").total == 5
+
+
+def test_a_record_that_is_not_final_is_there_until_records_come(store: Store) -> None:
+    records = walk(12, *LAYOUTS)
+    writer = store.begin_run("shown")
+    run = writer.run.id
+    writer.write(records[:10])
+    version = store.version(run)
+    writer.preview(replace(records[10], scalars={"early": 1.0}))
+    assert store.version(run) != version
+    assert store.find_run(run).last_step == records[10].step
+    assert_same(replace(records[10], scalars={"early": 1.0}), list(store.replay(run))[-1])
+    writer.preview(records[10])
+    writer.write((), [finding(3)])
+    assert_same(records[10], list(store.replay(run))[-1])
+    late = replace(records[10], scalars={**records[10].scalars, "late": 2.0}, histograms=(), events=(Event("late", 1),))
+    writer.write([late, records[11]])
+    writer.close()
+    for written, read in zip([*records[:10], late, records[11]], store.replay(run), strict=True):
+        assert_same(written, read)
+    assert store.series(run, "", "scalar/late").values.tolist() == [2.0]
+    assert store.series(run, "", "scalar/early").total == 0
+    assert [one.kind for one in store.events(run, kind="late")] == ["late"]
+
+
+def test_a_record_that_is_not_final_stays_where_nothing_comes_behind_it(store: Store) -> None:
+    records = walk(300, layout(5))
+    writer = store.begin_run("left")
+    writer.write(records[:298])
+    writer.preview(records[298])
+    while writer.maintain():
+        pass
+    writer.close()
+    writer = store.begin_run("left", run_id=writer.run.id)
+    with pytest.raises(StoreError, match="expects a record after step"):
+        writer.preview(records[298])
+    writer.write([records[299]])
+    writer.close()
+    for written, read in zip(records, store.replay(writer.run.id), strict=True):
+        assert_same(written, read)
+
+
+def test_housekeeping_between_leaves_what_is_not_final_alone(store: Store) -> None:
+    records = walk(520, layout(5))
+    writer = store.begin_run("kept")
+    for at in range(0, 512, 64):
+        writer.write(records[at : at + 64])
+        writer.preview(records[at + 64])
+        while writer.maintain():
+            pass
+        assert [one.step for one in store.replay(writer.run.id)] == list(range(at + 65))
+    writer.write(records[512:])
+    writer.close()
+    for written, read in zip(records, store.replay(writer.run.id), strict=True):
+        assert_same(written, read)

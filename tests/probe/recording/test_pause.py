@@ -1,0 +1,131 @@
+"""A training that pauses behind a step: readers see the step meanwhile, and nothing else comes out of it."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from mindscope import watch
+from mindscope.insight import diagnose
+from mindscope.storage import Store, open_store
+
+torch = pytest.importorskip("torch")
+
+
+def steps(model, optimizer, count: int, *, seed: int) -> None:
+    random = torch.Generator().manual_seed(seed)
+    for _ in range(count):
+        x, y = torch.randn(8, 6, generator=random), torch.randint(0, 3, (8,), generator=random)
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+
+def evaluated(model) -> None:
+    model.eval()
+    with torch.no_grad():
+        model(torch.zeros(2, 6))
+    model.train()
+
+
+def begun(store: Store):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    return model, optimizer, watch(model, optimizer, store=store)
+
+
+def same(one: Store, other: Store) -> bool:
+    records = [list(store.replay(store.find_run("latest").id)) for store in (one, other)]
+    assert [record.step for record in records[0]] == [record.step for record in records[1]]
+    for first, second in zip(*records, strict=True):
+        assert [block.layout for block in first.blocks] == [block.layout for block in second.blocks]
+        for mine, theirs in zip(first.blocks, second.blocks, strict=True):
+            np.testing.assert_array_equal(mine.values, theirs.values)
+        assert set(first.scalars) == set(second.scalars)
+        assert [event.kind for event in first.events] == [event.kind for event in second.events]
+    return True
+
+
+@pytest.fixture(params=["memory:", "runs"])
+def places(request, tmp_path):
+    """Two empty stores."""
+    url = request.param
+    names = (url, url) if url == "memory:" else (str(tmp_path / "one"), str(tmp_path / "two"))
+    with open_store(names[0]) as one, open_store(names[1]) as two:
+        yield one, two
+
+
+def test_the_newest_step_is_visible_in_a_pause_and_what_is_logged_behind_it_comes_to_it(places, eventually):
+    store, control = places
+    for place, pauses in ((store, True), (control, False)):
+        model, optimizer, monitor = begun(place)
+        with monitor:
+            steps(model, optimizer, 5, seed=1)
+            if pauses:
+                eventually(lambda: store.find_run("latest").last_step == 4)
+                shown = list(store.replay(monitor.run.id))[-1]
+                assert {block.layout.subject for block in shown.blocks} >= {"activation", "gradient", "weight"}
+                assert "accuracy" not in shown.scalars
+            evaluated(model)
+            monitor.log(accuracy=0.5, loss=7.0)
+            if pauses:
+                run = monitor.run.id
+                eventually(lambda run=run: store.series(run, "", "scalar/accuracy").total == 1)
+            steps(model, optimizer, 5, seed=2)
+        record = list(place.replay(monitor.run.id))[4]
+        assert (record.scalars["accuracy"], record.scalars["loss"]) == (0.5, 7.0)
+        assert place.series(monitor.run.id, "", "scalar/loss").steps.tolist() == list(range(10))
+        assert place.find_run("latest").state == "finished"
+    assert same(store, control)
+
+
+def test_a_diagnosis_of_a_run_that_paused_is_the_one_that_was_made_under_way(places, eventually):
+    store, _ = places
+    model, optimizer, monitor = begun(store)
+    with monitor:
+        steps(model, optimizer, 30, seed=1)
+        with torch.no_grad():
+            model[0].weight[0, 0] = float("nan")
+        steps(model, optimizer, 1, seed=2)
+        eventually(lambda: store.find_run("latest").last_step == 30)
+        monitor.log(accuracy=float("nan"))
+        steps(model, optimizer, 5, seed=3)
+    live = {one.key: one for one in store.findings(monitor.run.id)}
+    assert live
+    assert {one.key: one for one in diagnose(store, monitor.run.id).findings} == live
+
+
+def test_a_run_that_is_closed_in_a_pause_has_its_last_step_once(places, eventually):
+    store, control = places
+    for place in places:
+        model, optimizer, monitor = begun(place)
+        with monitor:
+            steps(model, optimizer, 3, seed=1)
+            if place is store:
+                eventually(lambda: store.find_run("latest").last_step == 2)
+            monitor.log(accuracy=0.5)
+    assert same(store, control)
+
+
+_KILLED = """
+import sys, time
+from tests.probe.recording.test_pause import begun, steps
+from mindscope.storage import open_store
+model, optimizer, monitor = begun(open_store(sys.argv[1]))
+steps(model, optimizer, 3, seed=1)
+print("paused", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_run_that_is_killed_in_a_pause_has_its_last_step(tmp_path, eventually):
+    child = subprocess.Popen([sys.executable, "-c", _KILLED, str(tmp_path / "runs")], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "paused\n"
+    with open_store(tmp_path / "runs") as store:
+        eventually(lambda: store.find_run("latest").last_step == 2)
+        child.kill()
+        child.communicate()
+        run = store.find_run("latest")
+        assert (run.state, [one.step for one in store.replay(run.id)]) == ("crashed", [0, 1, 2])
