@@ -14,6 +14,29 @@ from .filling import fill, fill_at, store
 from .module_rows import ModuleRows, Pair
 
 
+class LastSeen:
+    """The tensor that was seen last, which is not kept alive, and where its numbers went.
+
+    Attributes:
+        tensor: Gives it while it is there.
+        version: Of its values.
+        row: Has its statistics; None before they are taken.
+        gradient_rows: Those that its gradient is copied to; None while it has no hook of ours.
+    """
+
+    __slots__ = ("gradient_rows", "row", "tensor", "version")
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Nothing; no tensor was seen."""
+        self.tensor: Callable[[], Tensor] = _nothing
+        self.version = -1
+        self.row: Row | None = None
+        self.gradient_rows: list[Row] | None = None
+
+
 class ForwardTaps:
     """The forward hooks of one monitor. Each hook holds its own rows; nothing here holds a tensor.
 
@@ -31,19 +54,13 @@ class ForwardTaps:
         }[recorder.config.record]
         self._sites: dict[str, ModuleRows] = {}
         self._told: set[str] = set()
-        self.forget()
-
-    def forget(self) -> None:
-        """Drops what is remembered of the last tensor seen."""
-        self._last: Callable[[], Tensor] = _nothing
-        self._version = -1
-        self._row: Row | None = None
-        self._gradient_rows: list[Row] | None = None
+        self.last = LastSeen()
+        self.forget = self.last.forget
 
     def hook(self, site: str) -> Callable[[Any, Any, Any], None]:
         """The forward hook of the module at this site."""
         recorder, access, counts = self.recorder, self.access, self.counts
-        kind, plain, see, rows = access.kind, access.plain, self._see, self._rows_of(site)
+        kind, plain, see, rows = access.kind, access.plain, self._see, self.rows_of(site)
 
         def after_forward(_module: Any, _inputs: Any, output: Any) -> None:
             if not recorder.is_looking or not counts():
@@ -82,9 +99,10 @@ class ForwardTaps:
 
     def gradient_tap(self, site: str, call: int, path: str) -> CompiledTap:
         """What a compiled function shows the gradient of one output to; it fills the row that the forward hook has."""
-        return CompiledTap(self.recorder, self.access, self._rows_of(site).pair(call, path).gradient_row)
+        return CompiledTap(self.recorder, self.access, self.rows_of(site).pair(call, path).gradient_row)
 
-    def _rows_of(self, site: str) -> ModuleRows:
+    def rows_of(self, site: str) -> ModuleRows:
+        """The rows of the module at this site."""
         if site not in self._sites:
             self._sites[site] = ModuleRows(self.recorder, self.access, site)
         return self._sites[site]
@@ -95,26 +113,26 @@ class ForwardTaps:
         Args:
             place: Where its values lie plainly; None where that is not known.
         """
-        recorder, row, version = self.recorder, pair.row, self.access.version(tensor)
-        if self._last() is not tensor or self._version != version:
-            self._last, self._version, self._row, self._gradient_rows = ref(tensor), version, None, None
+        recorder, row, version, last = self.recorder, pair.row, self.access.version(tensor), self.last
+        if last.tensor() is not tensor or last.version != version:
+            last.tensor, last.version, last.row, last.gradient_rows = ref(tensor), version, None, None
         if recorder.sees_forward:
-            if self._row is not None:
-                row.copy_from(self._row)
+            if last.row is not None:
+                row.copy_from(last.row)
             else:
                 if place is None:
                     fill(recorder, self.access, recorder.activations, "activation", row, tensor)
                 else:
                     fill_at(recorder, recorder.activations, "activation", row, place)
-                self._row = row
+                last.row = row
         if recorder.dumps:
             self._dump(row, tensor)
         if recorder.sees_backward and self.access.node(tensor) is not None:
-            if self._gradient_rows is not None:
-                self._gradient_rows.append(pair.gradient_row)
+            if last.gradient_rows is not None:
+                last.gradient_rows.append(pair.gradient_row)
             else:
-                self._gradient_rows = []
-                tensor.register_hook(partial(pair.on_gradient, recorder.stamp, self._gradient_rows))
+                last.gradient_rows = []
+                tensor.register_hook(partial(pair.on_gradient, recorder.stamp, last.gradient_rows))
 
     def _dump(self, row: Row, tensor: Tensor) -> None:
         """Nothing; the whole tensor is stored, and its gradient once it comes by."""

@@ -47,14 +47,15 @@ class ModuleRows:
     Attributes:
         call: Number of the call that was seen last, from 0 in every micro-step.
         stamp: The micro-step that it was seen in.
+        firsts: The pairs of the first tensors, by call.
     """
 
-    __slots__ = ("_access", "_firsts", "_others", "_recorder", "call", "site", "stamp")
+    __slots__ = ("_access", "_others", "_recorder", "call", "firsts", "site", "stamp")
 
     def __init__(self, recorder: Recorder, access: Access, site: str) -> None:
         self._recorder, self._access, self.site = recorder, access, site
         self.stamp, self.call = -1, 0
-        self._firsts: list[Pair] = []
+        self.firsts: list[Pair] = []
         self._others: dict[tuple[int, str], Pair] = {}
 
     def next(self) -> Pair:
@@ -62,19 +63,19 @@ class ModuleRows:
         stamp = self._recorder.stamp
         self.call = self.call + 1 if stamp == self.stamp else 0
         self.stamp = stamp
-        return self._firsts[self.call] if self.call < len(self._firsts) else self.pair(self.call, "")
+        return self.firsts[self.call] if self.call < len(self.firsts) else self.pair(self.call, "")
 
     def pair(self, call: int, path: str) -> Pair:
         """That of the tensor at this path in what the call returned."""
-        if not path and call < len(self._firsts):
-            return self._firsts[call]
+        if not path and call < len(self.firsts):
+            return self.firsts[call]
         found = self._others.get((call, path))
         if found is None:
             site, recorder = self.site + path, self._recorder
             rows = recorder.activations.row(site, call), recorder.activation_grads.row(site, call)
             found = Pair(recorder, self._access, *rows)
-            if not path and call == len(self._firsts):
-                self._firsts.append(found)
+            if not path and call == len(self.firsts):
+                self.firsts.append(found)
             else:
                 self._others[call, path] = found
         return found

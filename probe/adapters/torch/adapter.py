@@ -33,6 +33,7 @@ from .communication import CommunicationTaps
 from .facts import TorchFacts
 from .hooks import Hook, OpeningHook
 from .memory import ACCESS
+from .outputs import output_hook
 from .patches import add_listener, remove_listener, wake_listener
 from .quantities import watch_quantities
 from .ranks import TorchRanks, watch_ranks
@@ -208,7 +209,7 @@ class TorchAdapter:
         """The hooks of a site, put on; again they come before those that others have put there meanwhile."""
         module = self._places.hooked(self._modules[site])
         if site not in self._hooks:
-            self._hooks[site] = Hook(self._taps.hook(site)), Hook(self._inputs.hook(site))
+            self._hooks[site] = output_hook(self._taps, site, self.model), Hook(self._inputs.hook(site))
         after, before = self._hooks[site]
         handles = [module.register_forward_hook(after, prepend=is_again)]
         if self._inputs.is_wanted:

@@ -12,8 +12,8 @@ import torch
 from torch.compiler import is_compiling, is_dynamo_compiling
 
 #: Its flag says whether torch exports; `is_compiling` says both, at twice the cost, which every module pays.
-_compiler = vars(torch.compiler)
-_is_traced = torch._C._get_tracing_state  # by `torch.jit.trace`, whose tensors have no sizes to read
+compiler = vars(torch.compiler)
+is_traced = torch._C._get_tracing_state  # by `torch.jit.trace`, whose tensors have no sizes to read
 
 
 class Hook:
@@ -30,7 +30,7 @@ class Hook:
 
     def __call__(self, *arguments: Any) -> None:
         """Nothing; the hook has done its work, if torch is not compiling."""
-        if not (is_dynamo_compiling() or _compiler.get("_is_compiling_flag") or _is_traced()):
+        if not (is_dynamo_compiling() or compiler.get("_is_compiling_flag") or is_traced()):
             self._work(*arguments)
 
     def __deepcopy__(self, _memo: object) -> Callable[..., None]:

@@ -11,7 +11,8 @@ from types import CodeType, FrameType
 import torch
 from torch.utils import checkpoint
 
-_current_graph_task_id = torch._C._current_graph_task_id
+#: Of the backward pass that this thread runs inside of; -1 outside of any.
+current_graph_task_id = torch._C._current_graph_task_id
 _reentrant_forward: CodeType = checkpoint.CheckpointFunction.forward.__code__
 _reentrant_backward: CodeType = checkpoint.CheckpointFunction.backward.__code__
 _FILE, _AGAIN = checkpoint.__file__, "recompute_fn"
@@ -19,18 +20,18 @@ _FILE, _AGAIN = checkpoint.__file__, "recompute_fn"
 
 def in_backward() -> bool:
     """Whether this thread runs inside a backward pass."""
-    return bool(_current_graph_task_id() != -1)
+    return bool(current_graph_task_id() != -1)
 
 
 def is_recording() -> bool:
     """Whether gradients will flow through what a module computes now, and it is not computed for the second time."""
-    return torch.is_grad_enabled() and (_current_graph_task_id() == -1 or not _is_repetition())
+    return torch.is_grad_enabled() and (current_graph_task_id() == -1 or not _is_repetition())
 
 
 def is_repeated() -> bool:
     """Whether another forward of the same checkpointed function counts instead of this one."""
     if torch.is_grad_enabled():
-        return bool(_current_graph_task_id() != -1) and _is_repetition()
+        return bool(current_graph_task_id() != -1) and _is_repetition()
     return is_first_of_two()
 
 
