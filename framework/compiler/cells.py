@@ -29,6 +29,19 @@ def has_backward_hooks(cell: Any) -> bool:
     return hooks is not None and bool(hooks.backward or hooks.backward_pre)
 
 
+def _parts_of(cell: Any) -> tuple[str, ...]:
+    """The names of its cells and parameters: a cell may go through all that it has."""
+    return (*cell._cells, *cell._parameters)
+
+
+#: What is asked of every cell that a capture meets.
+_QUESTIONS: dict[str, Callable[[Any], Any]] = {
+    "forward hooks": hooks_of,
+    "backward hooks": has_backward_hooks,
+    "parts": _parts_of,
+}
+
+
 class ForwardHooks:
     """The hooks of one kind of one cell, to be called from inside a graph with the arrays of what they are shown.
 
@@ -98,7 +111,7 @@ class CellState:
             )
 
     def guards(self) -> Iterator[Guard]:
-        """One guard for every attribute, and one for the hooks of every cell."""
+        """One guard for every attribute, and for every cell some for its hooks and for which parts it has."""
         for site, cell, found in self._before.values():
             name = site or type(cell).__name__
             for key, value in found.items():
@@ -107,7 +120,7 @@ class CellState:
                 if isinstance(value, Tensor):
                     yield attribute_guard(f"{name}.{key}", cell, key, value, by_cell=True)
                     yield from version_guard(f"{name}.{key}", value)
-            for what, ask in (("forward hooks", hooks_of), ("backward hooks", has_backward_hooks)):
+            for what, ask in _QUESTIONS.items():
                 yield Guard(f"{what} of {name}", "call", _Asks(ask, cell), what, ask(cell), by_cell=True)
             for key, child in cell._cells.items():
                 yield attribute_guard(f"{name}.{key}", cell, key, child, by_cell=True)

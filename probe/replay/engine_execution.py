@@ -12,7 +12,7 @@ from ...framework.nn.cell import Cell
 from ...framework.random import get_state, set_seed, set_state
 from ...framework.tensor import Parameter
 from ..access.tensors import tensors_in
-from ..adapters.engine.facts import owners_of
+from ..adapters.engine.sites import owners_of
 from ..adapters.engine.view import ACCESS
 from .execution import arguments, check_weights
 from .recorded import Arrays

@@ -67,6 +67,33 @@ def test_the_operation_of_the_forward_pass_and_its_line():
         assert "the first bad operation is log at" in words
 
 
+class Log(nn.Cell):
+    """A cell whose operation is bad."""
+
+    def construct(self, x):
+        return ops.log(x)
+
+
+@pytest.mark.parametrize("at", [0, 2])
+def test_the_operation_of_a_cell_that_was_exchanged_and_its_site(at):
+    net = Net(nn.ReLU()).set_train()
+    optimizer = SGD(net.trainable_params(), learning_rate=0.1)
+    old = net.between
+    with open_store("memory:") as store:
+        with watch(net, optimizer, store=store, config={"nan_trace": True}) as monitor:
+            for step in range(4):
+                if step == at:
+                    net.between = nn.SequentialCell(nn.Identity(), Log()).set_train()
+                loss = net(Tensor(np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32))).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+        event = told(store, monitor.run.id)[0]
+        assert (event.step, event.site, event.data["operation"]) == (at, "between.1", "log")
+        assert (event.data["file"], event.data["line"]) == (__file__, line_of(Log.construct) + 1)
+    assert all(not (one._cell_hooks and one._cell_hooks.forward) for one in (old, net, net.between))
+
+
 def bad_root(x):
     return ops.sqrt(ops.relu(x))
 
@@ -151,6 +178,54 @@ def test_torch_the_operation_of_the_forward_pass_and_its_line():
         event = told(store, run)[0]
         assert (event.data["operation"], event.data["phase"], event.site) == ("aten.log.default", "forward", "")
         assert (event.data["file"], event.data["line"]) == (__file__, line_of(torch_log) + 1)
+
+
+class TorchLog(torch.nn.Module):
+    """What the logarithm of both signs is, one module deep."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Identity()
+
+    def forward(self, x):
+        return torch.log(self.inner(x))
+
+
+def exchange(net):
+    net.between = TorchLog()
+
+
+def join(net):
+    net.last = torch.nn.Sequential(torch.nn.Linear(4, 1), TorchLog())
+
+
+@pytest.mark.parametrize(("change", "site"), [(exchange, "between"), (join, "last.1")])
+@pytest.mark.parametrize("at", ["before the first step", "at the third", "at the third, good until the fifth"])
+def test_torch_the_operation_of_a_module_that_was_exchanged_and_its_site(change, site, at):
+    torch.manual_seed(0)
+    net = TorchNet(torch.nn.Identity())
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    old, step_of_change = net.between, 0 if at.startswith("before") else 2
+    bad = 4 if at.endswith("fifth") else step_of_change
+    with open_store("memory:") as store:
+        with watch(net, optimizer, store=store, config={"nan_trace": True}) as monitor:
+            for step in range(6):
+                if step == step_of_change:
+                    change(net)
+                with torch.no_grad():
+                    for layer in (one for one in net.modules() if isinstance(one, torch.nn.Linear)):
+                        layer.weight.fill_(-0.5 if layer is net.first and step >= bad else 0.5)
+                        layer.bias.zero_()
+                optimizer.zero_grad()
+                net(torch.ones(8, 4)).mean().backward()
+                optimizer.step()
+        event = told(store, monitor.run.id)[0]
+        assert (event.step, event.site) == (bad, site)
+        assert (event.data["operation"], event.data["phase"]) == ("aten.log.default", "forward")
+        assert (event.data["file"], event.data["line"]) == (__file__, line_of(TorchLog.forward) + 1)
+    for module in (old, *net.modules()):
+        assert not module._forward_hooks
+        assert not module._forward_pre_hooks
 
 
 def test_torch_the_operation_of_the_backward_pass():

@@ -1,6 +1,6 @@
 """The adapter of our own engine: a cell and its optimizers, watched through the engine's hooks."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from weakref import ref
@@ -27,10 +27,14 @@ from ...taps.noise_hooks import watch_micro_batches
 from ..course import Course
 from ..groups import check_belongs, groups_of
 from ..trace import CallTrace
-from .facts import EngineFacts, owners_of
+from .facts import EngineFacts
 from .quantities import watch_quantities
+from .sites import CellSites, owners_of
 from .trace import EngineTracer
 from .view import ACCESS, EngineView
+
+#: Sites that an event names.
+_MOST_NAMED = 16
 
 
 class EngineAdapter:
@@ -54,8 +58,10 @@ class EngineAdapter:
         self.view = EngineView()
         self.structure_version = 0
         self._given = optimizers
-        self._cells: dict[str, Cell] = dict(model.cells_and_names())
+        self._places = CellSites(model)
+        self._cells = self._places.cells
         self._handles: list[Any] = []
+        self._inside: list[Any] = []  # handles on cells and parameters, made anew when the model gets others
         self._sites: dict[str, Any] = {}
         self._knows_order = False
         self._unscaled: tuple[Any, float, float] | None = None
@@ -75,7 +81,7 @@ class EngineAdapter:
         named = dict(self.model.parameters_and_names())
         sites, names = choose_sites(self._cells, list(named), recorder.config)
         self.view.add((name, named[name]) for name in names)
-        self._trace = CallTrace(self._cells, ACCESS, lambda cell, hook: cell.register_forward_hook(hook))
+        self._trace = self._traced()
         self._taps = ForwardTaps(recorder, ACCESS, lambda: self.model.training)
         self.course = Course(recorder, self.view, self._taps, before_step=self._look, at_end=self._at_end)
         self._facts = EngineFacts(
@@ -87,20 +93,10 @@ class EngineAdapter:
         if batches.is_wanted:
             self._handles.append(self.model.register_forward_pre_hook(batches.hook()))
         if recorder.config.nan_trace:
-            self._tracer = EngineTracer(self._cells, recorder)
+            self._tracer = EngineTracer(self.model, recorder)
         self._inputs = InputTaps(recorder, ACCESS, self._taps.counts)
         self._watch(sites)
-        sites_of = {id(cell): site for site, cell in self._cells.items()}
-        taps, watched = self._taps, self._sites
-        self._handles.append(
-            observe_cells(
-                lambda _, cell: sites_of.get(id(cell)) in watched,
-                lambda _, cell, call, index: taps.gradient_tap(sites_of[id(cell)], call, f"[{index}]" if index else ""),
-            )
-        )
-        self._handles += watch_local_gradients(named.items(), ACCESS, recorder)
-        self._handles += watch_micro_batches(named.items(), ACCESS, recorder)
-        self._handles += watch_quantities(recorder, self._taps.counts, self._cells, sites)
+        self._watch_inside(sites, named)
         self._handles.append(register_backward_start_hook(self._backward_begins))
         self._handles.append(register_loss_scaled_hook(self._loss_scaled))
         for optimizer in self._given:
@@ -112,9 +108,9 @@ class EngineAdapter:
 
     def detach(self) -> None:
         """Takes every hook off."""
-        for handle in (*self._handles, *self._sites.values()):
+        for handle in (*self._handles, *self._inside, *self._sites.values()):
             handle.remove()
-        self._handles = []
+        self._handles, self._inside = [], []
         self._sites = {}
         if self._tracer is not None:
             self._tracer.remove()
@@ -141,6 +137,22 @@ class EngineAdapter:
                 if self._inputs.is_wanted:
                     handles.append(cell.register_forward_pre_hook(self._inputs.hook(site)))
                 self._sites[site] = Several(handles)
+
+    def _watch_inside(self, sites: Sequence[str], named: Mapping[str, Any]) -> None:
+        """Puts on what looks at single parameters, at cells for what they are, and inside of compiled functions."""
+        for handle in self._inside:
+            handle.remove()
+        sites_of = {id(cell): site for site, cell in self._cells.items()}
+        taps, watched = self._taps, self._sites
+        self._inside = [
+            observe_cells(
+                lambda _, cell: sites_of.get(id(cell)) in watched,
+                lambda _, cell, call, index: taps.gradient_tap(sites_of[id(cell)], call, f"[{index}]" if index else ""),
+            ),
+            *watch_local_gradients(named.items(), ACCESS, self._recorder),
+            *watch_micro_batches(named.items(), ACCESS, self._recorder),
+            *watch_quantities(self._recorder, taps.counts, self._cells, sites),
+        ]
 
     def structure(self) -> Structure:
         """Cells in the order of their first calls, all parameters, the optimizers."""
@@ -172,7 +184,32 @@ class EngineAdapter:
         self.course.forward_begins()
 
     def _look(self) -> None:
+        """Takes in what joined since: parameters and cells that were put in later."""
         self._facts.facts.before_step()
+        if not self._places.has_changed():
+            return
+        changed, named = self._places.look(), dict(self.model.parameters_and_names())
+        sites, names = choose_sites(self._cells, list(named), self._recorder.config, is_late=True)
+        self.view.exchange((name, named[name]) for name in names)
+        self.view.add((name, named[name]) for name in names)
+        self._structure_changes()
+        self._take_in(sites, named, changed)
+
+    def _take_in(self, sites: Sequence[str], named: Mapping[str, Any], changed: Collection[str]) -> None:
+        """Hooks go on cells that are new, and off those that are gone; the next forward tells who feeds whom."""
+        self._watch([site for site in sites if site not in changed])
+        self._watch(sites)
+        self._watch_inside(sites, named)
+        if not changed:
+            return
+        self._facts.facts.modules_changed()
+        self._trace.stop()
+        self._trace, self._knows_order = self._traced(), False
+        told: list[Json] = [*sorted(changed)[:_MOST_NAMED]]
+        self._recorder.event("modules_changed", sites=told, count=len(changed))
+
+    def _traced(self) -> CallTrace:
+        return CallTrace(self._cells, ACCESS, lambda cell, hook: cell.register_forward_hook(hook))
 
     def _structure_changes(self) -> None:
         self.structure_version += 1

@@ -14,6 +14,7 @@ from ...facts import Facts
 from ...facts.losses import ROWS, LossCall
 from ...recording.recorder import Recorder
 from .quiet import EngineFrame
+from .sites import owners_of
 from .view import EngineView
 
 #: Operations between the loss and what tells its kind; a farther one belongs to the network.
@@ -139,13 +140,6 @@ class EngineFacts:
         place = gradient.ctypes.data
         held = (one.grad for one in self._view.parameters if one.shape == gradient.shape)
         return any(one is not None and one.numpy().ctypes.data == place for one in held)
-
-
-def owners_of(cells: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
-    """Site, cell and attribute of every parameter; one that several cells hold stands under each of its sites."""
-    return [
-        (f"{site}.{name}" if site else name, cell, name) for site, cell in cells.items() for name in cell._parameters
-    ]
 
 
 def loss_of(root: Tensor) -> tuple[str, Tensor, tuple[Any, ...]] | None:

@@ -1,14 +1,17 @@
 """Shows the primitives that the engine evaluates to a `NanTrace`: the table tells what it runs."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ....framework.nn.cell import Cell
 from ....framework.primitive import PRIMITIVES
 from ...nan_trace import NanTrace
 from ...recording.recorder import Recorder
+from ...taps.handles import Several
+from .sites import CellSites
 from .view import place_of_array
 
 
@@ -19,22 +22,22 @@ class EngineTracer:
     Compiled functions run kernels of their own and are not seen from inside.
     """
 
-    def __init__(self, cells: Mapping[str, Any], recorder: Recorder) -> None:
+    def __init__(self, model: Cell, recorder: Recorder) -> None:
         self.trace = NanTrace(recorder, place_of_array, ())
         self._recorder = recorder
         self._originals = {name: primitive.evaluate for name, primitive in PRIMITIVES.items()}
         for name, primitive in PRIMITIVES.items():
             primitive.evaluate = self._shown(name, primitive.evaluate)
-        self.handles: list[Any] = []
-        for site, cell in cells.items():
-            self.handles.append(cell.register_forward_pre_hook(self._entering(site)))
-            self.handles.append(cell.register_forward_hook(self._left))
+        self._beginning = model.register_forward_pre_hook(self._begin)
+        self._places = CellSites(model)
+        self._handles: dict[str, Several] = {}
+        self._follow(self._places.cells)
 
     def remove(self) -> None:
         """Takes everything off."""
         for name, evaluate in self._originals.items():
             PRIMITIVES[name].evaluate = evaluate
-        for handle in self.handles:
+        for handle in (self._beginning, *self._handles.values()):
             handle.remove()
 
     def backward_begins(self, loss: float | None) -> None:
@@ -55,6 +58,20 @@ class EngineTracer:
             return result
 
         return run
+
+    def _begin(self, _cell: Any, _inputs: Any) -> None:
+        if self._places.has_changed():
+            self._follow(self._places.look())
+
+    def _follow(self, changed: Iterable[str]) -> None:
+        """Nothing; at these sites there are other cells than before, or none any more."""
+        cells = self._places.cells
+        for site in changed:
+            if site in self._handles:
+                self._handles.pop(site).remove()
+            if site in cells:
+                before = cells[site].register_forward_pre_hook(self._entering(site))
+                self._handles[site] = Several([before, cells[site].register_forward_hook(self._left)])
 
     def _entering(self, site: str) -> Callable[[Any, Any], None]:
         def enter(_cell: Any, _inputs: Any) -> None:

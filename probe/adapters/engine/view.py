@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....framework.context import is_recording
-from ....framework.optim import Optimizer
 from ....framework.tensor import Parameter, Tensor
 from ...access.tensors import Access, Node, Place, Unsupported
 from ...kernels import Arrays, readable, table_of
@@ -83,15 +82,29 @@ class EngineView:
         self.parameters += [one for _, one in fresh]
         return bool(fresh)
 
+    def exchange(self, named: Iterable[tuple[str, Parameter]]) -> None:
+        """Nothing; of two parameters of one name the one that is here now has the row."""
+        rows, here = {name: row for row, name in enumerate(self._names)}, {id(one) for one in self.parameters}
+        for name, parameter in named:
+            if name in rows and id(parameter) not in here:
+                self.parameters[rows[name]] = parameter
+
     def weights(self) -> Arrays:
         """Where the weights lie now."""
         return _table([parameter.numpy() for parameter in self.parameters])
 
     def gradients(self) -> Arrays:
-        """Where the gradients lie: those that the stepping optimizer was given, else what the parameters hold."""
+        """Where the gradients lie: those that the stepping optimizer was given, else what the parameters hold.
+
+        With several optimizers what the parameters of the others hold belongs to another moment.
+        """
         if self.stepping is None or self.given is None:
-            return _table([None if one.grad is None else one.grad.numpy() for one in self.parameters])
-        return self._aligned(self.stepping, self.given)
+            return _table([_held(one) for one in self.parameters])
+        given = {id(one): array for one, array in zip(self.stepping.parameters, self.given, strict=True)}
+        is_only = len(self.optimizers) < 2
+        return _table(
+            [given[id(one)] if id(one) in given else _held(one) if is_only else None for one in self.parameters]
+        )
 
     def arrays(self, subject: str) -> Iterator[tuple[str, _Array]]:
         """Site and values of every weight or gradient that is there, for what wants them whole."""
@@ -138,9 +151,9 @@ class EngineView:
         """The rate of every group of every optimizer."""
         return tuple(float(group["lr"]) for optimizer in self.optimizers for group in optimizer.param_groups)
 
-    def _aligned(self, optimizer: Optimizer, gradients: Sequence[_Array | None]) -> Arrays:
-        by_parameter = {id(one): array for one, array in zip(optimizer.parameters, gradients, strict=True)}
-        return _table([by_parameter.get(id(one)) for one in self.parameters])
+
+def _held(parameter: Parameter) -> _Array | None:
+    return None if parameter.grad is None else parameter.grad.numpy()
 
 
 def _table(arrays: Sequence[_Array | None]) -> Arrays:

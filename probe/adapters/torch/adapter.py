@@ -130,10 +130,8 @@ class TorchAdapter:
         if not self._given:
             self._handles.append(register_optimizer_step_pre_hook(self._perhaps_adopt))
         if recorder.config.nan_trace:
-            visible = [(site, module) for site, module in self._modules.items() if self._places.is_visible(module)]
-            modules = {site: self._places.hooked(module) for site, module in visible}
-            self._tracer = TorchTracer(self.model, modules, recorder)
-            self._handles += self._tracer.handles
+            self._tracer = TorchTracer(self.model, recorder)
+            self._handles.append(self._tracer)
         self._watch_inside(sites)
         if distributed.is_available() and distributed.is_initialized():
             self._communication = CommunicationTaps(recorder)

@@ -1,6 +1,6 @@
 """Shows the operations of a torch model's forward and backward passes to a `NanTrace`, by torch's dispatch mode."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,10 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 
 from ...nan_trace import NanTrace
 from ...recording.recorder import Recorder
+from ...taps.handles import Several
 from .hooks import Hook
 from .memory import place_of
+from .sites import ModuleSites
 
 _MOST_NODES = 64
 
@@ -33,7 +35,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[misc]  # torch's types are not l
 
 
 class TorchTracer:
-    """Traces a model; its hooks come off with `handles`.
+    """Traces a model until it is removed.
 
     What runs inside the model's forward, between a forward with gradients and its backward pass, and inside `backward`
     is seen operation by operation. Dispatch modes of the user's own are not crossed: where one is open as the forward
@@ -41,20 +43,20 @@ class TorchTracer:
     has recorded for it; from inside of one that was entered later, ours does not leave.
     """
 
-    def __init__(self, model: Any, modules: Mapping[str, Any], recorder: Recorder) -> None:
+    def __init__(self, model: Any, recorder: Recorder) -> None:
         self.trace = NanTrace(recorder, place_of, (str(Path(torch.__file__).parent),))
         self._mode = _Mode(self.trace)
         self._is_open = self._is_alone = False
-        self.handles: list[Any] = []
-        for site, module in modules.items():
-            self.handles.append(module.register_forward_pre_hook(Hook(self._entering(site)), prepend=True))
-            self.handles.append(module.register_forward_hook(Hook(self._left), always_call=True))
-        self.handles.append(model.register_forward_pre_hook(Hook(self._begin)))
-        self.handles.append(model.register_forward_hook(Hook(self._end), always_call=True))
-        self.handles.append(self)
+        self._places = ModuleSites(model)
+        self._sites: dict[str, Several] = {}
+        self._follow(self._places.modules)
+        begin = model.register_forward_pre_hook(Hook(self._begin))
+        self._model = Several([begin, model.register_forward_hook(Hook(self._end), always_call=True)])
 
     def remove(self) -> None:
         """Nothing; no operation is seen any more."""
+        for handle in (self._model, *self._sites.values()):
+            handle.remove()
         self.rest()
 
     def rest(self) -> None:
@@ -76,6 +78,17 @@ class TorchTracer:
         finally:
             self.rest()
 
+    def _follow(self, changed: Iterable[str]) -> None:
+        """Nothing; at these sites there are other modules than before, or none any more."""
+        modules = self._places.modules
+        for site in changed:
+            if site in self._sites:
+                self._sites.pop(site).remove()
+            if site in modules and self._places.is_visible(modules[site]):
+                module = self._places.hooked(modules[site])
+                before = module.register_forward_pre_hook(Hook(self._entering(site)), prepend=True)
+                self._sites[site] = Several([before, module.register_forward_hook(Hook(self._left), always_call=True)])
+
     def _entering(self, site: str) -> Callable[[Any, Any], None]:
         def enter(_module: Any, _inputs: Any) -> None:
             self.trace.sites.append(site)
@@ -87,6 +100,8 @@ class TorchTracer:
             self.trace.sites.pop()
 
     def _begin(self, _module: Any, _inputs: Any) -> None:
+        if self._places.has_changed():
+            self._follow(self._places.look())
         self.trace.phase = "forward"
         self._look()
 

@@ -139,6 +139,17 @@ def test_attributes_modes_and_children_of_cells_are_guarded():
     assert "factor was 2.0, is 3.0" in compiled.explain()[1]
 
 
+@pytest.mark.parametrize("capture_mode", ["trace", "ast", "bytecode"])
+def test_a_cell_that_gets_more_parts_is_captured_again(capture_mode):
+    cells = nn.SequentialCell(nn.ReLU())
+    compiled = jit(lambda x: cells(x), capture_mode=capture_mode)
+    assert compiled(vector(-2.0, 3.0)).numpy().tolist() == [0.0, 3.0]
+    cells.append(nn.Tanh())
+    np.testing.assert_allclose(compiled(vector(-2.0, 3.0)).numpy(), [0.0, np.tanh(3.0)])
+    delattr(cells, "1")
+    assert compiled(vector(-2.0, 3.0)).numpy().tolist() == [0.0, 3.0]
+
+
 def test_weights_are_read_where_they_are():
     cell = nn.Dense(2, 1, has_bias=False, key=Key(0), dtype=np.float64)
     compiled = jit(cell, **TRACE)
