@@ -17,6 +17,7 @@ class CellSites:
     def __init__(self, model: Cell) -> None:
         self._model = model
         self.cells: dict[str, Cell] = {}
+        self._count, self._parts = 0, self._parts_now()
         self.look()
 
     def has_changed(self) -> bool:

@@ -37,7 +37,8 @@ class EngineTracer:
         """Takes everything off."""
         for name, evaluate in self._originals.items():
             PRIMITIVES[name].evaluate = evaluate
-        for handle in (self._beginning, *self._handles.values()):
+        self._beginning.remove()
+        for handle in self._handles.values():
             handle.remove()
 
     def backward_begins(self, loss: float | None) -> None:
