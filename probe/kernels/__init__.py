@@ -2,6 +2,7 @@
 
 from .arrays import readable, statistics_of, values_at
 from .bins import USUAL_BINS, Bins
+from .checked import measure_checked
 from .cpu import STATISTICS, measure, measure_many
 from .histogram import count_values, edges_between, histogram_of
 from .memory import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
@@ -25,6 +26,7 @@ __all__ = [
     "edges_between",
     "histogram_of",
     "measure",
+    "measure_checked",
     "measure_many",
     "measure_more",
     "measure_more_many",

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from .cpu import STATISTICS, measure
 from .memory import CHUNK, FAST, FLOAT32, FLOAT64, Floats, Ints, Reals, decode, pointer
 
-__all__ = ["MORE", "NO_MORE", "QUANTILES", "More", "measure_more", "measure_more_many"]
+__all__ = ["DROPPED", "MORE", "NO_MORE", "QUANTILES", "More", "measure_more", "measure_more_many", "mixed_bits"]
 
 #: The quantiles by their columns.
 QUANTILES: Final = {"q01": 0.01, "q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95, "q99": 0.99}
@@ -46,7 +46,7 @@ _TOP = np.int32(31)
 _MASK = np.int32(0x7FFFFFFF)
 _LARGEST = float(np.finfo(np.float32).max)
 _STEP, _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
-_FOLD, _DROPPED = np.uint64(32), np.uint64(11)
+_FOLD, DROPPED = np.uint64(32), np.uint64(11)
 _BITS = NDArray[np.uint16] | NDArray[np.uint32] | NDArray[np.uint64]
 
 
@@ -106,7 +106,8 @@ def _add(x: Reals, mean: float, scale: float, flags: int, totals: Floats) -> Non
 
 
 @njit(nogil=True, cache=True)
-def _mixed(bits: _BITS) -> np.uint64:
+def mixed_bits(bits: _BITS) -> np.uint64:
+    """Sum of the mixes of these words, modulo 2^64; the checksum is what is left when the lowest bits are dropped."""
     total = np.uint64(0)
     for i in range(bits.size):
         one = (np.uint64(bits[i]) + _STEP) * _MIX
@@ -177,20 +178,20 @@ def _walk(address: int, size: int, code: int, row: Floats, flags: int, totals: F
             wide = carray(pointer(address + 8 * start), (count,), np.float64)
             _add(wide, mean, scale, flags, totals)
             if flags & _CHECKSUM:
-                mixed += _mixed(wide.view(np.uint64))
+                mixed += mixed_bits(wide.view(np.uint64))
             if flags & _QUANTILES:
                 _count64(wide, single, counts)
             continue
         if code == FLOAT32:
             x = carray(pointer(address + 4 * start), (count,), np.float32)
             if flags & _CHECKSUM:
-                mixed += _mixed(x.view(np.uint32))
+                mixed += mixed_bits(x.view(np.uint32))
         else:
             raw = carray(pointer(address + 2 * start), (count,), np.uint16)
             decode(raw, code, single[:count])
             x = single[:count]
             if flags & _CHECKSUM:
-                mixed += _mixed(raw)
+                mixed += mixed_bits(raw)
         _add(x, mean, scale, flags, totals)
         if flags & _QUANTILES:
             _count32(x, counts)
@@ -210,7 +211,7 @@ def _write(row: Floats, place: int, flags: int, totals: Floats, mixed: np.uint64
         row[place] = totals[1] / n if n > 0 and row[2] > 0.0 else np.nan
         place += 1
     if flags & _CHECKSUM:
-        row[place] = np.float64(mixed >> _DROPPED)
+        row[place] = np.float64(mixed >> DROPPED)
         place += 1
     if flags & _QUANTILES:
         _quantiles(counts, row[3], row[4], row[place : place + _RANKS.size])

@@ -26,8 +26,13 @@ def checksum_of(array: NDArray[Any]) -> int:
 
 def checksum_at(address: int, size_bytes: int) -> int:
     """The same of so many bytes that lie there."""
-    words, rest = divmod(size_bytes, 8)
     row = np.empty(len(STATISTICS) + 1)
-    measure_more(address, words, FLOAT64, row.ctypes.data, len(STATISTICS), _CHECKSUM)
-    tail = int.from_bytes(ctypes.string_at(address + 8 * words, rest), "little") if rest else 0
-    return (int(row[-1]) + tail * PLACES[1] + size_bytes) % RANGE
+    measure_more(address, size_bytes // 8, FLOAT64, row.ctypes.data, len(STATISTICS), _CHECKSUM)
+    return checksum_from(int(row[-1]), address, size_bytes)
+
+
+def checksum_from(mixed: int, address: int, size_bytes: int) -> int:
+    """The same where the whole words of eight bytes are mixed already."""
+    rest = size_bytes % 8
+    tail = int.from_bytes(ctypes.string_at(address + size_bytes - rest, rest), "little") if rest else 0
+    return (mixed + tail * PLACES[1] + size_bytes) % RANGE

@@ -1,13 +1,13 @@
 """Hooks before the whole model: the batch that it is called with."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..access.tensors import Access, Unsupported, every_tensor_in
+from ..access.tensors import Access, Tensor, Unsupported, every_tensor_in
 from ..aside import is_aside
 from ..kernels import readable
 from ..kernels.tokens import BUCKETS, TOKENS, count_tokens
@@ -78,26 +78,26 @@ class BatchTaps:
                 self._put_later("batch", path, call, held)
                 self._put_tokens_later(path, call, held)
             else:
-                self._total += (held.checksum() + call) * PLACES[place]
-                self._put("batch", path, call, held)
+                self._total += (self._put_checked(path, call, held) + call) * PLACES[place]
                 if held.is_token and held.array is not None:
                     self._put_tokens(path, call, held.array)
             if place == 0:
                 self._count(held.shape[0] if held.shape else 1, math.prod(held.shape) if held.is_token else 0)
         self._calls = call + 1
+        scalars: dict[str, float] = {}
         if self._samples:
-            recorder.log({"batch/samples": float(self._samples)})
-            self._tell_checksum()
+            scalars["batch/samples"] = float(self._samples)
+            if self._late:
+                self._tell_checksum_later()
+            else:
+                scalars["batch/checksum"] = recorder.batch_checksum = float(self._total % RANGE)
         if self._tokens:
-            recorder.log({"batch/tokens": float(self._tokens)})
+            scalars["batch/tokens"] = float(self._tokens)
+        recorder.log(scalars)
 
-    def _tell_checksum(self) -> None:
-        """Of all forwards of the (micro-)step so far."""
+    def _tell_checksum_later(self) -> None:
+        """Of all forwards of the (micro-)step so far, when those that are on their way have come."""
         recorder, here, late = self._recorder, self._total, self._late
-        if not late:
-            recorder.batch_checksum = float(here % RANGE)
-            recorder.log({"batch/checksum": recorder.batch_checksum})
-            return
 
         def arrive() -> None:
             recorder.batch_checksum = float((here + late.checksum()) % RANGE)
@@ -116,9 +116,14 @@ class BatchTaps:
     def _inputs(self, inputs: Any, keywords: Mapping[str, Any]) -> Iterator[tuple[str, HostInput | DeviceInput]]:
         """Path and values of the first inputs, without gaps; the first has the empty path."""
         recorder = self._recorder
-        named = dict(enumerate(inputs)) | dict(keywords) if isinstance(inputs, tuple) else inputs
+        kind = self._access.kind
+        if isinstance(inputs, tuple) and len(inputs) == 1 and not keywords and isinstance(inputs[0], kind):
+            tensors: Iterable[tuple[str, Tensor]] = (("", inputs[0]),)  # as it mostly is
+        else:
+            named = dict(enumerate(inputs)) | dict(keywords) if isinstance(inputs, tuple) else inputs
+            tensors = every_tensor_in(named, kind)
         found = 0
-        for path, tensor in every_tensor_in(named, self._access.kind):
+        for path, tensor in tensors:
             try:
                 away = self._access.remote(tensor)
                 if away is not None and recorder.takes_promises:
@@ -135,6 +140,12 @@ class BatchTaps:
     def _put(self, subject: str, path: str, call: int, held: HostInput) -> None:
         if held.has_statistics:
             held.measure(self._recorder, self._recorder.open_rows(subject, self._columns).row(path, call))
+
+    def _put_checked(self, path: str, call: int, held: HostInput) -> int:
+        """The checksum of an input of the training, whose row is filled if it has statistics."""
+        if not held.has_statistics:
+            return held.checksum()
+        return held.measure_checked(self._recorder, self._recorder.open_rows(NAME, self._columns).row(path, call))
 
     def _put_later(self, subject: str, path: str, call: int, held: DeviceInput) -> None:
         """The same of an input on a device, when a sample of it has travelled."""

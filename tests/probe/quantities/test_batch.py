@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from mindscope.framework import Key, Tensor, nn, ops
 from mindscope.probe import watch
+from mindscope.probe.kernels import measure_checked, statistics_of
 from mindscope.probe.kernels.tokens import BUCKETS, TOKENS, count_tokens
-from mindscope.probe.quantities.checksums import checksum_of
+from mindscope.probe.quantities.checksums import checksum_from, checksum_of
 from mindscope.storage import open_store
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -129,6 +130,16 @@ def test_a_checksum_changes_with_any_byte(array, place, change):
         other[place % array.size] ^= change
         assert checksum_of(other) != checksum_of(array)
     assert checksum_of(np.append(array, np.uint8(0))) != checksum_of(array)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 4095, 4096, 4097, 8193, 100_001])
+def test_one_pass_finds_the_statistics_and_the_checksum_of_two(size):
+    array = np.random.default_rng(size).normal(0.3, 2.0, size + 1).astype(np.float32)[1:]  # words of eight lie askew
+    array[::7], array[3::1000] = 0.0, np.nan
+    row = np.empty(10)
+    mixed = measure_checked(array.ctypes.data, size, row.ctypes.data)
+    assert checksum_from(mixed, array.ctypes.data, array.nbytes) == checksum_of(array)
+    np.testing.assert_array_equal(row, statistics_of(array))
 
 
 def test_token_numbers_agree_with_counting_by_hand():
