@@ -16,6 +16,7 @@ _SHOWN: Final = 200
 _VERDICTS: Final = {
     "identical": ("Identical", "equal to the bit in every value", "good"),
     "within_noise": ("Within rounding", "they differ, and never by more than rounding explains", "good"),
+    "unclear": ("Cannot tell", "the first step differs by more than rounding explains, and not for certain", "watch"),
     "diverged": ("They part", "equal or within rounding before", "watch"),
     "different_start": ("Different from the start", "other initial weights, data or settings", "watch"),
     "incomparable": ("Nothing in common", "no value of one site, metric and step is in both", "quiet"),

@@ -13,15 +13,14 @@ from .differences import Difference, differences
 from .divergence import Divergence, NoiseFloor, distances
 from .origins import origins
 from .pairing import Tensor, in_step, tensors
+from .rounding import CERTAIN, Rounding
 
 __all__ = ["Comparison", "compare"]
 
-Verdict = Literal["identical", "within_noise", "diverged", "different_start", "incomparable"]
+Verdict = Literal["identical", "within_noise", "unclear", "diverged", "different_start", "incomparable"]
 
 #: Steps from which the noise is learned when the runs are not equal to the bit. Our choice: three bear one odd step.
 _LEARN = 3
-#: In the first common step more than this is no rounding: the runs start from different weights or data.
-_START = 1e-3
 _MOST = 20
 
 
@@ -30,14 +29,16 @@ class Comparison:
     """What a comparison found.
 
     Args:
-        verdict: `identical`: equal to the bit; `within_noise`: never beyond the noise; `diverged`: from `first` on;
-            `different_start`: the first common step differs by more than rounding; `incomparable`: nothing in common.
+        verdict: `identical`: equal to the bit; `within_noise`: never beyond the noise; `unclear`: the same, but
+            rounding does not explain `first` in the first common step; `diverged`: from `first` on; `different_start`:
+            the first common step differs by more than rounding can; `incomparable`: nothing in common.
         first: Where they part, None where they do not.
         also: What else parts in the same step, in the order in which the step brings it forth, at most 20.
         common: Steps (with micro-steps) that both have.
         missing: Steps between the first and last common one that only the first, only the second run has.
         exact_until: Last step up to which everything was equal to the bit; -1 when the first one was not.
         values: How many values were compared.
+        is_start_clear: Whether rounding explains the first common step, or surely does not.
     """
 
     runs: tuple[str, str]
@@ -49,6 +50,7 @@ class Comparison:
     missing: tuple[int, int]
     exact_until: int
     values: int
+    is_start_clear: bool
     alignment: Alignment
     differences: tuple[Difference, ...]
 
@@ -60,7 +62,7 @@ def compare(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int
     """
     structures = tuple(store.structure(run.id, rank=rank) for store, run, rank in zip(stores, runs, ranks, strict=True))
     alignment = align(structures[0], structures[1])
-    walk = _Walk(alignment)
+    walk = _Walk(alignment, Rounding(structures))
     walk.go(stores[0].replay(runs[0].id, rank=ranks[0]), stores[1].replay(runs[1].id, rank=ranks[1]))
     return Comparison(
         (runs[0].id, runs[1].id),
@@ -72,6 +74,7 @@ def compare(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int
         (walk.only[0], walk.only[1]),
         walk.exact_until,
         walk.values,
+        not walk.unclear,
         alignment,
         (*origins(stores, runs, ranks), *differences(runs, (structures[0], structures[1]), alignment)),
     )
@@ -80,10 +83,12 @@ def compare(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int
 class _Walk:
     """The way through both recordings."""
 
-    def __init__(self, alignment: Alignment) -> None:
+    def __init__(self, alignment: Alignment, rounding: Rounding) -> None:
         self.alignment = alignment
         self.noise = NoiseFloor()
         self.parted: list[Divergence] = []
+        self.unclear: list[Divergence] = []
+        self._rounding = rounding
         self.common, self.values, self.exact_until = 0, 0, -1
         self.only = [0, 0]
         self.verdict: Verdict = "incomparable"
@@ -107,7 +112,8 @@ class _Walk:
             if self.parted:
                 return
         if self.common:
-            self.verdict = "identical" if self.noise.is_exact else "within_noise"
+            self.verdict = "identical" if self.noise.is_exact else "unclear" if self.unclear else "within_noise"
+            self.parted = self.unclear
 
     def _look(self, record: StepRecord, found: list[Tensor]) -> None:
         measured = [(one, _gaps(one)) for one in found]
@@ -120,9 +126,8 @@ class _Walk:
         is_start = self.common == 1
         if self.noise.is_exact and not is_start:
             self._part(record, measured, "diverged")
-        elif is_start and largest > _START:
-            self.noise = NoiseFloor(least=_START, is_exact=False)
-            self._part(record, measured, "different_start")
+        elif is_start:
+            self._start(record, measured)
         elif self._learned >= _LEARN:
             self._part(record, measured, "diverged")
         self._learned += 1
@@ -130,13 +135,26 @@ class _Walk:
         for one, gaps in measured:
             self.noise.learn(one.key, gaps)
 
+    def _start(self, record: StepRecord, measured: list[tuple[Tensor, NDArray[np.float64]]]) -> None:
+        """Nothing; what rounding does not explain is where they part, if any of it is no rounding for certain."""
+        is_certain = False
+        limits = self._rounding.explains([one for one, _ in measured])
+        for (one, gaps), explained in zip(measured, limits, strict=True):
+            beyond = (gaps > explained) | np.isinf(gaps)
+            is_certain |= bool((beyond & (gaps > CERTAIN)).any())
+            if beyond.any():
+                column = _first_of(beyond, gaps)
+                self.unclear.append(_divergence(record, one, column, float(gaps[column]), float(explained[column])))
+        if is_certain:
+            self.verdict, self.parted, self.unclear = "different_start", self.unclear, []
+
     def _part(self, record: StepRecord, measured: list[tuple[Tensor, NDArray[np.float64]]], verdict: Verdict) -> None:
         for one, gaps in measured:
             beyond = self.noise.beyond(one.key, gaps)
             if beyond.any():
-                torn = beyond & np.isinf(gaps)
-                column = int(np.argmax(torn if torn.any() else beyond))  # the first: a norm says more than an end
-                self.parted.append(_divergence(record, one, column, float(gaps[column]), self.noise))
+                column = _first_of(beyond, gaps)
+                floor = self.noise.floor(one.key, column)
+                self.parted.append(_divergence(record, one, column, float(gaps[column]), floor))
         if self.parted:
             self.verdict = verdict
 
@@ -148,7 +166,13 @@ def _gaps(one: Tensor) -> NDArray[np.float64]:
     return gaps
 
 
-def _divergence(record: StepRecord, one: Tensor, column: int, gap: float, noise: NoiseFloor) -> Divergence:
+def _first_of(beyond: NDArray[np.bool_], gaps: NDArray[np.float64]) -> int:
+    """The first column: a norm says more than an end, and what is finite on one side only says more than both."""
+    torn = beyond & np.isinf(gaps)
+    return int(np.argmax(torn if torn.any() else beyond))
+
+
+def _divergence(record: StepRecord, one: Tensor, column: int, gap: float, floor: float) -> Divergence:
     subject, site, call = one.key
     return Divergence(
         record.step,
@@ -159,5 +183,5 @@ def _divergence(record: StepRecord, one: Tensor, column: int, gap: float, noise:
         float(one.first[column]),
         float(one.second[column]),
         gap,
-        noise.floor(one.key, column),
+        floor,
     )

@@ -28,7 +28,8 @@ class Divergence:
     Args:
         site: As the first run names it.
         difference: Relative, as the module describes; infinity where only one side is finite.
-        floor: The largest difference that this value had shown before; 0 when all were equal to the bit.
+        floor: The largest difference that this value had shown before, 0 when all were equal to the bit; in the first
+            common step what rounding explains.
     """
 
     step: int

@@ -26,6 +26,7 @@ def comparison_to_json(found: Comparison) -> dict[str, Json]:
         "common_steps": found.common,
         "missing_steps": list(found.missing),
         "exact_until": found.exact_until,
+        "is_start_clear": found.is_start_clear,
         "values_compared": found.values,
         "renamed": dict(found.alignment.renamed),
         "only_first": list(found.alignment.only_first),
@@ -60,10 +61,11 @@ def render_comparison(found: Comparison) -> str:
     """The comparison for a terminal: where they part, what else does, and in what they differ."""
     lines = [f"{found.runs[0]} rank {found.ranks[0]}  against  {found.runs[1]} rank {found.ranks[1]}", "", _said(found)]
     if found.first is not None:
-        lines += ["", f"   {_line(found.first)}"]
+        word = "noise before" if found.verdict == "diverged" else "rounding explains"
+        lines += ["", f"   {_line(found.first, word)}"]
         if found.also:
             lines += ["", "   in the same step, in the order of the step:"]
-            lines += [f"   {_line(one)}" for one in found.also[:_MOST]]
+            lines += [f"   {_line(one, word)}" for one in found.also[:_MOST]]
     if any(found.missing):
         lines += ["", f"steps that only one has: {found.missing[0]} the first, {found.missing[1]} the second"]
     if found.alignment.renamed:
@@ -89,16 +91,24 @@ def _said(found: Comparison) -> str:
         return "incomparable: they have no value of one site, metric and step in common"
     if found.verdict == "different_start":
         return f"different from the first common step on ({found.first.step})"
-    before = f"equal to the bit up to step {found.exact_until}" if found.exact_until >= 0 else "within rounding before"
+    if found.verdict == "unclear":
+        return (
+            f"cannot tell: {count}; from the first common step ({found.first.step}) on they differ by more than "
+            f"rounding of their parameters' dtypes explains, and by less than is no rounding for certain; if nothing "
+            f"of it was computed in a lower precision, something computes otherwise: dump the tensors of the first "
+            f"site below in both, and compare with --tensors"
+        )
+    before = "within rounding before" if found.is_start_clear else "from the start perhaps not by rounding alone"
+    before = f"equal to the bit up to step {found.exact_until}" if found.exact_until >= 0 else before
     return f"they part at step {found.first.step} ({before}; {count}):"
 
 
-def _line(one: Divergence) -> str:
+def _line(one: Divergence, noise: str) -> str:
     call = f" call {one.call}" if one.call else ""
     micro = f" micro-step {one.micro_step}" if one.micro_step else ""
     site = display_site(one.site) if not one.metric.startswith("scalar/") else ""
     gap = f"{one.difference:.3g}" if math.isfinite(one.difference) else "one of them is not finite"
-    floor = f", noise before {one.floor:.3g}" if one.floor else ""
+    floor = f", {noise} {one.floor:.3g}" if one.floor else ""
     digits = 4 if one.difference > _VISIBLE else 9
     values = f"{one.first:.{digits}g} and {one.second:.{digits}g}"
     return f"{site}{call}{micro} {one.metric}: {values} (relative {gap}{floor})".strip()
