@@ -8,6 +8,7 @@ from .histogram import count_values, edges_between, histogram_of
 from .memory import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from .more import MORE, NO_MORE, More, measure_more, measure_more_many
 from .table import Arrays, table_of
+from .units import count_silent
 from .updates import measure_updates
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Arrays",
     "Bins",
     "More",
+    "count_silent",
     "count_values",
     "edges_between",
     "histogram_of",

@@ -5,10 +5,13 @@ Reference:
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ..kernels import count_silent
 
 #: Share of units that were zero in all of the last looks; share that is saturated; units.
 UNITS: Final = ("dead_share", "saturated_share", "units")
@@ -43,13 +46,17 @@ def kind_of(module: object) -> Kind | None:
 
 
 class Units:
-    """The units of one layer, from look to look."""
+    """The units of one layer, from look to look.
 
-    __slots__ = ("_kind", "_looks", "_turn", "_zero")
+    Attributes:
+        kind: Of the layer.
+    """
+
+    __slots__ = ("_looks", "_silent", "_silent_at", "_turn", "kind")
 
     def __init__(self, kind: Kind) -> None:
-        self._kind, self._looks, self._turn = kind, 0, -1
-        self._zero: NDArray[np.int64] = np.empty(0, np.int64)
+        self.kind, self._looks, self._turn = kind, 0, -1
+        self._silent: NDArray[np.int64] = np.empty(0, np.int64)  # looks in a row that each unit was zero at
 
     def look(self, output: NDArray[Any]) -> tuple[float, float, float] | None:
         """The numbers of `UNITS`; None where there are no units, or too few samples to tell.
@@ -59,6 +66,22 @@ class Units:
         """
         rows = self.sample(output)
         return None if rows is None else self.judge(rows)
+
+    def look_at(self, address: int, code: int, shape: Sequence[int]) -> tuple[float, float, float] | None:
+        """The same of rectified units, read where the output lies.
+
+        Args:
+            address, code: Where it lies without gaps, and its dtype, as kernels take them.
+        """
+        self._turn += 1
+        found = _layout_of(shape)
+        if found is None:
+            return None
+        samples, units, inner = found
+        self._begin_look(units)
+        spread = _spread(samples, units, self._turn)
+        dead = count_silent(address, code, units, inner, *spread, self._silent_at, LOOKS)
+        return self._dead_share(dead), math.nan, float(units)
 
     def sample(self, output: Any) -> Any:
         """`(rows, units)` of the output, evenly spread over the samples and other ones at every turn; None as above.
@@ -71,36 +94,55 @@ class Units:
 
     def judge(self, rows: NDArray[Any]) -> tuple[float, float, float]:
         """The numbers of `UNITS` after this sample."""
-        self._looks += 1
         count = float(rows.shape[1])
-        if self._kind == "rectified":
-            return self._dead(rows), math.nan, count
-        if self._kind == "softmax":
+        if self.kind == "rectified":
+            self._begin_look(rows.shape[1])
+            self._silent += 1
+            self._silent[(rows != 0).any(0)] = 0
+            return self._dead_share(int(np.count_nonzero(self._silent >= LOOKS))), math.nan, count
+        if self.kind == "softmax":
             return math.nan, float((rows.max(1) > _ONE_HOT).mean()), count
-        beyond = np.abs(rows - 0.5) > _SIGMOID_EDGE if self._kind == "sigmoid" else np.abs(rows) > _TANH_EDGE
+        beyond = np.abs(rows - 0.5) > _SIGMOID_EDGE if self.kind == "sigmoid" else np.abs(rows) > _TANH_EDGE
         return math.nan, float((beyond.mean(0) >= _SATURATED).mean()), count
 
-    def _dead(self, rows: NDArray[Any]) -> float:
-        if self._zero.size != rows.shape[1]:
-            self._zero, self._looks = np.zeros(rows.shape[1], np.int64), 1
-        self._zero += 1
-        self._zero[(rows != 0).any(0)] = 0
-        return float((self._zero >= LOOKS).mean()) if self._looks >= LOOKS else math.nan
+    def _begin_look(self, units: int) -> None:
+        self._looks += 1
+        if self._silent.size != units:
+            self._silent, self._looks = np.zeros(units, np.int64), 1
+            self._silent_at: int = self._silent.ctypes.data
+
+    def _dead_share(self, dead: int) -> float:
+        return dead / self._silent.size if self._looks >= LOOKS else math.nan
+
+
+def _layout_of(shape: Sequence[int]) -> tuple[int, int, int] | None:
+    """Samples, units, and how far one unit's values of a sample lie from the next one's; None where few or none are."""
+    dimensions, size = len(shape), math.prod(shape)
+    if dimensions < 2 or not size:
+        return None
+    units = shape[1] if dimensions > 3 else shape[-1]
+    samples = size // units
+    return (samples, units, math.prod(shape[2:]) if dimensions > 3 else 1) if samples >= _FEWEST_SAMPLES else None
+
+
+def _spread(samples: int, units: int, turn: int) -> tuple[int, int, int]:
+    """First of the samples that are looked at, steps from one to the next, how many there are."""
+    wanted = max(_FEWEST_SAMPLES, _MOST // units)
+    stride = max(1, samples // wanted) | 1
+    first = turn % stride
+    return first, stride, min(wanted, -(-(samples - first) // stride))
 
 
 def _rows_of(output: Any, turn: int) -> Any:
-    if output.ndim < 2 or not math.prod(output.shape):
+    found = _layout_of(output.shape)
+    if found is None:
         return None
+    samples, units, _ = found
     is_here = isinstance(output, np.ndarray)
     if output.ndim > 3:
         output = np.moveaxis(output, 1, -1) if is_here else output.moveaxis(1, -1)
-    units = output.shape[-1]
-    samples = math.prod(output.shape[:-1])
-    if samples < _FEWEST_SAMPLES:
-        return None
-    wanted = max(_FEWEST_SAMPLES, _MOST // units)
-    stride = max(1, samples // wanted) | 1
+    first, stride, count = _spread(samples, units, turn)
     if not is_here or output.flags.c_contiguous:
-        return output.reshape(samples, units)[turn % stride :: stride][:wanted]
-    places = np.arange(turn % stride, samples, stride)[:wanted]
+        return output.reshape(samples, units)[first::stride][:count]
+    places = np.arange(first, samples, stride)[:count]
     return output[np.unravel_index(places, output.shape[:-1])]

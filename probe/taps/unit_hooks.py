@@ -40,14 +40,19 @@ class _UnitHook:
         if not recorder.is_due(NAME) or recorder.stamp == self._stamp or recorder.is_away or not self._counts():
             return
         self._stamp = recorder.stamp
-        if not isinstance(output, self._access.kind):
+        is_tensor = isinstance(output, self._access.kind)
+        if not is_tensor:
             return
         try:
             away = self._access.remote(output)
             if away is not None and recorder.takes_promises:
                 self._look_later(away)
                 return
-            found = self._units.look(self._access.array(output))
+            place = self._access.plain(output) if self._units.kind == "rectified" else None
+            if place is None:
+                found = self._units.look(self._access.array(output))
+            else:
+                found = self._units.look_at(place[0], place[2], output.shape)
             if found is not None:
                 recorder.open_rows(NAME, UNITS).row(self._site, 0).put(found)
         except Unsupported:

@@ -2,12 +2,14 @@
 
 import math
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mindscope.framework import Key, Tensor, nn
 from mindscope.probe import watch
+from mindscope.probe.kernels import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from mindscope.probe.quantities.units import LOOKS, Units, kind_of
 from mindscope.storage import open_store
 
@@ -42,6 +44,23 @@ def test_dead_units_are_counted_as_by_hand(seed, share):
         output[:, : int(20 * share)] = 0.0
     by_hand = np.mean([not any(output[:, unit].any() for output in outputs) for unit in range(20)])
     assert looks("rectified", *outputs)[0] == pytest.approx(by_hand)
+
+
+SHAPES = [(100, 8), (64, 1), (70, 3, 5), (3, 7, 8, 9), (2, 5, 4, 6, 3), (400, 300), (63, 4), (0, 5), (500,)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
+def test_units_read_where_they_lie_are_those_of_an_array(dtype, shape):
+    """Also after the number of units has changed, and with zeros of both signs and numbers that are none."""
+    here, there = Units("rectified"), Units("rectified")
+    of = {np.float32: FLOAT32, np.float64: FLOAT64, np.float16: FLOAT16}.get(dtype, BFLOAT16)
+    rng = np.random.default_rng(len(shape))
+    for turn in range(9):
+        size = shape if turn != 4 else (80, 2)
+        output = rng.choice([0.0, -0.0, 1e-7, -1.0, np.nan], size, p=[0.6, 0.399, 4e-4, 3e-4, 3e-4]).astype(dtype)
+        found, expected = there.look_at(output.ctypes.data, of, size), here.look(output)
+        assert repr(found) == repr(expected)
 
 
 def test_channels_are_the_units_of_images():
