@@ -40,5 +40,9 @@ class Pause:
 
 
 def _is_still(seen: StepRecord | None, record: StepRecord) -> bool:
-    """Whether nothing was added to it."""
-    return seen is not None and seen.scalars is record.scalars and seen.events is record.events
+    """Whether it is the same step, and nothing was added."""
+    return (
+        seen is not None
+        and (seen.step, seen.micro_step) == (record.step, record.micro_step)
+        and (seen.scalars, seen.events) == (record.scalars, record.events)
+    )

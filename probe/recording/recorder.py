@@ -262,9 +262,11 @@ class Recorder:
             self.outbox.drain(wait=wait)
 
     def held(self) -> StepRecord | None:
-        """What is known of the record that waits for what is logged behind its step; any thread may ask."""
+        """What is known of the newest step, if no record of it has left; any thread may ask."""
         record = self._pending
-        known = None if record is None else self.outbox.known(record)
+        if record is None:
+            return StepRecord(self.step - 1, self._clock()) if self._is_untold and not self.is_open else None
+        known = self.outbox.known(record)
         return known if self._pending is record else None
 
     def finish(self) -> tuple[Event, ...]:

@@ -87,6 +87,18 @@ class Listening:
         return []
 
 
+def test_a_step_without_a_record_is_shown_once_while_it_is_the_newest():
+    step, now = [7], [0.0]
+    pause = Pause(lambda: StepRecord(step[0], now[0]), clock=lambda: now[0])
+    shown = []
+    for look in range(20):
+        now[0] += HELD_S / 2
+        step[0] += look == 10
+        record = pause.look()
+        shown += [] if record is None else [record.step]
+    assert shown == [7, 8]
+
+
 def test_listeners_see_a_record_when_it_is_put_and_never_before(eventually):
     store, listening = MemoryStore(), Listening()
     first, second = walk(2, layout(3))

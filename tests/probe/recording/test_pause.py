@@ -2,12 +2,14 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from mindscope import watch
 from mindscope.insight import diagnose
-from mindscope.storage import Store, open_store
+from mindscope.probe.outbox.outbox import Outbox
+from mindscope.storage import Block, Layout, StepRecord, Store, open_store
 
 torch = pytest.importorskip("torch")
 
@@ -28,11 +30,11 @@ def evaluated(model) -> None:
     model.train()
 
 
-def begun(store: Store):
+def begun(store: Store, config=None):
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    return model, optimizer, watch(model, optimizer, store=store)
+    return model, optimizer, watch(model, optimizer, store=store, config=config)
 
 
 def same(one: Store, other: Store) -> bool:
@@ -106,6 +108,56 @@ def test_a_run_that_is_closed_in_a_pause_has_its_last_step_once(places, eventual
                 eventually(lambda: store.find_run("latest").last_step == 2)
             monitor.log(accuracy=0.5)
     assert same(store, control)
+
+
+def test_a_step_at_which_nothing_is_due_is_visible_as_well_and_leaves_nothing_when_it_is_over(places, eventually):
+    store, _ = places
+    model, optimizer, monitor = begun(store, {"every": 50})
+    with monitor:
+        steps(model, optimizer, 51, seed=1)
+        eventually(lambda: store.find_run("latest").last_step == 50)
+        steps(model, optimizer, 3, seed=2)
+        eventually(lambda: store.find_run("latest").last_step == 53)
+        steps(model, optimizer, 50, seed=3)
+    records = list(store.replay(monitor.run.id))
+    assert {one.step for one in records} >= {0, 50, 100, 103}
+    assert [one.step for one in records if one.blocks] == [0, 50, 100]
+
+
+class Late:
+    """A device whose numbers come when they are let go."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+
+    def add(self, tensor, **_options):
+        return SimpleNamespace(row=None, counts=None)
+
+    def launch(self):
+        return (self,)
+
+    def is_there(self) -> bool:
+        return self.is_open
+
+    def take(self) -> None:
+        pass
+
+
+def test_of_a_record_that_a_device_owes_numbers_the_rest_is_known():
+    sent: list[StepRecord] = []
+    outbox = Outbox(sent.append, lambda name, error: None)
+    outbox.device = Late()
+    block = Block(Layout("weight", ("a",), ("norm",), ("float32",)), np.ones((1, 1)))
+    first, second = (StepRecord(step, 0.0, blocks=(block,), scalars={"rate": 1.0}) for step in (0, 1))
+    assert outbox.known(outbox.seal(first, None)) is first
+    outbox.send(first)
+    outbox.owe_value(object())
+    known = outbox.known(outbox.seal(second, None))
+    assert (known.step, known.blocks, dict(known.scalars)) == (1, (), {"rate": 1.0})
+    outbox.send(second)
+    assert outbox.known(second) is second
+    outbox.drain(wait=True)
+    assert [one.step for one in sent] == [0, 1]
 
 
 _KILLED = """
