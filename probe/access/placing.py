@@ -55,15 +55,15 @@ class Placing:
         """The table, a row a tensor, which keeps them unless they are named.
 
         Args:
-            what: They are, and the model keeps them: a table is made once for all steps at which the same of them lie
-                at the same places.
+            what: They are, and the model keeps them: a table is made once for all steps at which the same of them are
+                there, and tells where they lie now.
         """
         columns = None if self._at_once is None else self._at_once(tensors)
         if columns is None:
             return self._table(tensors)
         known = self._known.get(what)
         if known is None or known[0] != columns:
-            known = self._known[what] = (columns, _next_table(columns, known))
+            known = self._known[what] = (columns, _moved(known, columns) or table_of(list(zip(*columns, strict=True))))
         return known[1] if what else replace(known[1], owners=tensors)
 
     def _table(self, tensors: Sequence[Tensor | None]) -> Arrays:
@@ -93,13 +93,12 @@ class Placing:
         return place
 
 
-def _next_table(columns: Columns, before: tuple[Columns, Arrays] | None) -> Arrays:
-    """The table of these columns; what is the same as before are the same objects."""
-    addresses, sizes, codes = columns
-    if before is not None and before[0][1:] == (sizes, codes) and _are_there(before[0][0]) == _are_there(addresses):
-        return before[1].moved_to(addresses)
-    return table_of(list(zip(addresses, sizes, codes, strict=True)))
-
-
-def _are_there(addresses: list[int]) -> list[bool]:
-    return list(map(bool, addresses))
+def _moved(known: tuple[Columns, Arrays] | None, columns: Columns) -> Arrays | None:
+    """The table that is known, of the new addresses; None where sizes, dtypes or which are there have changed."""
+    if known is None or known[0][1:] != columns[1:]:
+        return None
+    before, now = known[0][0], columns[0]
+    if not (all(before) and all(now)) and list(map(bool, before)) != list(map(bool, now)):
+        return None
+    known[1].move_to(now)
+    return known[1]

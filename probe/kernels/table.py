@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import MappingProxyType
+from struct import Struct
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from .cpu import STATISTICS, measure_many
 from .more import NO_MORE, More, measure_more_many
-
-_NOWHERE: Mapping[int, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +48,13 @@ class Arrays:
         """Whether every row has an array on the host."""
         return bool(self.addresses.all())
 
-    def moved_to(self, addresses: Sequence[int]) -> "Arrays":
-        """The table of as many arrays of the same sizes and dtypes, present and absent as these are."""
-        table = Arrays(np.array(addresses, np.int64), self.sizes, self.codes, (), _NOWHERE)
-        vars(table).update(present=self.present, is_whole=self.is_whole)
-        return table
+    def move_to(self, addresses: Sequence[int]) -> None:
+        """Nothing; the same arrays, present and absent as they are, lie there from now on."""
+        self._moves.pack_into(self.addresses, 0, *addresses)
+
+    @cached_property
+    def _moves(self) -> Struct:
+        return Struct(f"={self.addresses.size}q")
 
     def empty_rows(self, columns: int) -> NDArray[np.float64]:
         """`(n, columns)` to be filled by a kernel; NaN where there is nothing to read."""
