@@ -28,6 +28,7 @@ class Accumulation:
         self._reduction = ""
         self._told: tuple[int, float | None, str] | None = None
         self._is_late = False
+        self._before: tuple[int, float | LateScalar | None, str] = (0, None, "")
 
     def loss_returned(self, value: float | LateScalar | None, reduction: str) -> None:
         """A loss function has returned a number, None where nobody looked; of several the factor cannot be told."""
@@ -48,6 +49,10 @@ class Accumulation:
         count = self._passes if passes is None else min(passes, self._passes)
         self._passes, self._found, self._is_late = 0, None, self._is_late or callable(found)
         if not self._is_late:
+            now = (count, found, self._reduction)
+            if now == self._before:
+                return
+            self._before = now
             for news in self._news(count, found, self._reduction):
                 recorder.event("accumulation", "", **news)
             return

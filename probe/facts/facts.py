@@ -153,24 +153,24 @@ class Facts:
             self._fail(error)
 
     def step_ends(self, passes: int | None = None) -> None:
-        """The step is over, its record not yet made; so many backward passes were summed, None where none can tell."""
+        """What is not as in the step before is told: the step is over, its record not yet made.
+
+        Args:
+            passes: Backward passes that were summed; None where none can tell.
+        """
         if self._is_off:
             return
         try:
-            self._compare(passes)
+            self._modes.step_ends()
+            self._accumulation.step_ends(passes)
+            self._steps.step_ends()
+            if self._ties is not None and self._ties.step_ends():
+                self._changed()
         except Exception as error:  # noqa: BLE001  as in `_guard`
             self._fail(error)
         if self._sample is not None:
             sample, self._sample = self._sample, None
             self._guard(self._check_causality, *sample)
-
-    def _compare(self, passes: int | None) -> None:
-        """Tells what is not as in the step before."""
-        self._modes.step_ends()
-        self._accumulation.step_ends(passes)
-        self._steps.step_ends()
-        if self._ties is not None and self._ties.step_ends():
-            self._changed()
 
     def _guard(
         self, work: Callable[_Arguments, None], *arguments: _Arguments.args, **options: _Arguments.kwargs

@@ -1,6 +1,7 @@
 """Training flag and gradient mode of every forward of the model, and the modules whose flag is another."""
 
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any
 
 from ...storage.records import Json
@@ -8,6 +9,7 @@ from ..recording.recorder import Recorder
 
 _MOST_NAMES = 32
 _Key = tuple[bool, bool, tuple[str, ...]]
+_training = attrgetter("training")
 
 
 class ForwardModes:
@@ -29,8 +31,13 @@ class ForwardModes:
 
     def forward_begins(self) -> None:
         """Notes the modes of a forward of the model."""
-        training = self._root.training
-        key = training, self._is_recording(), tuple([s for s, m in self._others if m.training is not training])
+        flags = (*map(_training, self._modules),)
+        others = self._others.get(flags)
+        if others is None:
+            others = self._others[flags] = tuple(
+                [s for s, one in zip(self._sites, flags, strict=True) if one is not flags[0]]
+            )
+        key = flags[0], self._is_recording(), others
         self.counts[key] = self.counts.get(key, 0) + 1
 
     def step_ends(self) -> None:
@@ -46,8 +53,10 @@ class ForwardModes:
 
     def look(self, modules: Mapping[str, Any]) -> None:
         """Nothing; these are the modules from now on."""
-        self._root = modules[""]
-        self._others = [(site, module) for site, module in modules.items() if site]
+        self._sites = ["", *(site for site in modules if site)]
+        self._modules = [modules[site] for site in self._sites]
+        #: By the flags of all modules the sites of those whose flag is not that of the model.
+        self._others: dict[tuple[bool, ...], tuple[str, ...]] = {}
         self._sensitive = frozenset(site for site, module in modules.items() if depends_on_mode(module))
 
     def _described(self, key: _Key, count: int) -> dict[str, Json]:

@@ -73,6 +73,9 @@ class TorchSource:
     def step_count(self, optimizer: Any) -> int | None:
         """The steps that the state of one of its parameters counts; None where none does, or it is on a device."""
         number = id(optimizer)
+        known, first = self._known.get(number), next(iter(optimizer.state.values()), None)
+        if known is not None and first and first.get("step") is known[0] and known[0]._version == known[1]:
+            return known[2]  # read once between two changes
         state = optimizer.state.get(self._counted[number]) if number in self._counted else None
         if not state:
             counted = next((one for one, state in optimizer.state.items() if state and "step" in state), None)
@@ -82,15 +85,11 @@ class TorchSource:
             state = optimizer.state[counted]
         step = state.get("step")
         if isinstance(step, torch.Tensor):
-            return self._read(number, step) if step.is_cpu else None
+            if not step.is_cpu:
+                return None
+            self._known[number] = (step, step._version, int(step))
+            return self._known[number][2]
         return int(step) if step is not None else None
-
-    def _read(self, number: int, step: Tensor) -> int:
-        """The value of the counter, which is read once between two changes."""
-        known = self._known.get(number)
-        if known is None or known[0] is not step or known[1] != step._version:
-            known = self._known[number] = (step, step._version, int(step))
-        return known[2]
 
     def learning_rates(self) -> Sequence[float]:
         """The rate of every group."""
