@@ -205,14 +205,14 @@ class Monitor:
         _log.info("run %s: the configuration has changed", self.run.id)
 
     def _emit(self, record: StepRecord) -> None:
-        if self._control is not None:
+        if self._control is not None and self._control.is_time():
             self._follow(self._control)
         if self._adapter.structure_version != self._told:
             self._told = self._adapter.structure_version
             self._writer.put_structure(self._adapter.structure())
-        self._writer.put(record)
-        is_over = record.step < self._recorder.step  # and not only one of its micro-steps
-        if not self._is_closed:
+        (self._queue or self._writer).put(record)
+        if not (self._is_closed or self._standby.is_at_rest()):
+            is_over = record.step < self._recorder.step  # and not only one of its micro-steps
             self._act(record.step if is_over else None)
 
     def _act(self, ended: int | None) -> None:

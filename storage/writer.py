@@ -94,11 +94,13 @@ class QueueWriter:
 
     def put(self, record: StepRecord) -> None:
         """Hands a record over; returns at once unless the queue is full and set to block."""
-        self._put(record)
+        if os.getpid() == self._pid and self._closing is None:
+            self._backlog.put(record)
 
     def put_structure(self, structure: Structure) -> None:
         """Hands a structure over; it holds for the records after it."""
-        self._put(structure)
+        if os.getpid() == self._pid and self._closing is None:
+            self._backlog.put(structure)
 
     def flush(self, timeout: float = 60.0) -> bool:
         """True when all that was put before this call is written or lost; False when the time was not enough."""
@@ -129,10 +131,6 @@ class QueueWriter:
             _log.error("run %s: the store did not take everything within %.0f s", self.run.id, timeout)
             return False
         return True
-
-    def _put(self, item: Item) -> None:
-        if os.getpid() == self._pid and self._closing is None:
-            self._backlog.put(item)
 
     def _is_worth_waiting(self) -> bool:
         return self._blocks and self._outlet.fault is None and self._thread.is_alive()

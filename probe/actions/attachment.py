@@ -63,6 +63,10 @@ class Attachment:
         self._left_after = -1  # the step at whose end they were asked for
         self._answer: dict[str, Any] = {}
 
+    def is_at_rest(self) -> bool:
+        """Whether it is not time yet to look for a command, and no steps are counted."""
+        return self._left is None and self._clock() - self._looked < self._look_s
+
     @property
     def counts_steps(self) -> bool:
         """Whether the training goes on for so many steps only."""

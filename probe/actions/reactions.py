@@ -21,6 +21,9 @@ class Reactions:
         save: Saves the state of the training and keeps the newest so many.
         pause: Waits until somebody lets the training go on.
 
+    Attributes:
+        wants_findings: Whether there is anything to do about findings once they are there.
+
     Raises:
         ConfigError: A callback cannot be imported.
     """
@@ -48,11 +51,7 @@ class Reactions:
         self._deeds: list[tuple[Reaction, _Deed]] = [
             (one, make(one)) for name, make in by_name.items() for one in settings if one.do == name
         ]
-
-    @property
-    def wants_findings(self) -> bool:
-        """Whether there is anything to do about findings once they are there."""
-        return bool(self._deeds)
+        self.wants_findings = bool(self._deeds)
 
     def react(self, findings: Sequence[Finding]) -> None:
         """Nothing; what is to be done about those that are new is done.

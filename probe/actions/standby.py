@@ -79,6 +79,10 @@ class Standby:
         """Nothing; callbacks hear of what the last record has shown."""
         self._reactions.conclude(findings)
 
+    def is_at_rest(self) -> bool:
+        """Whether nothing can have been asked for since the last look."""
+        return not self._reactions.wants_findings and (self._attachment is None or self._attachment.is_at_rest())
+
     def step_ended(self, step: int) -> bool:
         """Whether the steps that come are counted one by one; a person may make the training wait here.
 

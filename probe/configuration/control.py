@@ -48,6 +48,10 @@ class Control:
         self._stamps: tuple[Stamp, object] = (_stamp(source), None)
         self._looked = clock()
 
+    def is_time(self) -> bool:
+        """Whether the last look is long enough ago."""
+        return self._clock() - self._looked >= self._look_s
+
     def look(self) -> Config | None:
         """The new configuration, if one was asked for since the last look.
 
@@ -55,10 +59,9 @@ class Control:
             ConfigError: One was, and it is wrong or cannot be made under way; it is not asked about again.
             StoreUnavailable: The store cannot be asked at present.
         """
-        now = self._clock()
-        if now - self._looked < self._look_s:
+        if not self.is_time():
             return None
-        self._looked = now
+        self._looked = self._clock()
         stamps = (_stamp(self._source), self._mailbox.stamp(SETTINGS))
         if stamps == self._stamps:
             return None
