@@ -7,7 +7,7 @@ from ..configuration.config import Config
 from .timetable import Timetable
 
 #: Steps without a hook that are worth taking it off: both ways cost about as much as three idle calls.
-_REST: Final = 4
+_REST: Final = 8
 _NEVER: Final = 1 << 62
 
 

@@ -88,11 +88,13 @@ class Recorder:
         self.clip: tuple[float | LateScalar, float] | None = None
         self.micro_batches = MicroBatches()
         self.time = StepTime()
+        self._enter: Callable[[int], object] = self.time.enter
+        self._is_timed = _is_timed(config)
         self._records = 0
         self.expects_activations = True
         self.refusal: Refusal = refusal_of(config.on_finding)
         self.has_bad_gradient = False
-        self._told: list[Callable[[], object]] = []
+        self._told: list[tuple[Callable[[], object], frozenset[str] | None]] = []
         self._plans: dict[frozenset[str], Plan] = {}
         self.bins, self._agenda = config.histograms.of(), Agenda(config)
         self._collect: dict[str, Collect] = {n: c.build() for n, c in COLLECTORS.items() if c.build}
@@ -113,7 +115,7 @@ class Recorder:
         if self.saw_backward and self.is_open:
             self._finish_micro_step()
         self.is_open = True
-        self.time.enter(FORWARD)
+        self._enter(FORWARD)
 
     def backward_begins(self, loss: float | LateScalar | None) -> None:
         """A backward pass starts from a scalar of this value, known or late, or from something that is none."""
@@ -123,18 +125,18 @@ class Recorder:
         self.root = loss
         if loss is not None:
             self._loss = loss if self._loss is None else sum_of(self._loss, loss)
-        self.time.enter(BACKWARD)
+        self._enter(BACKWARD)
 
     def backward_ends(self) -> None:
         """The backward pass is over; what it computed may be clipped or unscaled in place from here on."""
         if self.outbox.owed is not None:
             self.outbox.launch()
         if self.saw_backward:
-            self.time.enter(BETWEEN)
+            self._enter(BETWEEN)
 
     def before_step(self, view: View) -> None:
         """The optimizer is about to move the weights."""
-        self.time.enter(MONITOR)
+        self._enter(MONITOR)
         if self._pending is not None or self.outbox.waiting:
             self.flush()
         self.is_open = True
@@ -154,7 +156,7 @@ class Recorder:
             self._whole.take_parameters(view, subject, (self.step, self.micro_step))
         if self.outbox.owed is not None:
             self.outbox.launch()
-        self.time.enter(OPTIMIZER)
+        self._enter(OPTIMIZER)
 
     def after_step(self, view: View, *, skipped: bool = False) -> None:
         """The step is over; `skipped` when overflow kept the optimizer from moving the weights."""
@@ -163,7 +165,7 @@ class Recorder:
             self.flush()
             if not skipped and self._passes():
                 return
-        self.time.enter(MONITOR)
+        self._enter(MONITOR)
         if not was_idle:
             self.time.ended += 1
             self._run(self._plan.after, self._step_of(view))
@@ -180,11 +182,11 @@ class Recorder:
             self.micro_batches = MicroBatches()
         self._next_step()
         self._decide_what_is_due()
-        self.time.enter(DATA)
+        self._enter(DATA)
 
     def follow(self, config: Config) -> None:
         """Nothing; the schedules of this configuration hold from the step that begins next."""
-        self.config, self.bins = config, config.histograms.of()
+        self.config, self.bins, self._is_timed = config, config.histograms.of(), _is_timed(config)
         self._agenda.follow(config)
         if not self.is_open and self._records:
             self._decide_what_is_due()
@@ -198,9 +200,13 @@ class Recorder:
         """Whether this step and the few that come are idle, and nobody needs to know where they begin."""
         return self.is_idle and not self._is_logged_to and self._agenda.is_long(self.step, self._wakes_at)
 
-    def tell(self, told: Callable[[], object]) -> None:
-        """Nothing; it is called now, and when other things are due than before, before the step begins."""
-        self._told.append(told)
+    def tell(self, told: Callable[[], object], *, of: frozenset[str] | None = None) -> None:
+        """Nothing; it is called now, and when other things are due than before, before the step begins.
+
+        Args:
+            of: The collectors that it is about; of none, it is about whether steps are idle.
+        """
+        self._told.append((told, of))
         told()
 
     def timed(self, work: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
@@ -346,13 +352,17 @@ class Recorder:
         is_idle = not due and self._records > 0 and not (has_dumps or self._is_followed or self.config.nan_trace)
         if is_idle:
             self._wakes_at = self._agenda.next_due(self.step + 1)
-        if due is not self._due or self.is_away or is_idle is not self.is_idle or has_dumps:
+        is_other = self.is_away or is_idle is not self.is_idle or has_dumps
+        if is_other or due is not self._due:
             self.is_idle = is_idle
+            changed = None if is_other else due ^ self._due
             self._expect(due)
+            self._tell(changed)
 
-    def _tell(self) -> None:
-        for told in self._told:
-            told()
+    def _tell(self, changed: frozenset[str] | None = None) -> None:
+        for told, of in self._told:
+            if changed is None or of is None or not changed.isdisjoint(of):
+                told()
 
     def _expect(self, due: frozenset[str]) -> None:
         """What hooks and collectors of the step in progress are told."""
@@ -370,8 +380,9 @@ class Recorder:
         self.wants_histogram = frozenset(self.config.histograms.subjects if "histogram" in self._due else ())
         self.dumps = self._whole.decide(self.step)
         self.is_looking = self.sees_forward or self.sees_backward or bool(self.dumps)
-        self.time.pause(self.is_idle)
-        self._tell()
+        is_timed = self._is_timed and not self.is_idle
+        self.time.pause(not is_timed)
+        self._enter = self.time.enter if is_timed else bool  # which does nothing
 
     def _step_of(self, view: View) -> Step:
         now, batches = time.perf_counter() - self._ended, self.micro_batches
@@ -446,3 +457,8 @@ class Recorder:
         )
         _log.warning("%s (configuration `record: %s`)", message, self.config.record)
         self.event("monitor_fault", collector="activation", error=message)
+
+
+def _is_timed(config: Config) -> bool:
+    """Whether it is ever told what steps spend their time on."""
+    return any(config.schedule(name).is_ever_due for name in ("time", "ranks"))

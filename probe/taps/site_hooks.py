@@ -5,7 +5,7 @@ from typing import Any
 
 from ..recording.recorder import Recorder
 
-_OF_MODULES = frozenset({"activation", "activation_grad", "input", "input_grad"})
+OF_MODULES = frozenset({"activation", "activation_grad", "input", "input_grad"})
 #: Puts the hooks of a site on and returns what takes them off; True for the second time and later.
 Register = Callable[[str, bool], Any]
 
@@ -39,7 +39,7 @@ class SiteHooks:
         if recorder.is_looking or recorder.sees_inputs or recorder.sees_input_grads:
             if self._resting:
                 self._wake()
-        elif self._sites and recorder.rests(_OF_MODULES):
+        elif self._sites and recorder.rests(OF_MODULES):
             for site in [site for site in self._sites if self._may_rest(site)]:
                 self._sites.pop(site).remove()
                 self._resting.add(site)

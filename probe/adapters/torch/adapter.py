@@ -24,7 +24,7 @@ from ...taps.inputs import InputTaps
 from ...taps.local_gradients import watch_local_gradients
 from ...taps.noise_hooks import watch_micro_batches
 from ...taps.resting import Put, RestingHooks
-from ...taps.site_hooks import SiteHooks
+from ...taps.site_hooks import OF_MODULES, SiteHooks
 from ..course import Course
 from ..groups import check_belongs
 from ..trace import CallTrace
@@ -123,7 +123,7 @@ class TorchAdapter:
         self._site_hooks = SiteHooks(recorder, self._hook_site, self._is_ours_alone)
         self._handles.append(self._site_hooks)
         self._watch(sites)
-        recorder.tell(self._site_hooks.follow)
+        recorder.tell(self._site_hooks.follow, of=OF_MODULES)
         for optimizer in self._given:
             check_belongs(optimizer, self.model.parameters(), self.model)
             self._adopt(optimizer)
@@ -140,7 +140,7 @@ class TorchAdapter:
         self._ranks = watch_ranks(recorder, self.view)
         self._handles += self._ranks
         add_listener(self)
-        recorder.tell(lambda: wake_listener(self, not recorder.is_idle))
+        recorder.tell(lambda: wake_listener(self, not recorder.is_idle), of=frozenset())
 
     def detach(self) -> None:
         """Takes every hook off."""
@@ -179,7 +179,7 @@ class TorchAdapter:
             may_rest=lambda: not self._inputs.is_wanted and self._is_alone_at(entrances),
         )
         self._handles.append(resting)
-        recorder.tell(resting.follow)
+        recorder.tell(resting.follow, of=frozenset())
 
     def _is_alone_at(self, modules: Sequence[Any]) -> bool:
         """Whether nobody else has hooks before these modules, and none of them is compiled."""

@@ -71,7 +71,7 @@ def _resting(
         rests=lambda: recorder.rests(names),
         may_rest=lambda: all(may_rest(site) for site in puts),
     )
-    recorder.tell(resting.follow)
+    recorder.tell(resting.follow, of=names)
     return resting
 
 
