@@ -1,7 +1,8 @@
 """Tables of where a framework's tensors lie; what cannot be read is reported once, and absent."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TypeAlias
 
 from ..kernels import Arrays, table_of
@@ -50,6 +51,7 @@ class Placing:
         self._at_once = at_once
         self._reported: set[str] = set()
         self._known: dict[str, tuple[Columns, Arrays]] = {}
+        self._several: tuple[tuple[str | Columns, ...], Mapping[str, Arrays]] = (), {}
 
     def table(self, tensors: Sequence[Tensor | None], what: str = "") -> Arrays:
         """The table, a row a tensor, which keeps them unless they are named.
@@ -65,6 +67,16 @@ class Placing:
         if known is None or known[0] != columns:
             known = self._known[what] = (columns, _moved(known, columns) or table_of(list(zip(*columns, strict=True))))
         return known[1] if what else replace(known[1], owners=tensors)
+
+    def tables(self, named: Mapping[str, Sequence[Tensor | None]]) -> Mapping[str, Arrays]:
+        """The tables of several quantities that the model keeps; the same object again while none of them has moved."""
+        columns = None if self._at_once is None else self._at_once([*chain.from_iterable(named.values())])
+        if columns is None or self._several[0] != (*named, columns):
+            tables = {name: self.table(tensors, f"optimizer/{name}") for name, tensors in named.items()}
+            if columns is None:
+                return tables
+            self._several = (*named, columns), tables
+        return self._several[1]
 
     def _table(self, tensors: Sequence[Tensor | None]) -> Arrays:
         owners: list[object] = []

@@ -45,7 +45,7 @@ class View(Protocol):
         """Site and values, in their own shape, of every `weight` or `gradient` that is there."""
 
     def slots(self) -> Mapping[str, Arrays]:
-        """Where each slot of the optimizers lies now."""
+        """Where each slot of the optimizers lies now; the same object again only where all are on the host, unmoved."""
 
     def learning_rates(self) -> tuple[float, ...]:
         """The rate of every group of every optimizer."""

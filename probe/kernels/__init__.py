@@ -7,7 +7,7 @@ from .cpu import STATISTICS, measure, measure_many
 from .histogram import count_values, edges_between, histogram_of
 from .memory import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from .more import MORE, NO_MORE, More, measure_more, measure_more_many
-from .table import Arrays, table_of
+from .table import Arrays, table_of, together
 from .units import count_silent
 from .updates import measure_updates
 
@@ -36,5 +36,6 @@ __all__ = [
     "readable",
     "statistics_of",
     "table_of",
+    "together",
     "values_at",
 ]

@@ -1,6 +1,6 @@
 """Many arrays as the kernels take them in one call: addresses, sizes and dtype codes, with what keeps them alive."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from struct import Struct
@@ -91,6 +91,13 @@ class Arrays:
         if more.flags:
             measure_more_many(self.addresses, self.sizes, self.codes, rows, place, more.flags)
         return rows
+
+
+def together(tables: Iterable[Arrays]) -> Arrays:
+    """The rows of one table or more behind one another; none of them lies on a device, and their owners keep them."""
+    columns = zip(*((one.addresses, one.sizes, one.codes) for one in tables), strict=True)
+    addresses, sizes, codes = map(np.concatenate, columns)
+    return Arrays(addresses, sizes, codes)
 
 
 def table_of(places: Sequence[tuple[int, int, int]], owners: Sequence[object] = ()) -> Arrays:

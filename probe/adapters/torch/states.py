@@ -1,7 +1,7 @@
 """The slots that torch's optimizers keep for parameters, looked for again only when states have changed."""
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any, Final
 
 import torch
@@ -16,7 +16,7 @@ class States:
     """The slots of one model's parameters, by name."""
 
     def __init__(self) -> None:
-        self._seen: list[tuple[int, int]] = []
+        self._seen: list[int] = []
         self._count = -1
         self._states: dict[str, list[dict[str, Any]]] = {}
         self._nested: list[tuple[int, dict[str, Any]]] = []
@@ -26,11 +26,15 @@ class States:
 
         Tensors in a slot that is a list or a mapping are slots of their own, `slot[key]`.
         """
-        seen = [(id(state), len(state)) for optimizer in optimizers for state in optimizer.state.values()]
+        seen: list[int] = []
+        for optimizer in optimizers:
+            held = optimizer.state.values()
+            seen += map(id, held)
+            seen += map(len, held)
         if seen != self._seen or len(parameters) != self._count:
             self._look(parameters, optimizers)
             self._seen, self._count = seen, len(parameters)
-        slots = {name: [state.get(name) for state in states] for name, states in self._states.items()}
+        slots = {name: list(map(dict.get, states, repeat(name))) for name, states in self._states.items()}
         for row, state in self._nested:
             for name, tensor in _inside(state):
                 slots.setdefault(name, [None] * len(parameters))[row] = tensor

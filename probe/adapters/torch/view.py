@@ -113,8 +113,7 @@ class TorchView:
 
     def slots(self) -> dict[str, Arrays]:
         """Every slot that holds a tensor of at least one dimension for some parameter."""
-        slots = self._states.slots(self.parameters, self.optimizers)
-        return {name: self._placing.table(held, f"optimizer/{name}") for name, held in slots.items()}
+        return self._placing.tables(self._states.slots(self.parameters, self.optimizers))
 
     def exchange(self, named: Iterable[tuple[str, Tensor]]) -> None:
         """Nothing; of two parameters of one name the one that is here now has the row."""
