@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...storage.records import Block, Layout
-from ..collectors.collector import Rows
+from ..collectors.collector import Rows, View
+from ..kernels import FLOAT64
 from ..outbox.promises import Owed, Promise
 
 _ROWS = 1024
@@ -137,49 +138,45 @@ class TableRows:
         #: By their ids masks that say that every row is there, as they were asked about last.
         self._full: dict[int, NDArray[np.bool_]] = {}
 
-    def blocks(
+    def take(
         self,
-        subject: str,
+        blocks: list[Block],
+        tables: Mapping[str, Rows],
+        view: View,
         statistics: Callable[[str], tuple[str, ...]],
-        names: tuple[str, ...],
-        rows: Rows,
-        *,
-        is_wide: Callable[[], bool],
-    ) -> tuple[Block, ...]:
-        """The rows cut into blocks of at most 1024, without copying them.
+    ) -> None:
+        """Adds the rows of all subjects cut into blocks of at most 1024, without copying them.
 
         Args:
             statistics: The columns of a subject; asked when names are new.
-            is_wide: Whether float64 was captured; asked when names are new.
         """
-        layouts = self._layouts.get(subject, ())
-        if len(layouts) == 1 and len(layouts[0][1].sites) == len(names):
-            present = rows.present
-            if id(present) in self._full or self._is_full(present):
-                return (Block(layouts[0][1], rows.values),)
-        else:
-            layouts = self._grown(subject, statistics, names, is_wide)
-        if len(layouts) == 1:
-            return (_table_block(layouts[0][1], rows.values, rows.present),) if rows.present.any() else ()
-        cut = ((layout, slice(start, start + len(layout.sites))) for start, layout in layouts)
-        return tuple(
-            _table_block(layout, rows.values[at], rows.present[at]) for layout, at in cut if rows.present[at].any()
-        )
+        names = view.names
+        count = len(names)
+        for subject, rows in tables.items():
+            layouts = self._layouts.get(subject, ())
+            if len(layouts) == 1 and len(layouts[0][1].sites) == count:
+                if id(rows.present) in self._full or self._is_full(rows.present):
+                    blocks.append(Block(layouts[0][1], rows.values))
+                    continue
+            else:
+                layouts = self._grown(subject, statistics, view)
+            if len(layouts) == 1:
+                cut = [(layouts[0][1], rows.values, rows.present)]
+            else:
+                parts = ((layout, slice(start, start + len(layout.sites))) for start, layout in layouts)
+                cut = [(layout, rows.values[at], rows.present[at]) for layout, at in parts]
+            blocks += [_table_block(*one) for one in cut if one[2].any()]
 
     def _grown(
-        self,
-        subject: str,
-        statistics: Callable[[str], tuple[str, ...]],
-        names: tuple[str, ...],
-        is_wide: Callable[[], bool],
+        self, subject: str, statistics: Callable[[str], tuple[str, ...]], view: View
     ) -> list[tuple[int, Layout]]:
         """The layouts of a subject, those of names that joined since among them."""
         layouts = self._layouts.setdefault(subject, [])
         covered = sum(len(layout.sites) for _, layout in layouts)
-        for start in range(covered, len(names), _ROWS):
+        for start in range(covered, len(view.names), _ROWS):
             columns = statistics(subject)
-            dtypes = column_dtypes(columns, wide=is_wide())
-            sites = names[start : start + _ROWS]
+            dtypes = column_dtypes(columns, wide=bool((view.weights().codes == FLOAT64).any()))
+            sites = view.names[start : start + _ROWS]
             layouts.append((start, Layout(subject, sites, columns, dtypes, (), len(layouts))))
         return layouts
 

@@ -1,9 +1,10 @@
 """The numbers of a step as its collectors give them, until a record is made of them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from ..collectors.collector import Rows, SiteRows
+from ...storage.records import Histogram
+from ..collectors.collector import Collect, Rows, SiteRows, Step
 from ..outbox.outbox import Outbox
 from .block import CallRows, merge_rows
 
@@ -18,6 +19,7 @@ class Draft:
     Attributes:
         rows: By subject, those of all parameters.
         scalars: By name.
+        histograms: In no order.
         measured: The collector that a scalar is of, by its name; what a user logs is of none.
     """
 
@@ -30,22 +32,46 @@ class Draft:
         self.rows: dict[str, Rows] = {}
         self.scalars: dict[str, float] = {}
         self.measured: dict[str, str] = {}
+        self.histograms: list[Histogram] = []
 
-    def put(self, collector: str, found: Mapping[str, Any]) -> None:  # Any: rows or numbers, told apart here
-        """Nothing; what the collector has found is part of the record, unless the user has logged it."""
-        for key, value in found.items():
-            if isinstance(value, Rows) and key not in self.rows:
-                self.rows[key] = value
-            elif isinstance(value, Rows):
-                self.rows = merge_rows(self.rows, {key: value}, self._outbox.when_there)
-            elif isinstance(value, SiteRows):
-                rows = self._open_rows(key, value.columns)
-                for site, numbers in value.values.items():
-                    row = rows.row(site, 0)
-                    row.put(numbers) if isinstance(numbers, tuple) else row.owe(numbers)
-            elif self.measured.get(key) == collector or key not in self.scalars:
-                self.measured[key] = collector
-                if callable(value):
-                    self._outbox.late_scalar(key, value)
+    def ask(self, asked: tuple[tuple[str, Collect], ...], step: Step, failed: Callable[[str, Exception], None]) -> None:
+        """Nothing; what these collectors find is part of the record.
+
+        Args:
+            asked: With their names.
+            failed: Told of one that raises.
+        """
+        rows, scalars, measured = self.rows, self.scalars, self.measured
+        for collector, collect in asked:
+            try:
+                found = collect(step)
+            except Exception as error:  # noqa: BLE001  the training must not feel that a collector fails
+                failed(collector, error)
+                continue
+            if isinstance(found, tuple):
+                self.histograms += found
+                continue
+            for key, value in found.items():
+                if isinstance(value, Rows) and key not in rows:
+                    rows[key] = value
+                elif isinstance(value, float) and key not in scalars:
+                    scalars[key], measured[key] = value, collector
                 else:
-                    self.scalars[key] = value
+                    self.put(collector, key, value)
+
+    def put(self, collector: str, key: str, value: Any) -> None:  # Any: rows or numbers, told apart here
+        """Nothing; what the collector has found is part of the record, unless the user has logged it."""
+        if isinstance(value, Rows):
+            held = {key: self.rows[key]} if key in self.rows else {}
+            self.rows.update(merge_rows(held, {key: value}, self._outbox.when_there))
+        elif isinstance(value, SiteRows):
+            rows = self._open_rows(key, value.columns)
+            for site, numbers in value.values.items():
+                row = rows.row(site, 0)
+                row.put(numbers) if isinstance(numbers, tuple) else row.owe(numbers)
+        elif self.measured.get(key) == collector or key not in self.scalars:
+            self.measured[key] = collector
+            if callable(value):
+                self._outbox.late_scalar(key, value)
+            else:
+                self.scalars[key] = value

@@ -25,7 +25,7 @@ from ..configuration.reactions import Refusal, refusal_of
 from ..dump import Dumper
 from ..flight.keeper import FlightKeeper
 from ..flight.split import splitter
-from ..kernels import FLOAT64, More
+from ..kernels import More
 from ..outbox.late import sum_of
 from ..outbox.outbox import Outbox
 from ..outbox.promises import LateScalar
@@ -80,7 +80,6 @@ class Recorder:
         self._hook_rows = HookRows(self.more)
         self.rows_of, self.open_rows, self.columns = self._hook_rows.of, self._hook_rows.open, self._hook_rows.columns
         self.activations, self.activation_grads = self.rows_of("activation"), self.rows_of("activation_grad")
-        self.histograms: list[Histogram] = []
         self._whole = WholeTensors(self.outbox)
         self.keeper: FlightKeeper | None = None
         self.dumps: frozenset[str] = frozenset()
@@ -145,12 +144,12 @@ class Recorder:
         self.has_bad_gradient = False
         if self._plan.before or self._plan.after:
             step = self._step_of(view)
-            self._run(self._plan.before, step)
+            self._draft.ask(self._plan.before, step, self.fail)
             self.has_bad_gradient = bool(self.refusal) and self._is_bad(step.gradient_norm)
             for name, prepare in self._plan.prepare:
                 try:
                     prepare(step)
-                except Exception as error:  # noqa: BLE001  as in `_run`
+                except Exception as error:  # noqa: BLE001  as in `Draft.ask`
                     self.fail(name, error)
         for subject in self.dumps & {"weight", "gradient"}:
             self._whole.take_parameters(view, subject, (self.step, self.micro_step))
@@ -168,14 +167,12 @@ class Recorder:
         self._enter(MONITOR)
         if not was_idle:
             self.time.ended += 1
-            self._run(self._plan.after, self._step_of(view))
+            self._draft.ask(self._plan.after, self._step_of(view), self.fail)
         self._ended = time.perf_counter()
         blocks = self._hook_rows.take(self.outbox.owe_block)
-        is_wide = lambda: bool((view.weights().codes == FLOAT64).any())  # noqa: E731  asked only for new layouts
-        names = view.names
-        for subject, rows in self._draft.rows.items():
-            blocks += self._tables.blocks(subject, self.columns, names, rows, is_wide=is_wide)
-        self._note_an_empty_first_step(blocks)
+        self._tables.take(blocks, self._draft.rows, view, self.columns)
+        if not self._records:
+            self._note_an_empty_first_step(blocks)
         self._pending = self._record(tuple(blocks), skipped=skipped)
         self._records, self._is_untold = self._records + 1, False
         if self.micro_batches.squares or self.micro_batches.late:
@@ -302,6 +299,11 @@ class Recorder:
         return name in self._due
 
     @property
+    def histograms(self) -> list[Histogram]:
+        """Those of the record in progress, to be added to."""
+        return self._draft.histograms
+
+    @property
     def takes_promises(self) -> bool:
         """Whether tensors on a device are only asked for."""
         return self.outbox.takes_promises
@@ -391,21 +393,9 @@ class Recorder:
         step.bins, step.histogram_subjects = self.bins, self.config.histograms.subjects
         return step
 
-    def _run(self, asked: tuple[tuple[str, Collect], ...], step: Step) -> None:
-        for name, collect in asked:
-            try:
-                found = collect(step)
-            except Exception as error:  # noqa: BLE001  the training must not feel that a collector fails
-                self.fail(name, error)
-                continue
-            if isinstance(found, tuple):
-                self.histograms += found
-            elif found:
-                self._draft.put(name, found)
-
     def _finish_micro_step(self) -> None:
         if self._loss is not None and self.is_due("loss"):
-            self._draft.put("loss", {"loss": self._loss})
+            self._draft.put("loss", "loss", self._loss)
         self.outbox.send(self._record(tuple(self._hook_rows.take(self.outbox.owe_block))))
         self.micro_step += 1
         self.stamp += 1
@@ -431,14 +421,14 @@ class Recorder:
             skipped,
             blocks,
             self._draft.scalars,
-            tuple(self.histograms),
+            tuple(self._draft.histograms),
             tuple(self._events),
         )
         agenda = self._agenda
         splits = splitter(agenda.in_flight, agenda.scheduled, self._draft.measured) if agenda.in_flight else None
         record = self.outbox.seal(record, splits)
         self._draft.clear()
-        self._events, self.histograms, self._loss = [], [], None
+        self._events, self._loss = [], None
         return record
 
     def _is_bad(self, norm: float | LateScalar | None) -> bool:
@@ -449,7 +439,7 @@ class Recorder:
         return norm is not None and not math.isfinite(norm)
 
     def _note_an_empty_first_step(self, blocks: list[Block]) -> None:
-        is_expected = self.sees_forward and self.expects_activations and not self._records
+        is_expected = self.sees_forward and self.expects_activations
         if not is_expected or any(block.layout.subject == "activation" for block in blocks):
             return
         message = (
