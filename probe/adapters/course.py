@@ -106,7 +106,8 @@ class Course:
         """The optimizer is about to step, and nothing will keep it from that."""
         if id(optimizer) in self._began:
             return
-        self.step_begins(optimizer)
+        if id(optimizer) in self._stepped:
+            self.step_begins(optimizer)
         self._began.add(id(optimizer))
         if not self._recorder.is_idle:
             self._look()

@@ -94,6 +94,10 @@ class Step:
             self._weights = self.view.weights()
         return self._weights
 
+    def weights_moved(self) -> None:
+        """Nothing; the optimizer has stepped."""
+        self._weights = None
+
     def statistics(self, arrays: Arrays, known: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """`(n, 10 and those on request)`, one row an array; the ten are taken as known where they are given."""
         if known is None:

@@ -50,7 +50,7 @@ class Arrays:
 
     def move_to(self, addresses: Sequence[int]) -> None:
         """Nothing; the same arrays, present and absent as they are, lie there from now on."""
-        self._moves.pack_into(self.addresses, 0, *addresses)
+        self._moves.pack_into(self.addresses.data, 0, *addresses)
 
     @cached_property
     def _moves(self) -> Struct:

@@ -98,6 +98,7 @@ class Recorder:
         self.bins, self._agenda = config.histograms.of(), Agenda(config)
         self._collect: dict[str, Collect] = {n: c.build() for n, c in COLLECTORS.items() if c.build}
         self._tables = TableRows()
+        self._seen: Step | None = None
         self._draft = Draft(self.open_rows, self.outbox)
         self._events: list[Event] = []
         self._loss: float | LateScalar | None = None
@@ -143,7 +144,7 @@ class Recorder:
             self._events += initial_weights(self._step_of(view), self.micro_step, self.outbox)
         self.has_bad_gradient = False
         if self._plan.before or self._plan.after:
-            step = self._step_of(view)
+            step = self._seen = self._step_of(view)
             self._draft.ask(self._plan.before, step, self.fail)
             self.has_bad_gradient = bool(self.refusal) and self._is_bad(step.gradient_norm)
             for name, prepare in self._plan.prepare:
@@ -151,8 +152,9 @@ class Recorder:
                     prepare(step)
                 except Exception as error:  # noqa: BLE001  as in `Draft.ask`
                     self.fail(name, error)
-        for subject in self.dumps & {"weight", "gradient"}:
-            self._whole.take_parameters(view, subject, (self.step, self.micro_step))
+        if self.dumps:
+            for subject in self.dumps & {"weight", "gradient"}:
+                self._whole.take_parameters(view, subject, (self.step, self.micro_step))
         if self.outbox.owed is not None:
             self.outbox.launch()
         self._enter(OPTIMIZER)
@@ -167,7 +169,7 @@ class Recorder:
         self._enter(MONITOR)
         if not was_idle:
             self.time.ended += 1
-            self._draft.ask(self._plan.after, self._step_of(view), self.fail)
+            self._draft.ask(self._plan.after, self._step_after(view), self.fail)
         self._ended = time.perf_counter()
         blocks = self._hook_rows.take(self.outbox.owe_block)
         self._tables.take(blocks, self._draft.rows, view, self.columns)
@@ -339,7 +341,7 @@ class Recorder:
     def _next_step(self) -> None:
         self.step, self.micro_step, self.stamp = self.step + 1, 0, self.stamp + 1
         self.is_open = self.saw_backward = False
-        self.loss_scale = self.clip = None
+        self.loss_scale = self.clip = self._seen = None
 
     def _tell_of_the_last_step(self) -> None:
         """Makes a record, which waits, of an idle step that has just passed without one."""
@@ -391,6 +393,16 @@ class Recorder:
         step = Step(view, self.step, self._loss, self.loss_scale, now, micro_batches=batches, time=self.time)
         step.more, step.clip, step.outbox = self.more, self.clip, self.outbox
         step.bins, step.histogram_subjects = self.bins, self.config.histograms.subjects
+        return step
+
+    def _step_after(self, view: View) -> Step:
+        """The step, whose weights have moved; what was seen before that is seen again."""
+        step, self._seen = self._seen, None
+        if step is None:
+            return self._step_of(view)
+        step.weights_moved()
+        step.loss, step.loss_scale, step.clip = self._loss, self.loss_scale, self.clip
+        step.elapsed_s = time.perf_counter() - self._ended
         return step
 
     def _finish_micro_step(self) -> None:

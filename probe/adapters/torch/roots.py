@@ -45,7 +45,7 @@ class Roots:
     def _value_of(self, scalar: Any) -> float | LateScalar:
         away = remote(scalar)
         outbox = self._recorder.outbox
-        return outbox.owe_value(away) if away is not None and outbox.takes_promises else float(scalar.detach())
+        return outbox.owe_value(away) if away is not None and outbox.takes_promises else float(scalar.item())
 
 
 def _only(roots: Any) -> Any:

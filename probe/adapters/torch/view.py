@@ -1,6 +1,6 @@
 """A torch model's parameters and the optimizers that step them, as the collectors see them."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import Any
 
@@ -111,7 +111,7 @@ class TorchView:
         held = (one.grad for group in groups for one in group["params"] if one.grad is not None)
         return not any(is_remote(gradient) or _is_any_nonzero(gradient) for gradient in held)
 
-    def slots(self) -> dict[str, Arrays]:
+    def slots(self) -> Mapping[str, Arrays]:
         """Every slot that holds a tensor of at least one dimension for some parameter."""
         return self._placing.tables(self._states.slots(self.parameters, self.optimizers))
 
