@@ -6,12 +6,12 @@ the offline one agree bit for bit.
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ..storage import Event, Finding, FindingKey, Json, StepRecord, Structure
 from .batches import Batches
 from .causes.root_cause import appearance
-from .rule import NEW_STRUCTURE, Check, Rule
+from .rota import Asked, Kind, Rota
+from .rule import NEW_STRUCTURE, Rule
 from .view.adam_bound import AdamBound
 from .view.anatomy import Anatomy
 from .view.burst import Burst
@@ -23,15 +23,6 @@ _log = logging.getLogger(__name__)
 
 #: Kinds of records, by what they carry, for which the rules to ask are remembered.
 _KINDS = 256
-
-
-@dataclass(slots=True)
-class _Kind:
-    """Records that carry the same: what that is, the rules to ask, and how many there were since last counted."""
-
-    carries: frozenset[str]
-    asked: tuple[tuple[Rule, Check, object, tuple[str, str, int]], ...]  # with their memories and what they sign with
-    records: int = 0
 
 
 class Engine:
@@ -57,7 +48,8 @@ class Engine:
         self._bound = AdamBound()
         self._burst = Burst()
         self._counted: dict[str, int] = {}
-        self._kinds: dict[tuple[object, ...], _Kind] = {}
+        self._kinds: dict[tuple[object, ...], Kind] = {}
+        self._rota = Rota()
         self._findings: dict[FindingKey, Finding] = {}
         self._batches = Batches()
         self.batches: dict[FindingKey, str] = {}
@@ -88,29 +80,53 @@ class Engine:
     def observe(self, record: StepRecord) -> tuple[Finding, ...]:
         """The findings that this record gives rise to; a rule that raises is switched off and reported as one."""
         now = Moment(record, self._rows, self._anatomy, self._rank, self._bound, self._burst)
+        found = self._wake(now)
         kind = self._kind(now)
         kind.records += 1
         self.records += 1
-        found: list[Finding] = []
-        for rule, check, memory, speaker in kind.asked:
-            known = len(found)
-            now.speaker = speaker
-            try:
-                found.extend(check(now, memory))
-            except Exception as error:  # noqa: BLE001 - a rule of whatever quality must never harm the run
-                found[known:] = [self._fault(rule, now, error)]
+        asked = self._rota.asked(kind, now)
+        now.is_within_bounds = self._rota.is_within_bounds
+        self._rota.at += 1
+        found += self._ask(now, asked)
         self._is_new = False
         self._batches.learn(record)
         for finding in found:
             self._findings[finding.key] = finding
             if finding.key not in self.batches and (batch := self._batches.of(finding)):
                 self.batches[finding.key] = batch
-        for event in now.events("configuration_changed"):
-            if "watchpoints" in event.data:
+        for event in record.events:
+            if event.kind == "configuration_changed" and "watchpoints" in event.data:
                 self._watch(event.data)
         return tuple(found)
 
-    def _kind(self, now: Moment) -> _Kind:
+    def _ask(self, now: Moment, asked: Sequence[Asked]) -> list[Finding]:
+        """The findings of these rules about the record."""
+        found: list[Finding] = []
+        for rule, check, memory, speaker in asked:
+            known = len(found)
+            now.speaker = speaker
+            try:
+                found.extend(check(now, memory))
+            except Exception as error:  # noqa: BLE001 - a rule of whatever quality must never harm the run
+                found[known:] = [self._fault(rule, now, error)]
+        return found
+
+    def _wake(self, now: Moment) -> list[Finding]:
+        """Has those learn whose rest is over; findings tell of the rules that fail in it."""
+        rota, found = self._rota, []
+        is_expected = rota.expects(now.record)
+        for name, learn in rota.wake(everybody=not is_expected):
+            try:
+                learn()
+            except Exception as error:
+                if name not in self._rules:
+                    raise
+                found.append(self._fault(self._rules[name], now, error))
+        if not is_expected:
+            rota.begin(() if self._is_new else self._burst.stretch(now.record))
+        return found
+
+    def _kind(self, now: Moment) -> Kind:
         """What the record carries, and the rules that need something of it; most records of a run carry the same."""
         record = now.record
         key = (*now.subjects, None, *record.scalars, None, *[event.kind for event in record.events], self._is_new)
@@ -124,13 +140,14 @@ class Engine:
                 carries.update(("structure", NEW_STRUCTURE) if self._is_new else ("structure",))
             asked = [rule for rule in self._rules.values() if not carries.isdisjoint(rule.asked_on or rule.needs)]
             each = tuple((rule, rule.check, self._memories[rule.name], rule.speaker) for rule in asked)
-            kind = self._kinds[key] = _Kind(frozenset(carries), each)
+            kind = self._kinds[key] = Kind(frozenset(carries), each)
         return kind
 
     def _forget_kinds(self) -> None:
         """Counts what the kinds of records have carried so far; they are made anew."""
         self._counted = self._seen()
         self._kinds.clear()
+        self._rota.stop()
 
     def _seen(self) -> dict[str, int]:
         """By what rules need: the records that carried it."""

@@ -8,6 +8,8 @@ from ..storage import Finding, nearest
 from .errors import InvalidRule, UnknownRule
 from .recording import Recording
 from .view.moment import Moment
+from .view.rest import Rest
+from .view.stretch import Stretch
 
 #: Phases of a step, in the order in which they happen; a finding of an earlier phase is nearer to the root.
 CONFIGURATION, FORWARD, LOSS, BACKWARD, OPTIMIZER = range(5)
@@ -17,6 +19,8 @@ NEW_STRUCTURE: Final = "structure/new"
 
 #: `memory` is whatever the rule's own factory makes; the table cannot know its type, hence Any.
 Check = Callable[[Moment, Any], Iterable[Finding]]
+#: For how many of the next records the check would yield nothing, and what it would remember of them; None for none.
+Rests = Callable[[Stretch, Any], Rest | None]
 Asks = Literal["", "intent", "reference"]
 
 
@@ -42,6 +46,7 @@ class Rule:
         fires_on: Recordings on which it must report its cause.
         silent_on: Recordings on which it must report nothing.
         text: The docstring of the check: its page in the catalogue.
+        rests: Tells, where records come in bursts, for how many of the next ones the check need not be called.
     """
 
     name: str
@@ -59,6 +64,7 @@ class Rule:
     silent_on: tuple[Recording, ...]
     text: str
     asked_on: tuple[str, ...] = ()
+    rests: Rests | None = None
 
     @property
     def speaker(self) -> tuple[str, str, int]:
@@ -84,6 +90,7 @@ def rule(
     is_optional: bool = False,
     asks: Asks = "",
     asked_on: tuple[str, ...] = (),
+    rests: Rests | None = None,
 ) -> Callable[[Check], Check]:
     """A decorator that enters the check into `RULES`; see `Rule` for the arguments.
 
@@ -112,6 +119,7 @@ def rule(
             silent_on=silent_on,
             text=check.__doc__,
             asked_on=asked_on,
+            rests=rests,
         )
         return check
 

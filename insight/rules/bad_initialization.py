@@ -11,6 +11,8 @@ from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
 from ..view.facts import number
 from ..view.moment import Moment
+from ..view.rest import Rest
+from ..view.stretch import Stretch
 
 _MODEL = chain("one:Dense", "two:Dense", "three:Dense", shape=(64, 64))
 #: std x sqrt(fan_in) is the factor by which a layer scales its input: 1 for LeCun and Xavier, 1.41 for He, 0.58 for
@@ -48,10 +50,15 @@ class _Memory:
     has_first_loss: bool = False
 
 
+def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+    return stretch.whole if memory.has_first_loss and not memory.zeros else None
+
+
 @rule(
     "bad-initialization",
     needs=("structure",),
     phase=CONFIGURATION,
+    rests=_rests,
     memory=_Memory,
     fires_on=(
         Recording(structure=_MODEL, events=(_initial("one.weight", 10.0),)),

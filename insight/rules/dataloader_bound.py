@@ -10,6 +10,8 @@ from ..recording import Recording
 from ..rule import FORWARD, rule
 from ..view.facts import items
 from ..view.moment import Moment
+from ..view.rest import Rest
+from ..view.stretch import Stretch
 
 #: Of the step. Half of the time is common where a small model trains on a laptop and loads while it waits for nothing
 #: else; what is reported is a device that is idle for most of the time (our choice), in steps that can be felt.
@@ -46,10 +48,18 @@ def _busy(data: float, forward: float, *, times: float) -> dict[str, tuple[float
     return {name: (*values[:20], *busy[name][20:]) for name, values in calm.items()}
 
 
+def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+    """Where no time is measured, and nothing evaluated."""
+    names = {name for one in stretch.records for name in one.scalars}
+    validation = [name for name in names if name.startswith("validation/")]
+    return Rest(stretch.until_scalar("time/data_seconds", *validation))
+
+
 @rule(
     "dataloader-bound",
     needs=("record", "scalar/time/data_seconds", "scalar/time/forward_seconds"),
     phase=FORWARD,
+    rests=_rests,
     memory=_Memory,
     warm_up=_LASTING + 1,
     is_optional=True,

@@ -12,6 +12,8 @@ from ..recording import Recording, apart, chain
 from ..rule import FORWARD, rule
 from ..view.burst import Alike
 from ..view.moment import Moment
+from ..view.rest import Rest, first
+from ..view.stretch import Stretch
 from ..view.table import Floats, Mask, Table, some
 
 _MODEL = chain("one:Dense", "relu:ReLU", "two:Dense")
@@ -45,10 +47,28 @@ class _Memory:
     loss_alive: Floats = field(default_factory=lambda: np.zeros(0))
 
 
+def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+    """While every output is somewhere above zero and no layer is zero throughout."""
+    zeros, highest = stretch.columns("activation", "zeros"), stretch.columns("activation", "max")
+    if memory.streaks.are_running or memory.below.streaks.are_running:
+        return None
+    if zeros is None or highest is None:
+        return None
+    is_dead: Mask = zeros >= _DEAD * stretch.sure("activation", "size")
+
+    def learn(records: int) -> None:
+        for loss in stretch.scalars("loss")[:records]:
+            if loss is not None:
+                memory.losses.add(loss)
+
+    return Rest(min(stretch.until("activation/units"), first(is_dead | (highest <= 0))), learn)
+
+
 @rule(
     "dead-units",
     needs=("activation",),
     phase=FORWARD,
+    rests=_rests,
     memory=_Memory,
     warm_up=_LASTING,
     fires_on=(

@@ -12,6 +12,8 @@ from ..rule import FORWARD, rule
 from ..signs.dispatch import Dispatch
 from ..signs.routing import ALWAYS, COLLAPSED, EXPECTED, SPAN
 from ..view.moment import Moment
+from ..view.rest import Rest
+from ..view.stretch import Stretch
 from ..view.table import Floats, Mask, Table
 
 _MODEL = chain("one:Dense", "gate:Linear", "two:Dense")
@@ -44,10 +46,17 @@ def _loads(*first: float) -> dict[str, tuple[float | None, ...] | float]:
     }
 
 
+def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+    """Where there are no routers."""
+    is_there = stretch.carries("router") or stretch.carries("router/expert")
+    return None if is_there or stretch.now.known_sites("router/expert") else stretch.whole
+
+
 @rule(
     "expert-starvation",
     needs=("router/expert", "router", "activation"),
     phase=FORWARD,
+    rests=_rests,
     memory=_Memory,
     warm_up=_LASTING,
     is_fact=True,

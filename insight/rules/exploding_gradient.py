@@ -4,11 +4,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import isfinite
 
+import numpy as np
+
 from ...storage import ROOT_SITE, Finding, display_site
 from ..history.series import Window
 from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
 from ..view.moment import Moment
+from ..view.rest import Rest, first
+from ..view.stretch import Stretch
 from ..view.table import Table
 
 _LAYERS = [f"layer{at}" for at in range(6)]
@@ -37,10 +41,27 @@ class _Memory:
     said: set[str] = field(default_factory=set)
 
 
+def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+    """While the norm is no larger than it may be for the first records alone, and no depth is seen."""
+    norms = stretch.norms("gradient")
+    if norms is None or memory.seen < _WARM_UP:
+        return None
+
+    def learn(records: int) -> None:
+        memory.seen += records
+        memory.deep = memory.beyond = 0
+        for norm in norms[:records]:
+            memory.history.add(norm)
+
+    is_large = ~(np.array(norms) <= _START * memory.start)
+    return Rest(min(stretch.finite("gradient"), stretch.plain_depths(), first(is_large)), learn)
+
+
 @rule(
     "exploding-gradient",
     needs=("gradient",),
     phase=BACKWARD,
+    rests=_rests,
     memory=_Memory,
     warm_up=_WARM_UP,
     fires_on=(

@@ -12,6 +12,8 @@ from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
 from ..view.anatomy import Anatomy
 from ..view.moment import Moment
+from ..view.rest import Rest, first
+from ..view.stretch import Stretch
 from ..view.table import Table
 
 _LAYERS = ("one:Dense", "two:Dense", "three:Dense")
@@ -40,10 +42,21 @@ def _large(site: str) -> Structure:
     return replace(model, parameters=tuple(parameters))
 
 
+def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+    """While a gradient reaches every parameter."""
+    if memory.checked is not stretch.now.anatomy:
+        return None
+    if not stretch.carries("gradient"):
+        return stretch.whole
+    norms = stretch.columns("gradient", "l2_norm")
+    return None if norms is None or memory.streaks.are_running else Rest(first(~(norms.min(axis=1) > 0)))
+
+
 @rule(
     "frozen-parameter",
     needs=("structure",),
     phase=CONFIGURATION,
+    rests=_rests,
     memory=_Memory,
     is_fact=True,
     asks="intent",

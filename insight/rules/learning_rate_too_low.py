@@ -10,6 +10,8 @@ from ..history.series import Window
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 from ..view.moment import Moment
+from ..view.rest import Rest, first
+from ..view.stretch import Stretch
 
 _MODEL = chain("one:Dense", "two:Dense")
 #: Update over weight; at this pace a matrix changes by its own size in a million steps.
@@ -32,10 +34,27 @@ class _Memory:
     is_said: bool = False
 
 
+def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+    """While the updates are no standstill."""
+    updates = stretch.typical_updates()
+    if memory.is_said or updates is None:
+        return stretch.whole if memory.is_said else None
+    ratios, losses, rates = np.array(updates), stretch.scalars("loss"), stretch.scalars("learning_rate")
+
+    def learn(records: int) -> None:
+        for loss, rate in zip(losses[:records], rates[:records], strict=True):
+            _learn(memory, loss, rate)
+        if not np.isnan(ratios[:records]).all():
+            memory.streak = 0
+
+    return Rest(first((ratios > 0) & (ratios < _STANDSTILL)), learn)
+
+
 @rule(
     "learning-rate-too-low",
     needs=("update", "scalar/loss", "gradient"),
     phase=OPTIMIZER,
+    rests=_rests,
     memory=_Memory,
     warm_up=_LASTING,
     fires_on=(
@@ -79,9 +98,11 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     loss that has fallen by 2 % and more, and by four times its noise, are no case of it; updates of exactly zero are a
     missing step.
     """
-    _learn(now, memory)
+    if memory.is_said:
+        return
+    _learn(memory, now.scalar("loss"), now.scalar("learning_rate"))
     ratio = now.typical_update
-    if memory.is_said or np.isnan(ratio):
+    if np.isnan(ratio):
         return
     if not 0 < ratio < _STANDSTILL or now.record.skipped:
         memory.streak = 0
@@ -115,8 +136,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         )
 
 
-def _learn(now: Moment, memory: _Memory) -> None:
-    loss, rate = now.scalar("loss"), now.scalar("learning_rate")
+def _learn(memory: _Memory, loss: float | None, rate: float | None) -> None:
     if loss is not None:
         memory.losses.add(loss)
         if np.isnan(memory.first_loss):

@@ -9,6 +9,8 @@ from ...storage import ROOT_SITE, Event, Finding, Json
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
 from ..view.moment import Moment
+from ..view.rest import Rest
+from ..view.stretch import Stretch
 
 _MODEL = chain("one:Dense", "two:Dense")
 #: For so many further steps a domain that chance could give must not be corrected, where it is not known what made the
@@ -91,10 +93,17 @@ class _Memory:
     said: set[tuple[str, str]] = field(default_factory=set)
 
 
+def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+    """Where nothing that a loss was given can be wrong any more."""
+    pairs = ((loss, str(event.data.get("domain"))) for loss, event in memory.given.items())
+    return stretch.whole if all(pair not in _WRONG or pair in memory.said for pair in pairs) else None
+
+
 @rule(
     "loss-input-domain",
     needs=("record",),
     phase=LOSS,
+    rests=_rests,
     memory=_Memory,
     is_fact=True,
     fires_on=(

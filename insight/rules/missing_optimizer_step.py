@@ -13,6 +13,8 @@ from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 from ..view.facts import texts
 from ..view.moment import Moment
+from ..view.rest import Rest, first
+from ..view.stretch import Stretch
 from ..view.table import Floats, Mask, Table, some
 
 _MODEL = chain("one:Dense", "two:Dense")
@@ -46,10 +48,36 @@ class _Memory:
     is_said: bool = False
 
 
+def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+    """While a gradient reaches every parameter, and every one of them moves."""
+    gradient, weight, update = (stretch.now.table(name) for name in ("gradient", "weight", "update"))
+    flows, moves = stretch.columns("gradient", "l2_norm"), stretch.columns("update", "l2_norm")
+    if memory.is_said:
+        return stretch.whole
+    if memory.streaks.are_running or memory.cleared.length or gradient is None or weight is None or update is None:
+        return None
+    values = weight.alike
+    if flows is None or moves is None or values is None:
+        return None
+    if not weight.rows.are(update.rows) or not weight.rows.are(gradient.rows):
+        return None
+    stops = ~(flows.min(axis=1) > 0) | (moves == 0).any(axis=1)
+    stops |= np.array([rate == 0 for rate in stretch.scalars("learning_rate")])
+
+    def learn(records: int) -> None:
+        memory.moved += int((moves[:records] > 0).any(axis=1).sum())
+        memory.before = values.values[weight.place + records - 1]
+        for norm in flows[:records]:
+            _has_arrived(norm, memory)
+
+    return Rest(min(stretch.finite("gradient"), first(stops)), learn)
+
+
 @rule(
     "missing-optimizer-step",
     needs=("record", "gradient", "weight"),
     phase=OPTIMIZER,
+    rests=_rests,
     memory=_Memory,
     warm_up=_LASTING + 1,
     is_fact=True,
@@ -126,6 +154,8 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     at the end what they were at first, to the last bit, although five steps and more have moved them, were put back
     after every step.
     """
+    if memory.is_said:
+        return
     gradient, weight = now.table("gradient"), now.table("weight")
     yield from _put_back(now, memory)
     if memory.is_said or now.record.skipped or gradient is None or weight is None or now.scalar("learning_rate") == 0:

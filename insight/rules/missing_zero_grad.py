@@ -8,6 +8,8 @@ from ...storage import ROOT_SITE, Event, Finding
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
 from ..view.moment import Moment
+from ..view.rest import Rest
+from ..view.stretch import Stretch
 
 _MODEL = chain("one:Dense", "two:Dense")
 _IN_A_ROW = 3
@@ -32,10 +34,25 @@ class _Memory:
     is_said: bool = False
 
 
+def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+    """While nothing was left over in the last step that was told of."""
+    norms = stretch.norms("gradient") if stretch.carries("gradient") else [float("nan")] * len(stretch)
+    if memory.is_said or norms is None or memory.streak > 0:
+        return stretch.whole if memory.is_said else None
+
+    def learn(records: int) -> None:
+        known = [norm for norm in norms[:records] if isfinite(norm)]
+        memory.norm_before = known[-1] if known else memory.norm_before
+        memory.last_norm, memory.step_before = norms[records - 1], stretch.records[records - 1].step
+
+    return Rest(len(stretch), learn)
+
+
 @rule(
     "missing-zero-grad",
     needs=("structure",),
     phase=CONFIGURATION,
+    rests=_rests,
     memory=_Memory,
     warm_up=_IN_A_ROW,
     is_fact=True,

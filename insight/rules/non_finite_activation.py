@@ -10,6 +10,8 @@ from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 from ..signs.origin import traced_origin
 from ..view.moment import Moment
+from ..view.rest import Rest
+from ..view.stretch import Stretch
 from ..view.table import Mask, Table
 
 _MODEL = chain("embed:Dense", "norm:LayerNorm", "head:Dense")
@@ -23,10 +25,19 @@ class _Memory:
     bad_weights: tuple[str, ...] = ()
 
 
+def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+    def learn(records: int) -> None:
+        if stretch.carries("weight"):
+            memory.bad_weights = ()
+
+    return Rest(stretch.finite("activation", "weight"), learn)
+
+
 @rule(
     "non-finite-activation",
     needs=("activation",),
     phase=FORWARD,
+    rests=_rests,
     memory=_Memory,
     is_fact=True,
     fires_on=(

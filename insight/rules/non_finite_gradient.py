@@ -10,6 +10,8 @@ from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
 from ..signs.origin import traced_origin
 from ..view.moment import Moment
+from ..view.rest import Rest
+from ..view.stretch import Stretch
 from ..view.table import Table
 
 _MODEL = chain("first:Dense", "root:Sqrt", "head:Dense")
@@ -22,10 +24,15 @@ class _Memory:
     is_done: bool = False
 
 
+def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+    return stretch.whole if memory.is_done else Rest(stretch.finite("gradient", "activation_grad"))
+
+
 @rule(
     "non-finite-gradient",
     needs=("gradient",),
     phase=BACKWARD,
+    rests=_rests,
     memory=_Memory,
     essential=True,
     is_fact=True,

@@ -10,6 +10,8 @@ from ..recording import Recording
 from ..rule import LOSS, rule
 from ..signs.origin import traced_origin
 from ..view.moment import Moment
+from ..view.rest import Rest, first
+from ..view.stretch import Stretch
 
 
 @dataclass(slots=True)
@@ -20,10 +22,23 @@ class _Memory:
     last_finite: float = float("nan")
 
 
+def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+    losses = stretch.scalars("loss")
+    if memory.is_done:
+        return stretch.whole
+
+    def learn(records: int) -> None:
+        known = [loss for loss in losses[:records] if loss is not None]
+        memory.last_finite = known[-1] if known else memory.last_finite
+
+    return Rest(first(np.array([loss is not None and not np.isfinite(loss) for loss in losses])), learn)
+
+
 @rule(
     "non-finite-loss",
     needs=("scalar/loss",),
     phase=LOSS,
+    rests=_rests,
     memory=_Memory,
     essential=True,
     is_fact=True,

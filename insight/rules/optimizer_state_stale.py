@@ -8,6 +8,8 @@ from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 from ..view.moment import Moment
 from ..view.recurrence import is_a_hit
+from ..view.rest import Rest
+from ..view.stretch import Stretch
 
 #: Place in the phase: state was wrong before the step that it makes too large.
 _BEFORE = -1
@@ -56,10 +58,15 @@ class _Memory:
     said: set[str] = field(default_factory=set)
 
 
+def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+    return None if memory.before else stretch.within_bounds()
+
+
 @rule(
     "optimizer-state-stale",
     needs=("update",),
     phase=OPTIMIZER,
+    rests=_rests,
     memory=_Memory,
     is_fact=True,
     fires_on=(

@@ -4,11 +4,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import isfinite
 
+import numpy as np
+
 from ...storage import ROOT_SITE, Finding
 from ..history.series import Window
 from ..recording import Recording
 from ..rule import LOSS, rule
 from ..view.moment import Moment
+from ..view.rest import Rest, first
+from ..view.stretch import Stretch
 
 #: Evaluations since the best one, and how far above it: Prechelt 1998 ("Early stopping - but when?") stops at 5 % and
 #: more of generalisation loss; with 10 % and three in a row none of our noisy healthy curves is reported.
@@ -63,10 +67,26 @@ class _Curve:
         return min(newer) > self.best + max(_WORSE * abs(self.best), noise)
 
 
+def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+    """While nothing is evaluated, and the loss is finite."""
+    if memory.is_said:
+        return stretch.whole
+    losses = stretch.scalars("loss")
+
+    def learn(records: int) -> None:
+        for loss in losses[:records]:
+            if loss is not None:
+                memory.training.add(loss)
+
+    is_bad = np.array([loss is not None and not isfinite(loss) for loss in losses])
+    return Rest(min(first(is_bad), stretch.until_scalar("validation/loss", "validation/accuracy")), learn)
+
+
 @rule(
     "overfitting",
     needs=("scalar/loss", "scalar/validation/loss"),
     phase=LOSS,
+    rests=_rests,
     memory=_Memory,
     warm_up=4,
     is_optional=True,
@@ -127,6 +147,8 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     are wrong where an accuracy is logged: a network may grow less sure of what it gets wrong and so keep its loss. That
     the gap is large is no finding: only that the validation has turned while the training loss goes on falling.
     """
+    if memory.is_said:
+        return
     loss, accuracy = now.scalar("loss"), now.scalar("validation/accuracy")
     if loss is not None:
         memory.training.add(loss)

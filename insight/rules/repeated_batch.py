@@ -11,6 +11,8 @@ from ...storage import ROOT_SITE, Finding, OptimizerInfo
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 from ..view.moment import Moment
+from ..view.rest import Rest
+from ..view.stretch import Stretch
 
 _MODEL = chain("one:Dense", "two:Dense")
 _WHOLE = replace(_MODEL, optimizers=(OptimizerInfo("LBFGS", ({"lr": 1.0},)),))
@@ -33,10 +35,15 @@ class _Memory:
     is_said: bool = False
 
 
+def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+    return stretch.whole if memory.is_said else Rest(stretch.until_scalar("batch/checksum"))
+
+
 @rule(
     "repeated-batch",
     needs=("scalar/batch/checksum",),
     phase=FORWARD,
+    rests=_rests,
     memory=_Memory,
     warm_up=_IN_A_ROW,
     is_fact=True,

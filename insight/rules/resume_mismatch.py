@@ -10,6 +10,8 @@ from ..rule import CONFIGURATION, rule
 from ..view.adam_bound import Excess
 from ..view.facts import number, numbers, words
 from ..view.moment import Moment
+from ..view.rest import Rest
+from ..view.stretch import Stretch
 
 _MODEL = chain("one:Dense", "two:Dense")
 #: A schedule moves the rate by little in one step; beyond a factor of 1.5 it has been lost or set anew (our choice).
@@ -58,10 +60,22 @@ class _Memory:
     is_said: bool = False
 
 
+def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+    if memory.is_said or not stretch.carries("update"):
+        return stretch.whole
+
+    def learn(records: int) -> None:
+        memory.since = stretch.records[records - 1].step
+
+    bounds = stretch.within_bounds()
+    return None if memory.before or bounds is None else Rest(bounds.records, learn)
+
+
 @rule(
     "resume-mismatch",
     needs=("event/resume_seam", "update"),
     phase=CONFIGURATION,
+    rests=_rests,
     memory=_Memory,
     is_fact=True,
     is_optional=True,

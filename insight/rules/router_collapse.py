@@ -13,6 +13,8 @@ from ..rule import FORWARD, rule
 from ..signs.dispatch import Dispatch, Load
 from ..signs.routing import ALWAYS, COLLAPSED, EXPECTED, SPAN
 from ..view.moment import Moment
+from ..view.rest import Rest
+from ..view.stretch import Stretch
 from ..view.table import Floats, Table
 
 _MODEL = chain("one:Dense", "gate:Linear", "two:Dense")
@@ -34,10 +36,17 @@ class _Memory:
     said: set[str] = field(default_factory=set)
 
 
+def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+    """Where there are no routers."""
+    is_there = stretch.carries("router") or stretch.carries("router/expert")
+    return None if is_there or stretch.now.known_sites("router/expert") else stretch.whole
+
+
 @rule(
     "router-collapse",
     needs=("router", "activation"),
     phase=FORWARD,
+    rests=_rests,
     memory=_Memory,
     warm_up=_LASTING,
     is_optional=True,

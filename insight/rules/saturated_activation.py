@@ -11,6 +11,8 @@ from ..history.lasting import Lasting
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 from ..view.moment import Moment
+from ..view.rest import Rest
+from ..view.stretch import Stretch
 from ..view.table import Floats, Table
 
 _MODEL = chain("one:Dense", "act:Tanh", "two:Dense")
@@ -34,10 +36,18 @@ class _Memory:
     lasting: Lasting = field(default_factory=Lasting)
 
 
+def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+    """Where there is no sigmoid and no tanh."""
+    table = stretch.now.table("activation")
+    is_known = table is not None and table.alike is not None and memory.rows == len(table.rows.sites)
+    return stretch.whole if is_known and not memory.has_any else None
+
+
 @rule(
     "saturated-activation",
     needs=("activation",),
     phase=FORWARD,
+    rests=_rests,
     memory=_Memory,
     warm_up=_LASTING,
     fires_on=(

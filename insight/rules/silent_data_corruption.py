@@ -15,6 +15,8 @@ from ..view.adam_bound import Excess
 from ..view.facts import number, numbers, ranks, words
 from ..view.moment import Moment
 from ..view.recurrence import is_a_hit
+from ..view.rest import Rest
+from ..view.stretch import Stretch
 
 #: Of the norm of the whole tensor's update: more than this is one element.
 _SINGLE = 0.9
@@ -84,10 +86,19 @@ class _Memory:
     outlying: Streak = field(default_factory=Streak)
 
 
+def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+    def learn(records: int) -> None:
+        memory.since = stretch.records[records - 1].step
+
+    bounds = stretch.within_bounds()
+    return None if memory.before or bounds is None else Rest(bounds.records, learn)
+
+
 @rule(
     "silent-data-corruption",
     needs=("event/rank_checksums", "event/rank_reduction", "update"),
     phase=OPTIMIZER,
+    rests=_rests,
     memory=_Memory,
     is_fact=True,
     is_optional=True,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import isfinite
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from ..history.series import Window
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 from ..view.moment import Moment
+from ..view.rest import Rest
+from ..view.stretch import Stretch
 from ..view.table import Table
 
 _MODEL = chain("one:Dense", "two:Dense")
@@ -44,10 +47,30 @@ def _both(train: tuple[float, float], validation: tuple[float, float]) -> dict[s
     }
 
 
+def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+    """While nothing is evaluated."""
+    means, spreads = stretch.columns("batch", "mean"), stretch.columns("batch", "std")
+    table = stretch.now.table("batch")
+    if not stretch.carries("batch"):
+        return Rest(stretch.until("batch/eval"))
+    if table is None or ROOT_SITE not in table.rows.sites or means is None or spreads is None:
+        return None
+    row = table.rows.sites.index(ROOT_SITE)
+
+    def learn(records: int) -> None:
+        for mean, spread in zip(means[:records, row].tolist(), spreads[:records, row].tolist(), strict=True):
+            if isfinite(mean) and isfinite(spread):
+                memory.means.add(mean)
+                memory.spreads.add(spread)
+
+    return Rest(stretch.until("batch/eval"), learn)
+
+
 @rule(
     "train-val-shift",
     needs=("batch", "batch/eval"),
     phase=FORWARD,
+    rests=_rests,
     memory=_Memory,
     warm_up=_LASTING,
     is_optional=True,

@@ -9,6 +9,8 @@ from ...storage import Finding, display_site
 from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
 from ..view.moment import Moment
+from ..view.rest import Rest
+from ..view.stretch import Stretch
 
 _LAYERS = [f"layer{at}" for at in range(6)]
 _MODEL = chain(*(f"{name}:Dense" for name in _LAYERS))
@@ -26,10 +28,19 @@ class _Memory:
     is_said: bool = False
 
 
+def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+    def learn(records: int) -> None:
+        if stretch.now.depth is not None:
+            memory.streak = 0
+
+    return stretch.whole if memory.is_said else Rest(stretch.plain_depths(), learn)
+
+
 @rule(
     "vanishing-gradient",
     needs=("gradient",),
     phase=BACKWARD,
+    rests=_rests,
     memory=_Memory,
     warm_up=_LASTING,
     fires_on=(

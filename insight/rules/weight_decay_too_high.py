@@ -13,6 +13,8 @@ from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 from ..view.anatomy import Anatomy
 from ..view.moment import Moment
+from ..view.rest import Rest, first
+from ..view.stretch import Stretch
 from ..view.table import Floats, Table
 
 _PLAIN = chain("one:Dense", "two:Dense")
@@ -38,10 +40,30 @@ class _Memory:
     is_said: bool = False
 
 
+def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+    """While no matrix loses as much as the typical one would have to."""
+    weight, norms = stretch.now.table("weight"), stretch.columns("weight", "l2_norm")
+    if memory.is_said or (memory.checked is stretch.now.anatomy and memory.decay <= 0):
+        return stretch.whole
+    if memory.checked is not stretch.now.anatomy or weight is None or norms is None:
+        return None
+    norms = norms[:, stretch.now.anatomy.matrices_in_order(weight.rows.sites)]
+    if norms.shape[1] != len(memory.before):
+        return None
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = norms / np.vstack((memory.before, norms[:-1]))
+
+    def learn(records: int) -> None:
+        memory.before, memory.streak.length = norms[records - 1], 0
+
+    return Rest(first(ratio < 1 - 0.98 * _PACE), learn)
+
+
 @rule(
     "weight-decay-too-high",
     needs=("weight", "structure"),
     phase=OPTIMIZER,
+    rests=_rests,
     memory=_Memory,
     warm_up=_LASTING + 1,
     fires_on=(

@@ -14,10 +14,12 @@ from .anatomy import Anatomy
 from .descent_bound import DescentBound
 from .groups import group_of
 from .recurrence import Recurrence
+from .rest import Rest, first
 from .table import Table, some
 
 if TYPE_CHECKING:
     from .moment import Moment
+    from .stretch import Stretch
 
 _ADAM = ("Adam", "AdamW")
 #: For rounding, for betas that a schedule moves between steps, and for weights that are put back between steps, whose
@@ -88,6 +90,52 @@ class AdamBound:
             ratio, bound, peak = float(largest[row]), float(limits[row]), float(largest[row] / norm)
             found.append(Excess(table.rows.sites[row], ratio, bound, 1.0, peak, is_of_adam=False))
         return found
+
+    def rests(self, stretch: "Stretch") -> Rest | None:
+        """For how many records nothing is beyond a bound, nor any state broken; None where each has to be looked at."""
+        state = self.recurrence.rests(stretch)
+        table = stretch.now.table("update")
+        if state is None or not stretch.carries("update"):
+            return state
+        if table is None:
+            return None
+        descent = self.descent.rests(stretch, table)
+        if descent is None or table.alike is None:
+            return None
+        largest = np.array(table.largest_of_each(len(stretch)))
+        within = first(~(largest <= _least_limits(stretch, self)))
+
+        def learn(records: int) -> None:
+            state.learn(records)
+            descent.learn(records)
+
+        return Rest(min(state.records, descent.records, within), learn)
+
+
+def _least_limits(stretch: "Stretch", memory: AdamBound) -> Floats:
+    """`(records,)` the least of the groups' bounds on an update, a rounding below it; infinite where there is none."""
+    least, place = np.full(len(stretch), inf), 0
+    for number, optimizer in enumerate(stretch.now.anatomy.structure.optimizers):
+        for group in optimizer.groups:
+            rates = stretch.scalars(f"learning_rate/{place}" if place else "learning_rate")
+            betas = _betas(group) if optimizer.kind in _ADAM else None
+            place += 1
+            if betas is None:
+                continue
+            steps = np.array([one.step for one in stretch.records], dtype=np.float64)
+            count, since = memory.counts.get(number, (10**6, steps))
+            bounds, rate = _adam_bounds(*betas, count + steps - since + 1), np.abs(np.array(rates, dtype=np.float64))
+            least = np.fmin(least, np.where(rate > 0, (1 - 1e-9) * bounds * rate, inf))
+    return least
+
+
+def _adam_bounds(beta1: float, beta2: float, steps: Floats) -> Floats:
+    """`adam_bound` of several steps, to a few roundings."""
+    if not (0.0 <= beta1 < 1.0 and beta1 * beta1 < beta2 < 1.0):
+        return np.full(len(steps), inf)
+    q = beta1 * beta1 / beta2
+    spread = (1 - beta2**steps) / (1 - beta2) * (1 - q**steps) / (1 - q)
+    return np.asarray((1 - beta1) / (1 - beta1**steps) * np.sqrt(spread), dtype=np.float64)
 
 
 def _large_rows(now: "Moment", memory: AdamBound, table: Table, largest: Floats) -> list[int]:

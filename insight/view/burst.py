@@ -5,6 +5,7 @@ out one by one, and sums run over the sites of one record in their order.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import Any, TypeVar
 
 import numpy as np
@@ -53,11 +54,12 @@ class Burst:
     """Records that come one after the other, each looked at in its turn.
 
     Args:
-        records: In their order.
+        records: In their order; those that come alone are no burst.
     """
 
     def __init__(self, records: Sequence[StepRecord] = ()) -> None:
         several = records if len(records) > 1 else ()
+        self.records = several
         self._places = {id(record.blocks): (at, record.blocks) for at, record in enumerate(several) if record.blocks}
         self._size = len(several)
         self._blocks: dict[str, list[tuple[int, Block]]] = {}
@@ -69,6 +71,14 @@ class Burst:
     def place(self, record: StepRecord) -> int:
         """Which of the records it is, by its blocks; -1 for another, or one that shows others."""
         return self._places.get(id(record.blocks), (-1, ()))[0]
+
+    def stretch(self, record: StepRecord) -> Sequence[StepRecord]:
+        """The record and those after it, up to one that is skipped or has events; none for a record of no burst."""
+        place = self.place(record)
+        if place < 0 or self.records[place] is not record:
+            return ()
+        plain = takewhile(lambda one: not one.events and not one.skipped, self.records[place:])
+        return list(plain)
 
     def alike(self, subject: str, column: dict[str, int]) -> Alike | None:
         """The subject in all records; None where it is not the same in all, or not whole."""

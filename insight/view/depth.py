@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from ..history.series import Floats, median
 from .anatomy import Anatomy
 from .burst import Alike
+from .rest import first
 from .table import Table
 
 #: Ratios nearer to one than this are of no interest, and their order is not computed.
@@ -64,6 +65,17 @@ def depth_profile(table: Table, anatomy: Anatomy) -> DepthProfile | None:
     ratio = median(sizes[:third]) / median(sizes[-third:])
     order_of_sizes = _tau(sizes) if not 1 / _PLAIN < ratio < _PLAIN else 0.0
     return DepthProfile(ratio, len(sizes), order_of_sizes, table.rows.sites[order[0]], table.rows.sites[order[-1]])
+
+
+def plain_depths(table: Table, anatomy: Anatomy, records: int) -> int:
+    """For how many records of the burst, this one first, the profile is None, or that of gradients near each other."""
+    order = anatomy.matrices_in_order(table.rows.sites)
+    if table.alike is None:
+        return 0
+    if len(order) < _FEWEST:
+        return records
+    found = table.alike.known("plain depth", order, lambda one: _plain(one, table.rows.sites, order))
+    return min(table.finite_for(records), first(np.array([one is None for one in found[table.place :][:records]])))
 
 
 def _tau(values: Floats) -> float:

@@ -1,5 +1,6 @@
 """How far gradient descent can move an element in one step: the rate times the largest of its buffer, or gradient."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,12 +11,15 @@ from ..history.series import Floats
 from .anatomy import Anatomy
 from .facts import as_number
 from .groups import group_of
+from .rest import Rest, first
 from .table import Rows, Table
 
 if TYPE_CHECKING:
     from .moment import Moment
+    from .stretch import Stretch
 
 _KINDS = ("sgd", "momentum")
+_BUFFER = "optimizer/momentum_buffer"
 #: Times the bound: weights that an average pulls back, or a projection holds, move a few steps' worth at once; an old
 #: checkpoint and a flipped bit move hundreds (our choice).
 _SLACK = 10.0
@@ -40,13 +44,7 @@ class DescentBound:
 
         None where no optimizer is one of gradient descent.
         """
-        count = len(table.rows.sites)
-        if self.checked is not now.anatomy or len(self.rates) != count:
-            self.checked = now.anatomy
-            self.rates, self.options = _options(now, table.rows.sites)
-            self.kept = np.pad(self.kept, (0, count - len(self.kept)))
-            self.is_known = bool((self.rates >= 0).any())
-        if not self.is_known:
+        if not self._knows(now, table):
             return None
         bound = self._bound(now, table)
         known = np.isfinite(bound) & table.present & np.isfinite(largest)
@@ -55,13 +53,56 @@ class DescentBound:
         self.kept = np.where(is_within, self.kept + 1, np.where(known, 0, self.kept))
         return limits
 
+    def rests(self, stretch: "Stretch", table: Table) -> Rest | None:
+        """For how many records every row of the update that can be judged keeps to its bound."""
+        if not self._knows(stretch.now, table):
+            return stretch.whole
+        subjects = [name for name in ("weight", "gradient", _BUFFER) if stretch.carries(name)]
+        tables = [one for name in subjects if (one := stretch.now.table(name)) is not None]
+        count = stretch.finite("update", *subjects)
+        if not count or not all(table.rows.are(one.rows) for one in tables):
+            return None
+
+        def largest(subject: str) -> Floats:
+            if subject != "update" and subject not in subjects:
+                return np.full((len(stretch), len(table.rows.sites)), np.nan)
+            return np.fmax(np.abs(stretch.sure(subject, "min")), np.abs(stretch.sure(subject, "max")))
+
+        rates = np.array([self._rates(scalars) for scalars in (one.scalars for one in stretch.records)])
+        moved = np.maximum(np.abs(stretch.sure("update", "min")), np.abs(stretch.sure("update", "max")))
+        bound = self._of(rates, largest)
+        known = np.isfinite(bound) & np.isfinite(moved)
+        is_within = known & (moved <= bound)
+
+        def learn(records: int) -> None:
+            self.kept = self.kept + is_within[:records].sum(axis=0)
+
+        return Rest(min(count, first(known & ~is_within)), learn)
+
+    def _knows(self, now: "Moment", table: Table) -> bool:
+        """Whether any row is one of gradient descent; brings the memory to the rows."""
+        count = len(table.rows.sites)
+        if self.checked is not now.anatomy or len(self.rates) != count:
+            self.checked = now.anatomy
+            self.rates, self.options = _options(now, table.rows.sites)
+            self.kept = np.pad(self.kept, (0, count - len(self.kept)))
+            self.is_known = bool((self.rates >= 0).any())
+        return self.is_known
+
     def _bound(self, now: "Moment", table: Table) -> Floats:
-        momentum, decay, nesterov, rounding = self.options.T
+        return self._of(self._rates(now.record.scalars), lambda subject: _largest(now, subject, table.rows))
+
+    def _rates(self, scalars: Mapping[str, float]) -> Floats:
+        """`(rows,)` of one record; NaN where it is not known."""
         names = [f"learning_rate/{place}" if place else "learning_rate" for place in range(int(self.rates.max()) + 1)]
-        rates = np.array([*(abs(now.scalar(name) or np.nan) for name in names), np.nan])[self.rates]
-        weights = _largest(now, "weight", table.rows)
-        fed = _largest(now, "gradient", table.rows) + decay * weights
-        buffered = _largest(now, "optimizer/momentum_buffer", table.rows)
+        return np.array([*(abs(scalars.get(name) or np.nan) for name in names), np.nan])[self.rates]
+
+    def _of(self, rates: Floats, largest: Callable[[str], Floats]) -> Floats:
+        """`(rows,)`, or `(records, rows)` of several, from the largest magnitudes of each subject."""
+        momentum, decay, nesterov, rounding = self.options.T
+        weights = largest("weight")
+        fed = largest("gradient") + decay * weights
+        buffered = largest(_BUFFER)
         moved = np.where(momentum > 0, np.where(nesterov > 0, fed + momentum * buffered, buffered), fed)
         return np.asarray(_SLACK * rates * moved + rounding * weights, dtype=np.float64)
 

@@ -22,6 +22,8 @@ class Moment:
 
     Attributes:
         speaker: Name, cause and phase of the rule that is being asked, whose findings are made.
+        place: Which of the burst it is, -1 for none.
+        is_within_bounds: It is known already that nothing moved too far, and that no state is broken.
 
     Args:
         record: As it was stored.
@@ -48,10 +50,11 @@ class Moment:
         self._blocks: dict[str, list[Block]] = {}
         for block in record.blocks:
             self._blocks.setdefault(block.layout.subject, []).append(block)
-        self._rank, self._bound = rank, bound
+        self._rank, self.bound = rank, bound
         self._burst = Burst() if burst is None else burst
-        self._place = self._burst.place(record)
+        self.place = self._burst.place(record)
         self.speaker = ("", "", 0)
+        self.is_within_bounds = False
 
     @property
     def step(self) -> int:
@@ -74,7 +77,7 @@ class Moment:
     def _made(self, subject: str, blocks: list[Block]) -> Table:
         if subject not in self._rows:
             self._rows[subject] = Rows(blocks[0].layout)
-        return self._rows[subject].table(blocks, self._burst, self._place)
+        return self._rows[subject].table(blocks, self._burst, self.place)
 
     @property
     def subjects(self) -> Iterable[str]:
@@ -113,17 +116,17 @@ class Moment:
     @once
     def beyond_adam(self) -> list[Excess]:
         """The parameters that moved farther in this step than any gradients can make their Adam optimizer move them."""
-        return self._bound.exceeded(self)
+        return [] if self.is_within_bounds else self.bound.exceeded(self)
 
     @once
     def broken_state(self) -> list[Break]:
         """The parameters whose optimizer state does not follow from the state before and this step's gradient."""
-        return self._bound.recurrence.broken(self)
+        return [] if self.is_within_bounds else self.bound.recurrence.broken(self)
 
     def keeps_its_state(self, one: Excess) -> bool:
         """Whether the optimizer's state is known to be as it should be after this step, so that it moved nothing too
         far."""
-        return not one.is_of_adam or (self._bound.recurrence.keeps(one.site) and not self.broken_state)
+        return not one.is_of_adam or (self.bound.recurrence.keeps(one.site) and not self.broken_state)
 
     @once
     def typical_update(self) -> float:
@@ -140,6 +143,15 @@ class Moment:
         few = ratios[order]
         finite = np.isfinite(few)
         return median(few if np.count_nonzero(finite) == len(few) else few[finite])
+
+    def typical_updates(self, records: int) -> list[float] | None:
+        """`typical_update` of so many records of the burst, this one first; None where they are not alike in it."""
+        table = self.table("update")
+        if table is None or table.alike is None:
+            return None
+        order = self.anatomy.matrices_in_order(table.rows.sites)
+        found = table.alike.known("typical", order, lambda one: _typical(one, order))
+        return found[table.place : table.place + records]
 
     def finding(
         self,

@@ -6,8 +6,9 @@ known to the rounding of their dtypes. State that was loaded, scaled, lost or hi
 the very step, whatever the loss says.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,13 +16,14 @@ from numpy.typing import NDArray
 
 from ..history.series import Floats, Mask
 from .anatomy import Anatomy
-from .burst import Alike
 from .facts import as_number
 from .groups import group_of
+from .rest import Rest, first
 from .table import Rows, Table, some
 
 if TYPE_CHECKING:
     from .moment import Moment
+    from .stretch import Stretch
 
 #: Relative misfit that rounding leaves: 1e-6 in float32 trainings of ours, and half a digit of what is narrower.
 _MISFIT = {"float16": 2.0**-8, "bfloat16": 2.0**-5}
@@ -78,14 +80,9 @@ def is_a_hit(broken: list[Break]) -> bool:
 
 @dataclass(slots=True)
 class _Slot:
-    """The mean of one slot after the step before, for how many steps each row has held, and its options.
-
-    Attributes:
-        seen: The slot in the burst of the record before, and which of it that was.
-    """
+    """The mean of one slot after the step before, for how many steps each row has held, and its options."""
 
     step: int = -2
-    seen: tuple[Alike | None, int] = (None, -1)
     before: Floats = field(default_factory=lambda: np.zeros(0))
     weights: Floats = field(default_factory=lambda: np.zeros(0))
     options: tuple[Floats, Floats, Floats] = field(default_factory=lambda: (np.zeros(0), np.zeros(0), np.zeros(0)))
@@ -163,18 +160,39 @@ class Recurrence:
             means = table.column("mean")
             found.extend(self._of(now, slot, memory))
             self.kept.append((table.rows, memory.held))
-            memory.step, memory.seen = now.step, (table.alike, table.place)
+            memory.step = now.step
             memory.before = means if table.is_whole else np.where(table.present, means, np.nan)
             if slot == _MOMENTUM_SLOT:
                 memory.weights = _by_site(now, "weight", "mean", table.rows)
         return found
 
+    def rests(self, stretch: "Stretch") -> Rest | None:
+        """For how many records nothing is broken; None where that has to be looked at in each."""
+        if not stretch.carries("gradient"):
+            return Rest(len(stretch), self._forget)
+        rests = []
+        for slot in filter(stretch.carries, _SLOTS):
+            rest = _rest(stretch, slot, self.slots.setdefault(slot, _Slot()))
+            if rest is None:
+                return None
+            rests.append((slot, rest))
+
+        def learn(records: int) -> None:
+            self.kept = []
+            for slot, rest in rests:
+                rest.learn(records)
+                table = stretch.now.table(slot)
+                assert table is not None  # or there were no rest
+                self.kept.append((table.rows, self.slots[slot].held))
+
+        return Rest(min((rest.records for _, rest in rests), default=len(stretch)), learn)
+
+    def _forget(self, records: int) -> None:
+        self.kept = []
+
     def _of(self, now: "Moment", slot: str, memory: _Slot) -> Iterator[Break]:
         table = now.table(slot)
         if table is None or not _can_be_judged(now, slot, table, memory):
-            return
-        if (fitting := _fitting(now, slot, memory)) is not None:
-            memory.held = memory.held + fitting
             return
         terms = _terms(now, slot, memory)
         misfit = np.abs(terms.now - terms.expected)
@@ -189,7 +207,8 @@ class Recurrence:
         if terms.has_one_reason(judged & ~fits):
             memory.held[:] = 0
             return
-        sizes = np.fmax(np.abs(table.column("max")), np.abs(table.column("min"))) / table.column("l2_norm")
+        with np.errstate(invalid="ignore", divide="ignore"):
+            sizes = np.fmax(np.abs(table.column("max")), np.abs(table.column("min"))) / table.column("l2_norm")
         for row in np.flatnonzero(broken):
             yield Break(
                 table.rows.sites[row],
@@ -199,6 +218,43 @@ class Recurrence:
                 float(sizes[row]),
                 int(broken.sum()),
             )
+
+
+def _rest(stretch: "Stretch", slot: str, memory: _Slot) -> Rest | None:
+    """For how many records every row of the slot that can be judged fits, found for all of them at once."""
+    now = stretch.now
+    table, means = now.table(slot), stretch.columns(slot, "mean")
+    steps = [memory.step, *(one.step for one in stretch.records)]
+    gaps = {later - earlier for earlier, later in pairwise(steps)}
+    if table is None or means is None or not (gaps == {1} or 1 not in gaps):
+        return None
+    weights = stretch.columns("weight", "mean") if slot == _MOMENTUM_SLOT and stretch.carries("weight") else None
+    subjects = [slot, "gradient"] if weights is None else [slot, "gradient", "weight"]
+    count = stretch.finite(*subjects)
+    tables = [one for subject in subjects if (one := now.table(subject)) is not None]
+    if not count or not all(table.rows.are(one.rows) for one in tables):
+        return None
+    if weights is None:
+        weights = np.full(means.shape, np.nan)
+    judged = np.zeros(means.shape, dtype=np.bool_)
+    if _can_be_judged(now, slot, table, memory):
+        before = np.vstack((memory.before, means[:-1]))
+        earlier = np.vstack((memory.weights, weights[:-1])) if slot == _MOMENTUM_SLOT else weights
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            terms = _terms_of(slot, memory.options, stretch.sure, before, earlier)
+            misfit = np.abs(terms.now - terms.expected)
+            judged = np.isfinite(misfit) & (terms.now != terms.before)
+            count = min(count, first(judged & ~(misfit <= terms.scale)))
+    elif gaps == {1} and memory.is_known:
+        return None  # the first cannot be judged, and those after it can
+
+    def learn(records: int) -> None:
+        memory.held = memory.held + judged[:records].sum(axis=0)
+        memory.step, memory.before = steps[records], means[records - 1]
+        if slot == _MOMENTUM_SLOT:
+            memory.weights = weights[records - 1]
+
+    return Rest(count, learn)
 
 
 def _can_be_judged(now: "Moment", slot: str, table: Table, memory: _Slot) -> bool:
@@ -248,38 +304,6 @@ def _terms_of(
     # the mean of what has both signs is small against its elements, whose rounding it inherits
     scale = misfit * np.abs(means) + 0.1 * misfit * (rms + np.sqrt(squares))
     return _Terms(means, before, fed, keep, np.ones(keep.shape), scale, is_mean=False)
-
-
-def _fitting(now: "Moment", slot: str, memory: _Slot) -> Mask | None:
-    """`(rows,)` those that can be judged in a step in which all of them fit; None where that has to be looked at.
-
-    Found for all steps of a burst at once, where each has all rows and the one before it is in the burst as well.
-    """
-    ours = now.table(slot)
-    if ours is None or ours.alike is None or memory.seen != (ours.alike, ours.place - 1):
-        return None
-    alike: dict[str, Alike] = {}
-    for subject in (slot, "gradient", "weight") if slot == _MOMENTUM_SLOT else (slot, "gradient"):
-        table = now.table(subject)
-        if table is None or table.alike is None or not table.is_finite_throughout or not ours.rows.are(table.rows):
-            return None
-        alike[subject] = table.alike
-    judged, fits = ours.alike.known("recurrence", memory.options, lambda _: _fits_at(slot, memory.options, alike))
-    return judged[ours.place - 1] if fits[ours.place - 1] else None
-
-
-def _fits_at(
-    slot: str, options: tuple[Floats, Floats, Floats], alike: Mapping[str, Alike]
-) -> tuple[NDArray[np.bool_], list[bool]]:
-    """By record from the second on, which rows can be judged, and whether all of these fit."""
-    means = alike[slot].columns("mean")
-    weights = alike["weight"].columns("mean")[:-1] if "weight" in alike else means[:-1]
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        terms = _terms_of(slot, options, lambda subject, name: alike[subject].columns(name)[1:], means[:-1], weights)
-        misfit = np.abs(terms.now - terms.expected)
-        judged: Mask = np.isfinite(misfit) & (terms.now != terms.before)
-        fits: Mask = ~judged | (misfit <= terms.scale)
-        return judged, [bool(row.all()) for row in fits]
 
 
 def _by_site(now: "Moment", subject: str, statistic: str, rows: Rows) -> Floats:

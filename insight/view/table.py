@@ -173,10 +173,12 @@ class Table:
             self._strange = anything and some(self._with_counts() & self.present)
         return self._strange
 
-    @property
-    def is_finite_throughout(self) -> bool:
-        """True when no tensor of the burst held a NaN or an infinity."""
-        return self.alike is not None and not any(self.alike.known("strange", self.rows, _strange))
+    def finite_for(self, records: int) -> int:
+        """How many of so many records, this one first, hold no NaN and no infinity; none where it is not in a burst."""
+        if self.alike is None:
+            return 0
+        strange = self.alike.known("strange", self.rows, _strange)[self.place : self.place + records]
+        return strange.index(True) if True in strange else len(strange)
 
     @property
     def non_finite(self) -> Mask:
@@ -227,6 +229,11 @@ class Table:
         there = self.largest()[self.present]
         return float(there.max()) if len(there) else float("nan")
 
+    def largest_of_each(self, records: int) -> list[float]:
+        """`largest_of_all` of so many records of the burst, this one first."""
+        assert self.alike is not None  # its caller has looked
+        return self.alike.known("largest", self.rows, _largest)[1][self.place : self.place + records]
+
     @property
     def norm(self) -> float:
         """Euclidean norm over the tensors that are present, from their own."""
@@ -235,6 +242,11 @@ class Table:
         elif self._norm is None:
             self._norm = sqrt(float(np.square(self.there("l2_norm")).sum()))
         return self._norm
+
+    def norm_of_each(self, records: int) -> list[float]:
+        """`norm` of so many records of the burst, this one first."""
+        assert self.alike is not None  # its caller has looked
+        return self.alike.known("norm", self.rows, _norms)[self.place : self.place + records]
 
     def counts(self, row: int) -> dict[str, float]:
         """How many values of the row were NaN, infinite, and how many there are: the evidence of a fact."""
