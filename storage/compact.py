@@ -46,7 +46,7 @@ def compact(connection: Connection, one: Stream, count: int = LENGTH) -> int:
     Fewer than `LENGTH` may only be the last ones of a run that ends.
     """
     line, blocks = take_oldest(connection, one.id, count)
-    if not blocks:
+    if not len(blocks):
         return 0
     values, present = unpack_columns(blocks, range(len(one.layout.statistics)), len(one.layout.sites))
     first = connection.execute(_ARCHIVED, {"of": one.id}).scalar() or 0

@@ -16,6 +16,7 @@ from sqlalchemy import BigInteger, Connection, Row, bindparam, delete, func, or_
 from .changes import insert_rows
 from .errors import StoreDamaged
 from .layout import PACK_VERSION
+from .packed import Packed
 from .tables import hot, stream
 
 #: A row of `hot`, or its beginning. Any: the types of columns that it has.
@@ -89,14 +90,14 @@ class Line:
         return b"".join(column.tobytes() for column in columns)
 
 
-def hot_rows(key: int, line: Line, blocks: Sequence[bytes]) -> Iterator[dict[str, Any]]:  # Any: values of any column
+def hot_rows(key: int, line: Line, blocks: Packed) -> Iterator[dict[str, Any]]:  # Any: values of any column
     """The rows of `hot` for packed blocks of stream `key`, one of the line each."""
     for begin in range(0, len(blocks), _MOST):
         few, at = blocks[begin : begin + _MOST], line[begin : begin + _MOST]
-        data, codec = few[0], PACK_VERSION
+        data, codec = few.data, PACK_VERSION
         if len(few) > 1:
-            lengths = np.array([len(one) for one in few], dtype="<u4").tobytes()
-            data, codec = b"".join((_COUNT.pack(len(few)), at.tobytes(), lengths, *few)), _SEVERAL
+            lengths = few.lengths.astype("<u4").tobytes()
+            data, codec = b"".join((_COUNT.pack(len(few)), at.tobytes(), lengths, few.data)), _SEVERAL
         yield {
             "stream": key,
             "step": int(at.steps[0]),
@@ -114,27 +115,28 @@ def read_lines(connection: Connection, key: int, first: int, last: int) -> Line:
     return whole[_between(whole, first, last)]
 
 
-def read_blocks(connection: Connection, key: int, first: int, last: int) -> list[bytes]:
+def read_blocks(connection: Connection, key: int, first: int, last: int) -> Packed:
     """The packed blocks of the hot records of a stream between two steps, both included."""
     found = connection.execute(_ROWS_BETWEEN, {"of": key, "first": first, "last": last}).all()
-    blocks = [block for row in found for block in _blocks(row)]
+    blocks = Packed.joined([_blocks(row) for row in found])
     return blocks[_between(Line.joined([_line(row) for row in found]), first, last)]
 
 
-def take_oldest(connection: Connection, key: int, count: int) -> tuple[Line, list[bytes]]:
+def take_oldest(connection: Connection, key: int, count: int) -> tuple[Line, Packed]:
     """The oldest hot records of a stream, `count` or as many as there are; they are gone from it."""
     lines: list[Line] = []
-    blocks: list[bytes] = []
-    last = (0, 0)
+    parts: list[Packed] = []
+    last, found = (0, 0), 0
     with connection.execute(_OLDEST, {"of": key, "count": count}) as rows:
         for row in rows:
             last = (row.step, row.micro_step)
             lines.append(_line(row))
-            blocks += _blocks(row)
-            if len(blocks) >= count:
+            parts.append(_blocks(row))
+            found += len(parts[-1])
+            if found >= count:
                 break
-    line = Line.joined(lines)
-    if blocks:
+    line, blocks = Line.joined(lines), Packed.joined(parts)
+    if found:
         connection.execute(_UP_TO, {"of": key, "last": last[0], "micro_step": last[1]})
         insert_rows(connection, hot, list(hot_rows(key, line[count:], blocks[count:])))  # the rest of the last row
     return line[:count], blocks[:count]
@@ -178,18 +180,18 @@ def _line(row: _Row) -> Line:
     return Line(steps, micro_steps, times.view("<f8"))
 
 
-def _blocks(row: _Row) -> list[bytes]:
+def _blocks(row: _Row) -> Packed:
     """The packed blocks of a row."""
     if row.codec != _SEVERAL:
-        return [row.data]
+        return Packed.of([row.data])
     count = _size(row)
     at = _COUNT.size + 28 * count
     if len(row.data) < at:
         raise _damaged(row)
-    ends = (at + np.frombuffer(row.data, "<u4", count, at - 4 * count).cumsum()).tolist()
-    if ends[-1] != len(row.data):
+    lengths = np.frombuffer(row.data, "<u4", count, at - 4 * count)
+    if at + int(lengths.sum()) != len(row.data):
         raise _damaged(row)
-    return [row.data[begin:end] for begin, end in zip([at, *ends], ends, strict=False)]
+    return Packed(row.data[at:], lengths)
 
 
 def _size(row: _Row) -> int:

@@ -5,7 +5,7 @@ columns themselves, statistic by statistic, so that one statistic of all sites i
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import StoreDamaged, StoreError
+from .packed import Packed
 from .records import Block, Layout
 
 #: Version of the format below; stands beside every packed block.
@@ -50,14 +51,22 @@ def check_alike(blocks: Sequence[Block]) -> None:
         )
     if unknown := set(layout.dtypes) - {"float32", "float64", "uint64"}:
         raise StoreError(f"layout of {layout.subject!r} has dtypes {sorted(unknown)}; use float32, float64 or uint64")
-    for block in blocks:
-        present = block.present
-        if block.values.shape != expected:
-            raise StoreError(
-                f"block of {layout.subject!r} expects values of shape {expected}, got {block.values.shape}"
-            )
-        if present is not None and present.shape != expected[:1]:
-            raise StoreError(f"block of {layout.subject!r} expects presence {expected[:1]}, got {present.shape}")
+    if wrong := {block.values.shape for block in blocks} - {expected}:
+        raise StoreError(f"block of {layout.subject!r} expects values of shape {expected}, got {wrong.pop()}")
+    flags = {block.present.shape for block in blocks if block.present is not None}
+    if flags - {expected[:1]}:
+        raise StoreError(f"block of {layout.subject!r} expects presence {expected[:1]}, got {flags.pop()}")
+
+
+def stack_values(blocks: Sequence[Block]) -> NDArray[np.float64]:
+    """The values of blocks of one layout, `(blocks, sites, statistics)`, a copy.
+
+    Raises:
+        StoreError: As `check_alike`.
+    """
+    check_alike(blocks)
+    joined = np.concatenate([block.values for block in blocks], dtype=np.float64, casting="unsafe")
+    return joined.reshape(len(blocks), *blocks[0].values.shape)
 
 
 def quantize(block: Block) -> Block:
@@ -71,68 +80,65 @@ def quantize(block: Block) -> Block:
 
 def quantize_alike(blocks: Sequence[Block]) -> list[Block]:
     """Blocks of one layout, each as `quantize` makes it; many at once cost little more than one."""
-    check_alike(blocks)
     layout = blocks[0].layout
-    values = np.array([block.values for block in blocks], dtype=np.float64)
-    present = [None if one.present is None or one.present.all() else one.present for one in blocks]
-    for at, flags in enumerate(present):
-        if flags is not None:
-            values[at, ~flags] = 0.0
+    values = stack_values(blocks)
+    present = _partial([one.present for one in blocks])
+    for at, flags in present.items():
+        values[at, ~flags] = 0.0
     for run in _runs(layout.dtypes, "float32"):
         floats = values[:, :, run]
         fits = _fit_float32(floats, axis=1)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             np.copyto(floats, floats.astype(np.float32), where=fits)
-    for at, flags in enumerate(present):
-        if flags is not None:
-            values[at, ~flags] = np.nan
-    return [Block(layout, one, flags) for one, flags in zip(values, present, strict=True)]
+    for at, flags in present.items():
+        values[at, ~flags] = np.nan
+    return [Block(layout, one, present.get(at)) for at, one in enumerate(values)]
 
 
 def pack(block: Block) -> bytes:
     """The block as bytes; `unpack` gives `quantize(block)` back."""
-    return pack_alike([block])[0]
+    return pack_alike([block]).data
 
 
-def pack_alike(blocks: Sequence[Block]) -> list[bytes]:
+def pack_alike(blocks: Sequence[Block]) -> Packed:
     """Blocks of one layout as bytes, each as `pack` makes it; many at once cost little more than one."""
-    check_alike(blocks)
-    values = np.array([block.values for block in blocks], dtype=np.float64)
-    return pack_stack(blocks[0].layout, values, [one.present for one in blocks])
+    return pack_stack(blocks[0].layout, stack_values(blocks), [one.present for one in blocks])
 
 
-def pack_stack(
-    layout: Layout, values: NDArray[np.float64], presence: Sequence[NDArray[np.bool_] | None]
-) -> list[bytes]:
+def pack_stack(layout: Layout, values: NDArray[np.float64], presence: Sequence[NDArray[np.bool_] | None]) -> Packed:
     """As `pack_alike`, of values `(blocks, sites, statistics)` and the presence of each block's sites."""
     columns = values.transpose(0, 2, 1).copy()
-    present = [None if one is None or one.all() else one for one in presence]
-    for at, flags in enumerate(present):
-        if flags is not None:
-            columns[at][:, ~flags] = 0.0
+    present = _partial(presence)
+    for at, flags in present.items():
+        columns[at][:, ~flags] = 0.0
     codes = np.full(columns.shape[:2], 18, dtype=np.uint8)
     for run in _runs(layout.dtypes, "float32"):
         codes[:, run] = np.where(_fit_float32(columns[:, run], axis=2)[:, :, 0], 14, 18)
     for run in _runs(layout.dtypes, "uint64"):
         codes[:, run] = _count_codes(columns[:, run])
+    by_header = _by_header(codes, len(layout.sites), present)
+    if len(by_header) == 1:
+        table = _bytes_of(columns, *by_header)
+        return Packed(table.tobytes(), np.full(len(table), table.shape[1], np.uint32))
     packed: list[bytes] = [b""] * len(columns)
-    for header, same in _by_header(codes, len(layout.sites), present).items():
-        table = _bytes_of(columns if len(same) == len(columns) else columns[same], codes[same[0]].tolist())
-        data, width = table.tobytes(), table.shape[1]
-        for place, at in enumerate(same):
-            packed[at] = header + data[place * width : (place + 1) * width]
-    return packed
+    for header, same in by_header.items():
+        for at, row in zip(same, _bytes_of(columns[same], header), strict=True):
+            packed[at] = row.tobytes()
+    return Packed.of(packed)
 
 
-def _by_header(
-    codes: NDArray[np.uint8], sites: int, present: Sequence[NDArray[np.bool_] | None]
-) -> dict[bytes, list[int]]:
+def _partial(presence: Sequence[NDArray[np.bool_] | None]) -> dict[int, NDArray[np.bool_]]:
+    """By block that does not have all sites: which it has."""
+    return {at: one for at, one in enumerate(presence) if one is not None and not one.all()}
+
+
+def _by_header(codes: NDArray[np.uint8], sites: int, present: Mapping[int, NDArray[np.bool_]]) -> dict[bytes, list[int]]:
     """Which blocks have the same header; most often all have."""
-    if all(one is None for one in present) and (codes == codes[0]).all():
+    if not present and (codes == codes[0]).all():
         return {_header(codes[0].tobytes(), sites, None): list(range(len(codes)))}
     found: dict[bytes, list[int]] = {}
-    for at, (one, flags) in enumerate(zip(codes, present, strict=True)):
-        found.setdefault(_header(one.tobytes(), sites, flags), []).append(at)
+    for at, one in enumerate(codes):
+        found.setdefault(_header(one.tobytes(), sites, present.get(at)), []).append(at)
     return found
 
 
@@ -141,9 +147,10 @@ def _header(codes: bytes, sites: int, present: NDArray[np.bool_] | None) -> byte
     return _HEADER.pack(sites, len(codes), present is not None) + codes + bitmap
 
 
-def _bytes_of(columns: NDArray[np.float64], codes: list[int]) -> NDArray[np.uint8]:
-    """The columns `(blocks, statistics, sites)` of blocks with the same codes, a row of bytes each."""
-    parts: list[NDArray[np.uint8]] = []
+def _bytes_of(columns: NDArray[np.float64], header: bytes) -> NDArray[np.uint8]:
+    """The columns `(blocks, statistics, sites)` of blocks with the same header, a row of bytes each."""
+    codes = header[_HEADER.size : _HEADER.size + columns.shape[1]]
+    parts = [np.broadcast_to(np.frombuffer(header, np.uint8), (len(columns), len(header)))]
     begin = 0
     for code, alike in groupby(codes):
         end = begin + len(list(alike))
@@ -151,7 +158,7 @@ def _bytes_of(columns: NDArray[np.float64], codes: list[int]) -> NDArray[np.uint
             few = np.ascontiguousarray(columns[:, begin:end], dtype=_DTYPES[code])
             parts.append(few.reshape(len(columns), -1).view(np.uint8))
         begin = end
-    return np.concatenate(parts, axis=1) if parts else np.empty((len(columns), 0), np.uint8)
+    return np.concatenate(parts, axis=1)
 
 
 def unpack(layout: Layout, data: bytes) -> Block:
@@ -160,7 +167,7 @@ def unpack(layout: Layout, data: bytes) -> Block:
     Raises:
         StoreDamaged: The bytes are not a block of that layout.
     """
-    columns, (present,) = unpack_columns([data], range(len(layout.statistics)), len(layout.sites))
+    columns, (present,) = unpack_columns(Packed.of([data]), range(len(layout.statistics)), len(layout.sites))
     values = np.ascontiguousarray(columns[:, 0].T)
     if not present.all():
         values[~present] = np.nan
@@ -169,7 +176,7 @@ def unpack(layout: Layout, data: bytes) -> Block:
 
 
 def unpack_columns(
-    blocks: Sequence[bytes], columns: Sequence[int], sites: int, rows: slice = slice(None)
+    blocks: Packed, columns: Sequence[int], sites: int, rows: slice = slice(None)
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Values `(columns, blocks, rows)` and presence `(blocks, rows)` of some columns of many packed blocks.
 
@@ -179,10 +186,10 @@ def unpack_columns(
     height = len(range(*rows.indices(sites)))
     values = np.empty((len(columns), len(blocks), height), dtype=np.float64)
     present = np.ones((len(blocks), height), dtype=np.bool_)
-    for begin, end, header in _alike(blocks):
-        joined, offsets = _join(blocks[begin:end], header, sites)
+    for begin, table, header in _alike(blocks):
+        end, offsets = begin + len(table), _check_length(header, table.shape[1], sites)
         if header[6]:
-            bitmap = joined[:, len(header) : len(header) + (sites + 7) // 8]
+            bitmap = table[:, len(header) : len(header) + (sites + 7) // 8]
             present[begin:end] = np.unpackbits(bitmap, axis=1, count=sites)[:, rows].astype(np.bool_)
         for at, column in enumerate(columns):
             code, stop = offsets[column]
@@ -191,20 +198,19 @@ def unpack_columns(
                 continue
             dtype = _DTYPES[code]
             start = stop - sites * dtype.itemsize
-            values[at, begin:end] = np.ascontiguousarray(joined[:, start:stop]).view(dtype)[:, rows]
+            values[at, begin:end] = np.ascontiguousarray(table[:, start:stop]).view(dtype)[:, rows]
     return values, present
 
 
-def _join(blocks: Sequence[bytes], header: bytes, sites: int) -> tuple[NDArray[np.uint8], list[tuple[int, int]]]:
-    """Blocks with one header as rows of bytes, and per column its code and where it ends."""
+def _check_length(header: bytes, length: int, sites: int) -> list[tuple[int, int]]:
+    """Per column of blocks with one header and length, its code and where it ends."""
     try:
         count, offsets = _offsets(header)
     except (KeyError, struct.error) as error:
         raise StoreDamaged(f"a packed block of {sites} sites has no readable header: {error!r}") from error
-    length = offsets[-1][1]
-    if count != sites or any(len(block) != length for block in blocks):
+    if count != sites or length != offsets[-1][1]:
         raise StoreDamaged(f"a packed block of {sites} sites has a length that its header does not announce")
-    return np.frombuffer(b"".join(blocks), dtype=np.uint8).reshape(len(blocks), length), offsets
+    return offsets
 
 
 @lru_cache(maxsize=256)
@@ -239,19 +245,16 @@ def _count_codes(columns: NDArray[np.float64]) -> NDArray[np.uint8]:
     return codes
 
 
-def _alike(blocks: Sequence[bytes]) -> list[tuple[int, int, bytes]]:
-    """Stretches of blocks with equal headers: (begin, end, header without the bitmap)."""
-    stretches: list[tuple[int, int, bytes]] = []
-    begin, header = 0, b""
-    for at, block in enumerate(blocks):
-        if at and block.startswith(header):
-            continue
-        if at:
-            stretches.append((begin, at, header))
-        begin, header = at, block[: _HEADER.size + int.from_bytes(block[4:6], "little")]
-    if blocks:
-        stretches.append((begin, len(blocks), header))
-    return stretches
+def _alike(blocks: Packed) -> Iterator[tuple[int, NDArray[np.uint8], bytes]]:
+    """Stretches of blocks with equal headers: the first, their bytes a row each, the header without the bitmap."""
+    for first, table in blocks.tables():
+        begin = 0
+        while begin < len(table):
+            header = table[begin, : _HEADER.size + int.from_bytes(table[begin, 4:6].tobytes(), "little")]
+            other = (table[begin:, : len(header)] != header).any(axis=1)
+            end = begin + int(other.argmax()) if other.any() else len(table)
+            yield first + begin, table[begin:end], header.tobytes()
+            begin = end
 
 
 @lru_cache(maxsize=256)

@@ -24,14 +24,16 @@ class ScalarStreams:
 
     def stack(self, records: Sequence[StepRecord]) -> Iterator[Stack]:
         """The scalars of records by stream; names that are not known get one, and are known from now on."""
-        for names in dict.fromkeys(tuple(one.scalars) for one in records):
+        kinds = dict.fromkeys(tuple(one.scalars) for one in records)
+        for names in kinds:
             self._learn(names)
-        for layout in dict.fromkeys(self._by_name[name] for one in records for name in one.scalars):
-            rows = [[one.scalars.get(name) for name in layout.sites] for one in records]
+        layouts = [self._by_name[name] for names in kinds for name in names]
+        for layout in {id(one): one for one in layouts}.values():
+            rows = [list(map(one.scalars.get, layout.sites)) for one in records]
             at = [place for place, row in enumerate(rows) if row.count(None) < len(row)]
+            rows = [rows[place] for place in at]
             present = [np.array([value is not None for value in row]) if None in row else None for row in rows]
-            values = np.array([[0.0 if value is None else float(value) for value in rows[place]] for place in at])
-            yield Stack(layout, at, values[:, :, None], [present[place] for place in at])
+            yield Stack(layout, at, np.array(rows, dtype=np.float64)[:, :, None], present)
 
     def _learn(self, names: tuple[str, ...]) -> None:
         if fresh := tuple(name for name in names if name not in self._by_name):

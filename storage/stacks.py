@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .layout import check_alike
+from .layout import stack_values
 from .records import Block, Layout, StepRecord
 from .streams import STEP_LAYOUT, earlier_layout
 
@@ -52,7 +52,5 @@ def stack_blocks(records: Sequence[StepRecord], *, is_earlier: bool = False) -> 
                 alike.setdefault(id(block.layout), []).append((at, block))
     for pairs in alike.values():
         blocks = [block for _, block in pairs]
-        check_alike(blocks)
         layout = earlier_layout(blocks[0].layout) if is_earlier else blocks[0].layout
-        values = np.array([block.values for block in blocks], dtype=np.float64)
-        yield Stack(layout, [at for at, _ in pairs], values, [block.present for block in blocks])
+        yield Stack(layout, [at for at, _ in pairs], stack_values(blocks), [block.present for block in blocks])

@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 from .chunks import read_archived
 from .hot import read_blocks
 from .layout import unpack_columns
+from .packed import Packed
 from .streams import Stream
 from .timeline import Timeline
 
@@ -32,7 +33,7 @@ def read_hot(
     connection: Connection, one: Stream, line: Timeline, columns: Sequence[int], rows: slice = slice(None)
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Values and presence of the hot records of a timeline."""
-    blocks: Sequence[bytes] = ()
+    blocks = Packed.of(())
     if len(line) > line.archived:
         blocks = read_blocks(connection, one.id, int(line.steps[line.archived]), int(line.steps[-1]))
     return unpack_columns(blocks, columns, len(one.layout.sites), rows)

@@ -80,8 +80,8 @@ def test_blocks_packed_together_have_the_bytes_of_each_packed_alone() -> None:
     blocks[2] = Block(one, blocks[2].values * np.array([1e60, 1.0]))
     blocks[4] = Block(one, blocks[4].values, np.array([True, False, True]))
     blocks[7] = Block(one, blocks[7].values * 0.0)
-    assert pack_alike(blocks) == [pack(block) for block in blocks]
-    for block, data in zip(blocks, pack_alike(blocks), strict=True):
+    assert pack_alike(blocks).apart() == [pack(block) for block in blocks]
+    for block, data in zip(blocks, pack_alike(blocks).apart(), strict=True):
         np.testing.assert_array_equal(unpack(one, data).values, quantize(block).values)
 
 
