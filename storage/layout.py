@@ -7,7 +7,7 @@ columns themselves, statistic by statistic, so that one statistic of all sites i
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import groupby
+from itertools import accumulate, groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,13 @@ _WIDTHS = np.array([0, 1, 2, 4, 18], dtype=np.uint8)
 _HEADER = struct.Struct("<IHB")
 _F4_MAX = float(np.finfo(np.float32).max)
 _F4_TINY = float(np.finfo(np.float32).tiny)
+#: Of each block, as in `Block`.
+Presence = Sequence[NDArray[np.bool_] | None]
+
+
+def kind(layout: Layout) -> tuple[int, tuple[str, ...]]:
+    """What layouts have in common whose blocks are rounded and packed together: number of sites, dtypes."""
+    return len(layout.sites), layout.dtypes
 
 
 def check_alike(blocks: Sequence[Block]) -> None:
@@ -59,12 +66,7 @@ def check_alike(blocks: Sequence[Block]) -> None:
 
 
 def stack_values(blocks: Sequence[Block]) -> NDArray[np.float64]:
-    """The values of blocks of one layout, `(blocks, sites, statistics)`, a copy.
-
-    Raises:
-        StoreError: As `check_alike`.
-    """
-    check_alike(blocks)
+    """The values of blocks that `check_alike` has seen, `(blocks, sites, statistics)`, a copy."""
     joined = np.concatenate([block.values for block in blocks], dtype=np.float64, casting="unsafe")
     return joined.reshape(len(blocks), *blocks[0].values.shape)
 
@@ -75,24 +77,29 @@ def quantize(block: Block) -> Block:
     A column that float32 cannot hold (a value overflows to infinity or falls below the smallest normal number) keeps
     float64; doing it twice changes nothing.
     """
+    check_alike([block])
     return quantize_alike([block])[0]
 
 
 def quantize_alike(blocks: Sequence[Block]) -> list[Block]:
-    """Blocks of one layout, each as `quantize` makes it; many at once cost little more than one."""
-    layout = blocks[0].layout
+    """Blocks that `check_alike` has seen, each as `quantize` makes it; many at once cost little more than one.
+
+    Args:
+        blocks: Of layouts of one `kind`.
+    """
+    dtypes = blocks[0].layout.dtypes
     values = stack_values(blocks)
     present = _partial([one.present for one in blocks])
     for at, flags in present.items():
         values[at, ~flags] = 0.0
-    for run in _runs(layout.dtypes, "float32"):
+    for run in _runs(dtypes, "float32"):
         floats = values[:, :, run]
         fits = _fit_float32(floats, axis=1)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             np.copyto(floats, floats.astype(np.float32), where=fits)
     for at, flags in present.items():
         values[at, ~flags] = np.nan
-    return [Block(layout, one, present.get(at)) for at, one in enumerate(values)]
+    return [Block(block.layout, values[at], present.get(at)) for at, block in enumerate(blocks)]
 
 
 def pack(block: Block) -> bytes:
@@ -102,44 +109,58 @@ def pack(block: Block) -> bytes:
 
 def pack_alike(blocks: Sequence[Block]) -> Packed:
     """Blocks of one layout as bytes, each as `pack` makes it; many at once cost little more than one."""
-    return pack_stack(blocks[0].layout, stack_values(blocks), [one.present for one in blocks])
+    check_alike(blocks)
+    return pack_stacks(blocks[0].layout.dtypes, [stack_values(blocks)], [[one.present for one in blocks]])[0]
 
 
-def pack_stack(layout: Layout, values: NDArray[np.float64], presence: Sequence[NDArray[np.bool_] | None]) -> Packed:
-    """As `pack_alike`, of values `(blocks, sites, statistics)` and the presence of each block's sites."""
-    columns = values.transpose(0, 2, 1).copy()
-    present = _partial(presence)
+def pack_stacks(
+    dtypes: tuple[str, ...], values: Sequence[NDArray[np.float64]], presence: Sequence[Presence]
+) -> list[Packed]:
+    """As `pack_alike`, of several layouts of one `kind`: values `(blocks, sites, statistics)` and presence of each."""
+    ends = list(accumulate(map(len, values)))
+    columns = np.empty((ends[-1], *values[0].shape[:0:-1]))
+    np.concatenate([one.transpose(0, 2, 1) for one in values], out=columns)
+    present = _partial([flags for few in presence for flags in few])
     for at, flags in present.items():
         columns[at][:, ~flags] = 0.0
     codes = np.full(columns.shape[:2], 18, dtype=np.uint8)
-    for run in _runs(layout.dtypes, "float32"):
+    for run in _runs(dtypes, "float32"):
         codes[:, run] = np.where(_fit_float32(columns[:, run], axis=2)[:, :, 0], 14, 18)
-    for run in _runs(layout.dtypes, "uint64"):
+    for run in _runs(dtypes, "uint64"):
         codes[:, run] = _count_codes(columns[:, run])
-    by_header = _by_header(codes, len(layout.sites), present)
+    return [_packed(columns, codes, present, range(begin, end)) for begin, end in pairwise([0, *ends])]
+
+
+def _packed(
+    columns: NDArray[np.float64], codes: NDArray[np.uint8], present: Mapping[int, NDArray[np.bool_]], few: range
+) -> Packed:
+    """Some of the blocks `(blocks, statistics, sites)`, by the code of each column."""
+    by_header = _by_header(codes, columns.shape[2], present, few)
     if len(by_header) == 1:
-        table = _bytes_of(columns, *by_header)
+        table = _bytes_of(columns[few.start : few.stop], *by_header)
         return Packed(table.tobytes(), np.full(len(table), table.shape[1], np.uint32))
-    packed: list[bytes] = [b""] * len(columns)
+    packed = dict.fromkeys(few, b"")
     for header, same in by_header.items():
         for at, row in zip(same, _bytes_of(columns[same], header), strict=True):
             packed[at] = row.tobytes()
-    return Packed.of(packed)
+    return Packed.of(list(packed.values()))
 
 
-def _partial(presence: Sequence[NDArray[np.bool_] | None]) -> dict[int, NDArray[np.bool_]]:
+def _partial(presence: Presence) -> dict[int, NDArray[np.bool_]]:
     """By block that does not have all sites: which it has."""
     return {at: one for at, one in enumerate(presence) if one is not None and not one.all()}
 
 
-def _by_header(codes: NDArray[np.uint8], sites: int, present: Mapping[int, NDArray[np.bool_]]) -> dict[bytes, list[int]]:
-    """Which blocks have the same header; most often all have."""
-    if not present and (codes == codes[0]).all():
-        return {_header(codes[0].tobytes(), sites, None): list(range(len(codes)))}
+def _by_header(
+    codes: NDArray[np.uint8], sites: int, present: Mapping[int, NDArray[np.bool_]], few: range
+) -> dict[bytes, Sequence[int]]:
+    """Which of some blocks have the same header; most often all have."""
+    if not present and (codes[few.start : few.stop] == codes[few.start]).all():
+        return {_header(codes[few.start].tobytes(), sites, None): few}
     found: dict[bytes, list[int]] = {}
-    for at, one in enumerate(codes):
-        found.setdefault(_header(one.tobytes(), sites, present.get(at)), []).append(at)
-    return found
+    for at in few:
+        found.setdefault(_header(codes[at].tobytes(), sites, present.get(at)), []).append(at)
+    return dict(found)
 
 
 def _header(codes: bytes, sites: int, present: NDArray[np.bool_] | None) -> bytes:

@@ -19,7 +19,6 @@ from .connect import in_our_words
 from .descriptions import layout_bytes, structure_bytes
 from .errors import StoreError
 from .hot import Line, count_hot, hot_rows, read_newest
-from .layout import pack_stack
 from .order import check_order
 from .rare import event_row, write_findings
 from .recording import Recording
@@ -28,7 +27,7 @@ from .retention import Retention
 from .rows import histogram_bytes, outcome_text
 from .run import Run, RunState, Structure
 from .scalars import ScalarStreams
-from .stacks import Stack, stack_blocks, stack_steps
+from .stacks import Stack, pack, stack_blocks, stack_steps
 from .streams import EARLIER, STEP_LAYOUT, read_streams
 from .tables import event, histogram, hot, outcome, stream
 from .upkeep import Upkeep
@@ -224,10 +223,11 @@ class Recorder:
         line = Line.of([(int(one.step), int(one.micro_step), float(one.time)) for one in records])
         counts: Counter[int] = Counter()
         rows: list[dict[str, Any]] = []
-        for stack in stacks:
+        together = list(stacks)
+        for stack, packed in zip(together, pack(together), strict=True):
             number = self._stream(connection, stack.layout)
             few = line if len(stack.at) == len(line) else line[stack.at]
-            rows += hot_rows(number, few, pack_stack(stack.layout, stack.values, stack.present))
+            rows += hot_rows(number, few, packed)
             counts[number] += len(stack.at)
         insert_rows(connection, hot, rows)
         return counts

@@ -5,8 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from .errors import StoreError
-from .layout import quantize, quantize_alike
+from .layout import check_alike, kind, quantize, quantize_alike
 from .records import Block, StepRecord
+
+#: Numbers of a layout's blocks that are rounded together with those of others, as in `stacks.py`.
+_SMALL = 2**13
 
 
 def round_records(records: Sequence[StepRecord]) -> Iterator[StepRecord | Exception]:
@@ -37,8 +40,14 @@ def _rounded_blocks(records: Sequence[StepRecord]) -> dict[int, Block]:
     for record in records:
         for block in record.blocks:
             alike[id(block.layout)].append(block)
+    together: defaultdict[object, list[Block]] = defaultdict(list)
+    for number, blocks in alike.items():
+        with suppress(StoreError, TypeError, ValueError):
+            check_alike(blocks)
+            is_small = len(blocks) * blocks[0].values.size < _SMALL
+            together[kind(blocks[0].layout) if is_small else number] += blocks
     known: dict[int, Block] = {}
-    for blocks in alike.values():
+    for blocks in together.values():
         with suppress(StoreError, TypeError, ValueError):
             known.update(zip(map(id, blocks), quantize_alike(blocks), strict=True))
     return known

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .layout import stack_values
+from .layout import check_alike, kind, pack_stacks, stack_values
+from .packed import Packed
 from .records import Block, Layout, StepRecord
 from .streams import STEP_LAYOUT, earlier_layout
 
@@ -25,6 +26,10 @@ class Stack:
     at: list[int]
     values: NDArray[np.float64]
     present: list[NDArray[np.bool_] | None]
+
+
+#: Numbers of a stack that is packed together with others: beyond these there is nothing to share, and caches to leave.
+_SMALL = 2**13
 
 
 def is_empty(block: Block) -> bool:
@@ -52,5 +57,19 @@ def stack_blocks(records: Sequence[StepRecord], *, is_earlier: bool = False) -> 
                 alike.setdefault(id(block.layout), []).append((at, block))
     for pairs in alike.values():
         blocks = [block for _, block in pairs]
+        check_alike(blocks)
         layout = earlier_layout(blocks[0].layout) if is_earlier else blocks[0].layout
         yield Stack(layout, [at for at, _ in pairs], stack_values(blocks), [block.present for block in blocks])
+
+
+def pack(stacks: Sequence[Stack]) -> list[Packed]:
+    """The blocks of each stack as bytes."""
+    together: dict[object, list[int]] = {}
+    for number, one in enumerate(stacks):
+        together.setdefault(kind(one.layout) if one.values.size < _SMALL else number, []).append(number)
+    packed: dict[int, Packed] = {}
+    for numbers in together.values():
+        few = [stacks[number] for number in numbers]
+        dtypes = few[0].layout.dtypes
+        packed.update(zip(numbers, pack_stacks(dtypes, [x.values for x in few], [x.present for x in few]), strict=True))
+    return [packed[number] for number in range(len(stacks))]
