@@ -92,11 +92,11 @@ def quantize_alike(blocks: Sequence[Block]) -> list[Block]:
     present = _partial([one.present for one in blocks])
     for at, flags in present.items():
         values[at, ~flags] = 0.0
+    fits = _fit_float32(values)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        narrow = values.astype(np.float32)
     for run in _runs(dtypes, "float32"):
-        floats = values[:, :, run]
-        fits = _fit_float32(floats, axis=1)
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            np.copyto(floats, floats.astype(np.float32), where=fits)
+        np.copyto(values[:, :, run], narrow[:, :, run], where=True if fits is None else fits[:, None, run])
     for at, flags in present.items():
         values[at, ~flags] = np.nan
     return [Block(block.layout, values[at], present.get(at)) for at, block in enumerate(blocks)]
@@ -118,30 +118,30 @@ def pack_stacks(
 ) -> list[Packed]:
     """As `pack_alike`, of several layouts of one `kind`: values `(blocks, sites, statistics)` and presence of each."""
     ends = list(accumulate(map(len, values)))
-    columns = np.empty((ends[-1], *values[0].shape[:0:-1]))
-    np.concatenate([one.transpose(0, 2, 1) for one in values], out=columns)
+    whole = np.concatenate(values)
     present = _partial([flags for few in presence for flags in few])
     for at, flags in present.items():
-        columns[at][:, ~flags] = 0.0
-    codes = np.full(columns.shape[:2], 18, dtype=np.uint8)
+        whole[at, ~flags] = 0.0
+    codes = np.full((len(whole), len(dtypes)), 18, dtype=np.uint8)
+    fits = _fit_float32(whole)
     for run in _runs(dtypes, "float32"):
-        codes[:, run] = np.where(_fit_float32(columns[:, run], axis=2)[:, :, 0], 14, 18)
+        codes[:, run] = 14 if fits is None else np.where(fits[:, run], 14, 18)
     for run in _runs(dtypes, "uint64"):
-        codes[:, run] = _count_codes(columns[:, run])
-    return [_packed(columns, codes, present, range(begin, end)) for begin, end in pairwise([0, *ends])]
+        codes[:, run] = _count_codes(whole[:, :, run])
+    return [_packed(whole, codes, present, range(begin, end)) for begin, end in pairwise([0, *ends])]
 
 
 def _packed(
-    columns: NDArray[np.float64], codes: NDArray[np.uint8], present: Mapping[int, NDArray[np.bool_]], few: range
+    values: NDArray[np.float64], codes: NDArray[np.uint8], present: Mapping[int, NDArray[np.bool_]], few: range
 ) -> Packed:
-    """Some of the blocks `(blocks, statistics, sites)`, by the code of each column."""
-    by_header = _by_header(codes, columns.shape[2], present, few)
+    """Some of the blocks `(blocks, sites, statistics)`, by the code of each column."""
+    by_header = _by_header(codes, values.shape[1], present, few)
     if len(by_header) == 1:
-        table = _bytes_of(columns[few.start : few.stop], *by_header)
+        table = _bytes_of(values[few.start : few.stop], *by_header)
         return Packed(table.tobytes(), np.full(len(table), table.shape[1], np.uint32))
     packed = dict.fromkeys(few, b"")
     for header, same in by_header.items():
-        for at, row in zip(same, _bytes_of(columns[same], header), strict=True):
+        for at, row in zip(same, _bytes_of(values[same], header), strict=True):
             packed[at] = row.tobytes()
     return Packed.of(list(packed.values()))
 
@@ -168,16 +168,16 @@ def _header(codes: bytes, sites: int, present: NDArray[np.bool_] | None) -> byte
     return _HEADER.pack(sites, len(codes), present is not None) + codes + bitmap
 
 
-def _bytes_of(columns: NDArray[np.float64], header: bytes) -> NDArray[np.uint8]:
-    """The columns `(blocks, statistics, sites)` of blocks with the same header, a row of bytes each."""
-    codes = header[_HEADER.size : _HEADER.size + columns.shape[1]]
-    parts = [np.broadcast_to(np.frombuffer(header, np.uint8), (len(columns), len(header)))]
+def _bytes_of(values: NDArray[np.float64], header: bytes) -> NDArray[np.uint8]:
+    """The values `(blocks, sites, statistics)` of blocks with the same header, column by column, a row of bytes each."""
+    codes = header[_HEADER.size : _HEADER.size + values.shape[2]]
+    parts = [np.broadcast_to(np.frombuffer(header, np.uint8), (len(values), len(header)))]
     begin = 0
     for code, alike in groupby(codes):
         end = begin + len(list(alike))
         if code:
-            few = np.ascontiguousarray(columns[:, begin:end], dtype=_DTYPES[code])
-            parts.append(few.reshape(len(columns), -1).view(np.uint8))
+            few = np.ascontiguousarray(values[:, :, begin:end].transpose(0, 2, 1), dtype=_DTYPES[code])
+            parts.append(few.reshape(len(values), -1).view(np.uint8))
         begin = end
     return np.concatenate(parts, axis=1)
 
@@ -246,23 +246,27 @@ def _runs(dtypes: tuple[str, ...], dtype: str) -> list[slice]:
     return runs
 
 
-def _fit_float32(values: NDArray[np.float64], axis: int) -> NDArray[np.bool_]:
-    """Whether float32 holds all of the values along `axis`: neither overflows nor falls below the smallest normal."""
+def _fit_float32(values: NDArray[np.float64]) -> NDArray[np.bool_] | None:
+    """Which columns of `(blocks, sites, statistics)` float32 holds, `(blocks, statistics)`; None where it holds all.
+
+    Of no value of such a column the size overflows or falls below the smallest normal number.
+    """
     size = np.abs(values)
     lost = ~((size >= _F4_TINY) & (size <= _F4_MAX))  # or zero, infinite, NaN; most often there is none of these
     if np.count_nonzero(lost):
         lost &= (size != 0.0) & (size < np.inf)
-    return np.asarray(~np.any(lost, axis=axis, keepdims=True), dtype=np.bool_)
+    return ~lost.any(axis=1) if np.count_nonzero(lost) else None
 
 
-def _count_codes(columns: NDArray[np.float64]) -> NDArray[np.uint8]:
-    """The code of each column of counts, which are the last axis; float64 for what is no count."""
+def _count_codes(counts: NDArray[np.float64]) -> NDArray[np.uint8]:
+    """The code of each column of counts `(blocks, sites, statistics)`; float64 for what is no count."""
+    columns = np.ascontiguousarray(counts.transpose(2, 1, 0))  # in which NumPy looks at many blocks at once
     if not columns.size:
-        return np.zeros(columns.shape[:-1], np.uint8)
+        return np.zeros((counts.shape[0], counts.shape[2]), np.uint8)
     with np.errstate(invalid="ignore"):
-        whole = ((columns >= 0.0) & (columns == np.floor(columns))).all(axis=-1)
-    widths = _WIDTHS[np.searchsorted(_LIMITS, columns.max(axis=-1), side="right")]
-    codes: NDArray[np.uint8] = np.where(whole, widths, np.uint8(18))
+        whole = ((columns >= 0.0) & (columns == np.floor(columns))).all(axis=1)
+    widths = _WIDTHS[np.searchsorted(_LIMITS, columns.max(axis=1), side="right")]
+    codes: NDArray[np.uint8] = np.where(whole, widths, np.uint8(18)).T
     return codes
 
 
