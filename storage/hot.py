@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import BigInteger, Connection, Row, bindparam, delete, func, or_, select
 
-from .changes import insert_rows
+from .changes import insert_rows, run
 from .errors import StoreDamaged
 from .layout import PACK_VERSION
 from .packed import Packed
@@ -127,7 +127,7 @@ def take_oldest(connection: Connection, key: int, count: int) -> tuple[Line, Pac
     lines: list[Line] = []
     parts: list[Packed] = []
     last, found = (0, 0), 0
-    with connection.execute(_OLDEST, {"of": key, "count": count}) as rows:
+    with run(connection, _OLDEST, {"of": key, "count": count}) as rows:
         for row in rows:
             last = (row.step, row.micro_step)
             lines.append(_line(row))
@@ -137,7 +137,7 @@ def take_oldest(connection: Connection, key: int, count: int) -> tuple[Line, Pac
                 break
     line, blocks = Line.joined(lines), Packed.joined(parts)
     if found:
-        connection.execute(_UP_TO, {"of": key, "last": last[0], "micro_step": last[1]})
+        run(connection, _UP_TO, {"of": key, "last": last[0], "micro_step": last[1]})
         insert_rows(connection, hot, list(hot_rows(key, line[count:], blocks[count:])))  # the rest of the last row
     return line[:count], blocks[:count]
 

@@ -169,7 +169,7 @@ def _header(codes: bytes, sites: int, present: NDArray[np.bool_] | None) -> byte
 
 
 def _bytes_of(values: NDArray[np.float64], header: bytes) -> NDArray[np.uint8]:
-    """The values `(blocks, sites, statistics)` of blocks with the same header, column by column, a row of bytes each."""
+    """The values `(blocks, sites, statistics)` of blocks with the same header, by column, a row of bytes each."""
     codes = header[_HEADER.size : _HEADER.size + values.shape[2]]
     parts = [np.broadcast_to(np.frombuffer(header, np.uint8), (len(values), len(header)))]
     begin = 0

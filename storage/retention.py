@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy import Connection, bindparam, delete, func, select, update
 
+from .changes import run
 from .chunks import LENGTH
 from .errors import StoreError
 from .streams import SCALAR, STEP
@@ -13,6 +14,13 @@ from .tables import chunk, finding, span, stream
 _AT_ONCE = 2000
 #: Steps before and after a finding that keep their full resolution.
 _AROUND = 100
+#: How many records of each stream of a recording are in chunks; of scalars and of the steps themselves, none.
+_ARCHIVED = (
+    select(stream.c.id, func.max(span.c.first + span.c.count))
+    .join(span, span.c.stream == stream.c.id)
+    .where(stream.c.recording == bindparam("of"), stream.c.subject != SCALAR, stream.c.subject != STEP)
+    .group_by(stream.c.id)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +43,7 @@ def thin_once(connection: Connection, number: int, retention: Retention) -> bool
 
     Scalars and the steps themselves are never thinned: they are small.
     """
-    archived = (
-        select(stream.c.id, func.max(span.c.first + span.c.count))
-        .join(span, span.c.stream == stream.c.id)
-        .where(stream.c.recording == number, stream.c.subject.not_in((SCALAR, STEP)))
-        .group_by(stream.c.id)
-    )
-    for key, records in connection.execute(archived).all():
+    for key, records in run(connection, _ARCHIVED, {"of": number}).all():
         for tier, kept in ((1, retention.full), (16, retention.fine)):
             if records - kept >= LENGTH * tier and _thin(connection, number, key, tier, records - kept):
                 return True

@@ -74,9 +74,9 @@ def test_steps_that_say_nothing_wait_longer_and_are_counted():
     patience = Patience(backlog, clock=lambda: now[0])
     for step in range(3):
         backlog.put(StepRecord(step, 0.0))
-    now[0] += 2 * PATIENCE_S
+    now[0] += 1.5 * PATIENCE_S
     assert not patience.is_over()
-    now[0] += 2 * PATIENCE_S
+    now[0] += 1.5 * PATIENCE_S
     assert patience.is_over()
     taken, quiet = patience.take()
     assert ([item.step for item in taken], quiet) == ([2], 2)
