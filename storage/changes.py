@@ -44,7 +44,7 @@ def _touching(names: tuple[str, ...]) -> Update:
 
 def run(
     connection: Connection, statement: Executable, values: Mapping[str, object]
-) -> CursorResult[Any]:  # Any: the statement's columns
+) -> CursorResult[*tuple[Any, ...]]:  # Any: the statement's columns
     """The answer to a statement that is made once, in a third of the time that SQLAlchemy takes for others.
 
     The driver gets the values, and the caller what it answers, as they are: plain numbers, text, bytes or None.

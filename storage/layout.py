@@ -255,7 +255,7 @@ def _fit_float32(values: NDArray[np.float64]) -> NDArray[np.bool_] | None:
     lost = ~((size >= _F4_TINY) & (size <= _F4_MAX))  # or zero, infinite, NaN; most often there is none of these
     if np.count_nonzero(lost):
         lost &= (size != 0.0) & (size < np.inf)
-    return ~lost.any(axis=1) if np.count_nonzero(lost) else None
+    return np.asarray(~lost.any(axis=1)) if np.count_nonzero(lost) else None
 
 
 def _count_codes(counts: NDArray[np.float64]) -> NDArray[np.uint8]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from .records import StepRecord
 
-#: How long a record is held before it is shown; our choice, less than `patience.PATIENCE_S`: no step of a running training
+#: How long a record is held before it is shown; our choice, below the writer's patience: no step of a running training
 #: holds its record for that long, since the next forward lets it go.
 HELD_S = 0.25
 

@@ -1,5 +1,7 @@
 """What goes into bytes comes out of them, for any numbers."""
 
+from itertools import combinations_with_replacement
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from mindscope.storage import Block, Layout, StoreDamaged, StoreError, quantize
 from mindscope.storage.codec import decode, encode
-from mindscope.storage.layout import pack, pack_alike, unpack
+from mindscope.storage.layout import pack, pack_alike, pack_stacks, quantize_alike, stack_values, unpack
+from mindscope.storage.packed import Packed
 from mindscope.storage.sequences import decode_steps, encode_steps
 
 DTYPES = ("float32", "float64", "uint64")
@@ -83,6 +86,28 @@ def test_blocks_packed_together_have_the_bytes_of_each_packed_alone() -> None:
     assert pack_alike(blocks).apart() == [pack(block) for block in blocks]
     for block, data in zip(blocks, pack_alike(blocks).apart(), strict=True):
         np.testing.assert_array_equal(unpack(one, data).values, quantize(block).values)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(blocks(), min_size=1, max_size=8), st.data())
+def test_what_is_rounded_and_packed_together_is_as_if_it_were_alone(found: list[Block], data: st.DataObject) -> None:
+    few = [one for one in found if len(one.layout.sites) == len(found[0].layout.sites)]
+    for one, rounded in zip(few, quantize_alike(few), strict=True):
+        assert same_bits(rounded.values, quantize(one).values)
+    cut = data.draw(st.integers(1, len(few)))
+    parts = [part for part in (few[:cut], few[cut:]) if part]
+    stacks = pack_stacks(DTYPES, [stack_values(part) for part in parts], [[b.present for b in part] for part in parts])
+    assert [stack.apart() for stack in stacks] == [[pack(one) for one in part] for part in parts]
+
+
+@pytest.mark.parametrize("lengths", [(), (3,), (2, 2, 2), (2, 2, 0, 5, 5, 1)])
+def test_packed_blocks_are_cut_and_joined_as_a_list_of_them(lengths: tuple[int, ...]) -> None:
+    blocks = [bytes([at]) * length for at, length in enumerate(lengths)]
+    packed = Packed.of(blocks)
+    for begin, end in combinations_with_replacement(range(len(blocks) + 1), 2):
+        assert packed[begin:end].apart() == blocks[begin:end]
+        assert Packed.joined([packed[:begin], packed[begin:]]).apart() == blocks
+    assert [row.tobytes() for _, table in packed.tables() for row in table] == blocks
 
 
 def test_a_column_that_float32_cannot_hold_is_widened_alone() -> None:
