@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from ..trace import CallTrace
 from .checkpoint import SUFFIX, save_state
 from .communication import CommunicationTaps
 from .facts import TorchFacts
-from .hooks import Hook, OpeningHook
+from .hooks import ForwardHandle, Hook, OpeningHook
 from .memory import ACCESS
 from .outputs import output_hook
 from .patches import add_listener, remove_listener, wake_listener
@@ -119,7 +120,7 @@ class TorchAdapter:
         self._handles.append(self._facts)
         self._inputs = InputTaps(recorder, ACCESS, self._taps.counts)
         self._watch_entrances(recorder)
-        self._hooks: dict[str, tuple[Hook, Hook]] = {}
+        self._hooks: dict[str, ForwardHandle] = {}
         self._site_hooks = SiteHooks(recorder, self._hook_site, self._is_ours_alone)
         self._handles.append(self._site_hooks)
         self._watch(sites)
@@ -203,23 +204,22 @@ class TorchAdapter:
     def _watch(self, sites: Sequence[str]) -> None:
         self._site_hooks.watch(site for site in sites if self._places.is_visible(self._modules[site]))
 
-    def _hook_site(self, site: str, is_again: bool) -> Several:
+    def _hook_site(self, site: str, is_again: bool) -> Any:
         """The hooks of a site, put on; again they come before those that others have put there meanwhile."""
+        if is_again:  # which is only where there is one
+            return self._hooks[site].put_back()
         module = self._places.hooked(self._modules[site])
-        if site not in self._hooks:
-            self._hooks[site] = output_hook(self._taps, site, self.model), Hook(self._inputs.hook(site))
-        after, before = self._hooks[site]
-        handles = [module.register_forward_hook(after, prepend=is_again)]
-        if self._inputs.is_wanted:
-            handles.append(module.register_forward_pre_hook(before, with_kwargs=True, prepend=is_again))
-        return Several(handles)
+        after = self._hooks[site] = ForwardHandle(module, output_hook(self._taps, site, self.model))
+        if not self._inputs.is_wanted:
+            return after
+        return Several([after, module.register_forward_pre_hook(Hook(self._inputs.hook(site)), with_kwargs=True)])
 
     def _is_ours_alone(self, site: str) -> bool:
         """Whether taking the hooks of a site off and on again changes no order, and makes nothing compile anew."""
         if self._is_compiled or self._inputs.is_wanted:
             return False
-        hooks = self._places.hooked(self._modules[site])._forward_hooks.values()
-        return all(isinstance(hook, Hook) for hook in hooks)
+        hooks = self._places.hooked(self._modules[site])._forward_hooks
+        return all(map(isinstance, hooks.values(), repeat(Hook)))
 
     def structure(self) -> Structure:
         """Modules in the order of their first calls, all parameters, the optimizers."""

@@ -61,3 +61,24 @@ class OpeningHook(Hook):
                 self.was_compiled = True
             return
         self._work(*arguments)
+
+
+class ForwardHandle:
+    """The handle of a forward hook of ours; what it has taken off it can put back, before the hooks of others."""
+
+    __slots__ = ("_hook", "_module", "_number")
+
+    def __init__(self, module: Any, hook: Hook) -> None:
+        self._module, self._hook = module, hook
+        self._number: int = module.register_forward_hook(hook).id
+
+    def put_back(self) -> "ForwardHandle":
+        """Itself; the hook is on the module again, without a new handle."""
+        hooks = self._module._forward_hooks
+        hooks[self._number] = self._hook
+        hooks.move_to_end(self._number, last=False)
+        return self
+
+    def remove(self) -> None:
+        """Nothing; the hook is off."""
+        self._module._forward_hooks.pop(self._number, None)
