@@ -6,7 +6,8 @@ from ..collectors.collector import COLLECTORS
 from ..configuration.config import Config
 from .timetable import Timetable
 
-#: Steps without a hook that are worth taking it off: both ways cost about as much as three idle calls.
+#: Steps without a hook that are worth taking it off: where a training fills the caches, both ways cost more than a few
+#: idle calls. Our choice.
 _REST: Final = 8
 _NEVER: Final = 1 << 62
 
