@@ -42,8 +42,8 @@ def medians(values: Floats) -> list[float]:
 class Window:
     """The newest finite values of one scalar; what is not finite is never learned.
 
-    They are kept in order of time and in order of size, and so are their differences once somebody asks for the noise;
-    then every median costs nothing and learning next to nothing.
+    They are kept in order of time, in order of size once somebody asks for the median, and so are their differences
+    once somebody asks for the noise; then every median costs nothing and learning next to nothing.
 
     Args:
         length: How many values are kept.
@@ -52,7 +52,7 @@ class Window:
     def __init__(self, length: int) -> None:
         self._length = length
         self._values: deque[float] = deque(maxlen=length)
-        self._ordered: list[float] = []
+        self._ordered: list[float] | None = None
         self._differences: list[float] | None = None  # of neighbours in time, by size
 
     def __len__(self) -> int:
@@ -64,16 +64,24 @@ class Window:
             return
         value = float(value)
         values, ordered, differences = self._values, self._ordered, self._differences
+        if ordered is None and differences is None:
+            values.append(value)
+            return
         is_full = len(values) == self._length
         if differences is not None and self._length > 1:
             if is_full:
                 del differences[bisect_left(differences, values[1] - values[0])]
             if values:
                 insort(differences, value - values[-1])
-        if is_full:
-            del ordered[bisect_left(ordered, values[0])]
+        if ordered is not None:
+            if is_full:
+                del ordered[bisect_left(ordered, values[0])]
+            insort(ordered, value)
         values.append(value)
-        insort(ordered, value)
+
+    def range(self) -> tuple[float, float]:
+        """The smallest and the largest value; NaN while it is empty."""
+        return (min(self._values), max(self._values)) if self._values else (nan, nan)
 
     def newest(self, count: int) -> list[float]:
         """The last values, oldest of them first; fewer when the window holds fewer."""
@@ -81,11 +89,14 @@ class Window:
 
     def median(self) -> float:
         """Median of the window, NaN while it is empty."""
+        if self._ordered is None:
+            self._ordered = sorted(self._values)
         return _middle(self._ordered)
 
     def spread(self) -> float:
         """Median absolute deviation, scaled to a normal's standard deviation; NaN while the window is empty."""
-        return _NORMAL * _middle_distance(self._ordered, self.median())
+        middle = self.median()
+        return _NORMAL * _middle_distance(self._ordered or (), middle)
 
     def noise(self) -> float:
         """Spread of one value around the trend, from the differences of neighbours; NaN while there are none."""

@@ -10,6 +10,8 @@ from ..history.usual import Streak, Usual
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 from ..view.moment import Moment
+from ..view.rest import Rest, first
+from ..view.stretch import Stretch
 from ..view.table import Table
 
 _MODEL = chain("one:Dense", "two:Dense")
@@ -70,10 +72,40 @@ def _scale(*by_step: float) -> dict[str, tuple[float, ...]]:
     return {" batch/l2_norm": tuple(8 * value for value in by_step)}
 
 
+def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+    """While the scale is near one, and near all that it has been of late."""
+    table, norms, sizes = stretch.now.table("batch"), *(stretch.columns("batch", name) for name in ("l2_norm", "size"))
+    if memory.is_said:
+        return stretch.whole
+    if table is None or norms is None or sizes is None or stretch.carries("batch/tokens"):
+        return None
+    if table.rows.sites.count(ROOT_SITE) != 1:
+        return None
+    row = table.rows.sites.index(ROOT_SITE)
+    call = memory.calls.get(table.rows.calls[row])
+    if call is None or not call.seen or call.far.length or call.changed.length:
+        return None
+    with np.errstate(invalid="ignore", divide="ignore"):
+        scales = norms[:, row] / np.sqrt(sizes[:, row])
+    lowest, highest = (10.0**one for one in call.usual.history.range())
+    lows, highs = np.minimum.accumulate(scales), np.maximum.accumulate(scales)
+    is_near = np.maximum(highs, highest) < 0.99 * _CHANGED * np.minimum(lows, lowest)
+    is_plain = (sizes[:, row] >= 1) & (scales >= _SMALL) & (scales <= _LARGE)
+
+    def learn(records: int) -> None:
+        for scale in scales[:records].tolist():
+            call.usual.update(scale)
+            call.scale = scale
+        call.seen += records
+
+    return Rest(min(stretch.finite("batch"), first(~(is_near & is_plain))), learn)
+
+
 @rule(
     "unnormalized-input",
     needs=("batch",),
     phase=FORWARD,
+    rests=_rests,
     memory=_Memory,
     warm_up=_LASTING,
     is_optional=True,

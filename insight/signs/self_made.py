@@ -24,7 +24,8 @@ class SelfMade:
     def learn(self, now: Moment) -> None:
         """Takes one record."""
         self.records += 1
-        self.asked += _is_asked_little(now)
+        if now.table("batch/eval") is not None:
+            self.asked += _is_asked_little(now)
 
     @property
     def is_so(self) -> bool:

@@ -1,6 +1,7 @@
 """What a rule sees: one step of the run, every subject as one table, and the model's anatomy."""
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,8 +99,7 @@ class Moment:
     def has_a_surrogate_loss(self) -> bool:
         """True when the loss has no floor or no sign: rewards are logged beside it, or networks are trained against
         each other."""
-        is_of_a_policy = any(name.startswith(("reward/", "policy/", "advantage/")) for name in self.record.scalars)
-        return is_of_a_policy or self.anatomy.has_players
+        return _is_of_a_policy(tuple(self.record.scalars)) or self.anatomy.has_players
 
     @once
     def matrices(self) -> Mask | None:
@@ -192,6 +192,11 @@ class Moment:
             rank=self._rank if rank is None else rank,
             order=(self.record.micro_step, phase, order),
         )
+
+
+@lru_cache(maxsize=256)
+def _is_of_a_policy(scalars: tuple[str, ...]) -> bool:
+    return any(name.startswith(("reward/", "policy/", "advantage/")) for name in scalars)
 
 
 def _typical(alike: Alike, order: NDArray[np.intp]) -> list[float]:

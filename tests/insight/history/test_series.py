@@ -56,3 +56,14 @@ def test_streaks_keep_rows_that_were_not_observed_and_take_new_ones():
     streaks.update(np.array([True]), np.array([True]), 0)
     streaks.update(np.array([False, True]), np.array([False, True]), 1)
     assert streaks.lengths.tolist() == [1, 1]
+
+
+def test_a_window_that_is_asked_late_answers_as_one_that_was_always_asked():
+    early, late = Window(7), Window(7)
+    for at, value in enumerate(np.random.default_rng(3).normal(size=40).round(1)):
+        for one in (early, late):
+            one.add(float(value))
+        early.median(), early.noise()
+        if at in (3, 20, 39):
+            assert late.range() == early.range() == (min(late.newest(7)), max(late.newest(7)))
+            assert (late.spread(), late.median(), late.noise()) == (early.spread(), early.median(), early.noise())
