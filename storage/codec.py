@@ -33,13 +33,16 @@ def encode(values: NDArray[np.float64], code: int | None = None) -> bytes:
     Args:
         code: What `narrowest` said of these values, or of more among which they are.
     """
-    if code is None:
-        code = narrowest(values)
-    if code == 0:
+    if code == 0 or not values.size:
         return b"\0"
     first = values.flat[0]
-    if bool((values == first).all()) and not (first == 0.0 and np.signbit(values).any()):
-        return bytes((_CONSTANT,)) + first.tobytes()
+    if bool((values == first).all()):  # asked first: most counts of most buckets are equal
+        if first != 0.0:
+            return bytes((_CONSTANT,)) + first.tobytes()
+        if not np.signbit(values).any():
+            return b"\0"
+    if code is None:
+        code = narrowest(values)
     return bytes((code,)) + compress(shuffle(values.astype(_DTYPES[code])))
 
 
