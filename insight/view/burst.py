@@ -73,9 +73,13 @@ class Burst:
         return self._places.get(id(record.blocks), (-1, ()))[0]
 
     def stretch(self, record: StepRecord) -> Sequence[StepRecord]:
-        """The record and those after it, up to one that is skipped or has events; none for a record of no burst."""
+        """The record and those after it, up to one that is skipped or has events.
+
+        None for a record of no burst, and for one that is looked at alone for its many sites.
+        """
         place = self.place(record)
-        if place < 0 or self.records[place] is not record:
+        is_large = any(len(block.layout.sites) > _MOST_SITES for block in record.blocks)
+        if place < 0 or is_large or self.records[place] is not record:
             return ()
         plain = takewhile(lambda one: not one.events and not one.skipped, self.records[place:])
         return list(plain)

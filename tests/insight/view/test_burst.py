@@ -104,3 +104,11 @@ def test_a_record_that_shows_other_blocks_than_foreseen_is_none_of_the_burst():
     assert burst.place(replace(records[1], skipped=True)) == 1
     assert burst.place(replace(records[1], blocks=(*records[1].blocks,) * 2)) == -1
     assert Burst(records[:1]).place(records[0]) == -1
+
+
+@pytest.mark.parametrize(("sites", "expected"), [(2, 3), (513, 0)])
+def test_a_stretch_ends_before_a_record_that_is_skipped(sites, expected):
+    layout = Layout("weight", tuple(f"layer.{at}" for at in range(sites)), STATISTICS, ("float64",) * 10)
+    made = [StepRecord(at, 0.0, skipped=at == 3, blocks=(one,)) for at, one in enumerate(blocks(layout, 5, 0))]
+    assert len(Burst(made).stretch(made[0])) == expected
+    assert Burst(made).stretch(replace(made[0])) == ()
