@@ -15,7 +15,7 @@ import numpy as np
 from ..storage.records import Json
 from .access.tensors import Place, Unsupported
 from .kernels import STATISTICS, measure
-from .recording.initial_weights import finite_or_none
+from .recording.first_step import finite_or_none
 from .recording.recorder import Recorder
 from .user_line import user_line
 

@@ -2,9 +2,9 @@
 
 from .blobs import Blob, Blobs, blobs_of
 from .errors import InvalidName, RunNotFound, StoreDamaged, StoreError, StoreTooNew, StoreUnavailable, nearest
-from .layout import quantize
 from .memory import MemoryStore
 from .names import ROOT_SITE, SEVERITIES, SUBJECTS, Severity, display_site, metric_name, split_metric
+from .quantized import quantize
 from .records import Block, Event, Finding, FindingKey, Histogram, Json, Layout, Outcome, StepRecord
 from .retention import Retention
 from .run import ModuleInfo, OptimizerInfo, ParameterInfo, Run, RunKind, RunState, Structure

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import StoreDamaged, StoreError
+from .alike import Presence, check_alike, fit_float32, partial_presence, runs, stack_values
+from .errors import StoreDamaged
 from .packed import Packed
 from .records import Block, Layout
 
@@ -32,74 +33,6 @@ _DTYPES: dict[int, np.dtype[Any]] = {
 _LIMITS = np.array([1.0, 2.0**8, 2.0**16, 2.0**32])
 _WIDTHS = np.array([0, 1, 2, 4, 18], dtype=np.uint8)
 _HEADER = struct.Struct("<IHB")
-_F4_MAX = float(np.finfo(np.float32).max)
-_F4_TINY = float(np.finfo(np.float32).tiny)
-#: Of each block, as in `Block`.
-Presence = Sequence[NDArray[np.bool_] | None]
-
-
-def kind(layout: Layout) -> tuple[int, tuple[str, ...]]:
-    """What layouts have in common whose blocks are rounded and packed together: number of sites, dtypes."""
-    return len(layout.sites), layout.dtypes
-
-
-def check_alike(blocks: Sequence[Block]) -> None:
-    """Nothing, for blocks of one layout whose arrays have its shape.
-
-    Raises:
-        StoreError: The layout's tuples differ in length, a dtype is unknown, or an array has another shape.
-    """
-    layout = blocks[0].layout
-    expected = (len(layout.sites), len(layout.statistics))
-    if len(layout.dtypes) != expected[1] or (layout.calls and len(layout.calls) != expected[0]):
-        raise StoreError(
-            f"layout of {layout.subject!r} expects one dtype a statistic and one call a site, got {expected[0]} sites, "
-            f"{len(layout.calls)} calls, {expected[1]} statistics, {len(layout.dtypes)} dtypes"
-        )
-    if unknown := set(layout.dtypes) - {"float32", "float64", "uint64"}:
-        raise StoreError(f"layout of {layout.subject!r} has dtypes {sorted(unknown)}; use float32, float64 or uint64")
-    if wrong := {block.values.shape for block in blocks} - {expected}:
-        raise StoreError(f"block of {layout.subject!r} expects values of shape {expected}, got {wrong.pop()}")
-    flags = {block.present.shape for block in blocks if block.present is not None}
-    if flags - {expected[:1]}:
-        raise StoreError(f"block of {layout.subject!r} expects presence {expected[:1]}, got {flags.pop()}")
-
-
-def stack_values(blocks: Sequence[Block]) -> NDArray[np.float64]:
-    """The values of blocks that `check_alike` has seen, `(blocks, sites, statistics)`, a copy."""
-    joined = np.concatenate([block.values for block in blocks], dtype=np.float64, casting="unsafe")
-    return joined.reshape(len(blocks), *blocks[0].values.shape)
-
-
-def quantize(block: Block) -> Block:
-    """The block as every backend gives it back: columns rounded to their dtypes, rows that are missing all NaN.
-
-    A column that float32 cannot hold (a value overflows to infinity or falls below the smallest normal number) keeps
-    float64; doing it twice changes nothing.
-    """
-    check_alike([block])
-    return quantize_alike([block])[0]
-
-
-def quantize_alike(blocks: Sequence[Block]) -> list[Block]:
-    """Blocks that `check_alike` has seen, each as `quantize` makes it; many at once cost little more than one.
-
-    Args:
-        blocks: Of layouts of one `kind`.
-    """
-    dtypes = blocks[0].layout.dtypes
-    values = stack_values(blocks)
-    present = _partial([one.present for one in blocks])
-    for at, flags in present.items():
-        values[at, ~flags] = 0.0
-    fits = _fit_float32(values)
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        narrow = values.astype(np.float32)
-    for run in _runs(dtypes, "float32"):
-        np.copyto(values[:, :, run], narrow[:, :, run], where=True if fits is None else fits[:, None, run])
-    for at, flags in present.items():
-        values[at, ~flags] = np.nan
-    return [Block(block.layout, values[at], present.get(at)) for at, block in enumerate(blocks)]
 
 
 def pack(block: Block) -> bytes:
@@ -119,14 +52,14 @@ def pack_stacks(
     """As `pack_alike`, of several layouts of one `kind`: values `(blocks, sites, statistics)` and presence of each."""
     ends = list(accumulate(map(len, values)))
     whole = np.concatenate(values)
-    present = _partial([flags for few in presence for flags in few])
+    present = partial_presence([flags for few in presence for flags in few])
     for at, flags in present.items():
         whole[at, ~flags] = 0.0
     codes = np.full((len(whole), len(dtypes)), 18, dtype=np.uint8)
-    fits = _fit_float32(whole)
-    for run in _runs(dtypes, "float32"):
+    fits = fit_float32(whole)
+    for run in runs(dtypes, "float32"):
         codes[:, run] = 14 if fits is None else np.where(fits[:, run], 14, 18)
-    for run in _runs(dtypes, "uint64"):
+    for run in runs(dtypes, "uint64"):
         codes[:, run] = _count_codes(whole[:, :, run])
     return [_packed(whole, codes, present, range(begin, end)) for begin, end in pairwise([0, *ends])]
 
@@ -144,11 +77,6 @@ def _packed(
         for at, row in zip(same, _bytes_of(values[same], header), strict=True):
             packed[at] = row.tobytes()
     return Packed.of(list(packed.values()))
-
-
-def _partial(presence: Presence) -> dict[int, NDArray[np.bool_]]:
-    """By block that does not have all sites: which it has."""
-    return {at: one for at, one in enumerate(presence) if one is not None and not one.all()}
 
 
 def _by_header(
@@ -232,30 +160,6 @@ def _check_length(header: bytes, length: int, sites: int) -> list[tuple[int, int
     if count != sites or length != offsets[-1][1]:
         raise StoreDamaged(f"a packed block of {sites} sites has a length that its header does not announce")
     return offsets
-
-
-@lru_cache(maxsize=256)
-def _runs(dtypes: tuple[str, ...], dtype: str) -> list[slice]:
-    """Columns of a dtype, those side by side in one slice: NumPy reads a slice without a copy."""
-    runs: list[slice] = []
-    for at, one in enumerate(dtypes):
-        if one == dtype and runs and runs[-1].stop == at:
-            runs[-1] = slice(runs[-1].start, at + 1)
-        elif one == dtype:
-            runs.append(slice(at, at + 1))
-    return runs
-
-
-def _fit_float32(values: NDArray[np.float64]) -> NDArray[np.bool_] | None:
-    """Which columns of `(blocks, sites, statistics)` float32 holds, `(blocks, statistics)`; None where it holds all.
-
-    Of no value of such a column the size overflows or falls below the smallest normal number.
-    """
-    size = np.abs(values)
-    lost = ~((size >= _F4_TINY) & (size <= _F4_MAX))  # or zero, infinite, NaN; most often there is none of these
-    if np.count_nonzero(lost):
-        lost &= (size != 0.0) & (size < np.inf)
-    return np.asarray(~lost.any(axis=1)) if np.count_nonzero(lost) else None
 
 
 def _count_codes(counts: NDArray[np.float64]) -> NDArray[np.uint8]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from .beside import check_earlier, joined
 from .errors import StoreError
-from .layout import quantize
 from .order import check_order
+from .quantized import quantize
 from .records import Event, Finding, FindingKey, Layout, Outcome, StepRecord
 from .run import Run, RunState, Structure
 from .stacks import is_empty

@@ -4,8 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
+from .alike import check_alike, kind
 from .errors import StoreError
-from .layout import check_alike, kind, quantize, quantize_alike
+from .quantized import quantize, quantize_alike
 from .records import Block, StepRecord
 
 #: Numbers of a layout's blocks that are rounded together with those of others, as in `stacks.py`.

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .layout import check_alike, kind, pack_stacks, stack_values
+from .alike import check_alike, kind, stack_values
+from .layout import pack_stacks
 from .packed import Packed
 from .records import Block, Layout, StepRecord
 from .streams import STEP_LAYOUT, earlier_layout

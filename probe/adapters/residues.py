@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ...storage.records import Event, Json
 from ..kernels import STATISTICS, Arrays
-from ..recording.initial_weights import finite_or_none
+from ..recording.first_step import finite_or_none
 from ..recording.recorder import Recorder
 
 #: Of something that happens at every step, the first so many are noted, and later every so many.

@@ -19,6 +19,7 @@ class Agenda:
         scheduled: What was due by its schedule at the step that was asked about last.
         in_flight: What the flight recorder takes at every step.
         off: Collectors that have failed.
+        is_timed: Whether it is ever told what steps spend their time on.
     """
 
     def __init__(self, config: Config) -> None:
@@ -30,6 +31,7 @@ class Agenda:
         """Nothing; the schedules of this configuration hold."""
         self._timetable = Timetable({name: config.schedule(name) for name in COLLECTORS})
         self.in_flight = frozenset(name for name in COLLECTORS if config.is_in_flight(name))
+        self.is_timed = any(config.schedule(name).is_ever_due for name in ("time", "ranks"))
 
     def due(self, step: int, anomaly: int | None) -> frozenset[str]:
         """The collectors that have something to do at this step; the same object where the same ones have.

@@ -35,8 +35,9 @@ from ..resume import ResumePoint
 from .agenda import Agenda
 from .block import TableRows
 from .draft import Draft
+from .first_step import empty_step, initial_weights
+from .followers import Followers
 from .hook_rows import HookRows
-from .initial_weights import initial_weights
 from .plan import Plan, plan_of
 from .whole_tensors import WholeTensors
 
@@ -88,12 +89,11 @@ class Recorder:
         self.micro_batches = MicroBatches()
         self.time = StepTime()
         self._enter: Callable[[int], object] = self.time.enter
-        self._is_timed = _is_timed(config)
         self._records = 0
         self.expects_activations = True
         self.refusal: Refusal = refusal_of(config.on_finding)
         self.has_bad_gradient = False
-        self._told: list[tuple[Callable[[], object], frozenset[str] | None]] = []
+        self._followers = Followers()
         self._plans: dict[frozenset[str], Plan] = {}
         self.bins, self._agenda = config.histograms.of(), Agenda(config)
         self._collect: dict[str, Collect] = {n: c.build() for n, c in COLLECTORS.items() if c.build}
@@ -174,7 +174,9 @@ class Recorder:
         blocks = self._hook_rows.take(self.outbox.owe_block)
         self._tables.take(blocks, self._draft.rows, view, self.columns)
         if not self._records:
-            self._note_an_empty_first_step(blocks)
+            is_expected = self.sees_forward and self.expects_activations
+            if is_expected and all(block.layout.subject != "activation" for block in blocks):
+                self.event("monitor_fault", collector="activation", error=empty_step(self.config.record))
         self._pending = self._record(tuple(blocks), skipped=skipped)
         self._records, self._is_untold = self._records + 1, False
         if self.micro_batches.squares or self.micro_batches.late:
@@ -185,7 +187,7 @@ class Recorder:
 
     def follow(self, config: Config) -> None:
         """Nothing; the schedules of this configuration hold from the step that begins next."""
-        self.config, self.bins, self._is_timed = config, config.histograms.of(), _is_timed(config)
+        self.config, self.bins = config, config.histograms.of()
         self._agenda.follow(config)
         if not self.is_open and self._records:
             self._decide_what_is_due()
@@ -205,8 +207,7 @@ class Recorder:
         Args:
             of: The collectors that it is about; of none, it is about whether steps are idle.
         """
-        self._told.append((told, of))
-        told()
+        self._followers.add(told, of)
 
     def timed(self, work: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
         """The work itself; a recorder that has to know its cost times it."""
@@ -236,7 +237,7 @@ class Recorder:
         """Scalars that the user gives: from now on it must be known where a step begins."""
         if not self._is_logged_to:
             self._is_logged_to = True
-            self._tell()
+            self._followers.tell()
         self.log(scalars)
 
     def log(self, scalars: Mapping[str, float]) -> None:
@@ -361,12 +362,7 @@ class Recorder:
             self.is_idle = is_idle
             changed = None if is_other else due ^ self._due
             self._expect(due)
-            self._tell(changed)
-
-    def _tell(self, changed: frozenset[str] | None = None) -> None:
-        for told, of in self._told:
-            if changed is None or of is None or not changed.isdisjoint(of):
-                told()
+            self._followers.tell(changed)
 
     def _expect(self, due: frozenset[str]) -> None:
         """What hooks and collectors of the step in progress are told."""
@@ -384,7 +380,7 @@ class Recorder:
         self.wants_histogram = frozenset(self.config.histograms.subjects if "histogram" in self._due else ())
         self.dumps = self._whole.decide(self.step)
         self.is_looking = self.sees_forward or self.sees_backward or bool(self.dumps)
-        is_timed = self._is_timed and not self.is_idle
+        is_timed = self._agenda.is_timed and not self.is_idle
         self.time.pause(not is_timed)
         self._enter = self.time.enter if is_timed else bool  # which does nothing
 
@@ -449,18 +445,3 @@ class Recorder:
             self.outbox.wait()
             norm = norm() if self.takes_promises else None  # unless the device has just failed
         return norm is not None and not math.isfinite(norm)
-
-    def _note_an_empty_first_step(self, blocks: list[Block]) -> None:
-        is_expected = self.sees_forward and self.expects_activations
-        if not is_expected or any(block.layout.subject == "activation" for block in blocks):
-            return
-        message = (
-            "no activation was recorded in the first due step; was the model called in training mode with gradients on?"
-        )
-        _log.warning("%s (configuration `record: %s`)", message, self.config.record)
-        self.event("monitor_fault", collector="activation", error=message)
-
-
-def _is_timed(config: Config) -> bool:
-    """Whether it is ever told what steps spend their time on."""
-    return any(config.schedule(name).is_ever_due for name in ("time", "ranks"))

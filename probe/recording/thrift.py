@@ -86,7 +86,7 @@ class ThriftyRecorder(Recorder):
             self._decided, self._due_steps = self.step, self._due_steps + 1
         if self._budget.skips(self._due_steps):
             self._expect(frozenset(name for name in self._due if not _is_thinned(name)))
-            self._tell()
+            self._followers.tell()
 
 
 def _is_thinned(name: str) -> bool:

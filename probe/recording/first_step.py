@@ -1,4 +1,6 @@
-"""What the weights were before the first step, for judging their initialisation."""
+"""What is told of the first step: the weights before it, and that the hooks saw nothing of it."""
+
+import logging
 
 import numpy as np
 
@@ -6,6 +8,8 @@ from ...storage.records import Event
 from ..collectors.collector import Step
 from ..kernels import NO_MORE
 from ..outbox.outbox import Outbox
+
+_log = logging.getLogger(__name__)
 
 
 def initial_weights(step: Step, micro_step: int, outbox: Outbox) -> list[Event]:
@@ -45,3 +49,16 @@ def initial_weights(step: Step, micro_step: int, outbox: Outbox) -> list[Event]:
 def finite_or_none(value: float) -> float | None:
     """The value where JSON can hold it, else None."""
     return float(value) if np.isfinite(value) else None
+
+
+def empty_step(record: str) -> str:
+    """The words, which are also logged, for a first due step of which no activation was recorded.
+
+    Args:
+        record: The configuration's key of that name.
+    """
+    message = (
+        "no activation was recorded in the first due step; was the model called in training mode with gradients on?"
+    )
+    _log.warning("%s (configuration `record: %s`)", message, record)
+    return message
