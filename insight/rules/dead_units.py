@@ -57,9 +57,8 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
     is_dead: Mask = zeros >= _DEAD * stretch.sure("activation", "size")
 
     def learn(records: int) -> None:
-        for loss in stretch.scalars("loss")[:records]:
-            if loss is not None:
-                memory.losses.add(loss)
+        for loss in stretch.known("loss", records):
+            memory.losses.add(loss)
 
     return Rest(min(stretch.until("activation/units"), first(is_dead | (highest <= 0))), learn)
 

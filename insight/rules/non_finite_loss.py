@@ -10,7 +10,7 @@ from ..recording import Recording
 from ..rule import LOSS, rule
 from ..signs.origin import traced_origin
 from ..view.moment import Moment
-from ..view.rest import Rest, first
+from ..view.rest import Rest
 from ..view.stretch import Stretch
 
 
@@ -23,15 +23,14 @@ class _Memory:
 
 
 def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
-    losses = stretch.scalars("loss")
     if memory.is_done:
         return stretch.whole
 
     def learn(records: int) -> None:
-        known = [loss for loss in losses[:records] if loss is not None]
+        known = stretch.known("loss", records)
         memory.last_finite = known[-1] if known else memory.last_finite
 
-    return Rest(first(np.array([loss is not None and not np.isfinite(loss) for loss in losses])), learn)
+    return Rest(stretch.until_not_finite("loss"), learn)
 
 
 @rule(

@@ -4,14 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import isfinite
 
-import numpy as np
-
 from ...storage import ROOT_SITE, Finding
 from ..history.series import Window
 from ..recording import Recording
 from ..rule import LOSS, rule
 from ..view.moment import Moment
-from ..view.rest import Rest, first
+from ..view.rest import Rest
 from ..view.stretch import Stretch
 
 #: Evaluations since the best one, and how far above it: Prechelt 1998 ("Early stopping - but when?") stops at 5 % and
@@ -71,15 +69,13 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
     """While nothing is evaluated, and the loss is finite."""
     if memory.is_said:
         return stretch.whole
-    losses = stretch.scalars("loss")
 
     def learn(records: int) -> None:
-        for loss in losses[:records]:
-            if loss is not None:
-                memory.training.add(loss)
+        for loss in stretch.known("loss", records):
+            memory.training.add(loss)
 
-    is_bad = np.array([loss is not None and not isfinite(loss) for loss in losses])
-    return Rest(min(first(is_bad), stretch.until_scalar("validation/loss", "validation/accuracy")), learn)
+    until = stretch.until_scalar("validation/loss", "validation/accuracy")
+    return Rest(min(stretch.until_not_finite("loss"), until), learn)
 
 
 @rule(

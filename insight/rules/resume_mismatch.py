@@ -67,8 +67,8 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
     def learn(records: int) -> None:
         memory.since = stretch.records[records - 1].step
 
-    bounds = stretch.within_bounds()
-    return None if memory.before or bounds is None else Rest(bounds.records, learn)
+    rest = stretch.within_bounds(learn)
+    return None if memory.before else rest
 
 
 @rule(

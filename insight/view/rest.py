@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def _nothing(records: int) -> None:
+def nothing(records: int) -> None:
     """What a rule learns of records that change nothing in what it remembers."""
 
 
@@ -19,7 +19,7 @@ class Rest(NamedTuple):
     """
 
     records: int
-    learn: Callable[[int], object] = _nothing
+    learn: Callable[[int], object] = nothing
 
 
 def first(found: NDArray[np.bool_]) -> int:

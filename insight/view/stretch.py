@@ -4,12 +4,13 @@ Most rules have nothing to say of most records. Where a rule can tell that of ma
 and by what it remembers, it rests: it is not asked about them, and learns of them in one go before it is asked again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import isfinite
 
 from ...storage import StepRecord
 from .depth import plain_depths
 from .moment import Moment
-from .rest import Rest
+from .rest import Rest, nothing
 from .table import Floats
 
 
@@ -42,11 +43,11 @@ class Stretch:
         """A rest over all of them that leaves nothing to learn."""
         return Rest(len(self))
 
-    def within_bounds(self) -> Rest | None:
-        """A rest for as long as the optimizers' bounds rest, which leaves nothing else to learn."""
+    def within_bounds(self, learn: Callable[[int], object] = nothing) -> Rest | None:
+        """A rest for as long as the optimizers' bounds rest."""
         if self.bounds is None and not self._has_looked:
             self._has_looked, self.bounds = True, self.now.bound.rests(self)
-        return None if self.bounds is None else Rest(self.bounds.records)
+        return None if self.bounds is None else Rest(self.bounds.records, learn)
 
     def until(self, subject: str) -> int:
         """How many of the first records do not carry the subject."""
@@ -94,6 +95,15 @@ class Stretch:
         if name not in self._scalars:
             self._scalars[name] = [one.scalars.get(name) for one in self.records]
         return self._scalars[name]
+
+    def known(self, name: str, records: int) -> list[float]:
+        """The logged scalar of those of the first records that carry it."""
+        return [value for value in self.scalars(name)[:records] if value is not None]
+
+    def until_not_finite(self, name: str) -> int:
+        """How many of the first records carry no NaN and no infinity as this scalar."""
+        values = enumerate(self.scalars(name))
+        return next((at for at, value in values if value is not None and not isfinite(value)), len(self))
 
     def until_scalar(self, *names: str) -> int:
         """How many of the first records carry none of these scalars."""

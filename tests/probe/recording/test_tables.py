@@ -18,6 +18,12 @@ def _view(model: torch.nn.Module, *optimizers: torch.optim.Optimizer) -> TorchVi
     return view
 
 
+def _with_gradients(model: torch.nn.Module) -> TorchView:
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    return _view(model)
+
+
 def _trained(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
     optimizer.zero_grad()
     model(torch.randn(4, 3, generator=torch.Generator().manual_seed(0))).square().sum().backward()
@@ -26,9 +32,7 @@ def _trained(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
 
 def test_a_table_that_is_used_again_tells_where_the_gradients_lie_now():
     model = torch.nn.Linear(3, 2)
-    view = _view(model)
-    for parameter in model.parameters():
-        parameter.grad = torch.ones_like(parameter)
+    view = _with_gradients(model)
     before = view.gradients()
     held = [parameter.grad for parameter in model.parameters()]  # so that others lie elsewhere
     for parameter in model.parameters():
@@ -42,9 +46,7 @@ def test_a_table_that_is_used_again_tells_where_the_gradients_lie_now():
 
 def test_a_table_is_made_again_when_a_gradient_is_gone():
     model = torch.nn.Linear(3, 2)
-    view = _view(model)
-    for parameter in model.parameters():
-        parameter.grad = torch.ones_like(parameter)
+    view = _with_gradients(model)
     before = view.gradients()
     model.bias.grad = None
     assert view.gradients().present.tolist() == [True, False]
