@@ -47,16 +47,21 @@ def runs(
 
 def show(run: RunArgument = "latest", store: StoreOption = DEFAULT_STORE, as_document: JsonOption = False) -> int:
     """Describe one run: state, model, what was recorded, the loss, the findings."""
+    from ..insight.thinning import thinning_of
+
     with open_existing(store) as opened:
         found = opened.find_run(run)
         structure = opened.structure(found.id)
         loss = opened.series(found.id, "", "scalar/loss", limit=400)
         findings = opened.findings(found.id)
+        thinned = thinning_of(opened, found.id, found.ranks)
         if as_document:
-            print_json(_document(opened, found, structure, loss, findings))
+            print_json({**_document(opened, found, structure, loss, findings), "thinned": thinned})
             return 0
         out = console()
         _print_head(out, found, loss)
+        if thinned is not None:
+            out.print(f"  schedule: {thinned.to_text()}", markup=False)
         _print_model(out, opened, found, structure)
         _print_findings(out, findings)
     return 0

@@ -11,6 +11,7 @@ from .document import render_json
 from .engine import Engine
 from .render import render_markdown, render_text
 from .rules import RULES
+from .thinning import Thinning, thinning_of
 from .watchpoints import rules_with
 
 Verdict = Literal["healthy", "unhealthy", "undetermined"]
@@ -39,6 +40,7 @@ class Diagnosis:
         batches: By the key of a finding: the batch that it began with, where one matters.
         ranks: The recording processes.
         reference: Name of the good run that it was compared with; empty for none.
+        thinned: What an overhead budget has left out of the run; None where it left out nothing.
     """
 
     run: str
@@ -55,6 +57,7 @@ class Diagnosis:
     batches: Mapping[FindingKey, str] = field(default_factory=dict)
     ranks: tuple[int, ...] = (0,)
     reference: str = ""
+    thinned: Thinning | None = None
 
     def accounts(self) -> tuple[Account, ...]:
         """What stands behind each root cause, in their order."""
@@ -149,7 +152,11 @@ def diagnose(store: Store, run: str, *, write: bool = False) -> Diagnosis:
             engine.observe(record)
         engines.append(engine)
     diagnosis = replace(
-        _conclude(found.id, found.state, engines), error=found.error, last_step=found.last_step, ranks=found.ranks
+        _conclude(found.id, found.state, engines),
+        error=found.error,
+        last_step=found.last_step,
+        ranks=found.ranks,
+        thinned=thinning_of(store, found.id, found.ranks),
     )
     if write and diagnosis.findings:
         store.write_findings(found.id, diagnosis.findings)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..storage import Finding, Json
 from .account import Account
+from .thinning import Thinning
 
 if TYPE_CHECKING:
     from .diagnosis import Diagnosis
@@ -45,6 +46,7 @@ def render_json(diagnosis: "Diagnosis") -> dict[str, Json]:
         "error": diagnosis.error,
         "last_step": diagnosis.last_step,
         "reference": diagnosis.reference,
+        "thinned": _thinning_to_json(diagnosis.thinned),
     }
 
 
@@ -60,6 +62,20 @@ def _account_to_json(account: Account) -> dict[str, Json]:
         "named": account.named,
         "right": account.right,
         "follows": [{"rule": one.rule, "site": one.site, "first_step": one.first_step} for one in account.follows],
+    }
+
+
+def _thinning_to_json(thinning: Thinning | None) -> Json:
+    if thinning is None:
+        return None
+    return {
+        "since": thinning.since,
+        "changed": thinning.changed,
+        "factor": thinning.factor,
+        "share": _number(thinning.share),
+        "budget": _number(thinning.budget),
+        "subjects": list(thinning.subjects),
+        "rank": thinning.rank,
     }
 
 

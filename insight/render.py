@@ -35,8 +35,7 @@ _COUNT = 1e7
 def render_text(diagnosis: "Diagnosis") -> str:
     """The diagnosis for a terminal, root causes first, without markup."""
     lines = [f"{diagnosis.run}: {diagnosis.verdict} - {_meaning(diagnosis)}"]
-    if ending := _ending(diagnosis):
-        lines.append(ending)
+    lines += _beside(diagnosis)
     for number, (finding, account) in enumerate(zip(diagnosis.root_causes, diagnosis.accounts(), strict=True), 1):
         lines += ["", f"{number}. {_headline(finding, diagnosis)}", f"   {finding.explanation}"]
         lines += [f"   what to do: {finding.advice}", f"   evidence: {_evidence(finding)}"]
@@ -49,8 +48,8 @@ def render_text(diagnosis: "Diagnosis") -> str:
 def render_markdown(diagnosis: "Diagnosis") -> str:
     """The diagnosis as a Markdown section."""
     lines = [f"## {diagnosis.run}: {diagnosis.verdict}", "", f"{_meaning(diagnosis).capitalize()}."]
-    if ending := _ending(diagnosis):
-        lines += ["", ending]
+    for line in _beside(diagnosis):
+        lines += ["", line]
     for number, (finding, account) in enumerate(zip(diagnosis.root_causes, diagnosis.accounts(), strict=True), 1):
         lines += ["", f"### {number}. {_headline(finding, diagnosis)}", "", f"{finding.explanation}.", ""]
         lines += [f"**What to do:** {finding.advice}.", "", "| evidence | value |", "|---|---|"]
@@ -66,6 +65,12 @@ def _meaning(diagnosis: "Diagnosis") -> str:
     if diagnosis.verdict == "undetermined" and diagnosis.state in ("failed", "crashed"):
         return "the run ended early, and no rule found why"
     return _MEANING[diagnosis.verdict]
+
+
+def _beside(diagnosis: "Diagnosis") -> list[str]:
+    """How the run ended, and what a budget has left out of it; nothing of one that finished in full."""
+    thinned = "" if diagnosis.thinned is None else f"schedule: {diagnosis.thinned.to_text()}"
+    return [line for line in (_ending(diagnosis), thinned) if line]
 
 
 def _ending(diagnosis: "Diagnosis") -> str:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from mindscope.storage import open_store
+from mindscope.storage import Event, StepRecord, open_store
 
 
 def test_runs_lists_what_the_store_holds(command: Callable, run_folder: Path) -> None:
@@ -53,6 +53,20 @@ def test_show_tells_model_loss_streams_and_findings(command: Callable, run_folde
     assert told.code == 0
     for words in ("10 steps", "32 elements", "1 → 0.1", "weight", "dead_units", "no unit fires"):
         assert words in told.out
+
+
+def test_show_tells_what_an_overhead_budget_has_left_out(command: Callable, run_folder: Path) -> None:
+    assert "schedule:" not in command("show", "digits", "--store", run_folder).out
+    assert json.loads(command("show", "digits", "--store", run_folder, "--json").out)["thinned"] is None
+    data = {"factor": 8, "share": 0.2, "budget": 0.03, "subjects": ["weight", "attention"]}
+    with open_store(str(run_folder)) as store:
+        writer = store.begin_run("thin")
+        writer.write([StepRecord(4, 4.0, events=(Event("schedule_thinned", 4, data=data),))])
+        writer.close()
+    told = command("show", "thin", "--store", run_folder)
+    assert "schedule: thinned since step 4 by the overhead budget of 3 %: one in 8 due steps of weight" in told.out
+    document = json.loads(command("show", "thin", "--store", run_folder, "--json").out)
+    assert (document["thinned"]["since"], document["thinned"]["factor"]) == (4, 8)
 
 
 def test_show_as_json_holds_the_loss_curve(command: Callable, run_folder: Path) -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from mindscope.framework import Key, Tensor, nn
 from mindscope.framework.optim import SGD
+from mindscope.insight.thinning import thinning_of
 from mindscope.probe import ConfigError, load_config, watch
 from mindscope.probe.recording.budget import Budget
 from mindscope.storage import open_store
@@ -57,12 +58,13 @@ def train(config, steps):
                 optimizer.step()
                 losses.append(loss.numpy().tobytes())
         run_id = monitor.run.id
-        return losses, list(store.replay(run_id)), store.events(run_id, kind="schedule_thinned")
+        found = thinning_of(store, run_id)
+        return losses, list(store.replay(run_id)), store.events(run_id, kind="schedule_thinned"), found
 
 
 def test_a_run_whose_monitor_costs_too_much_is_thinned_and_says_so():
-    full, every, nothing = train({"every": 1}, 60)
-    losses, records, thinned = train({"every": 1, "budget": "1%", "subjects": {"optimizer": False}}, 60)
+    full, every, nothing, _ = train({"every": 1}, 60)
+    losses, records, thinned, told = train({"every": 1, "budget": "1%", "subjects": {"optimizer": False}}, 60)
     assert losses == full  # bit for bit
     assert nothing == ()
     assert all(record.blocks for record in every)
@@ -74,6 +76,9 @@ def test_a_run_whose_monitor_costs_too_much_is_thinned_and_says_so():
     assert with_tensors[:10] == list(range(10))
     assert len(with_tensors) < 40
     assert all("loss" in record.scalars for record in records)
+    assert (told.since, told.factor) == (thinned[0].step, thinned[-1].data["factor"])
+    assert {"activation", "weight", "histogram"} <= set(told.subjects)
+    assert "attention" not in told.subjects  # which this model has not
 
 
 @pytest.mark.parametrize("value", ["3 percent", 0, -0.1, "0%", 2])

@@ -1,0 +1,82 @@
+"""What an overhead budget has left out of a run is told, whichever way its decisions went."""
+
+import json
+from collections.abc import Sequence
+
+import pytest
+from mindscope.insight import diagnose
+from mindscope.insight.thinning import thinning_of
+from mindscope.storage import Event, MemoryStore, StepRecord, Store
+
+SUBJECTS = ["activation", "attention", "weight", "histogram"]
+
+
+def decided(step: int, factor: int) -> Event:
+    data = {"factor": factor, "share": 0.12, "budget": 0.03, "subjects": SUBJECTS}
+    return Event("schedule_thinned", step, data=data)
+
+
+def run_with(store: Store, *ranks: Sequence[Event]) -> str:
+    """A run of 100 steps whose ranks have made these decisions."""
+    run = ""
+    for rank, events in enumerate(ranks):
+        writer = store.begin_run("thin", rank=rank, run_id=run or None)
+        run = writer.run.id
+        told = {event.step: event for event in events}
+        writer.write(
+            [StepRecord(step, float(step), events=(told[step],) if step in told else ()) for step in range(100)]
+        )
+        writer.close()
+    return run
+
+
+@pytest.mark.parametrize(
+    ("events", "words"),
+    [
+        ([decided(11, 4)], "thinned since step 11 by the overhead budget of 3 %: one in 4 due steps of activation"),
+        ([decided(11, 4), decided(40, 8)], "since step 11 by the overhead budget of 3 %: one in 8 due steps"),
+        ([decided(11, 4), decided(40, 1)], "thinned from step 11 to 40 by the overhead budget of 3 %"),
+        ([decided(11, 4), decided(40, 1), decided(70, 2)], "thinned since step 70 by"),
+    ],
+    ids=["once", "more", "no more", "again"],
+)
+def test_the_line_tells_since_when_and_how_much_is_left_out(events: list[Event], words: str) -> None:
+    with MemoryStore() as store:
+        run = run_with(store, events)
+        found = thinning_of(store, run)
+        assert found is not None
+        assert words in found.to_text()
+        text = diagnose(store, run).to_text()
+        assert f"\nschedule: {found.to_text()}\n" in f"{text}\n"
+        assert found.to_text() in diagnose(store, run).to_markdown()
+
+
+def test_of_several_ranks_the_one_that_leaves_out_most_is_told() -> None:
+    with MemoryStore() as store:
+        run = run_with(store, [decided(11, 2)], [decided(12, 16)], [])
+        found = thinning_of(store, run, (0, 1, 2))
+        assert found is not None
+        assert (found.rank, found.factor, found.since) == (1, 16, 12)
+        assert "on rank 1" in found.to_text()
+
+
+def test_a_run_in_full_says_nothing_of_it() -> None:
+    with MemoryStore() as store:
+        run = run_with(store, [])
+        assert thinning_of(store, run) is None
+        assert "schedule:" not in diagnose(store, run).to_text()
+        assert diagnose(store, run).to_json()["thinned"] is None
+
+
+def test_the_document_of_a_diagnosis_holds_it() -> None:
+    with MemoryStore() as store:
+        document = diagnose(store, run_with(store, [decided(11, 4), decided(40, 8)])).to_json()
+    assert json.loads(json.dumps(document))["thinned"] == {
+        "since": 11,
+        "changed": 40,
+        "factor": 8,
+        "share": 0.12,
+        "budget": 0.03,
+        "subjects": SUBJECTS,
+        "rank": 0,
+    }
