@@ -4,6 +4,9 @@ A tracer of the framework shows every operation of a watched step with its input
 are all finite and whose output is not is the origin; what comes after it only passes it on. Minus infinity is how masks
 are written, so an operation that only fills is never suspected, and another that makes it is named once something
 worse follows from it: log(0) is, when the loss becomes infinite.
+
+Once the weights themselves are bad, every pass is, and says nothing of the cause: after a bad operation nothing is
+looked at until a pass begins with weights that are finite.
 """
 
 import linecache
@@ -43,18 +46,23 @@ _FILLS: Final = (
 
 
 class NanTrace:
-    """Looks at operations, and records the first bad one of a step as the event `first_bad_operation`.
+    """Looks at operations, and records the first bad one of a pass as the event `first_bad_operation`.
 
     Args:
         recorder: Gets the event.
         place: Where the values of one of the framework's tensors lie, as `Access.place`.
+        weights: The model's weights as such tensors, as they are now.
         foreign: Folders whose code is not the user's: the framework's own.
     """
 
     def __init__(
-        self, recorder: Recorder, place: Callable[[Any], tuple[Place, object]], foreign: Sequence[str]
+        self,
+        recorder: Recorder,
+        place: Callable[[Any], tuple[Place, object]],
+        weights: Callable[[], Iterable[Any]],
+        foreign: Sequence[str],
     ) -> None:
-        self._recorder, self._place = recorder, place
+        self._recorder, self._place, self._weights = recorder, place, weights
         self._foreign = tuple(foreign)
         self.phase: Phase = "forward"
         self.sites: list[str] = []
@@ -64,9 +72,10 @@ class NanTrace:
 
     @property
     def is_looking(self) -> bool:
-        """Whether the step in progress has shown nothing bad so far."""
+        """Whether the pass in progress has shown nothing bad so far, and began with weights that could be good."""
         if self._recorder.stamp != self._stamp:
-            self._stamp, self._is_found, self._suspect = self._recorder.stamp, False, None
+            self._stamp, self._suspect = self._recorder.stamp, None
+            self._is_found = self._is_found and not self._are_weights_finite()
         return not self._is_found
 
     def operation(self, name: str, inputs: Iterable[Any], outputs: Iterable[Any]) -> None:
@@ -98,6 +107,10 @@ class NanTrace:
         self._is_found = True
         self.phase = "loss"
         self._tell(self._suspect or {**self._described(", ".join(operations[-8:]), [], []), "source": "one of these"})
+
+    def _are_weights_finite(self) -> bool:
+        rows = (row for weight in self._weights() if (row := self._statistics(weight)) is not None)
+        return not any(row[_NANS] or row[_POS] or row[_NEG] for row in rows)
 
     def _tell(self, data: dict[str, Json]) -> None:
         self._recorder.event("first_bad_operation", self.sites[-1] if self.sites else "", **data)

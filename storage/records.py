@@ -71,7 +71,8 @@ class Event:
     Kinds in use: `step_skipped` (loss_scale), `gradient_before_forward` (parameters, l2_norm), `learning_rate_changed`,
     `schedule_thinned` (factor, share, budget, subjects), `tensor` (subject, call, digest, shape, dtype: a whole
     tensor that was stored), `tensors_left_out` (count, reason), `first_bad_operation` (operation, phase, file, line,
-    code, inputs, output), `monitor_fault` (collector, error), `observations_lost` (count),
+    code, inputs, output; source: where the cause lies before it; once, then not until the weights are finite again),
+    `monitor_fault` (collector, error), `observations_lost` (count),
     `exception` (type, message), `collective` (file, line: a place that calls it, once),
     `flight_recorder` (first, records, tensors: what was stored of the steps from `first` on, because of a finding),
     `compiled` (modules: how many are inside of one graph, unseen),

@@ -98,7 +98,7 @@ class Config(Strict):
         statistics: Further statistics of every tensor but those of collectives; `kernels/more.py` says what they are.
         flight_recorder: The last steps in full, in memory; costs what recording them would, but for the writing.
         nan_trace: Follow NaN and infinity to the operation and the line that made them first; costs a pass over every
-            result.
+            result. After one is found it rests until a pass begins with finite weights.
         causality: After the first step, call the model a few times more, its first batch changed at single positions,
             and record whether outputs before them move. True says that they must not; "report" only looks.
         watchpoints: Conditions that are checked at every record and reported like findings.

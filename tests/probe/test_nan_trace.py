@@ -128,6 +128,88 @@ def test_what_was_bad_before_the_model_is_not_blamed_on_an_operation():
         assert (event.step, event.data["source"]) == (1, "its inputs were not finite already")
 
 
+@pytest.fixture(params=["engine", "torch"])
+def training(request):
+    """A net that is watched with a given configuration: a step on a batch, and its weights put back."""
+    return Engine if request.param == "engine" else Torch
+
+
+class Engine:
+    """The training of `Net`."""
+
+    def __init__(self):
+        self.net = Net(ops.relu).set_train()
+        self.optimizer = SGD(self.net.trainable_params(), learning_rate=0.01)
+        self.good = {site: one.numpy().copy() for site, one in self.net.parameters_and_names()}
+
+    def step(self, batch):
+        self.optimizer.zero_grad()
+        (self.net(Tensor(batch)) ** 2).mean().backward()
+        self.optimizer.step()
+
+    def put_back(self):
+        for site, one in self.net.parameters_and_names():
+            one.set_data(Tensor(self.good[site]))
+
+
+class Torch:
+    """The training of `TorchNet`."""
+
+    def __init__(self):
+        pytest.importorskip("torch", reason="PyTorch is not installed")
+        self.net = TorchNet(torch.relu)
+        self.optimizer = torch.optim.SGD(self.net.parameters(), 0.01)
+        self.good = {name: one.clone() for name, one in self.net.state_dict().items()}
+
+    def step(self, batch):
+        self.optimizer.zero_grad()
+        (self.net(torch.from_numpy(batch)) ** 2).mean().backward()
+        self.optimizer.step()
+
+    def put_back(self):
+        self.net.load_state_dict(self.good)
+
+
+def steps_of_bad_operations(training, config, steps, *, poison, put_back=()):
+    """The steps at which an event came, of a training whose batch holds NaN at those of `poison`."""
+    trained = training()
+    with open_store("memory:") as store:
+        with watch(
+            trained.net, trained.optimizer, store=store, config={"nan_trace": True, "record": "all", **config}
+        ) as monitor:
+            for step in range(steps):
+                if step in put_back:
+                    trained.put_back()
+                batch = np.random.default_rng(step).standard_normal((8, 4)).astype(np.float32)
+                if step in poison:
+                    batch[3, 2] = np.nan
+                trained.step(batch)
+        return [event.step for event in told(store, monitor.run.id)]
+
+
+def test_once_the_weights_are_bad_nothing_more_is_said_until_they_are_finite_again(training):
+    found = steps_of_bad_operations(training, {}, 12, poison={2, 4, 9}, put_back={7})
+    assert found == [2, 9]
+
+
+def test_each_bad_batch_is_told_while_the_weights_stay_finite(training):
+    found = steps_of_bad_operations(training, {"on_finding": "skip_step"}, 8, poison={2, 3, 6})
+    assert found == [2, 3, 6]
+
+
+def test_weights_that_go_bad_between_two_steps_are_told_at_the_first_pass_that_shows_it():
+    trained = Engine()
+    with open_store("memory:") as store:
+        with watch(trained.net, trained.optimizer, store=store, config={"nan_trace": True}) as monitor:
+            for step in range(5):
+                if step == 2:
+                    first = next(trained.net.get_parameters())
+                    first.set_data(Tensor(np.full(first.shape, np.inf, np.float32)))
+                trained.step(np.ones((8, 4), np.float32))
+        (event,) = told(store, monitor.run.id)
+    assert (event.step, event.data["source"]) == (2, "its inputs were not finite already")
+
+
 def test_tracing_changes_no_bit_and_leaves_no_trace():
     before = {name: primitive.evaluate for name, primitive in PRIMITIVES.items()}
     with open_store("memory:") as store:

@@ -23,7 +23,7 @@ class EngineTracer:
     """
 
     def __init__(self, model: Cell, recorder: Recorder) -> None:
-        self.trace = NanTrace(recorder, place_of_array, ())
+        self.trace = NanTrace(recorder, place_of_array, lambda: (one.numpy() for one in model.trainable_params()), ())
         self._recorder = recorder
         self._originals = {name: primitive.evaluate for name, primitive in PRIMITIVES.items()}
         for name, primitive in PRIMITIVES.items():

@@ -44,7 +44,7 @@ class TorchTracer:
     """
 
     def __init__(self, model: Any, recorder: Recorder) -> None:
-        self.trace = NanTrace(recorder, place_of, (str(Path(torch.__file__).parent),))
+        self.trace = NanTrace(recorder, place_of, model.parameters, (str(Path(torch.__file__).parent),))
         self._mode = _Mode(self.trace)
         self._is_open = self._is_alone = False
         self._places = ModuleSites(model)
