@@ -17,6 +17,7 @@ from . import (
     demonstrate,
     diagnosis,
     doctor,
+    events,
     explaining,
     export,
     graph,
@@ -56,6 +57,7 @@ application.command("set", rich_help_panel=_WATCH)(setting.set_)
 application.command("attach", rich_help_panel=_WATCH)(attach.attach)
 application.command("runs", rich_help_panel=_READ)(runs.runs)
 application.command("show", rich_help_panel=_READ)(runs.show)
+application.command("events", rich_help_panel=_READ)(events.events)
 application.command("diagnose", rich_help_panel=_READ)(diagnosis.diagnose)
 application.command("compare", rich_help_panel=_READ)(comparing.compare)
 application.command("graph", rich_help_panel=_READ)(graph.graph)

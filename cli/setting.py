@@ -31,7 +31,10 @@ def set_(
     if as_document:
         print_json({"run": found.id, "asked": fields})
     else:
-        print(f"{found.id}: asked for {', '.join(settings)}; it is an event of the run once it has happened")
+        print(
+            f"{found.id}: asked for {', '.join(settings)}; mindscope events {found.id} --kind 'configuration_*' "
+            f"tells since which step it holds, or why it was refused"
+        )
     return 0
 
 

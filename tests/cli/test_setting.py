@@ -1,5 +1,6 @@
 """`mindscope set` reaches a training that runs, wherever its run is kept, and leaves nothing behind a deleted run."""
 
+import json
 from collections.abc import Callable
 
 import numpy as np
@@ -28,6 +29,7 @@ def test_a_running_training_records_what_it_is_told_to(place, command: Callable,
                 if step == 4:
                     told = command("set", "told", "subjects.weight=false", "--store", place)
                     assert (told.code, told.err) == (0, "")
+                    assert f"mindscope events {monitor.run.id} --kind 'configuration_*'" in told.out
                 optimizer.zero_grad()
                 (net(x) ** 2).mean().backward()
                 optimizer.step()
@@ -40,6 +42,8 @@ def test_a_running_training_records_what_it_is_told_to(place, command: Callable,
         assert len(weights) in (4, 5)
         (changed,) = store.events(run, kind="configuration_changed")
         assert "weight" in changed.data["subjects"]
+        listed = command("events", run, "--kind", "configuration_*", "--store", place, "--json")
+        assert [one["step"] for one in json.loads(listed.out)["events"]] == [changed.step]
         assert store.mailbox(run).read("set") is not None
         store.delete_run(run)
         assert store.mailbox(run).read("set") is None

@@ -1,0 +1,122 @@
+"""`mindscope events RUN` lists what exactly happened in a run: skipped steps, changes, faults, and whatever else."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from .failures import WrongUse
+from .options import DEFAULT_STORE, JsonOption, RunArgument, StoreOption
+from .output import add_row, console, print_json, remark, table
+from .stores import open_existing
+
+if TYPE_CHECKING:
+    from ..storage import Event, Run, Store
+
+#: Events of a rank that are looked through for a pattern; the newest.
+_ALL: Final = 100_000
+#: Characters of one field that the table shows; the document has all of it (our choice: a line of a terminal).
+_SHOWN: Final = 60
+
+_Told = tuple[int, "Event"]
+
+
+def events(
+    run: RunArgument = "latest",
+    kind: Annotated[
+        list[str] | None,
+        typer.Option("--kind", metavar="KIND", help="Only of this kind, or glob of kinds; may be repeated."),
+    ] = None,
+    rank: Annotated[int | None, typer.Option("--rank", help="Only of this rank.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many at most, the newest.")] = 100,
+    store: StoreOption = DEFAULT_STORE,
+    as_document: JsonOption = False,
+) -> int:
+    """List the events of a run, oldest first: what exactly happened, and at which step."""
+    with open_existing(store) as opened:
+        found = opened.find_run(run)
+        ranks = _ranks(found, rank)
+        told = _newest(opened, found, ranks, kind or [], limit + 1)
+        others = [] if told else _kinds(opened, found, ranks)
+    shown = told[-limit:]
+    if as_document:
+        print_json({"run": found.id, "events": [_document(rank, event) for rank, event in shown]})
+    elif shown:
+        _print(shown, with_rank=len(found.ranks) > 1)
+    else:
+        print(_nothing(found, kind or [], others))
+    if len(told) > limit:
+        remark(f"the newest {limit} are shown; --limit N shows more")
+    return 0
+
+
+def _ranks(run: "Run", rank: int | None) -> Sequence[int]:
+    if rank is None:
+        return run.ranks
+    if rank not in run.ranks:
+        raise WrongUse(f"run {run.name!r} has no rank {rank}; its ranks are {', '.join(map(str, run.ranks))}")
+    return (rank,)
+
+
+def _newest(store: "Store", run: "Run", ranks: Iterable[int], kinds: Sequence[str], limit: int) -> list[_Told]:
+    """The newest events of these kinds with their ranks, oldest first."""
+    told = [(rank, event) for rank in ranks for event in _of(store, run, rank, kinds, limit)]
+    return sorted(told, key=lambda one: (one[1].step, one[1].micro_step, one[0]))[-limit:]
+
+
+def _of(store: "Store", run: "Run", rank: int, kinds: Sequence[str], limit: int) -> "Iterable[Event]":
+    if not kinds:
+        return store.events(run.id, rank=rank, limit=limit)
+    if len(kinds) == 1 and not any(sign in kinds[0] for sign in "*?["):
+        return store.events(run.id, rank=rank, kind=kinds[0], limit=limit)
+    every = store.events(run.id, rank=rank, limit=_ALL)
+    return [event for event in every if any(fnmatchcase(event.kind, pattern) for pattern in kinds)]
+
+
+def _kinds(store: "Store", run: "Run", ranks: Iterable[int]) -> list[str]:
+    return sorted({event.kind for rank in ranks for event in store.events(run.id, rank=rank, limit=_ALL)})
+
+
+def _nothing(run: "Run", kinds: Sequence[str], others: Sequence[str]) -> str:
+    from ..storage import nearest
+
+    if not others:
+        return f"run {run.name!r} has no events"
+    near = nearest(kinds[0], others) if len(kinds) == 1 else ""
+    return f"run {run.name!r} has no event of kind {', '.join(map(repr, kinds))}, only {', '.join(others)}{near}"
+
+
+def _document(rank: int, event: "Event") -> dict[str, object]:
+    return {
+        "rank": rank,
+        "step": event.step,
+        "micro_step": event.micro_step,
+        "kind": event.kind,
+        "site": event.site,
+        "data": event.data,
+    }
+
+
+def _print(shown: Sequence[_Told], *, with_rank: bool) -> None:
+    from ..storage import display_site
+
+    columns = ["step", *(["rank"] if with_rank else []), "kind", "site", "what"]
+    listing = table("", *columns, right=("step", "rank"))
+    for rank, event in shown:
+        site = display_site(event.site) if event.site else ""
+        micro = {"micro-step": event.micro_step} if event.micro_step else {}
+        what = _words({**micro, **event.data})
+        add_row(listing, str(event.step), *([str(rank)] if with_rank else []), event.kind, site, what)
+    console().print(listing)
+
+
+def _words(data: Mapping[str, object]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {_clipped(value)}" for name, value in data.items())
+
+
+def _clipped(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    text = f"{value:.4g}" if isinstance(value, float) else " ".join(text.split())
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."

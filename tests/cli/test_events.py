@@ -1,0 +1,90 @@
+"""`mindscope events` lists what happened in a run, by kind, by rank, and as a document."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from mindscope.storage import Event, StepRecord, open_store
+
+
+def happened(step: int) -> tuple[Event, ...]:
+    if step == 4:
+        sites = [f"layer.{number}" for number in range(40)]
+        return (Event("modules_changed", 4, "body", data={"count": 40, "sites": sites}),)
+    return (Event("step_skipped", step, micro_step=step % 2, data={"loss_scale": 1024.0 * step}),)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A store whose run of two ranks has ten events on the first and one on the second."""
+    place = tmp_path / "busy"
+    with open_store(str(place)) as store:
+        first = store.begin_run("busy")
+        first.write([StepRecord(step, float(step), events=happened(step)) for step in range(10)])
+        second = store.begin_run("busy", rank=1, run_id=first.run.id)
+        second.write([StepRecord(3, 3.0, events=(Event("monitor_fault", 3, data={"error": "no"}),))])
+        for writer in (first, second):
+            writer.close()
+    return place
+
+
+def listed(command: Callable, *words: object) -> list[dict]:
+    told = command("events", "busy", "--json", *words)
+    assert (told.code, told.err) == (0, "")
+    return json.loads(told.out)["events"]
+
+
+def test_events_of_all_ranks_come_in_the_order_of_their_steps(command: Callable, folder: Path) -> None:
+    told = command("events", "busy", "--store", folder)
+    assert (told.code, told.err) == (0, "")
+    rows = [line.split() for line in told.out.splitlines()[2:]]
+    assert [int(row[0]) for row in rows] == [0, 1, 2, 3, 3, 4, 5, 6, 7, 8, 9]
+    assert "loss scale 2048" in told.out
+    assert "micro-step 1, loss scale 3072" in told.out
+    (changed,) = (line for line in told.out.splitlines() if "modules_changed" in line)
+    assert "body" in changed
+    assert "count 40" in changed
+    assert "layer.39" not in changed  # which the document has
+
+
+@pytest.mark.parametrize(
+    ("words", "steps"),
+    [
+        (["--kind", "step_skipped"], [0, 1, 2, 3, 5, 6, 7, 8, 9]),
+        (["--kind", "monitor_*", "--kind", "modules_changed", "--kind", "mod*"], [3, 4]),
+        (["--rank", "1"], [3]),
+        (["--kind", "nothing"], []),
+    ],
+    ids=["kind", "globs", "rank", "none"],
+)
+def test_what_is_listed_can_be_chosen(command: Callable, folder: Path, words: list[str], steps: list[int]) -> None:
+    assert [one["step"] for one in listed(command, "--store", folder, *words)] == steps
+
+
+def test_the_document_holds_everything_of_an_event(command: Callable, folder: Path) -> None:
+    (one,) = listed(command, "--store", folder, "--kind", "modules_changed")
+    assert (one["rank"], one["step"], one["micro_step"], one["site"]) == (0, 4, 0, "body")
+    assert one["data"]["sites"][39] == "layer.39"
+
+
+def test_the_newest_are_shown_and_that_there_are_more(command: Callable, folder: Path) -> None:
+    told = command("events", "busy", "--store", folder, "--limit", "2", "--json")
+    assert [one["step"] for one in json.loads(told.out)["events"]] == [8, 9]
+    assert "the newest 2 are shown" in told.err
+
+
+def test_a_kind_that_the_run_has_not_is_said_with_those_it_has(command: Callable, folder: Path) -> None:
+    told = command("events", "busy", "--store", folder, "--kind", "step_skiped")
+    assert told.code == 0
+    assert "has no event of kind 'step_skiped', only modules_changed, monitor_fault, step_skipped" in told.out
+    assert "did you mean 'step_skipped'?" in told.out
+
+
+def test_a_run_without_events_and_a_rank_that_is_not_there_are_said(
+    command: Callable, run_folder: Path, folder: Path
+) -> None:
+    assert command("events", "--store", run_folder).out == "run 'digits' has no events\n"
+    told = command("events", "busy", "--store", folder, "--rank", "7")
+    assert (told.code, told.out) == (2, "")
+    assert "has no rank 7; its ranks are 0, 1" in told.err
