@@ -3,7 +3,7 @@
 import numpy as np
 from numba import carray, njit
 
-from .chunks import add_chunk32, clear
+from .chunks import add_chunk, clear
 from .cpu import finish
 from .memory import CHUNK, pointer
 from .more import DROPPED, mixed_bits
@@ -23,7 +23,7 @@ def measure_checked(address: int, size: int, out_address: int) -> int:
     total, mixed = np.empty(10), np.uint64(0)
     clear(total)
     for start in range(0, size, CHUNK):
-        add_chunk32(values[start : start + CHUNK], total)
+        add_chunk(values[start : start + CHUNK], total)
         mixed += mixed_bits(words[start // 2 : (start + CHUNK) // 2])
     finish(total, size, 1.0, carray(pointer(out_address), (10,), np.float64))
     return int(mixed >> DROPPED)

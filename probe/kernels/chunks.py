@@ -1,10 +1,13 @@
-"""What a chunk of an array adds to the running total of the array, in one pass over its memory.
+"""What a chunk of an array adds to the running total of the array, while the chunk is in the first-level cache.
 
-An array is walked in chunks that stay in the first-level cache. The fast pass over a chunk assumes that all of it is
-finite and sums in float64 lanes: `sum`, `sum of squares`, smallest, largest, zeros, in one loop that LLVM turns into
-vector code. Smallest and largest are kept as integers whose order is the order of the floats, so that NaN and the
-infinities stand beyond the finite range and the pass itself shows whether its assumption held. Two passes follow only
-where they are needed, and find the chunk still in the cache:
+An array is walked in chunks that stay in the first-level cache, so that its memory is read once. Two loops run over a
+chunk, each of which LLVM turns into vector code of one width; a single loop would be as narrow as its widest number:
+
+    sums        sum and sum of squares in float64, as though all were finite: the squares of float32 do not leave
+                float64, and neither NaN nor an infinity leaves them finite
+    ends        smallest, largest and zeros, in the elements' own type
+
+Two loops more follow only where they are needed:
 
     careful     something was not finite: count what is what, and sum the finite values alone
     centred     the mean is large against the deviation: sum squares around the mean, so that nothing cancels
@@ -12,24 +15,17 @@ where they are needed, and find the chunk still in the cache:
 Chunks are joined by the update of Chan, Golub and LeVeque (1979), and the norm follows as sqrt(m2 + n mean^2) without
 cancellation.
 
-What is compiled of `cpu.py` and `updates.py` has this file's functions inside, and numba keeps it as long as those
-files stay as they are: after a change here, touch them.
+What is compiled of `cpu.py`, `checked.py` and `updates.py` has this file's functions inside, and numba keeps it as long
+as those files stay as they are: after a change here, touch them.
 """
-
-from typing import Any
 
 import numpy as np
 from numba import njit
 
-from .memory import FAST, Floats, Integers, Reals, single_of
+from .memory import FAST, Floats, Reals, larger, smaller
 
-# Sum, sum of squares, smallest, largest, zeros; the last three as wide as the bits.
-Sums = tuple[float, float, np.integer[Any], np.integer[Any], np.integer[Any]]
-
-_HIGHEST32, _LOWEST32 = np.int32(0x7F7FFFFF), np.int32(-0x7F800000)
-_HIGHEST64, _LOWEST64 = np.int64(0x7FEFFFFFFFFFFFFF), np.int64(-0x7FF0000000000000)
-MASK32, _MASK64 = np.int32(0x7FFFFFFF), np.int64(0x7FFFFFFFFFFFFFFF)
-TOP32, _TOP64 = np.int32(31), np.int64(63)
+#: Smallest, largest, zeros.
+Ends = tuple[float, float, float]
 
 #: A chunk whose squared deviation is below this share of its squares is summed again around its mean; above it the
 #: cancellation costs at most two of float64's sixteen digits. Our choice.
@@ -40,32 +36,23 @@ N, MEAN, M2, LOW, HIGH, ZEROS, NANS, POS, NEG, SHIFT = range(10)
 
 
 @njit(fastmath=FAST, nogil=True, cache=True)
-def _sums32(x: Reals, bits: Integers) -> Sums:
-    total, squares, zeros = 0.0, 0.0, np.int32(0)
-    low, high = MASK32, np.int32(~MASK32)
+def _sums(x: Reals) -> tuple[float, float]:
+    total, squares = 0.0, 0.0
     for i in range(x.size):
         value = np.float64(x[i])
         total += value
         squares += value * value
-        ordered = np.int32(bits[i] ^ ((bits[i] >> TOP32) & MASK32))
-        low = min(low, ordered)
-        high = max(high, ordered)
-        zeros = np.int32(zeros + np.int32((bits[i] & MASK32) == 0))
-    return total, squares, low, high, zeros
+    return total, squares
 
 
 @njit(fastmath=FAST, nogil=True, cache=True)
-def _sums64(x: Reals, bits: Integers) -> Sums:
-    total, squares, zeros = 0.0, 0.0, np.int64(0)
-    low, high = _MASK64, np.int64(~_MASK64)
+def _ends(x: Reals) -> Ends:
+    """Of elements all of which are finite."""
+    low, high, zeros = x[0], x[0], np.int32(0)
     for i in range(x.size):
-        total += x[i]
-        squares += x[i] * x[i]
-        ordered = np.int64(bits[i] ^ ((bits[i] >> _TOP64) & _MASK64))
-        low = min(low, ordered)
-        high = max(high, ordered)
-        zeros += np.int64((bits[i] & _MASK64) == 0)
-    return total, squares, low, high, zeros
+        low, high = smaller(x[i], low), larger(x[i], high)
+        zeros = np.int32(zeros + np.int32(x[i] == 0))
+    return np.float64(low), np.float64(high), np.float64(zeros)
 
 
 @njit(fastmath=FAST, nogil=True, cache=True)
@@ -123,7 +110,8 @@ def _add_careful(x: Reals, total: Floats) -> None:
 
 
 @njit(nogil=True, cache=True)
-def _add_finite(x: Reals, total: Floats, summed: float, squares: float, low: float, high: float, zeros: float) -> None:
+def _add_finite(x: Reals, total: Floats, summed: float, squares: float, ends: Ends) -> None:
+    low, high, zeros = ends
     mean = summed / x.size
     correction, m2 = 0.0, squares - summed * mean
     if m2 < _CANCELLATION * squares:
@@ -133,35 +121,23 @@ def _add_finite(x: Reals, total: Floats, summed: float, squares: float, low: flo
 
 
 @njit(nogil=True, cache=True)
-def add_chunk32(x: Reals, total: Floats) -> None:
-    """Adds a chunk of float32 to the total."""
-    add_sums32(x, total, _sums32(x, x.view(np.int32)))
+def add_chunk(x: Reals, total: Floats) -> None:
+    """Adds a chunk of float32 or float64, of one element or more, to the total."""
+    summed, squares = _sums(x)
+    if np.isfinite(squares):
+        _add_finite(x, total, summed, squares, _ends(x))
+    else:  # or the squares of float64 have left its range
+        _add_careful(x, total)
 
 
 @njit(nogil=True, cache=True)
-def add_sums32(x: Reals, total: Floats, sums: Sums) -> None:
-    """The same of a chunk whose sums were taken already."""
-    summed, squares, low, high, zeros = sums
-    if low < _LOWEST32 or high > _HIGHEST32:
+def add_with_ends(x: Reals, total: Floats, ends: Ends) -> None:
+    """The same of a chunk whose ends were found already; they are not looked at unless all of it is finite."""
+    summed, squares = _sums(x)
+    if np.isfinite(squares):
+        _add_finite(x, total, summed, squares, ends)
+    else:
         _add_careful(x, total)
-        return
-    smallest = single_of(np.int32(low ^ ((low >> TOP32) & MASK32)))
-    largest = single_of(np.int32(high ^ ((high >> TOP32) & MASK32)))
-    _add_finite(x, total, summed, squares, np.float64(smallest), np.float64(largest), zeros)
-
-
-@njit(nogil=True, cache=True)
-def add_chunk64(x: Reals, total: Floats) -> None:
-    """Adds a chunk of float64 to the total."""
-    summed, squares, low, high, zeros = _sums64(x, x.view(np.int64))
-    if low < _LOWEST64 or high > _HIGHEST64:
-        _add_careful(x, total)
-        return
-    ends = np.empty(2, np.int64)
-    ends[0] = low ^ ((low >> _TOP64) & _MASK64)
-    ends[1] = high ^ ((high >> _TOP64) & _MASK64)
-    values = ends.view(np.float64)
-    _add_finite(x, total, summed, squares, values[0], values[1], zeros)
 
 
 @njit(nogil=True, cache=True)

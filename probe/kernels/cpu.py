@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numba import carray, njit
 
-from .chunks import HIGH, LOW, M2, MEAN, NANS, NEG, POS, SHIFT, ZEROS, N, add_chunk32, add_chunk64, clear
+from .chunks import HIGH, LOW, M2, MEAN, NANS, NEG, POS, SHIFT, ZEROS, N, add_chunk, clear
 from .memory import CHUNK, FLOAT32, FLOAT64, Floats, Ints, Reals, Singles, decode, pointer
 
 #: The columns of a row, in order; minimum, maximum, mean, std and norm are those of the finite elements.
@@ -50,7 +50,7 @@ def scale_of(total: Floats) -> float:
 def measure64(x: Reals, total: Floats, out: Floats) -> None:
     """Nothing; the row has the ten statistics of a float64 array; the total is that of no chunk."""
     for start in range(0, x.size, CHUNK):
-        add_chunk64(x[start : start + CHUNK], total)
+        add_chunk(x[start : start + CHUNK], total)
     scale = scale_of(total)
     if scale != 1.0:
         clear(total)
@@ -59,7 +59,7 @@ def measure64(x: Reals, total: Floats, out: Floats) -> None:
             chunk = x[start : start + CHUNK]
             for i in range(chunk.size):
                 scaled[i] = chunk[i] * scale
-            add_chunk64(scaled[: chunk.size], total)
+            add_chunk(scaled[: chunk.size], total)
         total[ZEROS] = 0.0
         for i in range(x.size):
             total[ZEROS] += x[i] == 0.0
@@ -75,13 +75,13 @@ def _measure_one(address: int, size: int, code: int, total: Floats, values: Sing
     if code == FLOAT32:
         single = carray(pointer(address), (size,), np.float32)
         for start in range(0, size, CHUNK):
-            add_chunk32(single[start : start + CHUNK], total)
+            add_chunk(single[start : start + CHUNK], total)
     else:
         half = carray(pointer(address), (size,), np.uint16)
         for start in range(0, size, CHUNK):
             raw = half[start : start + CHUNK]
             decode(raw, code, values[: raw.size])
-            add_chunk32(values[: raw.size], total)
+            add_chunk(values[: raw.size], total)
     finish(total, size, 1.0, out)
 
 

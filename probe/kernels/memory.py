@@ -25,6 +25,8 @@ BFLOAT16: Final = 3
 CHUNK: Final = 4096
 #: Sums may be taken in any order; NaN and infinities are what they are.
 FAST: Final = {"reassoc", "contract", "nsz"}
+#: What LLVM may assume of two numbers that are compared: both are finite, and zeros of either sign are the same.
+_FINITE: Final = ("nnan", "ninf", "nsz")
 
 
 @intrinsic
@@ -37,24 +39,20 @@ def pointer(_context: Any, address: Any) -> Any:  # Any: numba's own compiler in
     return types.voidptr(types.int64), generate
 
 
-@intrinsic
-def bits_of(_context: Any, _value: Any) -> Any:  # Any: as above
-    """The bits of a float32 as an int32."""
+def _chosen(comparison: str) -> Any:  # Any: as above
+    """Of two floats the one that compares so with the other, if neither is NaN: only then do loops become vectors."""
 
-    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], context.get_value_type(types.int32))
+    def choose(_context: Any, one: Any, other: Any) -> Any:
+        def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            compared = builder.fcmp_ordered(comparison, *arguments, flags=_FINITE)
+            return builder.select(compared, *arguments, flags=_FINITE)
 
-    return types.int32(types.float32), generate
+        return one(one, other), generate
+
+    return intrinsic(choose)
 
 
-@intrinsic
-def single_of(_context: Any, _bits: Any) -> Any:  # Any: as above
-    """The float32 of these bits, an int32."""
-
-    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], context.get_value_type(types.float32))
-
-    return types.float32(types.int32), generate
+smaller, larger = _chosen("<"), _chosen(">")
 
 
 @njit(nogil=True, cache=True)

@@ -3,66 +3,56 @@
 import numpy as np
 from numba import carray, njit
 
-from .chunks import MASK32, TOP32, Sums, add_chunk64, add_sums32, clear
+from .chunks import Ends, add_with_ends, clear
 from .cpu import finish, measure64, scale_of
-from .memory import CHUNK, FAST, FLOAT32, FLOAT64, Floats, Integers, Ints, Reals, Singles, bits_of, decode, pointer
+from .memory import CHUNK, FAST, FLOAT32, FLOAT64, Floats, Ints, Reals, decode, larger, pointer, smaller
+
+#: Weights, their copy and what moved share the first-level cache.
+_CHUNK = CHUNK // 2
+
+
+@njit(fastmath=FAST, nogil=True, cache=True)
+def _ends_of_both(now: Reals, before: Reals, change: Reals) -> tuple[Ends, Ends]:
+    """The ends of a chunk and of what moved in it, which `change` takes; `before` becomes equal to `now`.
+
+    They mean nothing where something is not finite.
+    """
+    low, high, zeros = now[0], now[0], np.int32(0)
+    least = most = now[0] - before[0]
+    still = np.int32(0)
+    for i in range(now.size):
+        value, moved = now[i], now[i] - before[i]
+        before[i], change[i] = value, moved
+        low, high = smaller(value, low), larger(value, high)
+        least, most = smaller(moved, least), larger(moved, most)
+        zeros = np.int32(zeros + np.int32(value == 0))
+        still = np.int32(still + np.int32(moved == 0))
+    of_weight = np.float64(low), np.float64(high), np.float64(zeros)
+    return of_weight, (np.float64(least), np.float64(most), np.float64(still))
+
+
+@njit(nogil=True, cache=True)
+def _add_both(now: Reals, before: Reals, total: Floats, moved_total: Floats, change: Reals) -> None:
+    """Adds a chunk to one total and what moved in it to the other; `before` becomes equal to `now`."""
+    of_weight, of_change = _ends_of_both(now, before, change)
+    add_with_ends(now, total, of_weight)
+    add_with_ends(change[: now.size], moved_total, of_change)
 
 
 @njit(nogil=True, cache=True)
 def _update64(now: Reals, before: Reals, total: Floats, moved: Floats, out: Floats) -> None:
     """Statistics of `now` and of what moved since `before`, which becomes equal to `now`."""
-    change = np.empty(CHUNK)
+    change = np.empty(_CHUNK)
     moved_total = np.empty(10)
     clear(moved_total)
-    for start in range(0, now.size, CHUNK):
-        new, old = now[start : start + CHUNK], before[start : start + CHUNK]
-        for i in range(new.size):
-            change[i] = new[i] - old[i]
-            old[i] = new[i]
-        add_chunk64(new, total)
-        add_chunk64(change[: new.size], moved_total)
+    for start in range(0, now.size, _CHUNK):
+        _add_both(now[start : start + _CHUNK], before[start : start + _CHUNK], total, moved_total, change)
     if scale_of(total) == 1.0:
         finish(total, now.size, 1.0, out)
     else:
         clear(total)
         measure64(now, total, out)
     finish(moved_total, now.size, 1.0, moved)
-
-
-@njit(fastmath=FAST, nogil=True, cache=True)
-def _sums_of_both(now: Singles, bits: Integers, before: Singles, change: Singles) -> tuple[Sums, Sums]:
-    """The sums of a chunk and of what moved in it, which `change` takes; `before` becomes equal to `now`."""
-    total, squares, zeros = 0.0, 0.0, np.int32(0)
-    low, high = MASK32, np.int32(~MASK32)
-    moved, moved_squares, still = 0.0, 0.0, np.int32(0)
-    least, most = MASK32, np.int32(~MASK32)
-    for i in range(now.size):
-        value = np.float64(now[i])
-        total += value
-        squares += value * value
-        ordered = np.int32(bits[i] ^ ((bits[i] >> TOP32) & MASK32))
-        low = min(low, ordered)
-        high = max(high, ordered)
-        zeros = np.int32(zeros + np.int32((bits[i] & MASK32) == 0))
-        difference = np.float32(now[i] - before[i])
-        before[i] = now[i]
-        change[i] = difference
-        step = np.float64(difference)
-        moved += step
-        moved_squares += step * step
-        raw = bits_of(difference)
-        ordered = np.int32(raw ^ ((raw >> TOP32) & MASK32))
-        least = min(least, ordered)
-        most = max(most, ordered)
-        still = np.int32(still + np.int32((raw & MASK32) == 0))
-    return (total, squares, low, high, zeros), (moved, moved_squares, least, most, still)
-
-
-@njit(nogil=True, cache=True)
-def _update32(now: Singles, before: Singles, total: Floats, moved_total: Floats, change: Singles) -> None:
-    of_weight, of_change = _sums_of_both(now, now.view(np.int32), before, change)
-    add_sums32(now, total, of_weight)
-    add_sums32(change[: now.size], moved_total, of_change)
 
 
 @njit(nogil=True, cache=True)
@@ -80,9 +70,9 @@ def measure_updates(
     """
     total, moved_total = np.empty(10), np.empty(10)
     values, old_values, change = (
-        np.empty(CHUNK, np.float32),
-        np.empty(CHUNK, np.float32),
-        np.empty(CHUNK, np.float32),
+        np.empty(_CHUNK, np.float32),
+        np.empty(_CHUNK, np.float32),
+        np.empty(_CHUNK, np.float32),
     )
     for i in range(addresses.size):
         if addresses[i] == 0:
@@ -96,17 +86,17 @@ def measure_updates(
         elif code == FLOAT32:
             now = carray(pointer(addresses[i]), (size,), np.float32)
             copy = carray(pointer(before[i]), (size,), np.float32)
-            for start in range(0, size, CHUNK):
-                new, old = now[start : start + CHUNK], copy[start : start + CHUNK]
-                _update32(new, old, total, moved_total, change)
+            for start in range(0, size, _CHUNK):
+                new, old = now[start : start + _CHUNK], copy[start : start + _CHUNK]
+                _add_both(new, old, total, moved_total, change)
         else:
             raw_now = carray(pointer(addresses[i]), (size,), np.uint16)
             raw_copy = carray(pointer(before[i]), (size,), np.uint16)
-            for start in range(0, size, CHUNK):
-                raw, raw_old = raw_now[start : start + CHUNK], raw_copy[start : start + CHUNK]
+            for start in range(0, size, _CHUNK):
+                raw, raw_old = raw_now[start : start + _CHUNK], raw_copy[start : start + _CHUNK]
                 decode(raw, code, values[: raw.size])
                 decode(raw_old, code, old_values[: raw.size])
-                _update32(values[: raw.size], old_values[: raw.size], total, moved_total, change)
+                _add_both(values[: raw.size], old_values[: raw.size], total, moved_total, change)
                 for k in range(raw.size):
                     raw_old[k] = raw[k]
         if code != FLOAT64:

@@ -128,17 +128,22 @@ def test_many_arrays_are_measured_in_one_call_and_absent_ones_left_alone():
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_an_update_is_measured_against_the_copy_which_it_refreshes(dtype):
+@pytest.mark.parametrize("spoiled", [(), (np.nan,), (np.inf, -np.inf), (0.0, -0.0)], ids=str)
+def test_an_update_is_measured_against_the_copy_which_it_refreshes(dtype, spoiled):
     rng = np.random.default_rng(8)
     before = rng.normal(size=9001).astype(dtype)
     after = (before.astype(np.float64) + rng.normal(size=9001) * 0.1).astype(dtype)
+    after[::7] = before[::7]  # which did not move
+    for place, value in enumerate(spoiled):
+        after[4000 + place :: 911], before[place::1009] = value, value
     copy, norms = before.copy(), slow(before)[:1].copy()
     (now, code), (held, _) = readable(after), readable(copy)
     one = lambda value: np.array([value], np.int64)  # noqa: E731
     weights, moved = np.empty((1, 10)), np.empty((1, 11))
     measure_updates(one(now.ctypes.data), one(now.size), one(code), one(held.ctypes.data), norms, weights, moved)
     wide = np.float64 if dtype == np.float64 else np.float32
-    change = after.astype(wide) - before.astype(wide)
+    with np.errstate(invalid="ignore"):  # infinity less infinity is NaN
+        change = after.astype(wide) - before.astype(wide)
     agree(weights[0], slow(after))
     agree(moved[0, :10], slow(change))
     assert moved[0, 10] == pytest.approx(slow(change)[0] / slow(before)[0], rel=1e-12)
