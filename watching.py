@@ -99,12 +99,14 @@ def check_causes(config: Config) -> None:
         ConfigError: It names causes that no rule has.
     """
     known = sorted({word for one in RULES.values() for word in (one.name, one.cause)})
-    for reaction in config.on_finding:
-        for glob in reaction.causes:
-            if not glob.startswith("watchpoint") and not any(fnmatchcase(word, glob) for word in known):
-                raise ConfigError(
-                    f"on_finding: no rule finds a cause {glob!r}{nearest(glob, known)}; docs/catalogue/rules.md has all"
-                )
+    asked = dict.fromkeys(glob for reaction in config.on_finding for glob in reaction.causes)
+    mistakes = [
+        f"on_finding: no rule finds a cause {glob!r}{nearest(glob, known)}; docs/catalogue/rules.md has all"
+        for glob in asked
+        if not glob.startswith("watchpoint") and not any(fnmatchcase(word, glob) for word in known)
+    ]
+    if mistakes:
+        raise ConfigError("; ".join(mistakes), mistakes)
 
 
 def _diagnosis(config: Config, rank: int) -> Listener:

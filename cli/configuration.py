@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .failures import WrongUse
+from .failures import WRONG_USE, WrongUse
 from .options import JsonOption
-from .output import add_row, console, print_json, table
+from .output import add_row, console, print_json, remark, table
 from .template import TEMPLATE
 
 if TYPE_CHECKING:
@@ -35,17 +35,31 @@ def init(
 
 @application.command("check")
 def check(file: _File, as_document: JsonOption = False) -> int:
-    """Say whether a configuration is right; exit code 2 and one line if not."""
-    from ..probe import load_config
-    from ..watching import check_causes
+    """Say whether a configuration is right; exit code 2 and a line for each mistake if not."""
+    from ..probe.configuration.load import examine
 
-    config = load_config(file)
-    check_causes(config)
+    config, mistakes = examine(file)
+    mistakes += _unknown_causes(config) if config is not None else ()
     if as_document:
-        print_json({"file": file, "config": config.model_dump(mode="json", exclude_unset=True)})
+        told = {"config": config.model_dump(mode="json", exclude_unset=True)} if config is not None else {}
+        print_json({"file": file, "mistakes": mistakes, **({} if mistakes else told)})
+    elif mistakes:
+        count = "a mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
+        remark("\n  ".join([f"mindscope: {file} has {count}:", *mistakes]))
     else:
         print(f"{file} is right")
-    return 0
+    return WRONG_USE if mistakes else 0
+
+
+def _unknown_causes(config: "Config") -> tuple[str, ...]:
+    from ..probe import ConfigError
+    from ..watching import check_causes
+
+    try:
+        check_causes(config)
+    except ConfigError as error:
+        return error.mistakes
+    return ()
 
 
 @application.command("explain")

@@ -8,7 +8,7 @@ TEMPLATE: Final = """\
 # What mindscope records of a training. These are the defaults; what is commented out is off, or an example.
 
 # When. A number of `subjects` is a cadence, false is off; docs/catalogue/collectors.md lists them.
-every: 1                      # cadence of every subject that says nothing else
+every: 1                      # cadence of every subject that says nothing else; 0: only what `subjects` names
 # subjects:
 #   activation: {every: 10, first: 100, windows: [[5000, 5100]], around: 50}
 #   gradient: {per_decade: 20, start: 1000, stop: 90000}
@@ -26,7 +26,8 @@ record: training              # training | gradients | all: which forwards count
 
 # What.
 statistics: []                # of tensors, beside the ten: sum, abs_max, kurtosis, checksum, quantiles
-histograms: {every: 100, subjects: [activation, weight, gradient], bins: 64, scale: linear}   # or log: an octave a bin
+# Of histograms `every: 0` is none, and `scale: log` makes each bin an octave.
+histograms: {every: 100, subjects: [activation, weight, gradient], bins: 64, scale: linear}
 nan_trace: false              # name the first operation, and its line, that makes NaN or infinity
 causality: false              # true | report: check once that no output of a sequence model sees later input
 # dump:                       # whole tensors, in files beside the run

@@ -9,6 +9,8 @@ ProbeError(RuntimeError)
 └── TrainingStopped             the configuration, or a person, asked for the training to end here
 """
 
+from collections.abc import Sequence
+
 from ..storage import Finding
 
 
@@ -17,7 +19,15 @@ class ProbeError(RuntimeError):
 
 
 class ConfigError(ProbeError, ValueError):
-    """The configuration has an unknown key, a wrong value or a contradiction."""
+    """The configuration has an unknown key, a wrong value or a contradiction.
+
+    Args:
+        mistakes: A sentence for each thing that is wrong; the message itself where there is one.
+    """
+
+    def __init__(self, message: str, mistakes: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.mistakes = tuple(mistakes) or (message,)
 
 
 class SiteNotFound(ProbeError, LookupError):

@@ -1,6 +1,6 @@
 """The configuration a person writes, as YAML, JSON, a dict or keywords, and how it becomes values.
 
-every: 1                      # cadence of every subject that says nothing else
+every: 1                      # cadence of every subject that says nothing else; 0: only what `subjects` names
 subjects:                     # a number is a cadence, false is off; what is not named follows `every`
   activation: {every: 10, first: 100, windows: [[5000, 5100]]}
   gradient: {per_decade: 20, start: 1000, stop: 90000}
@@ -30,11 +30,12 @@ webhook: {url: "https://example.org/hook", severity: error, timeout_s: 5}   # is
 budget: 3%                    # what all this may cost the training; the schedule is thinned to stay below
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
 from ...storage.conditions import Condition, parse_condition
 from ...storage.errors import nearest
@@ -47,25 +48,48 @@ from .histograms import Histograms
 from .reactions import Address, Reaction, Watch, as_reactions, as_watch
 from .routers import Router
 from .schedule import NEVER, Schedule
-from .strict import Strict
+from .strict import Contradictions, Strict
 
+#: The context in which fields are looked at that are only a part of a configuration, and need not agree as a whole.
+PART: Final = "part"
 #: What is rare is looked at more often at the start, where most that is wrong already is: four looks more in a run.
 _EARLY = ((1, 2), (4, 4), (7, 7))
 
 
 def _share(value: Any) -> Any:  # Any: whatever the text held; pydantic checks what comes out
-    if isinstance(value, str) and value.strip().endswith("%"):
-        try:
-            return float(value.strip()[:-1]) / 100.0
-        except ValueError:
-            return value
-    return value
+    if not isinstance(value, str):
+        return value
+    try:
+        return float(value.strip().removesuffix("%")) / (100.0 if value.strip().endswith("%") else 1.0)
+    except ValueError:
+        raise ValueError(f"must be a share, as 0.03, or a percentage, as 3%, got {value!r}") from None
 
 
 def _subjects(value: Any) -> Any:  # Any: as above
     if isinstance(value, list | tuple):
         return {name: name in value for name in {*value, *COLLECTORS}}
     return value
+
+
+def _is_known(name: str) -> str:
+    if name not in COLLECTORS:
+        every = f"; there are {', '.join(COLLECTORS)}"
+        raise ValueError(f"no subject {name!r}{nearest(name, COLLECTORS) or every}")
+    return name
+
+
+def _chooses(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    if not patterns:
+        raise ValueError(
+            "must name one pattern or more, got []; leave it out for all, and switch off in `subjects` what you do not "
+            "want, as `subjects: {weight: false}`"
+        )
+    return patterns
+
+
+def _is_about_what_there_is(watch: Watch) -> Watch:
+    _check_statistic(parse_condition(watch.when))
+    return watch
 
 
 def _check_statistic(condition: Condition) -> None:
@@ -80,6 +104,9 @@ def _check_statistic(condition: Condition) -> None:
         )
 
 
+_Patterns = Annotated[tuple[str, ...], AfterValidator(_chooses)]
+
+
 class Queue(Strict):
     """The queue between the training and the writer."""
 
@@ -91,6 +118,7 @@ class Config(Strict):
     """What to record, where and when; the module's docstring shows all of it.
 
     Args:
+        every: At every so many steps; 0 records nothing but what `subjects` names, and what histograms and dumps ask.
         record: `training`: forwards in training mode with gradients on; `gradients`: any with gradients on; `all`.
         types: Globs over the class names of modules; parameters are chosen by `parameters` alone.
         depth: Modules whose dotted name has more parts are left out; 0 leaves the model itself.
@@ -110,13 +138,14 @@ class Config(Strict):
     """
 
     every: int = Field(default=1, ge=0)
-    subjects: Annotated[dict[str, Annotated[Cadence, BeforeValidator(as_cadence)]], BeforeValidator(_subjects)] = Field(
-        default_factory=dict
-    )
-    modules: tuple[str, ...] = ("*",)
-    parameters: tuple[str, ...] = ("*",)
+    subjects: Annotated[
+        dict[Annotated[str, AfterValidator(_is_known)], Annotated[Cadence, BeforeValidator(as_cadence)]],
+        BeforeValidator(_subjects),
+    ] = Field(default_factory=dict)
+    modules: _Patterns = ("*",)
+    parameters: _Patterns = ("*",)
     exclude: tuple[str, ...] = ()
-    types: tuple[str, ...] = ("*",)
+    types: _Patterns = ("*",)
     depth: int | None = Field(default=None, ge=0)
     record: Literal["training", "gradients", "all"] = "training"
     accumulation_steps: int = Field(default=1, ge=1)
@@ -130,23 +159,33 @@ class Config(Strict):
     dump: Dump | None = None
     nan_trace: bool = False
     causality: bool | Literal["report"] = False
-    watchpoints: tuple[Annotated[Watch, BeforeValidator(as_watch)], ...] = ()
+    watchpoints: tuple[Annotated[Watch, BeforeValidator(as_watch), AfterValidator(_is_about_what_there_is)], ...] = ()
     on_finding: Annotated[tuple[Reaction, ...], BeforeValidator(as_reactions)] = ()
     webhook: Address | None = None
     budget: Annotated[Annotated[float, Field(gt=0.0, le=1.0)] | None, BeforeValidator(_share)] = None
 
     @model_validator(mode="after")
-    def _agrees_with_itself(self) -> Self:
-        for name in self.subjects:
-            if name not in COLLECTORS:
-                raise ValueError(f"no subject {name!r}{nearest(name, COLLECTORS)}; there are {', '.join(COLLECTORS)}")
-        for watch in self.watchpoints:
-            _check_statistic(parse_condition(watch.when))
-        if any(one.do == "skip_step" for one in self.on_finding) and not self._measures_every_gradient():
-            raise ValueError("on_finding: skip_step needs `gradient` at every step, and no budget that may thin it")
-        if not any(self.schedule(name).is_ever_due or self.is_in_flight(name) for name in COLLECTORS):
-            raise ValueError("nothing is ever due; set `every` to 1 or more, or name a subject with a cadence")
+    def _agrees_with_itself(self, asked: ValidationInfo) -> Self:
+        found = [] if asked.context == PART else list(self.contradictions())
+        if found:
+            raise Contradictions(found)
         return self
+
+    def contradictions(self) -> Iterator[str]:
+        """A sentence for each way in which settings that are right by themselves do not fit together."""
+        if any(one.do == "skip_step" for one in self.on_finding) and not self._measures_every_gradient():
+            yield "on_finding: skip_step needs `gradient` at every step, and no budget that may thin it"
+        if not any(self.schedule(name).is_ever_due or self.is_in_flight(name) for name in self._wanted()):
+            yield (
+                f"nothing is ever due: `every` is {self.every} and `subjects` names nothing with a cadence; "
+                f"set `every` to 1 or more, or name what you want, as `subjects: {{loss: 1, gradient: 10}}`"
+            )
+        if self.dump is not None and not self.dump.when.schedule().is_ever_due and self.flight_recorder is None:
+            yield "dump: `when` is never due; leave `dump` out, or say when, as `when: {windows: [[100, 110]]}`"
+
+    def _wanted(self) -> list[str]:
+        """The subjects that count as wanted: histograms only where somebody has written of them."""
+        return [name for name in COLLECTORS if name != "histogram" or "histograms" in self.model_fields_set]
 
     def _measures_every_gradient(self) -> bool:
         return self.schedule("gradient") == Schedule(1, around=self.around.after) and self.budget is None

@@ -14,7 +14,7 @@ from ...storage.commands import SETTINGS
 from ...storage.mailbox import Mailbox
 from ..errors import ConfigError
 from .config import Config
-from .load import load_config
+from .load import examine, load_config
 
 __all__ = ["CHANGEABLE", "Control", "ask_for"]
 
@@ -89,6 +89,8 @@ def differences(before: Config, after: Config) -> dict[str, Any]:
 def ask_for(mailbox: Mailbox, fields: Mapping[str, Any]) -> Config:
     """What was asked for until now and is asked for from now on, over a default configuration.
 
+    Whether it agrees with the run's own configuration is seen where that is, by the training.
+
     Raises:
         ConfigError: A field is unknown, wrong, or cannot change under way; nothing is asked for.
         StoreUnavailable: It cannot be left for the run.
@@ -97,7 +99,9 @@ def ask_for(mailbox: Mailbox, fields: Mapping[str, Any]) -> Config:
         if name in Config.model_fields and name not in CHANGEABLE:
             raise ConfigError(f"{name} cannot change while a training runs; what can is {', '.join(CHANGEABLE)}")
     merged = {**(mailbox.read(SETTINGS) or {}), **fields}
-    checked = load_config(merged)
+    checked, mistakes = examine(merged, is_part=True)
+    if checked is None or mistakes:
+        raise ConfigError(f"configuration: {'; '.join(mistakes)}", mistakes)
     mailbox.post(SETTINGS, merged)
     return checked
 

@@ -12,12 +12,13 @@ class Dump(Strict):
     """Which whole tensors are stored beside the run, and when.
 
     Args:
+        when: As a subject's cadence; the first step alone by default.
         limit_gb: What the files of the run may take.
         memory_gb: What copies that wait for the disk may take.
         folder: Where they go; beside the run by default, which a store in a database cannot offer.
     """
 
-    sites: tuple[str, ...] = ("*",)
+    sites: tuple[str, ...] = Field(default=("*",), min_length=1)
     subjects: tuple[Literal["input", "activation", "activation_grad", "weight", "gradient"], ...] = (
         "activation",
         "gradient",

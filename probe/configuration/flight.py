@@ -14,9 +14,9 @@ _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "m
 def _bytes(value: Any) -> Any:  # Any: whatever the text held; pydantic checks what comes out
     if not isinstance(value, str):
         return value
-    found = re.fullmatch(r"([0-9.]+)\s*([a-z]*)", value.strip().lower())
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]*)?)\s*([a-z]*)", value.strip().lower())
     if found is None or found[2] not in _UNITS:
-        raise ValueError(f"memory is a number of bytes, or one with a unit, as 512MB or 2GiB, got {value!r}")
+        raise ValueError(f"must be a number of bytes, or one with a unit, as 512MB or 2GiB, got {value!r}")
     return int(float(found[1]) * _UNITS[found[2]])
 
 

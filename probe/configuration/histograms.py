@@ -15,6 +15,8 @@ class Histograms(Strict):
     """Which subjects get histograms, how often and how fine.
 
     Args:
+        every: Due at steps 0, every, 2 * every, ...; 0 is never.
+        subjects: Of which; none of them is never, too.
         scale: `linear`: equal bins from minimum to maximum. `log`: bins that halve towards zero, half of them for each
             sign; so small values are told apart, and edges are the same from step to step but for whole octaves.
     """

@@ -1,42 +1,30 @@
 """From a file, a mapping or keywords to a configuration, or to one message that says all that is wrong with it."""
 
-import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from ...storage.errors import nearest
 from ..errors import ConfigError
-from .cadence import Cadence
-from .config import Config, Queue
-from .dumps import Dump
-from .flight import Around, FlightRecorder
-from .histograms import Histograms
+from .config import PART, Config
+from .mistakes import mistakes_of
 from .msprobe import is_msprobe, translate
-from .reactions import Address, Reaction, Watch
-from .routers import Router
+from .text import read
+
+__all__ = ["examine", "load_config"]
 
 _log = logging.getLogger(__name__)
-_MODELS: Mapping[str, type[BaseModel]] = {
-    "": Config,
-    "histograms": Histograms,
-    "queue": Queue,
-    "subjects": Cadence,
-    "flight_recorder": FlightRecorder,
-    "around": Around,
-    "dump": Dump,
-    "routers": Router,
-    "watchpoints": Watch,
-    "on_finding": Reaction,
-    "webhook": Address,
-}
+#: Keys that decide together whether a configuration agrees with itself.
+_TOGETHER: Final = frozenset(
+    {"every", "subjects", "histograms", "flight_recorder", "around", "dump", "on_finding", "budget"}
+)
+
+_Source = Config | Mapping[str, Any] | str | Path | None  # Any: whatever the text held; pydantic checks it next
 
 
-def load_config(source: Config | Mapping[str, Any] | str | Path | None = None, **fields: Any) -> Config:
+def load_config(source: _Source = None, **fields: Any) -> Config:
     """The configuration from a file, a mapping or nothing, with keywords laid over it.
 
     Args:
@@ -45,50 +33,71 @@ def load_config(source: Config | Mapping[str, Any] | str | Path | None = None, *
         fields: Fields of `Config` that replace those of the source.
 
     Raises:
-        ConfigError: The file cannot be read, a key is unknown, a value is wrong, or two settings contradict.
+        ConfigError: The file cannot be read, a key is unknown, a value is wrong, or two settings contradict; all that
+            is wrong is told at once.
+    """
+    if isinstance(source, Config) and not fields:
+        return source
+    config, mistakes = examine(source, fields)
+    if config is None or mistakes:
+        raise ConfigError(f"{_named(source)}: {'; '.join(mistakes)}", mistakes)
+    return config
+
+
+def _named(source: _Source) -> str:
+    return f"configuration {source}" if isinstance(source, str | Path) else "configuration"
+
+
+def examine(
+    source: _Source, fields: Mapping[str, Any] | None = None, *, is_part: bool = False
+) -> tuple[Config | None, tuple[str, ...]]:
+    """The configuration, without what is wrong of it, and a sentence for each mistake.
+
+    Args:
+        source: As in `load_config`.
+        fields: Fields of `Config` that replace those of the source.
+        is_part: These fields are laid over others, and need not agree as a whole.
+
+    Returns:
+        No configuration where what is right of it is none.
+
+    Raises:
+        ConfigError: The source is none, cannot be read or translated.
     """
     if not isinstance(source, Config | Mapping | str | Path | None):
         raise ConfigError(
             "configuration must be a YAML or JSON file, a mapping or a Config, "
             f"got {type(source).__name__} {source!r}; leave it out to record everything"
         )
-    if isinstance(source, Config) and not fields:
-        return source
     if isinstance(source, Config):
         source = source.model_dump(exclude_unset=True)
-    where = f"configuration {source}" if isinstance(source, str | Path) else "configuration"
-    data = _read(Path(source)) if isinstance(source, str | Path) else dict(source or {})
+    data, doubled = read(Path(source)) if isinstance(source, str | Path) else (dict(source or {}), ())
     if is_msprobe(data):
         data, notes = translate(data)
         for note in notes:
-            _log.warning("%s is one of msprobe; %s", where, note)
+            _log.warning("%s is one of msprobe; %s", _named(source), note)
+    data = {**data, **(fields or {})}
+    config: Config | None
+    found: tuple[str, ...] = ()
     try:
-        return Config.model_validate({**data, **fields})
+        config, wrong = Config.model_validate(data, context=PART), frozenset[str]()
     except ValidationError as error:
-        raise ConfigError(f"{where}: " + "; ".join(_explain(dict(one)) for one in error.errors())) from None
+        found = mistakes_of(error.errors())
+        config, wrong = _without(data, [one["loc"] for one in error.errors()])
+    may_agree = wrong.isdisjoint(_TOGETHER) and wrong <= Config.model_fields.keys() and not is_part
+    together = tuple(config.contradictions()) if config is not None and may_agree else ()
+    return config, (*doubled, *found, *together)
 
 
-def _read(path: Path) -> dict[str, Any]:  # Any: whatever the text held; pydantic checks it next
+def _without(data: Mapping[str, Any], places: Iterable[tuple[str | int, ...]]) -> tuple[Config | None, frozenset[str]]:
+    """The configuration without what is wrong, none where that is none, and the keys with something wrong."""
+    wrong = frozenset(str(place[0]) for place in places if place)
+    rest = {name: value for name, value in data.items() if name not in wrong}
+    entries = data.get("on_finding")
+    if isinstance(entries, list):  # reactions are told one by one
+        bad = {place[1] for place in places if place[0] == "on_finding" and len(place) > 1}
+        rest["on_finding"] = [one for number, one in enumerate(entries) if number not in bad]
     try:
-        text = path.read_text(encoding="utf-8")
-        data = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-    except OSError as error:
-        raise ConfigError(f"configuration {path} cannot be read: {error.strerror}; check the path") from error
-    except (ValueError, yaml.YAMLError) as error:
-        raise ConfigError(f"configuration {path} is not valid {path.suffix.lstrip('.') or 'YAML'}: {error}") from error
-    if not isinstance(data, dict | None):
-        raise ConfigError(f"configuration {path} must hold keys and values, got {type(data).__name__}")
-    return data or {}
-
-
-def _explain(error: Mapping[str, Any]) -> str:  # Any: pydantic's own error dict
-    place = [str(part) for part in error["loc"]]
-    key = ".".join(place)
-    if error["type"] == "extra_forbidden":
-        model = Cadence if "when" in place[:-1] else _MODELS[place[0] if len(place) > 1 else ""]
-        return f"unknown key {key!r}{nearest(place[-1], model.model_fields)}"
-    message = str(error["msg"]).removeprefix("Value error, ")
-    words = f"{message[:1].lower()}{message[1:]}"
-    if not key:
-        return words
-    return f"{key}: {words}" + (f", got {error['input']!r}" if error["type"] != "value_error" else "")
+        return Config.model_validate(rest, context=PART), wrong
+    except ValidationError:
+        return None, wrong

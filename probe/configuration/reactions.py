@@ -42,7 +42,7 @@ class Reaction(Strict):
     """
 
     do: Deed
-    causes: tuple[str, ...] = ("*",)
+    causes: tuple[str, ...] = Field(default=("*",), min_length=1)
     severity: Severity = "error"
     call: str | None = None
     keep: int = Field(default=3, ge=1)

@@ -19,7 +19,7 @@ class Router(Strict):
         capacity_factor: Of experts that drop tokens beyond `factor * assignments / experts`; None for none.
     """
 
-    sites: tuple[str, ...]
+    sites: tuple[str, ...] = Field(min_length=1)
     top_k: int = Field(default=1, ge=1)
     holds: Literal["logits", "probabilities", "experts"] = "logits"
     output: int | str = 0

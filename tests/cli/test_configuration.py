@@ -94,6 +94,26 @@ def test_check_says_what_is_wrong(command: Callable, tmp_path: Path) -> None:
     assert command("config", "check", tmp_path / "monitor.yaml").code == 0
 
 
+def test_check_tells_every_mistake_on_a_line_of_its_own(command: Callable, tmp_path: Path) -> None:
+    (tmp_path / "monitor.yaml").write_text(
+        "every: -1\nnan_trace: maybe\non_finding: [{do: stop, causes: [dead_unit]}, {do: stopp}]\nevery: x\n"
+    )
+    told = command("config", "check", tmp_path / "monitor.yaml")
+    assert (told.code, told.out) == (2, "")
+    head, *lines = told.err.splitlines()
+    assert head == f"mindscope: {tmp_path / 'monitor.yaml'} has 5 mistakes:"
+    assert [line.split(",")[0] for line in lines] == [
+        "  key 'every' stands twice",
+        "  every must be a whole number",
+        "  nan_trace must be true or false",
+        "  on_finding[1].do must be one of 'warn'",
+        "  on_finding: no rule finds a cause 'dead_unit'; did you mean 'dead_units'?; docs/catalogue/rules.md has all",
+    ]
+    document = json.loads(command("config", "check", tmp_path / "monitor.yaml", "--json").out)
+    assert document["mistakes"] == [line.strip() for line in lines]
+    assert "config" not in document
+
+
 def test_explain_tells_when_every_subject_is_due(command: Callable, tmp_path: Path) -> None:
     (tmp_path / "monitor.yaml").write_text("every: 10\nsubjects: {weight: false, gradient: {first: 5, every: 20}}\n")
     told = command("config", "explain", tmp_path / "monitor.yaml", "--json")

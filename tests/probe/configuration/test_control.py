@@ -91,6 +91,26 @@ def test_settings_of_a_run_are_laid_over_its_configuration(store):
     assert ["gradient" in subjects(record) for record in records] == [True] * 4 + [False] * 2
 
 
+def test_all_but_what_is_named_can_be_switched_off_and_on_again(store):
+    training = Training(store, {"subjects": {"gradient": 1}, "histograms": {"every": 0}})
+    box = store.mailbox(training.monitor.run.id)
+    training.steps(2)
+    ask_for(box, {"every": 0})
+    training.steps(2)
+    ask_for(box, {"every": 1})
+    training.steps(1)
+    assert [subjects(record) == {"gradient"} for record in training.records()] == [False, False, True, True, False]
+
+
+def test_what_would_leave_nothing_is_refused_by_the_training_that_knows_the_rest(store):
+    training = Training(store, {"histograms": {"every": 0}})
+    ask_for(store.mailbox(training.monitor.run.id), {"every": 0})
+    training.steps(2)
+    assert all(subjects(record) for record in training.records())
+    (event,) = store.events(training.monitor.run.id, kind="configuration_refused")
+    assert "nothing is ever due" in event.data["error"]
+
+
 def test_modules_that_come_back_go_on_in_their_own_series(store):
     training = Training(store, {"subjects": ["activation"]})
     run = training.monitor.run.id

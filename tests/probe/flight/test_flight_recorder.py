@@ -130,7 +130,7 @@ def test_whole_tensors_of_the_last_steps_are_stored_within_their_memory(tmp_path
 
 
 def test_held_tensors_take_no_more_than_their_memory_and_the_newest_stay(tmp_path):
-    dumper = Dumper(load_config(dump={"when": 0}).dump, Blobs(tmp_path / "blobs"))
+    dumper = Dumper(load_config(dump={"when": 0}, flight_recorder={"steps": 3}).dump, Blobs(tmp_path / "blobs"))
     held = HeldTensors(FlightRecorder(tensors=("a*",), memory=1000, subjects=("weight",)), dumper)
     assert held.wants("weight", "a.0")
     assert not held.wants("weight", "b")
@@ -218,8 +218,8 @@ def test_micro_steps_are_kept_with_their_step():
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"flight_recorder": {"steps": 0}}, "flight_recorder.steps: input should be greater than or equal to 1"),
-        ({"flight_recorder": {"memory": "much"}}, "memory is a number of bytes, or one with a unit"),
+        ({"flight_recorder": {"steps": 0}}, "flight_recorder.steps must be 1 or more, got 0"),
+        ({"flight_recorder": {"memory": "much"}}, "memory must be a number of bytes, or one with a unit"),
         ({"flight_recorder": {"step": 5}}, "unknown key 'flight_recorder.step'; did you mean 'steps'"),
         ({"around": {"before": 5}}, "unknown key 'around.before'"),
     ],
