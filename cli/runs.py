@@ -1,6 +1,7 @@
 """`mindscope runs` lists a store, `mindscope show RUN` describes one run."""
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -12,9 +13,12 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from ..storage import Finding, Run, Series, Store, Structure
+    from ..storage import Event, Finding, Layout, Run, Series, Store, Structure
 
 _STATE_STYLES = {"running": "cyan", "finished": "green", "failed": "red", "crashed": "red"}
+#: Changes of the model that are told, the newest, and sites that are named of each (our choice: a few lines).
+_CHANGES: Final = 4
+_SITES: Final = 6
 _SEVERITY_STYLES = {"info": "dim", "warning": "yellow", "error": "red"}
 
 
@@ -106,11 +110,33 @@ def _print_model(out: "Console", store: "Store", run: "Run", structure: "Structu
     for optimizer in structure.optimizers:
         rates = ", ".join(str(group["lr"]) for group in optimizer.groups if "lr" in group)
         out.print(f"  optimizer: {optimizer.kind}" + (f" at rate {rates}" if rates else ""))
+    _print_streams(out, store.layouts(run.id))
+    for event in store.events(run.id, kind="modules_changed", limit=_CHANGES):
+        out.print(f"  {_changed(event)}", markup=False)
+
+
+def _print_streams(out: "Console", layouts: "Iterable[Layout]") -> None:
+    """A line a subject: what has joined under way, and what one stream does not hold, is recorded in further ones."""
+    sites: dict[str, set[str]] = {}
+    statistics: dict[str, dict[str, None]] = {}
+    for layout in layouts:
+        sites.setdefault(layout.subject, set()).update(layout.sites)
+        statistics.setdefault(layout.subject, {}).update(dict.fromkeys(layout.statistics))
     streams = table("recorded", "subject", "sites", "statistics", right=("sites",))
-    for layout in store.layouts(run.id):
-        add_row(streams, layout.subject, str(len(layout.sites)), " ".join(layout.statistics))
+    for subject, found in sites.items():
+        add_row(streams, subject, str(len(found)), " ".join(statistics[subject]))
     if streams.row_count:
         out.print(streams)
+
+
+def _changed(event: "Event") -> str:
+    from ..storage import display_site
+
+    sites, count = event.data.get("sites"), event.data.get("count")
+    named = [display_site(str(site)) for site in sites] if isinstance(sites, list) else []
+    more = f" and {count - _SITES} more" if isinstance(count, int) and count > _SITES else ""
+    where = ", ".join(named[:_SITES]) + more
+    return f"modules changed at step {event.step}: {where}; those before and those since are counted together"
 
 
 def _print_findings(out: "Console", findings: "tuple[Finding, ...]") -> None:

@@ -3,8 +3,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
-from mindscope.storage import Event, StepRecord, open_store
+from mindscope.storage import Block, Event, Layout, StepRecord, open_store
 
 
 def test_runs_lists_what_the_store_holds(command: Callable, run_folder: Path) -> None:
@@ -67,6 +68,27 @@ def test_show_tells_what_an_overhead_budget_has_left_out(command: Callable, run_
     assert "schedule: thinned since step 4 by the overhead budget of 3 %: one in 8 due steps of weight" in told.out
     document = json.loads(command("show", "thin", "--store", run_folder, "--json").out)
     assert (document["thinned"]["since"], document["thinned"]["factor"]) == (4, 8)
+
+
+def test_show_has_one_line_a_subject_and_a_word_on_modules_that_changed(command: Callable, tmp_path: Path) -> None:
+    def block(*sites: str, part: int) -> Block:
+        layout = Layout("weight", sites, ("l2_norm",), ("float32",), part=part)
+        return Block(layout, np.ones((len(sites), 1)))
+
+    sites = [f"head.{number}" for number in range(9)]
+    change = Event("modules_changed", 4, data={"sites": [*sites], "count": 40})
+    with open_store(str(tmp_path / "runs")) as store:
+        writer = store.begin_run("grown")
+        for step in range(8):
+            blocks = (block("body.weight", "head.weight", part=0),)
+            late = (block("body.weight", "head.0.weight", "head.1.weight", part=1),) if step > 4 else ()
+            writer.write([StepRecord(step, float(step), blocks=blocks + late, events=(change,) if step == 4 else ())])
+        writer.close()
+    told = command("show", "grown", "--store", tmp_path / "runs").out
+    (line,) = (line.split() for line in told.splitlines() if line.startswith("weight"))
+    assert line == ["weight", "4", "l2_norm"]
+    assert "modules changed at step 4: head.0, head.1, head.2, head.3, head.4, head.5 and 34 more" in told
+    assert "counted together" in told
 
 
 def test_show_as_json_holds_the_loss_curve(command: Callable, run_folder: Path) -> None:
