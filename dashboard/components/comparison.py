@@ -53,7 +53,7 @@ def differences_table(differences: tuple[Difference, ...], first: Run, second: R
         html.Tr(
             [
                 html.Td(one.area),
-                html.Td(one.name, className="mono"),
+                html.Td([one.name, *([html.Div(one.note, className="muted")] if one.note else [])], className="mono"),
                 html.Td(_said(one.first)),
                 html.Td(_said(one.second)),
             ]

@@ -17,12 +17,17 @@ _TRIVIAL = frozenset({"pid", "started"})
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One setting that differs; None where a run does not have it."""
+    """One setting that differs; None where a run does not have it.
+
+    Args:
+        note: How much of it differs, where that can be counted.
+    """
 
     area: Area
     name: str
     first: Json
     second: Json
+    note: str = ""
 
 
 def differences(

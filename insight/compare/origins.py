@@ -2,12 +2,15 @@
 
 import math
 from collections.abc import Iterator
+from typing import Final
 
 from ...storage import ROOT_SITE, Json, Run, Series, Store
 from .differences import Difference
 
-__all__ = ["origins"]
+__all__ = ["GENERATOR", "origins"]
 
+#: How the name of a difference between the states of two generators begins; their own name follows.
+GENERATOR: Final = "random state of "
 #: Of every batch that the model was called with, and of its labels.
 _FED = (("scalar/batch/checksum", "the batch"), ("scalar/target/checksum", "the labels"))
 #: Points of a series that are read; of a longer one a sample of its steps. Our choice: some tens of megabytes.
@@ -36,7 +39,7 @@ def _start(store: Store, run: Run, rank: int) -> Iterator[tuple[str, Json]]:
     for event in store.events(run.id, rank=rank, kind="random_state", limit=1):
         generators = event.data.get("generators")
         for name, state in generators.items() if isinstance(generators, dict) else ():
-            yield f"random state of {name}", state
+            yield f"{GENERATOR}{name}", state
 
 
 def _fed(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int]) -> Iterator[Difference]:
@@ -48,8 +51,8 @@ def _fed(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, i
         shared = sorted(one.keys() & other.keys())
         odd = [step for step in shared if one[step] != other[step]]
         if odd:
-            share = f"{len(odd)} of {len(shared)} steps differ"
-            yield Difference("data", f"{name} of step {odd[0]}", f"{one[odd[0]]} ({share})", other[odd[0]])
+            note = f"{len(odd)} of the {len(shared)} steps that both recorded differ"
+            yield Difference("data", f"{name} of step {odd[0]}", one[odd[0]], other[odd[0]], note)
 
 
 def _by_step(series: Series) -> dict[int, str]:

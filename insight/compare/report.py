@@ -1,16 +1,26 @@
 """A comparison as a person or a program reads it."""
 
 import math
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 from ...storage import Json, display_site
 from .comparison import Comparison
 from .differences import Difference
 from .divergence import Divergence
+from .origins import GENERATOR
 
 __all__ = ["comparison_to_json", "render_comparison"]
 
 _MOST = 12
+#: What seeds a generator, by the name under which its state is recorded.
+_SEEDS: Final = {
+    "python": "random.seed(0)",
+    "numpy": "numpy.random.seed(0)",
+    "torch": "torch.manual_seed(0)",
+    "cuda": "torch.manual_seed(0)",
+    "mindscope": "mindscope.framework.set_seed(0)",
+}
 #: Values that differ by more are told apart by four digits.
 _VISIBLE = 1e-2
 
@@ -32,7 +42,8 @@ def comparison_to_json(found: Comparison) -> dict[str, Json]:
         "only_first": list(found.alignment.only_first),
         "only_second": list(found.alignment.only_second),
         "differences": [
-            {"area": one.area, "name": one.name, "first": one.first, "second": one.second} for one in found.differences
+            {"area": one.area, "name": one.name, "first": one.first, "second": one.second, "note": one.note}
+            for one in found.differences
         ],
     }
 
@@ -72,10 +83,11 @@ def render_comparison(found: Comparison) -> str:
         pairs = [f"{first} = {second}" for first, second in found.alignment.renamed.items()]
         lines += ["", f"sites that have another name: {_some(pairs)}"]
     if found.differences:
+        listed = list(_differences(found.differences))
         lines += ["", "they differ in:"]
-        lines += [f"   {_difference(one)}" for one in found.differences[: 2 * _MOST]]
-        if len(found.differences) > 2 * _MOST:
-            lines.append(f"   and {len(found.differences) - 2 * _MOST} more; --json lists all")
+        lines += [f"   {one}" for one in listed[: 2 * _MOST]]
+        if len(listed) > 2 * _MOST:
+            lines.append(f"   and {len(listed) - 2 * _MOST} more; --json lists all")
     elif found.verdict != "incomparable":
         lines += ["", "data, configuration, structure and environment are the same, as far as they were recorded"]
     return "\n".join(lines)
@@ -114,13 +126,34 @@ def _line(one: Divergence, noise: str) -> str:
     return f"{site}{call}{micro} {one.metric}: {values} (relative {gap}{floor})".strip()
 
 
+def _differences(found: Sequence[Difference]) -> Iterator[str]:
+    """A line each; the generators share one, for their checksums say nothing by themselves."""
+    generators = [one.name.removeprefix(GENERATOR) for one in found if one.name.startswith(GENERATOR)]
+    for one in found:
+        if not one.name.startswith(GENERATOR):
+            yield _difference(one)
+        elif generators:
+            yield (
+                f"random generators in other states at the start: {', '.join(generators)}; "
+                f"seed those that the training draws from{_seeds(generators)}"
+            )
+            generators = []
+
+
+def _seeds(generators: Sequence[str]) -> str:
+    """The calls that seed these generators."""
+    calls = dict.fromkeys(_SEEDS[name.partition(":")[0]] for name in generators if name.partition(":")[0] in _SEEDS)
+    return f", as {', '.join(calls)}" if calls else ""
+
+
 def _difference(one: Difference) -> str:
     if one.area == "module" and one.first is None:
         return f"module {one.name}: only in the second"
     if one.area == "module" and one.second is None:
         return f"module {one.name}: only in the first"
-    where = one.name if one.area in ("start", "data") else f"{one.area} {one.name}"
-    return f"{where}: {_word(one.first)} and {_word(one.second)}"
+    if one.area in ("start", "data"):
+        return f"{one.name}: checksums {_word(one.first)} and {_word(one.second)}{f'; {one.note}' if one.note else ''}"
+    return f"{one.area} {one.name}: {_word(one.first)} and {_word(one.second)}"
 
 
 def _word(value: Any) -> str:  # any JSON value

@@ -153,15 +153,18 @@ def fed(*, value=1.0, checksum=5.0, at=3):
 def test_a_batch_that_differs_is_named_before_what_the_model_makes_of_it():
     found = compared(fed(), fed(value=3.0, checksum=6.0))
     assert (found.first.step, found.first.site, found.first.metric) == (3, "", "batch/l2_norm")
-    assert {(one.area, one.name): (one.first, one.second) for one in found.differences} == {
-        ("data", "the batch of step 3"): ("5 (3 of 6 steps differ)", "6")
-    }
+    (one,) = found.differences
+    assert (one.area, one.name, one.first, one.second) == ("data", "the batch of step 3", "5", "6")
+    assert one.note == "3 of the 6 steps that both recorded differ"
+    assert comparison_to_json(found)["differences"][0]["note"] == one.note
 
 
 def test_checksums_of_the_data_name_contents_and_have_no_distance():
     found = compared(fed(checksum=5.0), fed(checksum=6.0))
     assert found.verdict == "identical"
-    assert "the batch of step 3: 5 (3 of 6 steps differ) and 6" in render_comparison(found)
+    assert "the batch of step 3: checksums 5 and 6; 3 of the 6 steps that both recorded differ" in render_comparison(
+        found
+    )
 
 
 def test_the_weights_and_generators_that_two_runs_began_with_are_compared():
@@ -179,4 +182,21 @@ def test_the_weights_and_generators_that_two_runs_began_with_are_compared():
         ("initial weights", "aa", "ac"),
         ("random state of numpy", "bb", "bd"),
     }
+    told = render_comparison(found)
+    assert "initial weights: checksums aa and ac\n" in told
+    assert "where the generators of random numbers began: numpy; seed those" in told
+    assert told.endswith("as numpy.random.seed(0)")
+    assert "bb" not in told  # which says nothing by itself; the document has it
     assert compared(begun("aa", "bb"), training(3)).differences == ()
+
+
+def test_generators_that_nobody_seeded_share_a_line():
+    def begun(start):
+        first, *rest = training(3)
+        generators = {name: f"{start}{name}" for name in ("python", "numpy", "torch", "cuda:0", "cuda:1", "odd")}
+        return [replace(first, events=(Event("random_state", 0, data={"generators": generators}),)), *rest]
+
+    told = render_comparison(compared(begun("a"), begun("b")))
+    (line,) = (line for line in told.splitlines() if "generators" in line)
+    assert "began: python, numpy, torch, cuda:0, cuda:1, odd;" in line
+    assert line.endswith("as random.seed(0), numpy.random.seed(0), torch.manual_seed(0)")
