@@ -1,4 +1,7 @@
-"""Statistics of an array and the checksum of its bytes, in one pass over memory that no cache holds yet."""
+"""Statistics of an array and the checksum of its bytes, in one pass over memory that no cache holds yet.
+
+What is compiled of this file has functions of `chunks.py` and `more.py` inside: after a change there, touch it.
+"""
 
 import numpy as np
 from numba import carray, njit

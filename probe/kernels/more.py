@@ -111,8 +111,8 @@ def mixed_bits(bits: _BITS) -> np.uint64:
     total = np.uint64(0)
     for i in range(bits.size):
         one = (np.uint64(bits[i]) + _STEP) * _MIX
-        total += (one ^ (one >> _FOLD)) * _STEP
-    return total
+        total += one ^ (one >> _FOLD)
+    return total * _STEP  # of every mix, once for all
 
 
 @njit(nogil=True, cache=True)
