@@ -19,7 +19,11 @@ def set_(
     store: StoreOption = DEFAULT_STORE,
     as_document: JsonOption = False,
 ) -> int:
-    """Change what a running training records; values are YAML, dots lead into a key."""
+    """Change what a running training records; values are YAML, dots lead into a key.
+
+    What can change: every, subjects, histograms, modules, types, depth, exclude, watchpoints. Settings add up;
+    key={} takes back what was set below that key.
+    """
     fields = fields_of(settings)
     from ..probe.configuration.control import ask_for
 
@@ -54,7 +58,10 @@ def fields_of(settings: Sequence[str]) -> dict[str, Any]:  # Any: whatever the Y
         try:
             value = yaml.safe_load(text)
         except yaml.YAMLError as error:
-            raise WrongUse(f"{setting!r} has no YAML value: {str(error).splitlines()[0]}") from error
+            raise WrongUse(
+                f"{setting!r} has no YAML value: {str(error).splitlines()[0]}; what begins with * needs quotes, as in "
+                f"modules=['*.head']"
+            ) from error
         *outer, last = key.split(".")
         inside = fields
         for name in outer:

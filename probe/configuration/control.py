@@ -1,8 +1,8 @@
 """Changes of the configuration while a training runs: an edited file, or settings that `mindscope set` has left.
 
 Both are looked at a few times a second by their stamps. `mindscope set` leaves fields that are laid over the
-configuration in the run's mailbox: in a folder the file `<run>.set.yaml`. A change that is wrong, or that cannot be
-made under way, is refused with one warning and an event; what was before stays.
+configuration, key by key and call by call, in the run's mailbox: in a folder the file `<run>.set.yaml`. A change that
+is wrong, or that cannot be made under way, is refused with one warning and an event; what was before stays.
 """
 
 import time
@@ -44,6 +44,7 @@ class Control:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config, self._clock, self._look_s = config, clock, look_s
+        self._below = config  # what `mindscope set` is laid over: the configuration of the beginning, or the file's
         self._source, self._mailbox = source, mailbox
         self._stamps: tuple[Stamp, object] = (_stamp(source), None)
         self._looked = clock()
@@ -66,14 +67,17 @@ class Control:
         if stamps == self._stamps:
             return None
         self._stamps = stamps
+        below = load_config(self._source) if stamps[0] is not None else self._below
         asked = self._mailbox.read(SETTINGS) or {}
-        found = load_config(self._source if stamps[0] is not None else self._config, **asked)
+        asked = {name: value for name, value in asked.items() if value != {}}  # cleared, by `mindscope set key={}`
+        found = load_config(_laid_over(below.model_dump(exclude_unset=True), asked))
         fixed = [name for name in type(found).model_fields if name not in CHANGEABLE]
         changed = [name for name in fixed if getattr(found, name) != getattr(self._config, name)]
         if changed:
             raise ConfigError(
                 f"{', '.join(changed)} cannot change while a training runs; what can is {', '.join(CHANGEABLE)}"
             )
+        self._below = below
         if found == self._config:
             return None
         self._config = found
@@ -98,12 +102,24 @@ def ask_for(mailbox: Mailbox, fields: Mapping[str, Any]) -> Config:
     for name in fields:
         if name in Config.model_fields and name not in CHANGEABLE:
             raise ConfigError(f"{name} cannot change while a training runs; what can is {', '.join(CHANGEABLE)}")
-    merged = {**(mailbox.read(SETTINGS) or {}), **fields}
+    merged = _laid_over(mailbox.read(SETTINGS) or {}, fields)
     checked, mistakes = examine(merged, is_part=True)
     if checked is None or mistakes:
         raise ConfigError(f"configuration: {'; '.join(mistakes)}", mistakes)
     mailbox.post(SETTINGS, merged)
     return checked
+
+
+def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of both; where both have keys below a key these are laid over each other, and `{}` is none of them."""
+    merged = dict(below)
+    for name, value in above.items():
+        inner = merged.get(name)
+        if isinstance(value, Mapping) and value and isinstance(inner, Mapping):
+            merged[name] = _laid_over(inner, value)
+        else:
+            merged[name] = value
+    return merged
 
 
 def _stamp(file: Path | None) -> Stamp:

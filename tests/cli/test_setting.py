@@ -8,6 +8,7 @@ import pytest
 from mindscope.framework import Key, Tensor, nn
 from mindscope.framework.optim import SGD
 from mindscope.probe import beginning, watch
+from mindscope.probe.configuration.control import CHANGEABLE
 from mindscope.storage import open_store
 
 
@@ -15,6 +16,17 @@ from mindscope.storage import open_store
 def place(request, tmp_path) -> str:
     """Where a store is."""
     return str(tmp_path / "runs") if request.param == "folder" else request.getfixturevalue("postgres_url")
+
+
+def test_help_names_every_key_that_can_change(command: Callable) -> None:
+    told = " ".join(command("set", "--help").out.split())
+    assert f"What can change: {', '.join(CHANGEABLE)}." in told
+
+
+def test_a_value_that_is_no_yaml_is_said_with_what_to_do(command: Callable, tmp_path) -> None:
+    told = command("set", "latest", "modules=[*.head]", "--store", tmp_path)
+    assert (told.code, told.out) == (2, "")
+    assert "what begins with * needs quotes, as in modules=['*.head']" in told.err
 
 
 def test_a_running_training_records_what_it_is_told_to(place, command: Callable, monkeypatch) -> None:

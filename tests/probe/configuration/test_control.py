@@ -91,6 +91,29 @@ def test_settings_of_a_run_are_laid_over_its_configuration(store):
     assert ["gradient" in subjects(record) for record in records] == [True] * 4 + [False] * 2
 
 
+def test_settings_are_laid_over_each_other_key_by_key(store):
+    training = Training(store, {"subjects": {"gradient": {"every": 2}, "update": False}})
+    box = store.mailbox(training.monitor.run.id)
+    training.steps(2)
+    ask_for(box, {"subjects": {"weight": False}})
+    training.steps(2)
+    ask_for(box, {"subjects": {"gradient": {"every": 1}}})
+    training.steps(2)
+    ask_for(box, {"subjects": {}})
+    training.steps(1)
+    records = training.records()
+    wanted = ("gradient", "update", "weight")
+    assert [[name in subjects(record) for name in wanted] for record in records] == [
+        [True, False, True],
+        [False, False, True],
+        [True, False, False],
+        [False, False, False],
+        [True, False, False],
+        [True, False, False],
+        [True, False, True],  # what was asked for is cleared; what the training began with stays
+    ]
+
+
 def test_all_but_what_is_named_can_be_switched_off_and_on_again(store):
     training = Training(store, {"subjects": {"gradient": 1}, "histograms": {"every": 0}})
     box = store.mailbox(training.monitor.run.id)
