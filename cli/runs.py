@@ -28,7 +28,10 @@ def runs(
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many at most, newest first.")] = 50,
     as_document: JsonOption = False,
 ) -> int:
-    """List the runs of a store, newest first."""
+    """List the runs of a store, newest first.
+
+    `updated` is when the process that writes the run was last heard of: of a killed run its last sign of life.
+    """
     store = same_store or store
     with open_existing(store) as opened:
         found = opened.runs(limit=limit)
@@ -89,7 +92,8 @@ def _print_head(out: "Console", run: "Run", loss: "Series") -> None:
     from rich.text import Text
 
     out.print(Text(run.name, style="bold").append(f"  {run.id}", style="not bold"))
-    facts = [f"{run.last_step + 1} steps", f"{age(run.created_at)} ago", run.kind, run.framework]
+    heard = f"last heard of {age(run.updated_at)} ago" if run.state in ("running", "crashed") else ""
+    facts = [f"{run.last_step + 1} steps", f"begun {age(run.created_at)} ago", heard, run.kind, run.framework]
     out.print(Text("  ").append(_state(run)).append("".join(f" · {fact}" for fact in facts if fact)))
     if run.error:
         out.print(f"  ended by: {run.error}", style="red", markup=False)

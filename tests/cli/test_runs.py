@@ -1,4 +1,5 @@
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -54,6 +55,18 @@ def test_show_tells_model_loss_streams_and_findings(command: Callable, run_folde
     assert told.code == 0
     for words in ("10 steps", "32 elements", "1 → 0.1", "weight", "dead_units", "no unit fires"):
         assert words in told.out
+
+
+def test_show_tells_when_a_run_began_and_when_one_without_an_end_was_last_heard_of(
+    command: Callable, run_folder: Path, tmp_path: Path
+) -> None:
+    assert re.search(r"finished · 10 steps · begun \d+ s ago · training", command("show", "--store", run_folder).out)
+    with open_store(str(tmp_path / "cut")) as store:
+        writer = store.begin_run("cut")
+        writer.write([StepRecord(0, 0.0)])
+        told = command("show", "cut", "--store", tmp_path / "cut").out
+        writer.close()
+    assert re.search(r"running · 1 steps · begun \d+ s ago · last heard of \d+ s ago", told)
 
 
 def test_show_tells_what_an_overhead_budget_has_left_out(command: Callable, run_folder: Path) -> None:

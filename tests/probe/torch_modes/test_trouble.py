@@ -151,6 +151,27 @@ def test_layers_without_parameters_that_come_later_are_noticed_within_ten_steps(
     assert seen.store.series(seen.run, "1", "activation/std").steps.tolist() == list(range(10, 25))
 
 
+def test_a_module_in_exchange_for_one_with_as_many_parameters_is_noticed_within_ten_steps(alike):
+    def train(watching):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
+        optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+        with watching(model, optimizer):
+            losses = [step(model, optimizer) for _ in range(13)]
+            model[1] = nn.Linear(4, 2)
+            optimizer.param_groups[0]["params"] = list(model.parameters())
+            losses += [step(model, optimizer) for _ in range(12)]
+        return losses, model
+
+    seen = alike(train)
+    assert seen.store.series(seen.run, "1", "activation/std").steps.tolist() == [*range(13), *range(20, 25)]
+    (told,) = seen.events("modules_changed")
+    assert (told.step, told.data["sites"]) == (19, ["1"])
+    norms = seen.store.series(seen.run, "1.weight", "weight/l2_norm").values
+    assert len(set(norms[12:19])) == 1  # of the old weight, which nothing moves any more
+    assert len(set(norms[19:])) == 6
+
+
 def test_a_model_without_parameters_shows_its_activations(alike):
     def train(watching):
         model = nn.Sequential(nn.Tanh(), nn.Flatten())
