@@ -17,7 +17,7 @@ __all__ = ["mistakes_of"]
 _EXPECTED: Final = {
     "int": "a whole number",
     "float": "a number",
-    "finite_number": "a number",
+    "finite_number": "a finite number",
     "bool": "true or false",
     "string_pattern": "an address as https://host/path",
     "string": "text",
@@ -54,6 +54,8 @@ def _told(error: _Error) -> Iterator[str]:
         known = list(_model_at(place[:-1]).model_fields)
         every = f"; there are {', '.join(known)}"
         yield f"unknown key {key!r}{nearest(str(place[-1]), known) or every}"
+    elif kind == "invalid_key" or (error["loc"][-1:] == ("[key]",) and kind != "value_error"):
+        yield f"a key must be text, got {_clipped(error['input'])}; write it in quotes if it is a name"
     elif kind == "missing":
         yield f"{_written(place[:-1]) or 'the configuration'} needs the key {str(place[-1])!r}; add it"
     elif kind == "value_error":

@@ -26,12 +26,21 @@ def read(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:  # Any: whatever
     except OSError as error:
         raise ConfigError(f"configuration {path} cannot be read: {error.strerror}; check the path") from error
     except (ValueError, yaml.YAMLError) as error:
-        raise ConfigError(f"configuration {path} is not valid {path.suffix.lstrip('.') or 'YAML'}: {error}") from error
+        kind = path.suffix.lstrip(".") or "YAML"
+        raise ConfigError(f"configuration {path} is not valid {kind}{_where(error)}; mend it there") from error
     if not isinstance(data, dict | None):
         raise ConfigError(
             f"configuration {path} must hold keys and values, got {type(data).__name__}; write lines as `every: 10`"
         )
     return data or {}, tuple(_doubled(text))
+
+
+def _where(error: Exception) -> str:
+    """What the parser stumbled over, and in which line."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        context = f" {error.context}" if error.context else ""
+        return f", line {error.problem_mark.line + 1}:{context} {error.problem}"
+    return f": {error}"
 
 
 def _doubled(text: str) -> Iterator[str]:

@@ -82,6 +82,9 @@ def test_a_list_of_subjects_switches_the_others_off():
         ({"webhook": {"url": "example"}}, r"webhook\.url must be an address as https://host/path, got 'example'"),
         ({"budget": "3 percent"}, "budget must be a share, as 0.03, or a percentage, as 3%, got '3 percent'"),
         ({"flight_recorder": {"memory": "1.2.3MB"}}, r"flight_recorder\.memory must be a number of bytes, or one with"),
+        ({"subjects": {1: 2}}, "a key must be text, got 1; write it in quotes"),
+        ({1: 2}, "a key must be text, got"),
+        ({"every": float("nan")}, "every must be a finite number, got NaN"),
         ({"widows": 3}, r"unknown key 'widows'; there are every, subjects, modules"),
         ({"subjects": ["gradent"]}, r"no subject 'gradent'; did you mean 'gradient'"),
     ],
@@ -186,7 +189,8 @@ def test_a_key_that_is_merged_in_may_stand_again(tmp_path):
     ("name", "text", "words"),
     [
         ("a.yaml", "- 1", "must hold keys and values"),
-        ("a.yaml", "{", "not valid yaml"),
+        ("a.yaml", "{", "not valid yaml, line 1: while parsing a flow node expected the node content"),
+        ("a.yaml", "every: 1\nmodules: [*.head]\n", "not valid yaml, line 2: while scanning an alias"),
         ("a.json", "{", "not valid json"),
     ],
 )
