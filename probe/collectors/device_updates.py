@@ -27,6 +27,10 @@ class DeviceUpdates:
             return not self._norms
         return self._copies is not None and now.keys() == self._norms.keys() and self._copies.fit([*now.values()])
 
+    def are_of(self, now: Mapping[int, Any]) -> bool:
+        """Whether these tensors, of which there are copies, lie where those lay that were copied."""
+        return not now or bool(self._copies.are_of([*now.values()]))
+
     def take(self, now: Mapping[int, Any], outbox: Outbox) -> None:
         """Nothing; the copies are the tensors as they are now."""
         if not now:

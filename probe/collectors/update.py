@@ -19,12 +19,13 @@ class Update:
     """Statistics of `w_after - w_before`, and `ratio_to_weight`, its norm over that of `w_before`.
 
     One copy of the weights is kept. The pass that reads the weights after a step reads the copy beside them and
-    refreshes it, so that a step costs one pass; the copy is taken anew where the previous step was not recorded.
+    refreshes it, so that a step costs one pass; the copy is taken anew where the previous step was not recorded, and
+    where weights have moved to other memory.
     """
 
     def __init__(self) -> None:
         self._copies: list[NDArray[np.uint8]] = []
-        self._sizes = self._codes = self._addresses = np.empty(0, np.int64)
+        self._sizes = self._codes = self._addresses = self._copied = np.empty(0, np.int64)
         self._held = np.empty(0, np.bool_)
         self._norms = np.empty(0)
         self._step = -1
@@ -34,9 +35,10 @@ class Update:
     def prepare(self, step: Step) -> None:
         """Copies the weights where the copy is not the end of the previous step."""
         now = _weights(step)
-        if self._step == step.number - 1 and self._fits(now):
+        if self._step == step.number - 1 and self._fits(now) and self._are_where_they_were(now):
             return
         self._known = None
+        self._copied = now.addresses.copy()
         if step.outbox is not None:
             self._on_device.take(now.remote, step.outbox)
         if not (np.array_equal(now.sizes, self._sizes) and np.array_equal(now.codes, self._codes)):
@@ -68,6 +70,10 @@ class Update:
         self._step = step.number
         step.weight_rows = weights
         return {"update": Rows(moved, now.present)}
+
+    def _are_where_they_were(self, now: Arrays) -> bool:
+        """Whether the copies are of this memory: a layer that has taken another's place has weights of its own."""
+        return np.array_equal(now.addresses, self._copied) and self._on_device.are_of(now.remote)
 
     def _fits(self, now: Arrays) -> bool:
         if now is self._known and not now.remote:

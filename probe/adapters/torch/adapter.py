@@ -46,7 +46,7 @@ from .structure import optimizer_infos, parameter_infos
 from .trace import TorchTracer
 from .view import TorchView
 
-#: Due steps from one look for modules that joined without a parameter to the next: half a microsecond a module.
+#: Due steps from one look for modules that changed, where no forward was seen to begin, to the next.
 _LOOK_EVERY = 10
 #: Sites that an event names.
 _MOST_NAMED = 16
@@ -247,6 +247,8 @@ class TorchAdapter:
         self.course.forward_begins()
         for ranks in self._ranks:
             ranks.forward_begins()
+        if not self._recorder.is_idle and self._places.has_changed():  # before the forward reaches what is new
+            self._take_in_what_changed(self._counts[1])
 
     def backward_begins(self, roots: Any) -> None:
         """A backward pass of the process starts from these tensors."""
@@ -340,10 +342,13 @@ class TorchAdapter:
         for optimizer in self.view.optimizers:
             for group in optimizer.param_groups:
                 total += len(group["params"])
-        counts = (len(self._named), total)
         self._looks += 1
-        if counts == self._counts and (self._looks % _LOOK_EVERY or not self._places.has_changed()):
-            return
+        is_due = not self._looks % _LOOK_EVERY and self._places.has_changed()
+        if is_due or (len(self._named), total) != self._counts:
+            self._take_in_what_changed(total)
+
+    def _take_in_what_changed(self, total: int) -> None:
+        """Looks at all modules and parameters anew; the optimizers have so many parameters together."""
         self._named = dict(parameters_of(self.model))
         changed = self._places.look() if self._places.has_changed() else frozenset()
         sites, names = choose_sites(self._modules, list(self._named), self._recorder.config, is_late=True)
@@ -353,7 +358,7 @@ class TorchAdapter:
             self.structure_version += 1
         if changed:
             self._take_in(sites, changed)
-        self._counts = (len(self._named), counts[1])
+        self._counts = (len(self._named), total)
 
     def _take_in(self, sites: Sequence[str], changed: Collection[str]) -> None:
         """Hooks go on modules that are new, and off those that are gone; the next forward tells who feeds whom."""

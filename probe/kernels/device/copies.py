@@ -14,6 +14,7 @@ class DeviceCopies:
 
     def __init__(self) -> None:
         self._copies: list[Any] = []
+        self._places: list[int] = []
 
     def fit(self, tensors: Sequence[Any]) -> bool:
         """Whether there is a copy of this shape, dtype and device for every tensor."""
@@ -22,9 +23,14 @@ class DeviceCopies:
             (one.shape, one.dtype, one.device) == (copy.shape, copy.dtype, copy.device) for one, copy in pairs
         )
 
+    def are_of(self, tensors: Sequence[Any]) -> bool:
+        """Whether the tensors lie where those lay of which the copies were taken."""
+        return [one.data_ptr() for one in tensors] == self._places
+
     @torch.no_grad()
     def take(self, tensors: Sequence[Any]) -> None:
         """Nothing; the copies are those of the tensors as they are."""
+        self._places = [one.data_ptr() for one in tensors]
         if self.fit(tensors):
             torch._foreach_copy_(self._copies, [one.detach() for one in tensors])
         else:

@@ -140,3 +140,13 @@ def test_copies_tell_how_far_tensors_have_moved_since(dtype) -> None:
 )
 def test_any_tensor_agrees_with_numpy(x) -> None:
     agree(measure_on_device([torch.from_numpy(x)]), [torch.from_numpy(x)], 1e-9)
+
+
+def test_copies_are_of_the_memory_that_was_copied_whatever_is_written_there() -> None:
+    tensors, copies = [made(50, torch.float32, seed) for seed in range(3)], DeviceCopies()
+    copies.take(tensors)
+    tensors[0] += 2.0
+    assert copies.are_of(tensors)
+    others = [tensors[0].clone(), *tensors[1:]]
+    assert copies.fit(others)
+    assert not copies.are_of(others)

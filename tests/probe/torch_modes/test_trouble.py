@@ -105,7 +105,7 @@ def test_lazy_layers_are_seen_from_the_first_step_on(alike):
 
 
 @pytest.mark.parametrize("is_exchanged", [False, True], ids=["joins", "takes the place of another"])
-def test_a_module_that_comes_later_is_recorded_from_the_next_step_on(alike, is_exchanged):
+def test_a_module_that_comes_later_is_recorded_from_its_first_forward_on(alike, is_exchanged):
     def train(watching):
         torch.manual_seed(0)
         model = nn.Sequential(OrderedDict(body=nn.Linear(4, 4), head=nn.Linear(4, 2)))
@@ -123,7 +123,7 @@ def test_a_module_that_comes_later_is_recorded_from_the_next_step_on(alike, is_e
 
     seen, late = alike(train), "head" if is_exchanged else "late"
     steps = seen.store.series(seen.run, late, "activation/std").steps.tolist()
-    assert steps == ([0, 1, 3, 4] if is_exchanged else [3, 4])
+    assert steps == ([0, 1, 2, 3, 4] if is_exchanged else [2, 3, 4])
     assert seen.store.series(seen.run, f"{late}.weight", "gradient/l2_norm").steps.tolist()[-3:] == [2, 3, 4]
     blocks = [block for record in seen.records() for block in record.blocks if block.layout.subject == "weight"]
     assert all(len({*block.layout.sites}) == len(block.layout.sites) for block in blocks)
@@ -134,7 +134,7 @@ def test_a_module_that_comes_later_is_recorded_from_the_next_step_on(alike, is_e
     assert seen.faults() == []
 
 
-def test_layers_without_parameters_that_come_later_are_noticed_within_ten_steps(alike):
+def test_layers_without_parameters_that_come_later_are_recorded_from_their_first_forward_on(alike):
     def train(watching):
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(4, 4))
@@ -148,28 +148,35 @@ def test_layers_without_parameters_that_come_later_are_noticed_within_ten_steps(
         return losses, model
 
     seen = alike(train)
-    assert seen.store.series(seen.run, "1", "activation/std").steps.tolist() == list(range(10, 25))
+    assert seen.store.series(seen.run, "1", "activation/std").steps.tolist() == list(range(5, 25))
 
 
-def test_a_module_in_exchange_for_one_with_as_many_parameters_is_noticed_within_ten_steps(alike):
+@pytest.mark.parametrize("rule", [torch.optim.SGD, torch.optim.AdamW])
+def test_numbers_of_a_module_in_exchange_for_one_with_as_many_parameters_are_its_own_at_once(alike, rule):
+    moved = []
+
     def train(watching):
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
-        optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+        optimizer = rule(model.parameters(), 1e-2)
+        losses = []
         with watching(model, optimizer):
-            losses = [step(model, optimizer) for _ in range(13)]
-            model[1] = nn.Linear(4, 2)
-            optimizer.param_groups[0]["params"] = list(model.parameters())
-            losses += [step(model, optimizer) for _ in range(12)]
+            for number in range(25):
+                if number == 13:
+                    model[1] = nn.Linear(4, 2)
+                    optimizer.param_groups[0]["params"] = list(model.parameters())
+                before = model[1].weight.detach().clone()
+                losses.append(step(model, optimizer))
+                moved.append(float((model[1].weight.detach() - before).double().norm()))
         return losses, model
 
     seen = alike(train)
-    assert seen.store.series(seen.run, "1", "activation/std").steps.tolist() == [*range(13), *range(20, 25)]
+    assert seen.store.series(seen.run, "1", "activation/std").steps.tolist() == list(range(25))
     (told,) = seen.events("modules_changed")
-    assert (told.step, told.data["sites"]) == (19, ["1"])
-    norms = seen.store.series(seen.run, "1.weight", "weight/l2_norm").values
-    assert len(set(norms[12:19])) == 1  # of the old weight, which nothing moves any more
-    assert len(set(norms[19:])) == 6
+    assert (told.step, told.data["sites"]) == (13, ["1"])
+    np.testing.assert_allclose(seen.values("1.weight", "update/l2_norm"), moved[:25], rtol=1e-6)
+    assert not seen.events("gradient_before_forward")
+    assert seen.faults() == []
 
 
 def test_a_model_without_parameters_shows_its_activations(alike):
