@@ -56,9 +56,13 @@ class Opening:
             self._pages.result()
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> "Iterable[bytes]":
-        """Answers at once what needs no pages, and waits for them with the rest."""
+        """Answers at once what needs no pages, and waits for them with the rest.
+
+        The script is asked for before the document is whole: Dash, which knows its scripts once it has made a document,
+        might not know it yet.
+        """
         path, is_looking = environ["PATH_INFO"], environ["REQUEST_METHOD"] == "GET"
-        if is_looking and (path == _PAGE or (path in (PLOTLY, "/healthz") and not self._pages.done())):
+        if is_looking and (path in (_PAGE, PLOTLY) or (path == "/healthz" and not self._pages.done())):
             return self._early(environ, start_response)
         return self._pages.result()(environ, start_response)
 

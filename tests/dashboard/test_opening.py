@@ -55,6 +55,16 @@ def test_plotly_and_the_pulse_do_not_wait_for_the_pages(waiting):
         assert len(script.data) > 1_000_000
 
 
+def test_plotly_is_there_however_little_dash_knows_of_its_scripts_yet(recorded_store):
+    pages = create_app(recorded_store, Settings())
+    pages._got_first_request["setup_server"] = True  # as where another thread is setting them up for the document
+    front = Opening(recorded_store, Settings(), lambda: pages.server)
+    front.wait()
+    with Client(front).get(PLOTLY) as script, Client(pages.server).get(PLOTLY) as by_dash:
+        assert (script.status_code, by_dash.status_code) == (200, 400)
+        assert len(script.data) > 1_000_000
+
+
 def test_everything_else_waits_and_is_answered_by_the_pages(waiting):
     threading.Timer(0.05, waiting.finish).start()
     assert "react-entry-point" in waiting.client.get("/findings").text
