@@ -98,15 +98,20 @@ def check_causes(config: Config) -> None:
     Raises:
         ConfigError: It names causes that no rule has.
     """
+    mistakes = unknown_causes(config)
+    if mistakes:
+        raise ConfigError("; ".join(mistakes), mistakes)
+
+
+def unknown_causes(config: Config) -> tuple[str, ...]:
+    """A sentence for each cause that `on_finding` names and no rule has."""
     known = sorted({word for one in RULES.values() for word in (one.name, one.cause)})
     asked = dict.fromkeys(glob for reaction in config.on_finding for glob in reaction.causes)
-    mistakes = [
+    return tuple(
         f"on_finding: no rule finds a cause {glob!r}{nearest(glob, known)}; docs/catalogue/rules.md has all"
         for glob in asked
         if not glob.startswith("watchpoint") and not any(fnmatchcase(word, glob) for word in known)
-    ]
-    if mistakes:
-        raise ConfigError("; ".join(mistakes), mistakes)
+    )
 
 
 def _diagnosis(config: Config, rank: int) -> Listener:

@@ -37,9 +37,10 @@ def init(
 def check(file: _File, as_document: JsonOption = False) -> int:
     """Say whether a configuration is right; exit code 2 and a line for each mistake if not."""
     from ..probe.configuration.load import examine
+    from ..watching import unknown_causes
 
     config, mistakes = examine(file)
-    mistakes += _unknown_causes(config) if config is not None else ()
+    mistakes += unknown_causes(config) if config is not None else ()
     if as_document:
         told = {"config": config.model_dump(mode="json", exclude_unset=True)} if config is not None else {}
         print_json({"file": file, "mistakes": mistakes, **({} if mistakes else told)})
@@ -49,17 +50,6 @@ def check(file: _File, as_document: JsonOption = False) -> int:
     else:
         print(f"{file} is right")
     return WRONG_USE if mistakes else 0
-
-
-def _unknown_causes(config: "Config") -> tuple[str, ...]:
-    from ..probe import ConfigError
-    from ..watching import check_causes
-
-    try:
-        check_causes(config)
-    except ConfigError as error:
-        return error.mistakes
-    return ()
 
 
 @application.command("explain")

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 Reals = NDArray[np.float32] | NDArray[np.float64]
 Singles = NDArray[np.float32]
 Floats = NDArray[np.float64]
-Integers = NDArray[np.int32] | NDArray[np.int64]
 Halves = NDArray[np.uint16]
 Ints = NDArray[np.int64]
 
