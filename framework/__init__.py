@@ -7,6 +7,7 @@ import importlib
 import typing
 
 from . import ops, random
+from .allocator import keep_freed_memory as _keep_freed_memory
 from .context import is_recomputing, is_recording, no_grad, quiet, recording
 from .dlpack import from_dlpack
 from .dtype import (
@@ -163,3 +164,6 @@ def __getattr__(name: str) -> object:
     if name in _WHERE:
         return getattr(importlib.import_module(_WHERE[name], __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}; see its __all__")
+
+
+_keep_freed_memory()

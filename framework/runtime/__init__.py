@@ -2,6 +2,7 @@
 
 from .determinism import can_be_deterministic, is_deterministic, set_deterministic
 from .memory import (
+    empty_cache,
     max_memory_allocated,
     memory_allocated,
     memory_stats,
@@ -16,6 +17,7 @@ __all__ = [
     "Stream",
     "can_be_deterministic",
     "current_stream",
+    "empty_cache",
     "get_threads",
     "is_deterministic",
     "launch_blocking",

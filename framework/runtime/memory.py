@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..allocator import release_freed_memory
 from ..node import Node
 from ..optim.arena import Arena
 from ..tensor import Tensor
@@ -67,6 +68,11 @@ def stop_memory_statistics() -> None:
     tracemalloc.stop()
 
 
+def empty_cache() -> None:
+    """Nothing; memory that the process has freed and keeps for what comes goes back to the operating system."""
+    release_freed_memory()
+
+
 def set_memory(max_size: str | int | None) -> None:
     """Nothing; allocations that take the process's data beyond `max_size` fail with MemoryError from here on.
 
@@ -86,6 +92,7 @@ def set_memory(max_size: str | int | None) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
         return
     size = _bytes(max_size)
+    empty_cache()
     held = _status("VmData") or 0
     if size < held:
         raise ValueError(f"set_memory expects more than the {held} bytes that the process has already, got {size}")

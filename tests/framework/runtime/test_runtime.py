@@ -1,5 +1,6 @@
 """Memory, threads, streams, determinism and devices: exact counts, real limits, no surprise on import."""
 
+import platform
 import subprocess
 import sys
 import textwrap
@@ -7,6 +8,7 @@ import textwrap
 import numpy as np
 import pytest
 from mindscope.framework import Key, Parameter, Tensor, device_context, nn, runtime
+from mindscope.framework.allocator import keep_freed_memory
 from mindscope.framework.optim import Adam
 
 needs_pools = pytest.mark.skipif(not runtime.can_be_deterministic(), reason="threadpoolctl is not installed")
@@ -85,6 +87,49 @@ def test_a_limit_makes_an_allocation_fail_and_can_be_taken_back():
         runtime.set_memory("2 furlongs")
     with pytest.raises(ValueError, match="that the process has already, got 1"):
         runtime.set_memory(1)
+
+
+needs_glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library keeps what it likes")
+FAULTS_OF_A_STEP = """
+    import resource
+    import numpy as np
+    from mindscope.framework import runtime
+
+    def step():  # more is freed in it than glibc keeps by itself
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for block in [np.empty(1 << 20) for _ in range(8)]:
+            block[::512] = 1.0
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    step()
+    again = step()
+    runtime.empty_cache()
+    print(again, step())
+"""
+
+
+@pytest.fixture
+def _unset(monkeypatch):
+    """The environment says nothing of the allocator, though other libraries of this process may have had it say so."""
+    for name in ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@needs_glibc
+@pytest.mark.usefixtures("_unset")
+def test_a_step_finds_the_memory_that_the_one_before_it_has_freed():
+    kept, emptied = map(int, run(FAULTS_OF_A_STEP).stdout.split())
+    assert kept < 100 < emptied
+
+
+@needs_glibc
+@pytest.mark.usefixtures("_unset")
+def test_an_allocator_that_the_environment_has_set_up_is_left_alone(monkeypatch):
+    assert keep_freed_memory()
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "131072")
+    assert not keep_freed_memory()
+    kept, emptied = map(int, run(FAULTS_OF_A_STEP).stdout.split())
+    assert min(kept, emptied) > 100
 
 
 @needs_pools
