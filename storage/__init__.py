@@ -7,9 +7,10 @@ from .names import ROOT_SITE, SEVERITIES, SUBJECTS, Severity, display_site, metr
 from .quantized import quantize
 from .records import Block, Event, Finding, FindingKey, Histogram, Json, Layout, Outcome, StepRecord
 from .retention import Retention
-from .run import ModuleInfo, OptimizerInfo, ParameterInfo, Run, RunKind, RunState, Structure
+from .run import FormerStructure, ModuleInfo, OptimizerInfo, ParameterInfo, Run, RunKind, RunState, Structure
 from .series import Matrix, Series
 from .store import Foresight, Keeper, Listener, RunWriter, Store
+from .tensors import StoredTensor, read_tensors, tensor_files
 from .url import migrate, open_store
 from .writer import QueueWriter
 
@@ -24,6 +25,7 @@ __all__ = [
     "Finding",
     "FindingKey",
     "Foresight",
+    "FormerStructure",
     "Histogram",
     "InvalidName",
     "Json",
@@ -51,6 +53,7 @@ __all__ = [
     "StoreError",
     "StoreTooNew",
     "StoreUnavailable",
+    "StoredTensor",
     "Structure",
     "blobs_of",
     "display_site",
@@ -59,5 +62,7 @@ __all__ = [
     "nearest",
     "open_store",
     "quantize",
+    "read_tensors",
     "split_metric",
+    "tensor_files",
 ]

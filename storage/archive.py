@@ -19,11 +19,13 @@ from .read import read_matrix, read_series
 from .recording import Note, Recording, Summary, merge
 from .records import Event, Finding, Histogram, Json, Layout, Outcome, StepRecord
 from .replay import replay
-from .run import Run, RunKind, Structure
+from .run import FormerStructure, Run, RunKind, Structure
 from .series import Matrix, Series
 from .store import RunWriter
 from .streams import SCALAR, STEP, read_streams, shown_layout
+from .structures import read_former
 from .tables import recording
+from .tensors import remove_tensors
 from .timeline import FIRST, LAST
 
 _log = logging.getLogger(__name__)
@@ -168,6 +170,12 @@ class Archive:
             query = select(recording.c.structure).where(recording.c.id == one.id)
             return read_structure(connection.execute(query).scalar())
 
+    def former_structures(self, run: str, *, rank: int = 0) -> tuple[FormerStructure, ...]:
+        """What was trained before the structure changed, oldest first."""
+        one = self._existing(run, rank)
+        with one.read() as connection:
+            return read_former(connection, one.id)
+
     def layouts(self, run: str, *, rank: int = 0) -> tuple[Layout, ...]:
         """The streams that the rank has recorded."""
         shown = (shown_layout(one) for one in self._all_layouts(run, rank) if one.subject not in (SCALAR, STEP))
@@ -287,10 +295,12 @@ class Archive:
         return self._library.mailbox(run)
 
     def delete_run(self, run: str) -> None:
-        """Removes a run and everything of it; one that is running is refused."""
-        if self.find_run(run).state == "running":
+        """Removes a run and everything of it but checkpoints; one that is running is refused."""
+        known = self.find_run(run)
+        if known.state == "running":
             raise StoreUnavailable(f"run {run!r} is being written; close it before you delete it")
         self._library.delete(run)
+        remove_tensors(self, known)
 
     def close(self) -> None:
         """Lets go of every connection; the store can be opened again by its URL."""

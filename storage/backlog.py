@@ -10,6 +10,9 @@ from .run import Structure
 
 Item = StepRecord | Structure
 
+#: Records that may wait unless somebody says otherwise, and all that kill -9 can lose: half a second of steps of 5 ms.
+#: Bursts of half as many share what a transaction costs (our choice).
+CAPACITY = 128
 #: How long a training waits at a full queue for a writer that makes no progress; then it loses observations instead.
 _PATIENCE_S = 5.0
 

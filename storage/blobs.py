@@ -7,6 +7,7 @@ and bytes (BLAKE2b, 128 bits): equal digests are equal tensors.
 """
 
 import os
+import shutil
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -115,6 +116,10 @@ class Blobs:
     def size_bytes(self) -> int:
         """What all files take."""
         return sum(path.stat().st_size for path in self.folder.glob(f"*/*{_SUFFIX}"))
+
+    def remove(self) -> None:
+        """Nothing; none of the files is there any more, as far as they can be reached."""
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _path(self, digest: str) -> Path:
         if len(digest) != 32 or not set(digest) <= set("0123456789abcdef"):

@@ -2,7 +2,7 @@
 
 `command` holds a number, what to `do` (`pause`, `step`, `continue`, `stop`, `show`) and what belongs to it. `state`
 gives the number of the last command that was obeyed, where the training stands, why it waits, and what it was asked to
-show. A training looks for commands at the end of its steps. `set` holds fields that are laid over its configuration.
+show. A training looks for commands at the end of its steps.
 """
 
 import time
@@ -14,8 +14,6 @@ from .mailbox import Mailbox
 
 COMMAND: Final = "command"
 STATE: Final = "state"
-#: Where fields lie that are laid over the run's configuration while it trains.
-SETTINGS: Final = "set"
 
 Deed = Literal["pause", "step", "continue", "stop", "show"]
 #: How often an answer is looked for.

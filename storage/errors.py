@@ -63,5 +63,11 @@ def in_words(errors: Sequence[StoreError]) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?` for the known name most like this one, else an empty string."""
+    found = nearest_name(name, known)
+    return "" if found is None else f"; did you mean {found!r}?"
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str | None:
+    """The known name most like this one, None where none is like it."""
     found = get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {found[0]!r}?" if found else ""
+    return found[0] if found else None

@@ -3,7 +3,6 @@
 import logging
 import os
 import re
-import shutil
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -142,7 +141,7 @@ class Folder:
                     Path(f"{path}{ending}").unlink(missing_ok=True)
             except OSError as error:
                 raise StoreUnavailable(f"{path} cannot be deleted: {error.strerror}") from error
-        shutil.rmtree(blobs_of(str(self._folder), run).folder, ignore_errors=True)
+        blobs_of(str(self._folder), run).remove()
         self.mailbox(run).clear()
         self._catalogue.forget(run)
 

@@ -19,9 +19,10 @@ from .names import ROOT_SITE, SEVERITIES, Severity, split_metric
 from .pictures import Columns, every_record, first_calls, join_matrix, join_series, list_metrics, row_of
 from .process import machine
 from .records import Block, Event, Finding, Histogram, Json, Layout, Outcome, StepRecord
-from .run import Run, RunKind, Structure
+from .run import FormerStructure, Run, RunKind, Structure
 from .series import Matrix, Series
 from .streams import SCALAR
+from .tensors import remove_tensors
 from .timeline import FIRST, LAST
 
 
@@ -93,6 +94,11 @@ class MemoryStore:
         """What was trained; empty before it is known."""
         one = self._ranks(run).get(rank)
         return Structure() if one is None else one.structure
+
+    def former_structures(self, run: str, *, rank: int = 0) -> tuple[FormerStructure, ...]:
+        """What was trained before the structure changed, oldest first."""
+        with self._lock:
+            return tuple(self._rank(run, rank).former)
 
     def layouts(self, run: str, *, rank: int = 0) -> tuple[Layout, ...]:
         """The streams that the rank has recorded."""
@@ -239,13 +245,15 @@ class MemoryStore:
             return self._mail.setdefault(run, MemoryMailbox())
 
     def delete_run(self, run: str) -> None:
-        """Removes a run and everything of it; one that is running is refused."""
+        """Removes a run and everything of it but checkpoints; one that is running is refused."""
         with self._lock:
             if any(one.is_written for one in self._ranks(run).values()):
                 raise StoreUnavailable(f"run {run!r} is being written; close it before you delete it")
+            known = self._merged(run)
             del self._runs[run]
             self._notes.pop(run, None)
             self._mail.pop(run, None)
+        remove_tensors(self, known)
 
     def close(self) -> None:
         """Nothing: there is nothing to let go of."""

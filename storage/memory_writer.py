@@ -10,8 +10,9 @@ from .errors import StoreError
 from .order import check_order
 from .quantized import quantize
 from .records import Event, Finding, FindingKey, Layout, Outcome, StepRecord
-from .run import Run, RunState, Structure
+from .run import FormerStructure, Run, RunState, Structure
 from .stacks import is_empty
+from .structures import MOST_FORMER
 
 
 @dataclass(slots=True)
@@ -20,6 +21,7 @@ class MemoryRank:
 
     run: Run
     structure: Structure = field(default_factory=Structure)
+    former: list[FormerStructure] = field(default_factory=list)
     records: list[StepRecord] = field(default_factory=list)
     joined_last: tuple[int, int] = (-1, 0)
     events: list[tuple[int, int, Event]] = field(default_factory=list)
@@ -51,11 +53,20 @@ class MemoryWriter:
         return self._run
 
     def write_structure(self, structure: Structure) -> None:
-        """Replaces the recorded structure."""
+        """Replaces the recorded structure, which stays that of the records before."""
         self._check_open()
         with self._lock:
+            self._keep_former(structure)
             self._rank.structure = structure
             self._touch()
+
+    def _keep_former(self, structure: Structure) -> None:
+        rank, known = self._rank, self._final()
+        if rank.structure in (Structure(), structure) or not known or len(rank.former) >= MOST_FORMER:
+            return
+        last = (known[-1].step, known[-1].micro_step)
+        if not rank.former or last > (rank.former[-1].step, rank.former[-1].micro_step):
+            rank.former.append(FormerStructure(*last, rank.structure))
 
     def write(
         self, records: Sequence[StepRecord], findings: Sequence[Finding] = (), earlier: Sequence[StepRecord] = ()

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, inspect, select
 
 from .codec import CODEC_VERSION
 from .errors import StoreDamaged, StoreTooNew, StoreUnfinished
-from .tables import meta, recorded
+from .tables import former, meta, recorded
 
 
 def _first_tables(connection: Connection) -> None:
@@ -21,8 +21,17 @@ def _rows_of_several(connection: Connection) -> None:
     """Version 2: a row of the newest records may hold several."""
 
 
+def _former_structures(connection: Connection) -> None:
+    """Version 3: structures that a model had before its newest one."""
+    former.create(connection, checkfirst=True)
+
+
 #: Step `n` (from 1) leads to schema version `n`.
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_first_tables, _rows_of_several)
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
+    _first_tables,
+    _rows_of_several,
+    _former_structures,
+)
 SCHEMA_VERSION = len(MIGRATIONS)
 
 

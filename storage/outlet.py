@@ -10,6 +10,8 @@ from .run import Run, RunState, Structure
 from .store import RunWriter
 
 _log = logging.getLogger(__name__)
+#: Pieces of housekeeping that records wait for: streams fill up no faster than that, and a piece takes some 10 ms.
+_PIECES = 4
 
 #: Findings that are kept for a store that cannot be written.
 _OWED = 1000
@@ -39,7 +41,7 @@ class Outlet:
         return self._writer.run
 
     def write_structure(self, structure: Structure) -> None:
-        """Replaces the recorded structure."""
+        """Replaces the recorded structure, which stays that of the records before."""
         self._attempt(lambda: self._writer.write_structure(structure))
 
     def write(
@@ -76,8 +78,10 @@ class Outlet:
             self._told.add(one.key)
 
     def keep_house(self, has_work: Callable[[], bool]) -> None:
-        """Housekeeping, piece by piece, until there is work."""
-        while not has_work() and self.fault is None:
+        """Housekeeping, piece by piece, until there is work; a few are done in any case: fast steps leave no gap."""
+        done = 0
+        while self.fault is None and (done < _PIECES or not has_work()):
+            done += 1
             try:
                 if not self._writer.maintain():
                     return

@@ -14,7 +14,7 @@ from .records import StepRecord
 from .run import Structure
 
 #: How long something may wait for others to share its transaction; our choice, below what a page polls.
-PATIENCE_S = 0.4
+PATIENCE_S = 0.6
 #: The same where steps tell only that the training goes on; our choice.
 _QUIET_S = 0.8
 

@@ -29,6 +29,7 @@ from .run import Run, RunState, Structure
 from .scalars import ScalarStreams
 from .stacks import Stack, pack, stack_blocks, stack_steps
 from .streams import EARLIER, STEP_LAYOUT, read_streams
+from .structures import keep_former
 from .tables import event, histogram, hot, outcome, stream
 from .upkeep import Upkeep
 
@@ -85,9 +86,11 @@ class Recorder:
         return self._run
 
     def write_structure(self, structure: Structure) -> None:
-        """Replaces the recorded structure."""
+        """Replaces the recorded structure, which stays that of the records before."""
+        data = structure_bytes(structure)
         with self._transaction() as connection:
-            self._touch(connection, structure=structure_bytes(structure))
+            keep_former(connection, self._target.id, data, self._last)
+            self._touch(connection, structure=data)
 
     def write(
         self, records: Sequence[StepRecord], findings: Sequence[Finding] = (), earlier: Sequence[StepRecord] = ()

@@ -70,14 +70,18 @@ class Event:
 
     Kinds in use: `step_skipped` (loss_scale), `gradient_before_forward` (parameters, l2_norm), `learning_rate_changed`,
     `schedule_thinned` (factor, share, budget, subjects), `tensor` (subject, call, digest, shape, dtype: a whole
-    tensor that was stored), `tensors_left_out` (count, reason), `first_bad_operation` (operation, phase, file, line,
+    tensor that was stored), `tensors_left_out` (count, reason, the first and the last of their steps; at once for a
+    reason that is new, and at the end for what followed; of a flight recorder also how many steps, and the memory that
+    would have been enough), `first_bad_operation` (operation, phase, file, line,
     code, inputs, output; source: where the cause lies before it; once, then not until the weights are finite again),
     `monitor_fault` (collector, error), `observations_lost` (count),
     `exception` (type, message), `collective` (file, line: a place that calls it, once),
     `flight_recorder` (first, records, tensors: what was stored of the steps from `first` on, because of a finding),
     `compiled` (modules: how many are inside of one graph, unseen),
     `modules_changed` (sites that have another module than before, or none any more; count),
+    `optimizer_changed` (optimizer_kind, before: the kinds of those whose place it has taken),
     `configuration_changed` (the fields), `configuration_refused` (error),
+    `configuration_shadowed` (keys that the file has changed in vain, since they are set; remedy),
     `initial_checksum` (checksum; parameters: checksum by site), `random_state` (generators: checksum by name),
     `shared_parameter` (sites that lie in one memory, at the start), `tie_broken` (the sites, once they do not),
     `optimizer_step_count` (optimizer: its number; optimizer_kind, count: steps before the first that was watched),

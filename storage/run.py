@@ -23,7 +23,8 @@ class Run:
         worst: Severity of its worst unmuted finding, None when it has none.
         parent: Id of the run that this one evaluates, None for a training.
         error: What ended a failed run, empty otherwise.
-        host: The machine, and what the monitor told of `script`, `git`, `packages`, `variables` and `devices`.
+        host: The machine, and what the monitor told of `script`, `arguments`, `git`, `packages`, `variables` and
+            `devices`.
     """
 
     id: str
@@ -102,3 +103,16 @@ class Structure:
     parameters: tuple[ParameterInfo, ...] = ()
     optimizers: tuple[OptimizerInfo, ...] = ()
     subjects: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FormerStructure:
+    """What was trained before the structure changed.
+
+    Args:
+        step: Of the last record that it holds for, as `micro_step`.
+    """
+
+    step: int
+    micro_step: int
+    structure: Structure

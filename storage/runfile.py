@@ -2,6 +2,7 @@
 
 import logging
 import os
+import time
 from pathlib import Path
 
 from sqlalchemy import Engine
@@ -9,8 +10,9 @@ from sqlalchemy import Engine
 from .errors import StoreUnavailable
 
 _log = logging.getLogger(__name__)
-#: The log is written back into the file when it has grown to this.
-_CHECKPOINT_BYTES = 12 * 2**20
+#: The log is written back into the file when it has grown to this, and by so much again; and, since it keeps its size
+#: where it begins anew, after so many seconds.
+_CHECKPOINT_BYTES, _CHECKPOINT_S = 12 * 2**20, 10.0
 #: Observations stop when the disk has less room than this, or than a twentieth of it: others need the rest.
 _RESERVE_BYTES = 32 * 2**20
 #: A file that is only there to be deleted: its room lets a run be ended on a full disk.
@@ -29,6 +31,7 @@ class RunFile:
         self._engine = engine
         self._inode = path.stat().st_ino
         self._ended = False
+        self._log_limit, self._checkpoint_at = _CHECKPOINT_BYTES, 0.0
         try:
             with self._ballast.open("wb") as file:
                 os.posix_fallocate(file.fileno(), 0, _BALLAST_BYTES)
@@ -60,10 +63,13 @@ class RunFile:
 
     def tidy(self) -> bool:
         """Does one bounded piece (write the log back, give free pages back); True when more is waiting."""
-        if self._log_size() < _CHECKPOINT_BYTES:
+        size, now = self._log_size(), time.monotonic()
+        if size < _CHECKPOINT_BYTES or (size < self._log_limit and now < self._checkpoint_at):
             return False
         self._run("PRAGMA wal_checkpoint(PASSIVE)")
-        return self._vacuum(_FREE_PAGES)
+        has_more = self._vacuum(_FREE_PAGES)
+        self._log_limit, self._checkpoint_at = size + _CHECKPOINT_BYTES, now + (0.0 if has_more else _CHECKPOINT_S)
+        return has_more
 
     def make_room(self) -> None:
         """Gives up the ballast, so that a run can be ended on a full disk."""

@@ -17,7 +17,7 @@ from typing import Protocol, Self, runtime_checkable
 from .mailbox import Mailbox
 from .names import Severity
 from .records import Event, Finding, Histogram, Json, Layout, Outcome, StepRecord
-from .run import Run, RunKind, RunState, Structure
+from .run import FormerStructure, Run, RunKind, RunState, Structure
 from .series import Matrix, Series
 
 
@@ -67,7 +67,7 @@ class RunWriter(Protocol):
         """The run as it was begun."""
 
     def write_structure(self, structure: Structure) -> None:
-        """Replaces the recorded structure."""
+        """Replaces the recorded structure, which stays that of the records before."""
 
     def write(
         self, records: Sequence[StepRecord], findings: Sequence[Finding] = (), earlier: Sequence[StepRecord] = ()
@@ -136,6 +136,10 @@ class Store(Protocol):
 
     def structure(self, run: str, *, rank: int = 0) -> Structure:
         """What was trained; empty before it is known."""
+
+    def former_structures(self, run: str, *, rank: int = 0) -> tuple[FormerStructure, ...]:
+        """What was trained before the structure changed, oldest first: each holds from the record behind the last one
+        of the one before it. Of a structure that changes more than a hundred times the first hundred."""
 
     def layouts(self, run: str, *, rank: int = 0) -> tuple[Layout, ...]:
         """The streams that the rank has recorded."""
@@ -215,7 +219,8 @@ class Store(Protocol):
         """Where a running training and those who look at it leave each other documents."""
 
     def delete_run(self, run: str) -> None:
-        """Removes a run and everything of it; one that is running is refused."""
+        """Removes a run and everything of it, its whole tensors wherever they are, but no checkpoint; one that is
+        running is refused."""
 
     def close(self) -> None:
         """Lets go of every connection; the store can be opened again by its URL."""

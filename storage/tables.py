@@ -59,6 +59,18 @@ recording = Table(
     UniqueConstraint("run", "rank"),
 )
 
+#: What `structure` was before, for the records up to that step and micro-step.
+former = Table(
+    "former_structure",
+    recorded,
+    Column("id", _Id, primary_key=True),
+    _owner("recording"),
+    Column("step", BigInteger, nullable=False),
+    Column("micro_step", Integer, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    UniqueConstraint("recording", "step", "micro_step"),
+)
+
 stream = Table(
     "stream",
     recorded,

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Literal
 
 from .audience import Audience
-from .backlog import Backlog, Item
+from .backlog import CAPACITY, Backlog, Item
 from .errors import StoreError
 from .order import check_order
 from .outlet import Outlet
@@ -27,9 +27,9 @@ from .store import Keeper, Listener, RunWriter
 _log = logging.getLogger(__name__)
 
 #: How often the thread looks whether something waits, and for how long.
-_LOOK_S = 0.05
+_LOOK_S = 0.1
 #: Looks at an empty queue from one housekeeping to the next, which also gives the sign of life.
-_IDLE_LOOKS = 20
+_IDLE_LOOKS = 10
 
 
 class QueueWriter:
@@ -50,7 +50,7 @@ class QueueWriter:
         self,
         writer: RunWriter,
         listeners: Sequence[Listener] = (),
-        capacity: int = 64,
+        capacity: int = CAPACITY,
         when_full: Literal["block", "drop"] = "block",
         keeper: Keeper | None = None,
         held: Callable[[], StepRecord | None] = lambda: None,

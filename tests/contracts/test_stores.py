@@ -9,12 +9,14 @@ import pytest
 from mindscope.storage import (
     Block,
     Event,
+    FormerStructure,
     MemoryStore,
     ModuleInfo,
     OptimizerInfo,
     Outcome,
     ParameterInfo,
     RunNotFound,
+    StepRecord,
     Store,
     StoreError,
     StoreUnavailable,
@@ -275,6 +277,40 @@ def test_the_structure_comes_back_and_is_replaced(store: Store) -> None:
     writer.write_structure(structure)
     assert store.structure(writer.run.id) == structure
     writer.close()
+
+
+def test_a_former_structure_stays_that_of_the_records_that_came_with_it(store: Store) -> None:
+    first, second, third = (Structure(modules=(ModuleInfo(name, "Net"),)) for name in ("a", "b", "c"))
+    writer = store.begin_run("former")
+    run = writer.run.id
+    for structure in (Structure(), second, first):  # none of which any record comes with but the last
+        writer.write_structure(structure)
+    writer.write([StepRecord(0, 0.0), StepRecord(0, 0.0, micro_step=1)])
+    writer.write_structure(first)
+    writer.write_structure(third)
+    writer.write_structure(second)
+    writer.write([StepRecord(1, 0.0)])
+    writer.preview(StepRecord(2, 0.0))
+    writer.write_structure(third)
+    found = (FormerStructure(0, 1, first), FormerStructure(1, 0, second))
+    assert (store.former_structures(run), store.structure(run)) == (found, third)
+    writer.close()
+    again = store.begin_run("former", run_id=run)
+    again.write_structure(first)
+    again.close()
+    assert store.former_structures(run) == (*found, FormerStructure(2, 0, third))
+    store.delete_run(run)
+
+
+def test_of_a_structure_that_always_changes_the_first_hundred_are_kept(store: Store) -> None:
+    writer = store.begin_run("restless")
+    run = writer.run.id
+    for step in range(103):
+        writer.write_structure(Structure(subjects=(f"{step}",)))
+        writer.write([StepRecord(step, 0.0)])
+    writer.close()
+    assert [one.step for one in store.former_structures(run)] == list(range(100))
+    store.delete_run(run)
 
 
 def test_layouts_are_those_of_the_streams_in_order_of_appearance(store: Store) -> None:

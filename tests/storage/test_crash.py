@@ -12,14 +12,17 @@ from pathlib import Path
 
 import pytest
 from mindscope.storage import (
+    FormerStructure,
     QueueWriter,
     RunNotFound,
     StoreDamaged,
     StoreTooNew,
     StoreUnavailable,
+    Structure,
     migrate,
     open_store,
 )
+from mindscope.storage.backlog import CAPACITY
 
 from tests.storage.disks import small_disk
 from tests.storage.samples import layout, walk
@@ -67,7 +70,7 @@ def test_kill_9_loses_at_most_the_queue(tmp_path: Path, seed: int) -> None:
         assert store.find_run("crash").state == "crashed"
         steps = [record.step for record in store.replay("crash")]
         assert steps == list(range(len(steps)))
-        assert len(steps) >= acknowledged + 1 - 64
+        assert len(steps) >= acknowledged + 1 - CAPACITY
         writer = store.begin_run("crash", run_id="crash")
         writer.write(walk(300, layout(30), first=len(steps)))
         writer.close()
@@ -292,6 +295,23 @@ def test_a_newer_schema_is_refused_by_its_number(tmp_path: Path) -> None:
         store.begin_run("crash", run_id="crash")
     with pytest.raises(StoreTooNew):
         migrate(tmp_path)
+
+
+def test_a_store_from_before_former_structures_were_kept_is_read_and_written_on(tmp_path: Path) -> None:
+    path = finished(tmp_path)
+    connection = sqlite3.connect(path)
+    connection.execute("DROP TABLE former_structure")
+    connection.execute("UPDATE meta SET value = '2' WHERE key = 'schema_version'")
+    connection.commit()
+    connection.close()
+    with open_store(tmp_path) as store:
+        assert store.former_structures("crash") == ()
+        writer = store.begin_run("crash", run_id="crash")
+        writer.write_structure(Structure(subjects=("gradient",)))
+        writer.write_structure(Structure(subjects=("weight",)))
+        writer.close()
+    with open_store(tmp_path) as store:
+        assert store.former_structures("crash") == (FormerStructure(4, 0, Structure(subjects=("gradient",))),)
 
 
 def test_one_run_of_a_newer_schema_does_not_hide_the_others(tmp_path: Path) -> None:

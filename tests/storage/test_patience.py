@@ -62,7 +62,7 @@ def test_what_comes_after_a_pause_is_taken_at_once_and_what_comes_soon_waits():
     now[0] += PATIENCE_S / 2
     assert not patience.is_over()
     backlog.put(StepRecord(2, 0.0, blocks=(BLOCK,)))
-    now[0] += PATIENCE_S / 2
+    now[0] += 0.51 * PATIENCE_S
     assert patience.is_over()
     assert [item.step for item in patience.take()[0]] == [1, 2]
     assert not patience.is_over()
@@ -74,9 +74,9 @@ def test_steps_that_say_nothing_wait_longer_and_are_counted():
     patience = Patience(backlog, clock=lambda: now[0])
     for step in range(3):
         backlog.put(StepRecord(step, 0.0))
-    now[0] += 1.5 * PATIENCE_S
+    now[0] += 1.1 * PATIENCE_S
     assert not patience.is_over()
-    now[0] += 1.5 * PATIENCE_S
+    now[0] += 1.1 * PATIENCE_S
     assert patience.is_over()
     taken, quiet = patience.take()
     assert ([item.step for item in taken], quiet) == ([2], 2)

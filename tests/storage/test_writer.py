@@ -1,7 +1,10 @@
 """The queue between training and store: nothing it meets may stop the training."""
 
 import math
+import sqlite3
 import threading
+import time
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +19,7 @@ from mindscope.storage import (
     StoreError,
     StoreUnavailable,
     Structure,
+    open_store,
 )
 from mindscope.storage.beside import joined
 
@@ -73,6 +77,21 @@ def test_listeners_see_what_a_replay_will_give_and_their_findings_are_stored() -
     assert [one.step for one in store.findings(queue.run.id)] == [3, 13, 23, 33, 102]
     assert len(queue.findings) == 5
     assert listening.begun == [0]
+
+
+def test_a_training_that_leaves_no_gap_has_its_records_compacted_and_the_log_written_back(tmp_path) -> None:
+    records = walk(5000, layout(40))
+    with open_store(tmp_path) as store:
+        queue = QueueWriter(store.begin_run("fast"))
+        for record in records:
+            queue.put(record)
+            time.sleep(0.0003)  # several come while a burst is written
+        with closing(sqlite3.connect(tmp_path / f"{queue.run.id}.rank0.db")) as connection:
+            compacted = connection.execute("SELECT max(first) FROM chunk").fetchone()[0]
+        log = (tmp_path / f"{queue.run.id}.rank0.db-wal").stat().st_size
+        assert queue.close()
+    assert compacted > 4000
+    assert log < 32 << 20
 
 
 def test_a_structure_holds_for_the_records_after_it() -> None:
