@@ -21,7 +21,9 @@ from .errors import NotWatchable
 from .facts import environment
 from .lifecycle import is_watched
 from .monitor import Monitor
+from .outside import refuse_own_watch
 from .ranks import agree_on_run, place
+from .rehearsal import is_rehearsal, stand_in
 from .resume import resume_points
 
 
@@ -63,6 +65,9 @@ def watch(
     settings = load_config(config)
     adapter = adapter_for(model, _several(optimizer))
     name = run or type(model).__name__
+    if is_rehearsal():
+        return stand_in(adapter, name)
+    refuse_own_watch(model)
     source = Path(config) if isinstance(config, str | Path) else source
     if rank is None:
         here = place()
@@ -135,7 +140,7 @@ def begin(
 def _dump_of(config: Config) -> Dump | None:
     """What is dumped; at no step, where only the flight recorder may have tensors to store."""
     if config.dump is None and config.flight_recorder is not None and config.flight_recorder.tensors:
-        return Dump(subjects=(), when=Cadence(every=0))
+        return Dump(when=Cadence(every=0))
     return config.dump
 
 

@@ -9,7 +9,8 @@ from .collectors.collector import COLLECTORS, Collector
 _HEAD = """# Collectors
 
 Made from the table of collectors; `python -m mindscope.probe.catalogue` writes it anew. A name is a subject of the
-configuration: `subjects: {activation: {every: 10}}`. What is not due is not computed.
+configuration: `subjects: {activation: {every: 10}}`. What is not due is not computed. A name that is a
+link has more words below.
 
 | name | moment | statistics | what it records |
 |---|---|---|---|
@@ -17,13 +18,26 @@ configuration: `subjects: {activation: {every: 10}}`. What is not due is not com
 
 
 def collectors_page() -> str:
-    """The page as Markdown."""
-    return _HEAD + "".join(_row(COLLECTORS[name]) for name in sorted(COLLECTORS))
+    """The page as Markdown: one table, then a section for each collector that has more than a paragraph."""
+    known = [COLLECTORS[name] for name in sorted(COLLECTORS)]
+    return _HEAD + "".join(map(_row, known)) + "".join(map(_section, known))
 
 
 def _row(collector: Collector) -> str:
-    summary = " ".join(cleandoc(collector.doc).partition("\n\n")[0].split())
-    return f"| {collector.name} | {collector.at} | {', '.join(collector.columns)} | {summary} |\n"
+    summary, more = _told(collector)
+    name = f"[{collector.name}](#{collector.name.replace('/', '')})" if more else collector.name
+    return f"| {name} | {collector.at} | {', '.join(collector.columns)} | {' '.join(summary.split())} |\n"
+
+
+def _section(collector: Collector) -> str:
+    _, more = _told(collector)
+    return f"\n## {collector.name}\n\n{more}\n" if more else ""
+
+
+def _told(collector: Collector) -> tuple[str, str]:
+    """The first paragraph of the docstring, and the others."""
+    summary, _, more = cleandoc(collector.doc).partition("\n\n")
+    return summary, more
 
 
 if __name__ == "__main__":

@@ -1,25 +1,27 @@
 """Whole tensors, written by a thread of their own: the training pays for a copy of what is due.
 
 A tensor that would take the waiting copies beyond their memory limit, or the files beyond their disk limit, is left
-out; how many were is an event of the run, never a step that waits.
+out; that some are is an event of the run at once, and how many were at its end: never a step that waits.
 """
 
-import logging
 import threading
 from collections import deque
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..storage.blobs import Blobs
+from ..storage.blobs import Blob, Blobs
 from ..storage.names import display_site
 from ..storage.records import Event, Json
 from .configuration.dumps import Dump
+from .omissions import Omissions
 
-_log = logging.getLogger(__name__)
+#: Why a tensor is left out, where a limit is the reason.
+_TOO_LARGE: Final = "the files would take more than dump.limit_gb, {:g} GB; raise it or dump less"
+_TOO_SLOW: Final = "what waits for the disk would take more than dump.memory_gb, {:g} GB; raise it or dump less"
 
 
 class TensorCopy(NamedTuple):
@@ -47,8 +49,8 @@ class Dumper:
         self._waiting: deque[TensorCopy | None] = deque()
         self._changed = threading.Condition()
         self._waiting_bytes = self._written_bytes = 0
-        self._left_out = 0
-        self._fault = self._reason = ""
+        self._omissions = Omissions()
+        self._fault = ""
         self._events: list[Event] = []
         self._chosen: dict[str, bool] = {}
         self._thread = threading.Thread(target=self._work, name="mindscope-dump", daemon=True)
@@ -66,9 +68,11 @@ class Dumper:
 
     def take(self, subject: str, site: str, call: int, moment: tuple[int, int], array: NDArray[Any]) -> None:
         """Nothing; a copy of the array will be stored, unless a limit is reached."""
-        is_too_much = self._written_bytes + self._waiting_bytes + array.nbytes > self._limit
-        if is_too_much or self._waiting_bytes + array.nbytes > self._memory or self._fault:
-            self._left_out += 1
+        why = self._why_not(array)
+        if not why and self._waiting_bytes + array.nbytes > self._memory:
+            why = _TOO_SLOW.format(self._config.memory_gb)
+        if why:
+            self._omissions.note(moment[0], why)
             return
         copy = TensorCopy(subject, site, call, *moment, np.array(array, order="C"))
         with self._changed:
@@ -80,31 +84,32 @@ class Dumper:
         """Nothing; these copies will be stored, as far as the disk's limit allows: their memory is another's matter."""
         with self._changed:
             for copy in copies:
-                if self._written_bytes + self._waiting_bytes + copy.array.nbytes > self._limit or self._fault:
-                    self._left_out += 1
+                if why := self._why_not(copy.array):
+                    self._omissions.note(copy.step, why)
                     continue
                 self._waiting.append(copy)
                 self._waiting_bytes += copy.array.nbytes
             self._changed.notify()
 
     def take_events(self) -> Sequence[Event]:
-        """The events of what was stored since the last time."""
+        """The events of what was stored since the last time, and of what is left out for a reason that is new."""
         with self._changed:
             events, self._events = self._events, []
-        return events
+        return [*events, *self._omissions.take_new()]
 
-    def close(self, step: int) -> Sequence[Event]:
-        """The last events, once everything is stored; one of them tells what was left out."""
+    def close(self) -> Sequence[Event]:
+        """The last events, once everything is stored; some of them tell what was left out and is not told yet."""
         with self._changed:
             self._waiting.append(None)
             self._changed.notify()
         self._thread.join()
-        events = list(self.take_events())
-        if self._left_out:
-            why = self._reason or "the limits of memory or disk were reached"
-            _log.warning("%d tensors were not dumped: %s", self._left_out, why)
-            events.append(Event("tensors_left_out", step, data={"count": self._left_out, "reason": why}))
-        return events
+        return [*self.take_events(), *self._omissions.take_rest()]
+
+    def _why_not(self, array: NDArray[Any]) -> str:
+        """Why this one cannot be stored: the disk; empty where it can."""
+        if self._fault or self._written_bytes + self._waiting_bytes + array.nbytes <= self._limit:
+            return self._fault
+        return _TOO_LARGE.format(self._config.limit_gb)
 
     def _work(self) -> None:
         while True:
@@ -117,27 +122,31 @@ class Dumper:
             self._store(copy)
 
     def _store(self, copy: TensorCopy) -> None:
-        try:
-            blob = self._blobs.put(copy.array)
-        except (OSError, TypeError) as error:
-            self._reason = f"{type(error).__name__}: {error}"
-            if isinstance(error, OSError):  # and not just a dtype that files of tensors do not know
-                self._fault = self._reason
-            self._left_out += 1
-            return
-        finally:
-            with self._changed:
-                self._waiting_bytes -= copy.array.nbytes
-        data: dict[str, Json] = {
-            "subject": copy.subject,
-            "call": copy.call,
-            "digest": blob.digest,
-            "shape": list(copy.array.shape),
-            "dtype": copy.array.dtype.name,
-        }
+        blob = self._put(copy)
         with self._changed:
+            self._waiting_bytes -= copy.array.nbytes
+            if blob is None:
+                return
+            data: dict[str, Json] = {
+                "subject": copy.subject,
+                "call": copy.call,
+                "digest": blob.digest,
+                "shape": list(copy.array.shape),
+                "dtype": copy.array.dtype.name,
+            }
             self._written_bytes += blob.size_bytes if blob.is_new else 0
             self._events.append(Event("tensor", copy.step, copy.site, copy.micro_step, data))
+
+    def _put(self, copy: TensorCopy) -> Blob | None:
+        """The file; None where there is none, which is noted."""
+        try:
+            return self._blobs.put(copy.array)
+        except (OSError, TypeError) as error:
+            why = f"{type(error).__name__}: {error}"
+            if isinstance(error, OSError):  # and not just a dtype that files of tensors do not know
+                self._fault = why
+            self._omissions.note(copy.step, why)
+            return None
 
 
 def is_one_of(site: str, patterns: Sequence[str]) -> bool:

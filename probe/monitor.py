@@ -12,7 +12,7 @@ from ..storage.mailbox import Mailbox
 from .actions.standby import Standby
 from .adapters import Adapter
 from .configuration.config import Config
-from .configuration.control import Control, differences
+from .configuration.control import Asked, Control, differences
 from .configuration.dumps import Dump
 from .dump import Dumper
 from .flight.keeper import FlightKeeper
@@ -33,7 +33,7 @@ class Monitor:
         self._capacity, self._when_full = config.queue.capacity, config.queue.when_full
         self._recorder = (Recorder if config.budget is None else ThriftyRecorder)(config, self._emit)
         self._flight, self._keeper = config.flight_recorder, FlightKeeper(config.flight_recorder, config.around)
-        self._recorder.keep(self._keeper)
+        self._recorder.due.keep(self._keeper)
         self._queue: QueueWriter | None = None
         self._control: Control | None = None
         self._told = -1
@@ -59,8 +59,8 @@ class Monitor:
         """Nothing; the whole tensors that the configuration names go there."""
         dumper = Dumper(config, blobs)
         if self._flight is not None and self._flight.tensors:
-            self._keeper.tensors = HeldTensors(self._flight, dumper)
-        self._recorder.dump_to(dumper)
+            self._keeper.tensors = HeldTensors(self._flight, dumper, self._settle_within)
+        self._recorder.due.dump_to(dumper)
 
     @property
     def run(self) -> Run:
@@ -75,7 +75,7 @@ class Monitor:
     @property
     def step(self) -> int:
         """Number of the step in progress, from 0."""
-        return self._recorder.step
+        return self._recorder.current.step
 
     @property
     def fault(self) -> BaseException | None:
@@ -140,23 +140,32 @@ class Monitor:
             return
         self._is_closed = True
         unregister(self)
-        if self._recorder.has_recorded:
+        if self._recorder.current.has_recorded:
             self._recorder.note_resume_point("close")
         self._adapter.detach()
         recorder = self._recorder
         if self._keeper.tensors is not None:  # findings of the last records may ask for tensors
             self.flush()
         if error is not None:
-            self._keeper.release_tensors()
+            if missing := self._keeper.release_tensors():
+                recorder.event("tensors_left_out", "", **missing)
             recorder.event("exception", type=type(error).__name__, message=str(error))
-        elif not recorder.has_recorded:
+        elif not recorder.current.has_recorded:
             _log.warning("run %s: nothing was recorded, no optimizer step of this model was seen", self.run.id)
         last = recorder.finish()
         if self._standby.wants_findings:
             self._writer.settle()
             self._standby.conclude(self._writer.findings)
-        state, said = ("failed", f"{type(error).__name__}: {error}") if error is not None else ("finished", "")
+        said = "" if error is None else f"{type(error).__name__}: {error}".removesuffix(": ")
+        state = "finished" if error is None else "failed"
         self._writer.close(state, said, events=last)  # type: ignore[arg-type]
+
+    def retire(self) -> None:
+        """Nothing; the hooks are off and the run ends as it is, without a word where nothing was recorded."""
+        self._is_closed = True
+        unregister(self)
+        self._adapter.detach()
+        self._writer.close("finished", "", events=())
 
     def watches(self, model: object) -> bool:
         """Whether this very model is watched."""
@@ -181,28 +190,56 @@ class Monitor:
             raise RuntimeError("the monitor has no run; make it with watch()")
         return self._queue
 
+    def _settle_within(self, seconds: float) -> bool:
+        """Whether the rules have seen all records; where the training is never to wait, it does not wait for that."""
+        return self._when_full == "block" and self._queue is not None and self._queue.settle(seconds)
+
     def control(self, control: Control) -> None:
         """Nothing; what is recorded follows the changes that it sees."""
         self._control = control
 
     def _follow(self, control: Control) -> None:
-        """Looks for a change of the configuration and makes it, or says why not."""
+        """Looks for changes of the configuration and makes them, one after the other."""
+        try:
+            for asked in control.look():
+                self._change(control, asked)
+        except Exception as error:  # noqa: BLE001  nothing that others leave for a run may stop it
+            self._refuse(error)
+
+    def _change(self, control: Control, asked: Asked) -> None:
+        """Makes the change that is asked for, or says why not."""
         recorder = self._recorder
         before = recorder.config
         try:
-            changed = control.look()
-            if changed is None:
-                return
-            recorder.follow(changed)
-            self._adapter.reselect()
-            self._standby.follow(changed)
-        except Exception as error:  # noqa: BLE001  nothing that others leave for a run may stop it
+            change = control.judge(asked)
+            if change.config != before:
+                recorder.follow(change.config)
+                self._adapter.reselect()
+                self._standby.follow(change.config)
+        except Exception as error:  # noqa: BLE001  as above
             recorder.follow(before)
-            _log.warning("run %s: the change is refused: %s", self.run.id, error)
-            recorder.event("configuration_refused", error=str(error))
+            self._refuse(error)
             return
-        recorder.event("configuration_changed", **differences(before, changed))
-        _log.info("run %s: the configuration has changed", self.run.id)
+        control.keep(change)
+        if change.config != before:
+            recorder.event("configuration_changed", **differences(before, change.config))
+            _log.info("run %s: the configuration has changed", self.run.id)
+        if change.shadowed:
+            self._tell_shadowed(change.shadowed)
+
+    def _refuse(self, error: Exception) -> None:
+        _log.warning("run %s: the change is refused: %s", self.run.id, error)
+        self._recorder.event("configuration_refused", error=str(error))
+
+    def _tell_shadowed(self, keys: Sequence[str]) -> None:
+        remedy = " ".join(("mindscope set", self.run.id, *(f"{key}={{}}" for key in keys)))
+        _log.warning(
+            "run %s: the file has changed %s, where what was set holds; %s takes that back",
+            self.run.id,
+            ", ".join(keys),
+            remedy,
+        )
+        self._recorder.event("configuration_shadowed", keys=[*keys], remedy=remedy)
 
     def _emit(self, record: StepRecord) -> None:
         if self._control is not None and self._control.is_time():
@@ -212,13 +249,14 @@ class Monitor:
             self._writer.put_structure(self._adapter.structure())
         (self._queue or self._writer).put(record)
         if not (self._is_closed or self._standby.is_at_rest()):
-            is_over = record.step < self._recorder.step  # and not only one of its micro-steps
+            is_over = record.step < self._recorder.current.step  # and not only one of its micro-steps
             self._act(record.step if is_over else None)
 
     def _act(self, ended: int | None) -> None:
         """Does what findings and persons ask for; with a reaction in wait, the training waits here for the rules."""
         if self._standby.wants_findings:
             self._writer.settle()
-            self._standby.react(self._writer.findings, self._recorder.step)
+            current = self._recorder.current
+            self._standby.react(self._writer.findings, current.step, refused=current.refused)
         if ended is not None:
-            self._recorder.follow_closely(self._standby.step_ended(ended))
+            self._recorder.due.follow_closely(self._standby.step_ended(ended))

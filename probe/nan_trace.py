@@ -73,13 +73,26 @@ class NanTrace:
     @property
     def is_looking(self) -> bool:
         """Whether the pass in progress has shown nothing bad so far, and began with weights that could be good."""
-        if self._recorder.stamp != self._stamp:
-            self._stamp, self._suspect = self._recorder.stamp, None
+        stamp = self._recorder.current.stamp
+        if stamp != self._stamp:
+            self._stamp, self._suspect = stamp, None
             self._is_found = self._is_found and not self._are_weights_finite()
         return not self._is_found
 
-    def operation(self, name: str, inputs: Iterable[Any], outputs: Iterable[Any]) -> None:
-        """Nothing; one operation has happened. Inputs that it has overwritten are seen as they are now."""
+    def operation(
+        self,
+        name: str,
+        inputs: Iterable[Any],
+        outputs: Iterable[Any],
+        *,
+        behind: Callable[[], dict[str, Any]] = dict,
+    ) -> None:
+        """Nothing; one operation has happened. Inputs that it has overwritten are seen as they are now.
+
+        Args:
+            behind: Of an operation of the backward pass, the `node` that it belongs to, and the `site`, `file` and
+                `line` of the forward pass that made the node, as far as they are known.
+        """
         if not self.is_looking:
             return
         made = [row for x in outputs if (row := self._statistics(x)) is not None]
@@ -90,15 +103,16 @@ class NanTrace:
         was_bad = any(row[_NANS] or row[_POS] for row in given)
         if not is_worse:
             if self._suspect is None and not was_bad and not any(word in name for word in _FILLS):
-                self._suspect = self._described(name, given, made)
+                self._suspect = self._described(name, given, made, behind)
             return
         self._is_found = True
         if was_bad:
-            self._tell({**self._described(name, given, made), "source": "its inputs were not finite already"})
+            described = self._described(name, given, made, behind)
+            self._tell({**described, "source": "its inputs were not finite already"})
         elif self._suspect is not None and any(row[_NEG] for row in given):
             self._tell(self._suspect)
         else:
-            self._tell(self._described(name, given, made))
+            self._tell(self._described(name, given, made, behind))
 
     def loss_is_bad(self, operations: Sequence[str]) -> None:
         """Nothing; the loss is not finite though the model's output was: these operations lie between, nearest last."""
@@ -106,14 +120,20 @@ class NanTrace:
             return
         self._is_found = True
         self.phase = "loss"
-        self._tell(self._suspect or {**self._described(", ".join(operations[-8:]), [], []), "source": "one of these"})
+        self._tell(
+            self._suspect or {**self._described(", ".join(operations[-8:]), [], [], dict), "source": "one of these"}
+        )
 
     def _are_weights_finite(self) -> bool:
         rows = (row for weight in self._weights() if (row := self._statistics(weight)) is not None)
         return not any(row[_NANS] or row[_POS] or row[_NEG] for row in rows)
 
     def _tell(self, data: dict[str, Json]) -> None:
-        self._recorder.event("first_bad_operation", self.sites[-1] if self.sites else "", **data)
+        told = dict(data)
+        site = str(told.pop("site", self.sites[-1] if self.sites else ""))
+        file, line = told["file"], told["line"]
+        told["code"] = linecache.getline(file, line).strip() if isinstance(file, str) and isinstance(line, int) else ""
+        self._recorder.event("first_bad_operation", site, **told)
 
     def _statistics(self, tensor: Any) -> Any:
         """The statistics of a tensor; None of what has none."""
@@ -126,13 +146,14 @@ class NanTrace:
         del owner
         return row
 
-    def _described(self, name: str, given: Sequence[Any], made: Sequence[Any]) -> dict[str, Json]:
+    def _described(
+        self, name: str, given: Sequence[Any], made: Sequence[Any], behind: Callable[[], dict[str, Any]]
+    ) -> dict[str, Json]:
         file, line = user_line(*self._foreign)
         inputs: list[Json] = [_shown(row) for row in given[:4]]
         data: dict[str, Json] = {"operation": name, "phase": self.phase, "file": file, "line": line, "inputs": inputs}
-        data["code"] = linecache.getline(file, line).strip() if file else ""
         data["output"] = _shown(made[0]) if made else None
-        return data
+        return {**data, **behind()}
 
 
 def _shown(row: Any) -> Json:

@@ -15,6 +15,7 @@ from ..storage import StoreError
 from .adapters import Adapter
 from .errors import NotWatchable, ProbeError, ScriptNotFound
 from .lifecycle import is_watched
+from .outside import watched_from_outside
 
 _log = logging.getLogger(__name__)
 
@@ -92,38 +93,60 @@ def run_to_end(
 
     Raises:
         ScriptNotFound: There is no such file.
-        ProbeError, StoreError: The model was found, but `begin` could not watch it; the script was stopped there.
+        ProbeError, StoreError: The model was found, but `begin` could not watch it, or the script watches it itself;
+            the script was stopped there, and no run was begun.
     """
     program = Program(script) if isinstance(script, Path) else script
     if not program.path.is_file():
         raise ScriptNotFound(f"no script at {script}; give the path of a Python file")
-    monitors: list[Closable] = []
-    refusals: list[Exception] = []
-
-    def found(adapter: Adapter) -> None:
-        try:
-            if is_watched(adapter.model):
-                raise NotWatchable(
-                    f"{program} watches its {type(adapter.model).__name__} itself; run it as it is, with python, or "
-                    "take the call of mindscope.watch out of it"
-                )
-            monitors.append(begin(adapter))
-        except (ProbeError, StoreError) as refusal:
-            refusals.append(refusal)
-            raise Stopped(1) from refusal
-
-    finders = _finders(found)
+    start = _Start(program, begin)
+    finders = _finders(start.found)
     error: BaseException | None = None
     try:
-        code, error = _run(program, arguments)
+        with watched_from_outside(start.refuse):
+            code, error = _run(program, arguments)
     finally:
         for finder in finders:
             finder.stop()
-        for monitor in monitors:
+        for monitor in start.monitors:
             monitor.close(error)
-    if refusals:
-        raise refusals[0]
-    return code, "" if monitors else _reason(program, code, error)
+    if start.refusals:
+        raise start.refusals[0]
+    return code, "" if start.monitors else _reason(program, code, error)
+
+
+class _Start:
+    """Begins to watch the model that was found, or stops the script there."""
+
+    def __init__(self, program: Program, begin: Callable[[Adapter], Closable]) -> None:
+        self._program, self._begin = program, begin
+        self.monitors: list[Closable] = []
+        self.refusals: list[Exception] = []
+
+    def found(self, adapter: Adapter) -> None:
+        """Nothing; the model is watched, unless the script does so itself, or has gone on after a refusal."""
+        if self.refusals:
+            raise Stopped(1)
+        try:
+            if is_watched(adapter.model):
+                raise _own_watch(self._program, adapter.model)
+            self.monitors.append(self._begin(adapter))
+        except (ProbeError, StoreError) as refusal:
+            self.refusals.append(refusal)
+            raise Stopped(1) from refusal
+
+    def refuse(self, model: object) -> None:
+        """Stops a script that is about to watch this model, unless another one was found before."""
+        if not self.monitors:
+            self.refusals.append(_own_watch(self._program, model))
+            raise Stopped(1) from self.refusals[-1]
+
+
+def _own_watch(program: Program, model: object) -> NotWatchable:
+    return NotWatchable(
+        f"{program} watches its {type(model).__name__} itself; run it as it is, with python, or "
+        "take the call of mindscope.watch out of it"
+    )
 
 
 def _reason(program: Program, code: int, error: BaseException | None) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from .adapters import Adapter
 from .configuration.config import Config
 from .monitor import Monitor
+from .rehearsal import rehearsal
 from .script import Closable, Program, Stopped, run_to_end
 
 __all__ = ["Seen", "SeenSite", "sites_of_script"]
@@ -54,6 +55,8 @@ class Seen:
 def sites_of_script(script: Path | Program, arguments: Sequence[str]) -> Seen:
     """The modules of the first model that the script trains; the script is stopped after its first forward.
 
+    What the script watches itself is not recorded.
+
     Raises:
         ScriptNotFound: There is no such file.
     """
@@ -70,7 +73,8 @@ def sites_of_script(script: Path | Program, arguments: Sequence[str]) -> Seen:
         others.extend(_beside(adapter))
         return _Detaching(monitor)
 
-    _, reason = run_to_end(script, arguments, begin)
+    with rehearsal():
+        _, reason = run_to_end(script, arguments, begin)
     sites = _collected(model[0], seen, outputs) if model else ()
     return Seen(sites, reason, any(not site for site, _ in seen), tuple(others))
 

@@ -40,7 +40,7 @@ class Standby:
         self._reactions = Reactions(_reactions(config), save=self._save, pause=self._pause)
         self._attachment: Attachment | None = None
         self._checkpoints: Checkpoints | None = None
-        self._step = 0
+        self._step = self._state_before = 0
 
     def open(self, url: str, mailbox: Mailbox, run: str, *, rank: int, look_s: float) -> None:
         """Nothing; there is a run from now on: a place for checkpoints, and a mailbox in which persons leave commands.
@@ -66,13 +66,16 @@ class Standby:
         """
         self._reactions.follow(_reactions(config))
 
-    def react(self, findings: Sequence[Finding], step: int) -> None:
+    def react(self, findings: Sequence[Finding], step: int, *, refused: int = -1) -> None:
         """Nothing; what is to be done about new findings is done before this step.
+
+        Args:
+            refused: The step before, where its update was left out for good, so that the state is the one before it.
 
         Raises:
             TrainingStopped: If that is what was asked for.
         """
-        self._step = step
+        self._step, self._state_before = step, step if refused < 0 else refused
         self._reactions.react(findings)
 
     def conclude(self, findings: Sequence[Finding]) -> None:
@@ -96,7 +99,7 @@ class Standby:
 
     def _save(self, keep: int) -> None:
         if self._checkpoints is not None:
-            self._checkpoints.save(self._step, keep)
+            self._checkpoints.save(self._state_before, keep)
 
     def _pause(self, finding: Finding) -> None:
         if self._attachment is not None:

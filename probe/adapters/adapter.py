@@ -31,7 +31,7 @@ class Adapter(Protocol):
         """Puts every hook on."""
 
     def reselect(self) -> None:
-        """Puts the hooks of modules where the recorder's configuration now wants them."""
+        """Puts the hooks of modules where the configuration wants them; the parameters that it picks are recorded."""
 
     def detach(self) -> None:
         """Takes every hook off; the model, the optimizer and the framework are as they were."""

@@ -39,7 +39,7 @@ class Course:
         before_step: Callable[[], None],
         at_end: Callable[[], None],
     ) -> None:
-        self._recorder, self._view, self._taps = recorder, view, taps
+        self._recorder, self._current, self._view, self._taps = recorder, recorder.current, view, taps
         self._look, self._at_end = before_step, at_end
         self._began: set[int] = set()
         self._stepped: set[int] = set()
@@ -64,8 +64,8 @@ class Course:
 
     def backward_begins(self, loss: Callable[[], float | LateScalar | None]) -> bool:
         """Whether the backward pass that starts is of this model: a forward came before; `loss` reads its root."""
-        recorder = self._recorder
-        if recorder.is_idle or not recorder.is_open or self._began or is_aside():
+        recorder, current = self._recorder, self._current
+        if current.is_idle or not current.is_open or self._began or is_aside():
             return False
         try:
             begins_step, self._expects_none = self._expects_none, False
@@ -90,15 +90,17 @@ class Course:
             TrainingStopped: It wants the training to end before the update.
         """
         self.update_begins(optimizer)
-        if self._recorder.is_idle or not self._recorder.refusal or not self._recorder.has_bad_gradient:
+        if self._current.is_idle or not self._recorder.refusal or not self._current.has_bad_gradient:
             return False
         self._is_skipped = True
         self._recorder.event("update_refused")
         if self._recorder.refusal == "stop":
+            if not self._stepped:
+                self._current.refused = self._current.step
             self.end()
             self._recorder.flush(wait=True)  # which shows the record to the rules, and raises with what they find
             raise TrainingStopped(
-                f"the gradient of step {self._recorder.step - 1} is not finite; the weights are as before"
+                f"the gradient of step {self._current.step - 1} is not finite; the weights are as before"
             )
         return True
 
@@ -109,14 +111,14 @@ class Course:
         if id(optimizer) in self._stepped:
             self.step_begins(optimizer)
         self._began.add(id(optimizer))
-        if not self._recorder.is_idle:
+        if not self._current.is_idle:
             self._look()
             self._view.stepping = optimizer
             self._recorder.before_step(self._view)
 
     def after_step(self, optimizer: Any) -> None:
         """The optimizer has stepped."""
-        if self._recorder.is_idle and len(self._view.optimizers) == 1 and not (self._began or self._is_skipped):
+        if self._current.is_idle and len(self._view.optimizers) == 1 and not (self._began or self._is_skipped):
             self._stepped.clear()
             self._passes.stepped(optimizer)
             self._recorder.after_step(self._view)
@@ -129,7 +131,7 @@ class Course:
 
     def step_skipped(self, optimizer: Any, loss_scale: float) -> None:
         """Overflow has kept the optimizer from stepping."""
-        self._recorder.loss_scale = loss_scale
+        self._current.loss_scale = loss_scale
         self.update_begins(optimizer)
         self.note_skipped(loss_scale)
         self.after_step(optimizer)
@@ -158,7 +160,7 @@ class Course:
         stepped = tuple([one for one in self._view.optimizers if id(one) in self._stepped])
         self._stepped.clear()
         self._began.clear()
-        if not self._recorder.is_idle:
+        if not self._current.is_idle:
             self.passes, left, norm = self._passes.take(stepped)
             if left:
                 self._residues.tell(left, norm)

@@ -64,7 +64,7 @@ class Residues:
         recorder = self._recorder
         if rows is None:
             return
-        step, micro_step = recorder.step, recorder.micro_step
+        step, micro_step = recorder.current.step, recorder.current.micro_step
 
         def make() -> list[Event]:
             norms = np.array([rows[row, 0] for row in mine if row < len(rows) and rows[row, 0] > 0.0])

@@ -9,7 +9,9 @@ ATTENTION = array_collector(
     at="forward",
     columns=COLUMNS,
     rarity=10,
-    doc="""Entropy of the attention weights and largest logit, of a sample of heads and queries at every call.
+    doc="""Mean entropy of the attention weights (`entropy_min`: that of the head with the least), its share of the
+    largest possible and the largest logit at every call: of one sample of the batch, another at every step in turn, and
+    of at most 16 heads and 16 queries of it.
 
     Seen are `scaled_dot_product_attention` of torch and of the engine, and softmax over the last axis inside modules
     whose class is called after attention; the site is that of the innermost watched module. Calls inside of

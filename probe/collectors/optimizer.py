@@ -11,7 +11,13 @@ from .collector import Rows, Step, collector
 
 @collector("optimizer", at="after_step", columns=STATISTICS)
 class Optimizer:
-    """Statistics of every slot after the step, as subject `optimizer/<slot>`; counters are left out."""
+    """Statistics of every slot after the step, as subject `optimizer/<slot>`; counters are left out.
+
+    Of a slot that is a list or a mapping each tensor is one, `optimizer/<slot>[key]`, up to 8. Of a list that grows, or
+    is longer, the newest entry alone is: `optimizer/<slot>[-1]`. L-BFGS keeps one state for all parameters, which
+    stands at the first of them: `d`, `H_diag`, `prev_flat_grad`, and the newest of its histories, `old_dirs[-1]`,
+    `old_stps[-1]`, `ro[-1]` and `al[-1]`.
+    """
 
     def __init__(self) -> None:
         self._slots: Mapping[str, Arrays] = {}

@@ -6,7 +6,7 @@ from .collector import Rows, Step, collector
 
 @collector("weight", at="after_step", columns=STATISTICS)
 class Weight:
-    """Statistics of every parameter after the optimizer has moved it."""
+    """Statistics of every parameter after the optimizer has moved it; whole tensors of `dump` are those before it."""
 
     def __call__(self, step: Step) -> dict[str, Rows]:
         """Rows of `weight`."""

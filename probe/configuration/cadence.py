@@ -1,18 +1,27 @@
 """When one subject is due, as a person writes it: a number, true, false, or the fields of a schedule."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 
+from .scalars import Whole, plain
 from .schedule import Schedule
-from .strict import Contradictions, Strict
+from .strict import Contradiction, Strict
 
 
 def _window(value: Any) -> Any:  # Any: whatever the text held; pydantic checks what comes out
     if not isinstance(value, list | tuple) or len(value) != 2:
-        raise ValueError(f"must be a pair [first, last] of steps, got {value!r}; write windows: [[100, 110]]")
+        raise PydanticCustomError("window", "no pair of steps")
     return value
+
+
+def _runs_forward(window: tuple[int, int]) -> tuple[int, int]:
+    first, last = window
+    if not 0 <= first <= last:
+        raise ValueError(f"must run from a step >= 0 to a later one, got [{first}, {last}]; swap its ends")
+    return window
 
 
 class Cadence(Strict):
@@ -23,26 +32,18 @@ class Cadence(Strict):
         around: Steps behind an anomaly; None is what the configuration says of all subjects.
     """
 
-    every: int | None = Field(default=None, ge=0)
-    first: int = Field(default=0, ge=0)
-    windows: tuple[Annotated[tuple[int, int], BeforeValidator(_window)], ...] = ()
-    per_decade: int = Field(default=0, ge=0, le=1000)
-    start: int = Field(default=0, ge=0)
-    stop: int | None = Field(default=None, ge=1)
-    around: int | None = Field(default=None, ge=0)
+    every: Whole | None = Field(default=None, ge=0)
+    first: Whole = Field(default=0, ge=0)
+    windows: tuple[Annotated[tuple[Whole, Whole], BeforeValidator(_window), AfterValidator(_runs_forward)], ...] = ()
+    per_decade: Whole = Field(default=0, ge=0, le=1000)
+    start: Whole = Field(default=0, ge=0)
+    stop: Whole | None = Field(default=None, ge=1)
+    around: Whole | None = Field(default=None, ge=0)
 
-    @model_validator(mode="after")
-    def _runs_forward(self) -> Self:
-        found = [
-            f"window [{first}, {last}] must run from a step >= 0 to a later one; swap its ends"
-            for first, last in self.windows
-            if not 0 <= first <= last
-        ]
+    def contradictions(self) -> Iterator[Contradiction]:
+        """An end before the start."""
         if self.stop is not None and self.stop <= self.start:
-            found.append(f"stop {self.stop} must be a later step than start {self.start}")
-        if found:
-            raise Contradictions(found)
-        return self
+            yield Contradiction(("start", "stop"), f"stop {self.stop} must be a later step than start {self.start}")
 
     def schedule(self) -> Schedule:
         """The same as a `Schedule`."""
@@ -53,11 +54,7 @@ class Cadence(Strict):
 
 def as_cadence(value: Any) -> Any:  # Any: whatever the text held; pydantic checks what comes out
     """A number as the cadence of so many steps, true and false as every step and none."""
-    if isinstance(value, bool):
-        return {"every": int(value)}
+    value = plain(value)
     if not isinstance(value, int | Mapping | Cadence):
-        raise ValueError(  # noqa: TRY004  pydantic gathers these and no other
-            f"must be a whole number of steps, true, false, or the keys of a cadence, got {value!r}; there are "
-            f"{', '.join(Cadence.model_fields)}"
-        )
-    return {"every": value} if isinstance(value, int) else value
+        raise PydanticCustomError("cadence", "no cadence")
+    return {"every": int(value)} if isinstance(value, int) else value

@@ -16,7 +16,7 @@ expected_frozen: ["embed.*"]  # sites that are not meant to learn: the diagnosis
 histograms: {every: 100, subjects: [activation, weight, gradient], bins: 64, scale: linear}   # log: an octave a bin
 statistics: [kurtosis]        # of tensors, beside the ten: sum | abs_max | kurtosis | checksum | quantiles
 routers: [{sites: ["*.gate"], top_k: 2, holds: logits, capacity_factor: 1.25}]   # whose load `router` records
-queue: {capacity: 64, when_full: block}
+queue: {capacity: 128, when_full: block}
 flight_recorder: {steps: 20, tensors: ["head"], memory: 512MB, severity: warning}   # kept, and stored if it must be
 around: {after: 50, severity: warning}   # everything at each of so many steps behind a finding; a subject may differ
 dump: {sites: ["head"], subjects: [activation, gradient], when: {windows: [[100, 110]]}, limit_gb: 10}   # whole tensors
@@ -30,13 +30,15 @@ webhook: {url: "https://example.org/hook", severity: error, timeout_s: 5}   # is
 budget: 3%                    # what all this may cost the training; the schedule is thinned to stay below
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 
+from ...storage.backlog import CAPACITY
 from ...storage.conditions import Condition, parse_condition
 from ...storage.errors import nearest
 from ..collectors.collector import COLLECTORS
@@ -47,34 +49,52 @@ from .flight import Around, FlightRecorder
 from .histograms import Histograms
 from .reactions import Address, Reaction, Watch, as_reactions, as_watch
 from .routers import Router
+from .scalars import Number, Switch, Whole, plain
 from .schedule import NEVER, Schedule
-from .strict import Contradictions, Strict
+from .strict import Contradiction, Strict
 
-#: The context in which fields are looked at that are only a part of a configuration, and need not agree as a whole.
-PART: Final = "part"
 #: What is rare is looked at more often at the start, where most that is wrong already is: four looks more in a run.
 _EARLY = ((1, 2), (4, 4), (7, 7))
 
 
 def _share(value: Any) -> Any:  # Any: whatever the text held; pydantic checks what comes out
-    if not isinstance(value, str):
-        return value
+    value = plain(value)
+    text = value.strip() if isinstance(value, str) else ""
     try:
-        return float(value.strip().removesuffix("%")) / (100.0 if value.strip().endswith("%") else 1.0)
+        share = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0) if text else value
     except ValueError:
-        raise ValueError(f"must be a share, as 0.03, or a percentage, as 3%, got {value!r}") from None
+        raise PydanticCustomError("share", "no number") from None
+    if isinstance(share, bool) or not isinstance(share, int | float | None) or not (share is None or 0.0 < share < 1.0):
+        raise PydanticCustomError("share", "no share")
+    return share
 
 
 def _subjects(value: Any) -> Any:  # Any: as above
     if isinstance(value, list | tuple):
-        return {name: name in value for name in {*value, *COLLECTORS}}
+        if not all(isinstance(name, str) for name in value):
+            raise PydanticCustomError("subject_names", "no list of names")
+        if not value:
+            raise PydanticCustomError("too_short", "no names")
+        return dict.fromkeys(_known_subjects(), False) | dict.fromkeys(value, True)
+    if not isinstance(value, Mapping):
+        raise PydanticCustomError("subjects", "no subjects")
     return value
 
 
+def _known_subjects() -> list[str]:
+    """What may stand below `subjects` by now; histograms have a section of their own."""
+    return [name for name in COLLECTORS if name != "histogram"]
+
+
 def _is_known(name: str) -> str:
+    if name in ("histogram", "histograms"):
+        raise ValueError(
+            f"subject {name!r} has its cadence in `histograms`; write `histograms: {{every: 100}}`, 0 for none"
+        )
     if name not in COLLECTORS:
-        every = f"; there are {', '.join(COLLECTORS)}"
-        raise ValueError(f"no subject {name!r}{nearest(name, COLLECTORS) or every}")
+        known = _known_subjects()
+        every = f"; there are {', '.join(known)}"
+        raise ValueError(f"no subject {name!r}{nearest(name, known) or every}")
     return name
 
 
@@ -110,7 +130,7 @@ _Patterns = Annotated[tuple[str, ...], AfterValidator(_chooses)]
 class Queue(Strict):
     """The queue between the training and the writer."""
 
-    capacity: int = Field(default=64, ge=1)
+    capacity: Whole = Field(default=CAPACITY, ge=1)
     when_full: Literal["block", "drop"] = "block"
 
 
@@ -134,10 +154,10 @@ class Config(Strict):
             which then waits for the rules.
         webhook: Who is told of findings; the address itself is not recorded.
         budget: Cost of monitoring that is allowed, as a share of the training's own time; `"3%"` is 0.03. None for
-            any.
+            any. 1 is refused, for it may mean a hundredth as well as all of it.
     """
 
-    every: int = Field(default=1, ge=0)
+    every: Whole = Field(default=1, ge=0)
     subjects: Annotated[
         dict[Annotated[str, AfterValidator(_is_known)], Annotated[Cadence, BeforeValidator(as_cadence)]],
         BeforeValidator(_subjects),
@@ -146,9 +166,9 @@ class Config(Strict):
     parameters: _Patterns = ("*",)
     exclude: tuple[str, ...] = ()
     types: _Patterns = ("*",)
-    depth: int | None = Field(default=None, ge=0)
+    depth: Whole | None = Field(default=None, ge=0)
     record: Literal["training", "gradients", "all"] = "training"
-    accumulation_steps: int = Field(default=1, ge=1)
+    accumulation_steps: Whole = Field(default=1, ge=1)
     expected_frozen: tuple[str, ...] = ()
     histograms: Histograms = Histograms()
     statistics: tuple[Literal["sum", "abs_max", "kurtosis", "checksum", "quantiles"], ...] = ()
@@ -157,31 +177,31 @@ class Config(Strict):
     flight_recorder: FlightRecorder | None = None
     around: Around = Around()
     dump: Dump | None = None
-    nan_trace: bool = False
-    causality: bool | Literal["report"] = False
+    nan_trace: Switch = False
+    causality: Switch | Literal["report"] = False
     watchpoints: tuple[Annotated[Watch, BeforeValidator(as_watch), AfterValidator(_is_about_what_there_is)], ...] = ()
     on_finding: Annotated[tuple[Reaction, ...], BeforeValidator(as_reactions)] = ()
     webhook: Address | None = None
-    budget: Annotated[Annotated[float, Field(gt=0.0, le=1.0)] | None, BeforeValidator(_share)] = None
+    budget: Annotated[Number | None, BeforeValidator(_share)] = None
 
-    @model_validator(mode="after")
-    def _agrees_with_itself(self, asked: ValidationInfo) -> Self:
-        found = [] if asked.context == PART else list(self.contradictions())
-        if found:
-            raise Contradictions(found)
-        return self
-
-    def contradictions(self) -> Iterator[str]:
-        """A sentence for each way in which settings that are right by themselves do not fit together."""
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Each way in which settings that are right by themselves do not fit together."""
         if any(one.do == "skip_step" for one in self.on_finding) and not self._measures_every_gradient():
-            yield "on_finding: skip_step needs `gradient` at every step, and no budget that may thin it"
+            yield Contradiction(
+                ("on_finding", "every", "subjects", "budget"),
+                "on_finding: skip_step needs `gradient` at every step, and no budget that may thin it",
+            )
         if not any(self.schedule(name).is_ever_due or self.is_in_flight(name) for name in self._wanted()):
-            yield (
+            yield Contradiction(
+                ("every", "subjects", "histograms", "flight_recorder", "around"),
                 f"nothing is ever due: `every` is {self.every} and `subjects` names nothing with a cadence; "
-                f"set `every` to 1 or more, or name what you want, as `subjects: {{loss: 1, gradient: 10}}`"
+                f"set `every` to 1 or more, or name what you want, as `subjects: {{loss: 1, gradient: 10}}`",
             )
         if self.dump is not None and not self.dump.when.schedule().is_ever_due and self.flight_recorder is None:
-            yield "dump: `when` is never due; leave `dump` out, or say when, as `when: {windows: [[100, 110]]}`"
+            yield Contradiction(
+                ("dump.when", "flight_recorder"),
+                "dump: `when` is never due; leave `dump` out, or say when, as `when: {windows: [[100, 110]]}`",
+            )
 
     def _wanted(self) -> list[str]:
         """The subjects that count as wanted: histograms only where somebody has written of them."""
@@ -193,7 +213,7 @@ class Config(Strict):
     def schedule(self, subject: str) -> Schedule:
         """When the subject is due; `histogram` is one of them."""
         if subject == "histogram":
-            return Schedule(self.histograms.every) if self.histograms.subjects else NEVER
+            return Schedule(self.histograms.every)
         cadence = self.subjects.get(subject)
         if cadence is None:
             entry = COLLECTORS[subject]

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from ...storage import Severity
+from .scalars import Whole
 from .strict import Strict
 
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
@@ -26,18 +27,17 @@ class FlightRecorder(Strict):
     Args:
         steps: How many steps.
         tensors: Globs of sites whose whole tensors are kept too.
-        subjects: Which tensors of these.
-        memory: Bytes that they may take; the oldest go first.
+        subjects: Which tensors of these; `weight` is the one before the step.
+        memory: Bytes that they may take; the oldest go first. Where the rules are behind, a step waits for them first.
         severity: Of findings that ask for it, or worse.
     """
 
-    steps: int = Field(default=20, ge=1, le=10_000)
+    steps: Whole = Field(default=20, ge=1, le=10_000)
     tensors: tuple[str, ...] = ()
-    subjects: tuple[Literal["input", "activation", "activation_grad", "weight", "gradient"], ...] = (
-        "activation",
-        "gradient",
+    subjects: tuple[Literal["input", "activation", "activation_grad", "weight", "gradient"], ...] = Field(
+        default=("activation", "gradient"), min_length=1
     )
-    memory: Annotated[Annotated[int, Field(gt=0)], BeforeValidator(_bytes)] = 512 * 10**6
+    memory: Annotated[Annotated[Whole, Field(gt=0)], BeforeValidator(_bytes)] = 512 * 10**6
     severity: Severity = "warning"
 
 
@@ -49,5 +49,5 @@ class Around(Strict):
         severity: Of findings that count, or worse.
     """
 
-    after: int = Field(default=0, ge=0)
+    after: Whole = Field(default=0, ge=0)
     severity: Severity = "warning"

@@ -1,26 +1,19 @@
 """From a file, a mapping or keywords to a configuration, or to one message that says all that is wrong with it."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
-
-from pydantic import ValidationError
+from typing import Any
 
 from ..errors import ConfigError
-from .config import PART, Config
-from .mistakes import mistakes_of
+from .config import Config
 from .msprobe import is_msprobe, translate
-from .text import read
+from .sift import sift
+from .text import Text, read
 
 __all__ = ["examine", "load_config"]
 
 _log = logging.getLogger(__name__)
-#: Keys that decide together whether a configuration agrees with itself.
-_TOGETHER: Final = frozenset(
-    {"every", "subjects", "histograms", "flight_recorder", "around", "dump", "on_finding", "budget"}
-)
-
 _Source = Config | Mapping[str, Any] | str | Path | None  # Any: whatever the text held; pydantic checks it next
 
 
@@ -62,7 +55,7 @@ def examine(
         No configuration where what is right of it is none.
 
     Raises:
-        ConfigError: The source is none, cannot be read or translated.
+        ConfigError: The source is none, or cannot be read.
     """
     if not isinstance(source, Config | Mapping | str | Path | None):
         raise ConfigError(
@@ -71,33 +64,16 @@ def examine(
         )
     if isinstance(source, Config):
         source = source.model_dump(exclude_unset=True)
-    data, doubled = read(Path(source)) if isinstance(source, str | Path) else (dict(source or {}), ())
+    text = read(Path(source)) if isinstance(source, str | Path) else Text(dict(source or {}))
+    data, lost = text.data, text.lost
     if is_msprobe(data):
-        data, notes = translate(data)
+        try:
+            data, notes = translate(data)
+        except ConfigError as error:
+            return None, (*text.mistakes, *error.mistakes)
+        lost = ()
         for note in notes:
             _log.warning("%s is one of msprobe; %s", _named(source), note)
-    data = {**data, **(fields or {})}
-    config: Config | None
-    found: tuple[str, ...] = ()
-    try:
-        config, wrong = Config.model_validate(data, context=PART), frozenset[str]()
-    except ValidationError as error:
-        found = mistakes_of(error.errors())
-        config, wrong = _without(data, [one["loc"] for one in error.errors()])
-    may_agree = wrong.isdisjoint(_TOGETHER) and wrong <= Config.model_fields.keys() and not is_part
-    together = tuple(config.contradictions()) if config is not None and may_agree else ()
-    return config, (*doubled, *found, *together)
-
-
-def _without(data: Mapping[str, Any], places: Iterable[tuple[str | int, ...]]) -> tuple[Config | None, frozenset[str]]:
-    """The configuration without what is wrong, none where that is none, and the keys with something wrong."""
-    wrong = frozenset(str(place[0]) for place in places if place)
-    rest = {name: value for name, value in data.items() if name not in wrong}
-    entries = data.get("on_finding")
-    if isinstance(entries, list):  # reactions are told one by one
-        bad = {place[1] for place in places if place[0] == "on_finding" and len(place) > 1}
-        rest["on_finding"] = [one for number, one in enumerate(entries) if number not in bad]
-    try:
-        return Config.model_validate(rest, context=PART), wrong
-    except ValidationError:
-        return None, wrong
+    config, found = sift({**data, **(fields or {})}, unsure=text.doubled, is_part=is_part)
+    hidden = [words for part in lost for words in sift(part, is_part=True)[1]]
+    return config, tuple(dict.fromkeys((*text.mistakes, *found, *hidden)))

@@ -1,15 +1,13 @@
 """What is wrong with a configuration, each mistake as a sentence: what was expected, what came, and what to do."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, get_args
-
-from pydantic import BaseModel
-from pydantic_core import PydanticUndefined
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from ...storage.errors import nearest
-from .config import Config
-from .strict import Contradictions
+from .cadence import Cadence
+from .dumps import Dump
+from .places import SEVERAL, model_at, place_of, written
+from .remedies import clipped, remedy
 
 __all__ = ["mistakes_of"]
 
@@ -26,6 +24,11 @@ _EXPECTED: Final = {
     "dict": "keys and values",
     "model": "keys and values",
     "too_short": "a list of at least one",
+    "cadence": "a whole number of steps, true, false, or the keys of a cadence",
+    "window": "a pair [first, last] of steps",
+    "share": "a share between 0 and 1, as 0.03, or a percentage below 100, as 3%",
+    "subject_names": "a list of names",
+    "subjects": "keys and values, as {gradient: 10}, or a list of names",
 }
 #: Bounds, by pydantic's names.
 _BOUNDS: Final = {
@@ -34,98 +37,44 @@ _BOUNDS: Final = {
     "less_than_equal": ("le", "{} at most"),
     "less_than": ("lt", "less than {}"),
 }
-#: Keys that take values of several kinds, of which pydantic tells each on its own.
-_SEVERAL: Final = {"causality": "true, false or report", "output": "the place of an output, or its name"}
-#: Characters of a value that are repeated (our choice: half a line of a terminal).
-_SHOWN: Final = 60
 
 _Error = Mapping[str, Any]  # Any: pydantic's own error dict
 
 
 def mistakes_of(errors: Sequence[_Error]) -> tuple[str, ...]:
     """A sentence for each mistake."""
-    return tuple(dict.fromkeys(words for error in errors for words in _told(error)))
+    return tuple(dict.fromkeys(map(_told, errors)))
 
 
-def _told(error: _Error) -> Iterator[str]:
-    kind, place = str(error["type"]), _without_branches(error["loc"])
-    key = _written(place)
+def _told(error: _Error) -> str:
+    kind, place = str(error["type"]), place_of(error)
+    is_key = error["loc"][-1:] == ("[key]",)
+    key = "" if is_key else written(place)
     if kind == "extra_forbidden":
-        known = list(_model_at(place[:-1]).model_fields)
+        known = list(model_at(place[:-1]).model_fields)
+        if model_at(place[:-1]) is Dump and place[-1] in Cadence.model_fields:
+            return f"unknown key {key!r}; write it below `when`, as when: {{{place[-1]}: {clipped(error['input'])}}}"
         every = f"; there are {', '.join(known)}"
-        yield f"unknown key {key!r}{nearest(str(place[-1]), known) or every}"
-    elif kind == "invalid_key" or (error["loc"][-1:] == ("[key]",) and kind != "value_error"):
-        yield f"a key must be text, got {_clipped(error['input'])}; write it in quotes if it is a name"
-    elif kind == "missing":
-        yield f"{_written(place[:-1]) or 'the configuration'} needs the key {str(place[-1])!r}; add it"
-    elif kind == "value_error":
-        cause = error["ctx"]["error"]
-        for words in cause.mistakes if isinstance(cause, Contradictions) else [str(cause)]:
-            yield f"{key} {words}" if words.startswith("must ") else f"{key}: {words}" if key else words
-    else:
-        expected = _expected(kind, place, error)
-        yield f"{key} must be {expected}, got {_clipped(error['input'])}{_remedy(kind, place, error)}"
-
-
-def _without_branches(place: tuple[str | int, ...]) -> tuple[str | int, ...]:
-    """The place in the text: without the words by which pydantic tells branches of a union, and keys from values."""
-    several = [number for number, part in enumerate(place) if part in _SEVERAL]
-    whole = place[: several[0] + 1] if several and len(place) == several[0] + 2 else place
-    return () if whole and whole[-1] == "[key]" else whole
-
-
-def _written(place: Sequence[str | int]) -> str:
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
+        return f"unknown key {key!r}{nearest(str(place[-1]), known) or every}"
+    if kind == "invalid_key" or (is_key and kind != "value_error"):
+        return f"a key must be text, got {clipped(error['input'])}; write it in quotes if it is a name"
+    if kind == "missing":
+        return f"{written(place[:-1]) or 'the configuration'} needs the key {str(place[-1])!r}; add it"
+    if kind == "value_error":
+        words = str(error["ctx"]["error"])
+        return f"{key} {words}" if words.startswith("must ") else f"{key}: {words}" if key else words
+    expected = _expected(kind, place, error)
+    if place and place[-1] in SEVERAL:
+        kind = SEVERAL[str(place[-1])][0]
+    return f"{key} must be {expected}, got {clipped(error['input'])}{remedy(kind, place, error)}"
 
 
 def _expected(kind: str, place: Sequence[str | int], error: _Error) -> str:
-    if place and place[-1] in _SEVERAL:
-        return _SEVERAL[str(place[-1])]
+    if place and place[-1] in SEVERAL:
+        return SEVERAL[str(place[-1])][1]
     if kind in _BOUNDS:
         name, words = _BOUNDS[kind]
         return words.format(f"{error['ctx'][name]:g}")
     if kind == "literal_error":
         return f"one of {str(error['ctx']['expected']).replace(' or ', ', ')}"
     return next((words for begin, words in _EXPECTED.items() if kind.startswith(begin)), str(error["msg"]).lower())
-
-
-def _remedy(kind: str, place: tuple[str | int, ...], error: _Error) -> str:
-    """What to do: the nearest word, the same as a list, the keys there are, or the default."""
-    given = error["input"]
-    if kind == "literal_error" and isinstance(given, str):
-        near = nearest(given, [word.strip("' ") for word in _expected(kind, (), error)[len("one of ") :].split(",")])
-        if near:
-            return near
-    if kind.startswith(("tuple", "list")) and not isinstance(given, list | tuple):
-        return f"; write [{_clipped(given)}]"
-    if kind.startswith(("model", "dict")):
-        return f"; there are {', '.join(_model_at(place).model_fields)}"
-    return _default(place)
-
-
-def _default(place: tuple[str | int, ...]) -> str:
-    field = _model_at(place[:-1]).model_fields.get(str(place[-1])) if place else None
-    if field is None or field.default is PydanticUndefined:
-        return ""
-    return f"; leave it out for {'the default' if field.default is None else _clipped(field.default)}"
-
-
-def _clipped(value: object) -> str:
-    """The value as JSON, which YAML reads too; strings as Python writes them."""
-    text = repr(value) if isinstance(value, str) else json.dumps(value, default=repr, ensure_ascii=False)
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
-
-
-def _model_at(place: Sequence[str | int]) -> type[BaseModel]:
-    """The part of the configuration to which these keys lead; subjects and positions in lists lead no further."""
-    model: type[BaseModel] = Config
-    for part in place:
-        field = model.model_fields.get(str(part))
-        model = (_model_in(field.annotation) if field is not None else None) or model
-    return model
-
-
-def _model_in(annotation: object) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((found for one in get_args(annotation) if (found := _model_in(one)) is not None), None)

@@ -4,7 +4,7 @@ Reference:
     MindStudio-Probe, "monitor_instruct", detailed configuration.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ...storage.errors import nearest
@@ -46,6 +46,8 @@ _USED: Final = (
     "targets", "start_step", "collect_times", "step_interval", "forward_only", "backward_only", *_SWITCHES,
     "cc_distribution",
 )  # fmt: skip
+#: Whole numbers, each with its default and the least that it may be.
+_NUMBERS: Final = {"start_step": (0, 0), "collect_times": (100_000_000, 1), "step_interval": (1, 1)}
 #: Keys of the collectives' own settings, and what there is to say about those that mean nothing here.
 _COLLECTIVES: Final = {
     "enable": "",
@@ -69,10 +71,9 @@ def translate(data: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]
     Raises:
         ConfigError: A key is unknown, a value is of a wrong kind, or no distribution is switched on.
     """
-    for key in data:
-        if key not in _USED and key not in _NOTES:
-            known = [*_USED, *_NOTES]
-            raise ConfigError(f"msprobe configuration: unknown key {key!r}{nearest(key, known)}")
+    mistakes = tuple(f"msprobe configuration: {words}" for words in _mistakes(data))
+    if mistakes:
+        raise ConfigError("; ".join(mistakes), mistakes)
     collectives = _collectives(data)
     said = {**_NOTES, **{f"cc_distribution.{key}": note for key, note in _COLLECTIVES.items() if note}}
     asked = {**data, **{f"cc_distribution.{key}": value for key, value in collectives.items()}}
@@ -84,31 +85,37 @@ def translate(data: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]
     return {**fields, **_where(data)}, notes
 
 
-def _number(data: Mapping[str, Any], key: str, default: int, least: int) -> int:
-    value = data.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ConfigError(f"msprobe configuration: {key} must be a whole number from {least} up, got {value!r}")
-    return value
+def _mistakes(data: Mapping[str, Any]) -> Iterator[str]:
+    known = [*_USED, *_NOTES]
+    yield from (f"unknown key {key!r}{nearest(str(key), known)}" for key in data if key not in known)
+    for key, (default, least) in _NUMBERS.items():
+        value = data.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            yield f"{key} must be a whole number from {least} up, got {value!r}"
+    for key in (*_SWITCHES, "forward_only", "backward_only", "all_xy"):
+        if not isinstance(data.get(key), bool | None):
+            yield f"{key} must be true or false, got {data[key]!r}; write it without quotes"
+    if not isinstance(data.get("targets"), Mapping | None):
+        yield f"targets must map names to tensors, got {type(data['targets']).__name__}"
+    asked = data.get("cc_distribution")
+    if not isinstance(asked, Mapping | bool | None):
+        yield f"cc_distribution must hold keys, got {type(asked).__name__}"
+    for key, value in asked.items() if isinstance(asked, Mapping) else ():
+        if key not in _COLLECTIVES:
+            yield f"unknown key 'cc_distribution.{key}'{nearest(str(key), _COLLECTIVES)}"
+        elif key in ("enable", "cc_pre_hook") and not isinstance(value, bool):
+            yield f"cc_distribution.{key} must be true or false, got {value!r}; write it without quotes"
 
 
 def _cadence(data: Mapping[str, Any]) -> dict[str, int]:
-    start = _number(data, "start_step", 0, 0)
-    every = _number(data, "step_interval", 1, 1)
-    times = _number(data, "collect_times", 100_000_000, 1)
+    start, times, every = (data.get(key, default) for key, (default, _) in _NUMBERS.items())
     return {"every": every, "start": start, "stop": start + every * (times - 1) + 1}
 
 
 def _collectives(data: Mapping[str, Any]) -> Mapping[str, Any]:
     """The settings of `cc_distribution`, which may be a mere switch."""
     asked = data.get("cc_distribution") or {}
-    if isinstance(asked, bool):
-        return {"enable": asked}
-    if not isinstance(asked, Mapping):
-        raise ConfigError(f"msprobe configuration: cc_distribution must hold keys, got {type(asked).__name__}")
-    for key in asked:
-        if key not in _COLLECTIVES:
-            raise ConfigError(f"msprobe configuration: unknown key 'cc_distribution.{key}'{nearest(key, _COLLECTIVES)}")
-    return asked
+    return {"enable": asked} if isinstance(asked, bool) else asked
 
 
 def _recorded(data: Mapping[str, Any]) -> tuple[str, ...]:
@@ -126,9 +133,7 @@ def _recorded(data: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _where(data: Mapping[str, Any]) -> dict[str, Any]:
-    targets = data.get("targets") or {}
-    if not isinstance(targets, Mapping):
-        raise ConfigError(f"msprobe configuration: targets must map names to tensors, got {type(targets).__name__}")
+    targets: Mapping[str, Any] = data.get("targets") or {}
     if not targets:
         return {}
     names = [name.rpartition(":")[2] for name in targets]  # a pipeline stage may stand before the name

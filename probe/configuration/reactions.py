@@ -8,16 +8,17 @@ on_finding:
   - {do: pause, causes: ["watchpoint/*"], severity: info}   # wait for `mindscope attach`
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from glob import escape
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ...storage import SEVERITIES, Finding, Severity
 from ...storage.conditions import parse_condition
-from .strict import Strict
+from .scalars import Number, Switch, Whole
+from .strict import Contradiction, Strict
 
 #: What is done about an update whose gradient is not finite: nothing, leaving it out, or ending the training before it.
 Refusal = Literal["", "skip", "stop"]
@@ -45,21 +46,23 @@ class Reaction(Strict):
     causes: tuple[str, ...] = Field(default=("*",), min_length=1)
     severity: Severity = "error"
     call: str | None = None
-    keep: int = Field(default=3, ge=1)
+    keep: Whole = Field(default=3, ge=1)
     folder: str | None = None
 
-    @model_validator(mode="after")
-    def _says_enough(self) -> Self:
+    def contradictions(self) -> Iterator[Contradiction]:
+        """A deed that lacks what it needs, or is not possible for these causes."""
         if (self.do == "callback") != (self.call is not None):
-            raise ValueError("`call: module:function` belongs to `do: callback`, and `do: callback` needs it")
-        if self.call is not None and not all(self.call.partition(":")):
-            raise ValueError(f"call {self.call!r} must read module:function")
-        if self.do == "skip_step" and self.causes != ("*",) and not self.is_before_the_update:
-            raise ValueError(
-                f"skip_step can only be for {', '.join(_BEFORE_THE_UPDATE)}, got causes {', '.join(self.causes)}: "
-                f"of the others nothing is known before the weights have moved"
+            yield Contradiction(
+                ("do", "call"), "`call: module:function` belongs to `do: callback`, and `do: callback` needs it"
             )
-        return self
+        if self.call is not None and not all(self.call.partition(":")):
+            yield Contradiction(("call",), f"call {self.call!r} must read module:function")
+        if self.do == "skip_step" and self.causes != ("*",) and not self.is_before_the_update:
+            yield Contradiction(
+                ("do", "causes"),
+                f"skip_step can only be for {', '.join(_BEFORE_THE_UPDATE)}, got causes {', '.join(self.causes)}: "
+                f"of the others nothing is known before the weights have moved",
+            )
 
     @property
     def is_before_the_update(self) -> bool:
@@ -84,7 +87,7 @@ class Address(Strict):
 
     url: str = Field(pattern=r"^https?://[^\s/]+")
     severity: Severity = "warning"
-    timeout_s: float = Field(default=5.0, gt=0.0)
+    timeout_s: Number = Field(default=5.0, gt=0.0, allow_inf_nan=False)
 
 
 class Watch(Strict):
@@ -97,7 +100,7 @@ class Watch(Strict):
     when: str
     name: str | None = None
     severity: Severity = "warning"
-    pause: bool = False
+    pause: Switch = False
 
 
 def as_watch(value: Any) -> Any:  # Any: as below
@@ -107,6 +110,8 @@ def as_watch(value: Any) -> Any:  # Any: as below
 
 def as_reactions(value: Any) -> Any:  # Any: whatever the text held; pydantic checks what comes out
     """One word, one reaction or several, as several."""
+    if value is None:
+        return value
     several = value if isinstance(value, list | tuple) else [value]
     return [{"do": one} if isinstance(one, str) else one for one in several]
 

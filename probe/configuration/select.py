@@ -1,12 +1,24 @@
 """Where: which sites a list of patterns picks."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from typing import Final
 
+from ...storage.conditions import parse_condition
 from ...storage.errors import nearest
 from ...storage.names import display_site
 from ..errors import SiteNotFound
+from ..ranks import place
 from .config import Config
+
+_log = logging.getLogger(__name__)
+
+#: Subjects that stand at the model's own sites; batches, collectives and what users record have sites of their own.
+_OF_THE_MODEL: Final = frozenset(
+    ("input", "input_grad", "activation", "activation_grad", "weight", "gradient", "optimizer", "update", "attention")
+)
+_MOST_NAMED: Final = 4
 
 
 def select_sites(sites: Sequence[str], patterns: Iterable[str]) -> tuple[str, ...]:
@@ -23,13 +35,22 @@ def select_sites(sites: Sequence[str], patterns: Iterable[str]) -> tuple[str, ..
 
 
 def choose_sites(
-    modules: Mapping[str, object], parameters: Sequence[str], config: Config, *, is_late: bool = False
+    modules: Mapping[str, object],
+    parameters: Sequence[str],
+    config: Config,
+    *,
+    is_late: bool = False,
+    is_under_way: bool = False,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The modules and the parameters that the configuration picks.
+    """The modules and the parameters that the configuration picks; patterns that pick nothing are an error.
+
+    Those of watchpoints, whole tensors, routers and frozen sites are only warned of where several processes train: the
+    site may stand on another rank.
 
     Args:
         modules: The modules themselves by site; `types` asks for the names of their classes.
         is_late: These turned up during the run; patterns need not match them.
+        is_under_way: The run has begun; what cannot be changed any more has been looked at.
 
     Raises:
         SiteNotFound: A pattern or an exclusion matches nothing, or nothing is left.
@@ -41,6 +62,10 @@ def choose_sites(
         select_sites(parameters, config.parameters)
         if modules:
             _check_types(modules, config.types)
+        _check_others(everything, _watched(config))
+        if not is_under_way:
+            _check_others(everything, _kept(config))
+            _check_others(list(modules), _routed(config))
     wanted = [site for site, module in modules.items() if _is_of_type(module, config.types) and _is_near(site, config)]
     chosen = tuple(
         tuple(site for site in sites if _is_chosen(display_site(site), patterns, config.exclude))
@@ -49,6 +74,40 @@ def choose_sites(
     if everything and not any(chosen) and not is_late:
         raise SiteNotFound("the exclusions leave no site to record; drop one of them or widen the patterns")
     return chosen[0], chosen[1]
+
+
+def _check_others(sites: Sequence[str], patterns: Iterable[tuple[str, str]]) -> None:
+    for key, pattern in patterns:
+        try:
+            select_sites(sites, [pattern])
+        except SiteNotFound as error:
+            if place().size == 1:
+                raise SiteNotFound(f"{key}: {error}") from None
+            _log.warning("%s: %s; nothing comes of it here", key, error)
+
+
+def _watched(config: Config) -> Iterator[tuple[str, str]]:
+    """Key and pattern of each watchpoint of what the model has."""
+    for at, watch in enumerate(config.watchpoints):
+        condition = parse_condition(watch.when)
+        if condition.subject.partition("/")[0] in _OF_THE_MODEL:
+            yield f"watchpoints[{at}]", condition.sites
+
+
+def _kept(config: Config) -> Iterator[tuple[str, str]]:
+    """Key and pattern of whole tensors, but for one of several of a module, which is seen later; of frozen sites."""
+    for key, patterns in (
+        ("dump.sites", config.dump.sites if config.dump is not None else ()),
+        ("flight_recorder.tensors", config.flight_recorder.tensors if config.flight_recorder is not None else ()),
+    ):
+        yield from ((key, pattern) for pattern in patterns if "[" not in pattern)
+    yield from (("expected_frozen", pattern) for pattern in config.expected_frozen)
+
+
+def _routed(config: Config) -> Iterator[tuple[str, str]]:
+    """Key and pattern of each router, which is a module."""
+    for at, router in enumerate(config.routers):
+        yield from ((f"routers[{at}].sites", pattern) for pattern in router.sites)
 
 
 def _check_types(modules: Mapping[str, object], patterns: Iterable[str]) -> None:
@@ -76,6 +135,12 @@ def _matching(sites: Sequence[str], patterns: Iterable[str]) -> set[str]:
     for pattern in patterns:
         found = {name for name in names if fnmatchcase(name, pattern)}
         if not found and pattern != "*":
-            raise SiteNotFound(f"pattern {pattern!r} matches none of {len(names)} sites{nearest(pattern, names)}")
+            near = nearest(pattern, names) or nearest(pattern.strip("*?."), names) or _some(names)
+            raise SiteNotFound(f"pattern {pattern!r} matches none of {len(names)} sites{near}")
         matched |= found
     return matched
+
+
+def _some(names: Sequence[str]) -> str:
+    more = " and more" if len(names) > _MOST_NAMED else ""
+    return f"; there are {', '.join(names[:_MOST_NAMED])}{more}" if names else ""

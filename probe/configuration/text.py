@@ -1,38 +1,72 @@
 """From the text of a file to keys and values; a key that stands twice is a mistake, for one of them would be lost."""
 
 import json
-from collections.abc import Iterator
+import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
 from ..errors import ConfigError
+from .doubled import doubled_keys, lost_values
 
-__all__ = ["read"]
+__all__ = ["Text", "read"]
 
-_MERGE = "tag:yaml.org,2002:merge"
+#: Endings that say what a file is; any other is read as YAML.
+_KINDS: Final = (".yaml", ".yml", ".json")
 
 
-def read(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:  # Any: whatever the text held; pydantic checks it next
-    """What the file holds, and a sentence for each key that stands in it more than once.
+class _Loader(yaml.SafeLoader):
+    """Reads 1e3 as the number that it is in JSON and in YAML 1.2."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What a file holds.
+
+    Args:
+        data: Keys and values; of a key that stands twice the last.
+        mistakes: A sentence for each key that stands more than once in a mapping.
+        doubled: The first parts of the places of these keys.
+        lost: The values that another hides, each under its outermost key.
+    """
+
+    data: dict[str, Any]  # Any: whatever the text held; pydantic checks it next
+    mistakes: tuple[str, ...] = ()
+    doubled: frozenset[str] = frozenset()
+    lost: tuple[dict[str, Any], ...] = ()
+
+
+_NOTHING: Final = Text({})
+
+
+def read(path: Path) -> Text:
+    """What the file holds, and what is wrong with it as a text.
 
     Raises:
         ConfigError: The file cannot be read, is no YAML or JSON, or holds no keys and values.
     """
     try:
         text = path.read_text(encoding="utf-8")
-        data = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+        data = json.loads(text) if path.suffix == ".json" else yaml.load(text, _Loader)
     except OSError as error:
         raise ConfigError(f"configuration {path} cannot be read: {error.strerror}; check the path") from error
     except (ValueError, yaml.YAMLError) as error:
-        kind = path.suffix.lstrip(".") or "YAML"
+        kind = path.suffix.lstrip(".") if path.suffix in _KINDS else "YAML"
         raise ConfigError(f"configuration {path} is not valid {kind}{_where(error)}; mend it there") from error
-    if not isinstance(data, dict | None):
+    if data is None:
+        return _NOTHING
+    if not isinstance(data, dict):
         raise ConfigError(
             f"configuration {path} must hold keys and values, got {type(data).__name__}; write lines as `every: 10`"
         )
-    return data or {}, tuple(_doubled(text))
+    return _with_doubled(data, text)
 
 
 def _where(error: Exception) -> str:
@@ -43,39 +77,16 @@ def _where(error: Exception) -> str:
     return f": {error}"
 
 
-def _doubled(text: str) -> Iterator[str]:
-    """A sentence for each key that stands more than once in one mapping; JSON is read as the YAML that it is."""
+def _with_doubled(data: dict[str, Any], text: str) -> Text:
+    """The same with what is wrong of its keys; JSON is read as the YAML that it is."""
+    loader = _Loader(text.replace("\t", " "))
     try:
-        root = yaml.compose(text.replace("\t", " "), Loader=yaml.SafeLoader)
+        root = loader.get_single_node()
+        found = list(doubled_keys(root))
+        hidden = list(lost_values(root)) if found else []  # all of them first: to construct is to merge for good
+        lost = tuple({name: loader.construct_document(node)} for name, node in hidden)
     except yaml.YAMLError:  # JSON that YAML cannot read, as with `\\/`
-        return
-    waiting, seen = [("", root)], {id(root)}
-    while waiting:
-        place, node = waiting.pop(0)
-        yield from _doubled_in(place, node)
-        inner = [one for one in _inside(place, node) if id(one[1]) not in seen]  # an alias may lead back
-        seen.update(id(one) for _, one in inner)
-        waiting += inner
-
-
-def _doubled_in(place: str, node: yaml.Node | None) -> Iterator[str]:
-    if not isinstance(node, yaml.MappingNode):
-        return
-    lines: dict[str, list[int]] = {}
-    for key, _ in node.value:
-        if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
-            lines.setdefault(key.value, []).append(key.start_mark.line + 1)
-    for name, found in lines.items():
-        if len(found) > 1:
-            count = "twice" if len(found) == 2 else f"{len(found)} times"
-            where = f"{', '.join(map(str, found[:-1]))} and {found[-1]}"
-            yield f"key {f'{place}.{name}'.lstrip('.')!r} stands {count}, in lines {where}; keep one of them"
-
-
-def _inside(place: str, node: yaml.Node | None) -> Iterator[tuple[str, yaml.Node]]:
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            yield f"{place}.{key.value}".lstrip(".") if isinstance(key, yaml.ScalarNode) else place, value
-    elif isinstance(node, yaml.SequenceNode):
-        for number, value in enumerate(node.value):
-            yield f"{place}[{number}]", value
+        return Text(data)
+    finally:
+        loader.dispose()
+    return Text(data, tuple(one.words for one in found), frozenset(one.outermost for one in found), lost)

@@ -56,7 +56,8 @@ class Accumulation:
             for news in self._news(count, found, self._reduction):
                 recorder.event("accumulation", "", **news)
             return
-        step, micro_step, reduction = recorder.step, recorder.micro_step, self._reduction
+        current, reduction = recorder.current, self._reduction
+        step, micro_step = current.step, current.micro_step
         recorder.outbox.late_events(
             lambda: [Event("accumulation", step, "", micro_step, one) for one in self._news(count, found, reduction)]
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ...storage.records import Json
+from .arguments import script_arguments
 
 #: Variables with these beginnings change what a training computes, or how fast.
 _PREFIXES: Final = (
@@ -25,11 +26,13 @@ _PATIENCE_S = 2.0
 
 
 def environment() -> dict[str, Json]:
-    """What a later run can be compared with: `script`, `git`, `packages`, `variables`, `devices`."""
+    """What a later run can be compared with: `script`, `arguments`, `git`, `packages`, `variables`, `devices`."""
     script = _script()
     found: dict[str, Json] = {"packages": dict(_packages()), "variables": dict(_variables()), "devices": _devices()}
     if script is not None:
         found["script"] = str(script)
+        if arguments := script_arguments(sys.argv):
+            found["arguments"] = [*arguments]
         commit = _commit(script.parent)
         if commit:
             found["git"] = dict(commit)

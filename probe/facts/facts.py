@@ -117,7 +117,7 @@ class Facts:
         """The same of a loss whose numbers are on their way from a device; told of the step in progress."""
         recorder, found = self._recorder, list[tuple[Mapping[str, float], dict[str, Json]]]()
         recorder.flush()
-        step, micro_step = recorder.step, recorder.micro_step
+        step, micro_step = recorder.current.step, recorder.current.micro_step
         recorder.outbox.do("facts", lambda: found.append(self._losses.look(call)))
         recorder.outbox.late_scalars(lambda: found[0][0] if found else {})
         recorder.outbox.late_events(

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from ...storage import SEVERITIES, Event, Finding, Severity, StepRecord
 from ...storage.beside import joined
+from ...storage.records import Json
 from ..configuration.flight import Around, FlightRecorder
 from .tensors import HeldTensors
 
@@ -67,6 +68,8 @@ class FlightKeeper:
     def sort(self, record: StepRecord, findings: Sequence[Finding]) -> tuple[StepRecord, Sequence[StepRecord]]:
         """What of the record is stored now, and what of earlier ones is stored after all."""
         earlier: tuple[StepRecord, ...] = ()
+        if self.tensors is not None:
+            self.tensors.have_judged(record.step)
         severity = self._worst_new(findings)
         if _reaches(severity, self._around.severity):
             self._dense_until, self._told = max(self._dense_until, record.step + self._around.after), record.step
@@ -75,8 +78,7 @@ class FlightKeeper:
             earlier, self._ring = tuple(self._ring), deque()
             record = self._noted(record, earlier)
         if record.step <= self._dense_until:
-            if self.tensors is not None:
-                self.tensors.release(record.step)
+            record, _ = self._with_tensors(record)
             return joined(record, record.beside), earlier
         self._keep(record)
         return replace(record, beside=None), ()
@@ -86,10 +88,10 @@ class FlightKeeper:
         wanted = failed or _reaches(self._worst_new(findings), self._severity)
         return tuple(self._ring) if wanted else ()
 
-    def release_tensors(self) -> None:
-        """Nothing; every tensor that is held is on its way to the disk."""
-        if self.tensors is not None:
-            self.tensors.release(2**62)
+    def release_tensors(self) -> dict[str, Json]:
+        """What is missing, as an event `tensors_left_out` tells it; all that is held is on its way to the disk."""
+        missing = None if self.tensors is None else self.tensors.release(2**62)[1]
+        return missing or {}
 
     def _keep(self, record: StepRecord) -> None:
         if record.beside is not None:
@@ -102,10 +104,20 @@ class FlightKeeper:
 
     def _noted(self, record: StepRecord, earlier: Sequence[StepRecord]) -> StepRecord:
         """The record with an event that tells what is stored after all."""
-        tensors = 0 if self.tensors is None else self.tensors.release(record.step)
+        record, tensors = self._with_tensors(record)
         first = earlier[0].step if earlier else record.step
         data = {"first": first, "records": len(earlier), "tensors": tensors}
         return replace(record, events=(*record.events, Event("flight_recorder", record.step, data=data)))
+
+    def _with_tensors(self, record: StepRecord) -> tuple[StepRecord, int]:
+        """The record, which tells of tensors that are missing, and how many up to its step go to the disk now."""
+        if self.tensors is None:
+            return record, 0
+        count, missing = self.tensors.release(record.step)
+        if missing is not None:
+            left_out = Event("tensors_left_out", record.step, data=missing)
+            record = replace(record, events=(*record.events, left_out))
+        return record, count
 
     def _worst_new(self, findings: Iterable[Finding]) -> Severity | None:
         """The worst of the findings that no earlier one has announced."""

@@ -1,16 +1,16 @@
-"""The numbers of a step as its collectors give them, until a record is made of them."""
+"""What is known of a step beside the rows that hooks fill, until a record is made of it."""
 
 from collections.abc import Callable
 from typing import Any
 
-from ...storage.records import Histogram
+from ...storage.records import Event, Histogram
 from ..collectors.collector import Collect, Rows, SiteRows, Step
 from ..outbox.outbox import Outbox
 from .block import CallRows, merge_rows
 
 
 class Draft:
-    """What the record of the (micro-)step in progress will hold beside the rows that hooks fill.
+    """The numbers of the (micro-)step in progress as its collectors give them, and its events.
 
     Args:
         open_rows: The rows of a subject with these columns.
@@ -20,6 +20,7 @@ class Draft:
         rows: By subject, those of all parameters.
         scalars: By name.
         histograms: In no order.
+        events: As they happened.
         measured: The collector that a scalar is of, by its name; what a user logs is of none.
     """
 
@@ -33,6 +34,7 @@ class Draft:
         self.scalars: dict[str, float] = {}
         self.measured: dict[str, str] = {}
         self.histograms: list[Histogram] = []
+        self.events: list[Event] = []
 
     def ask(self, asked: tuple[tuple[str, Collect], ...], step: Step, failed: Callable[[str, Exception], None]) -> None:
         """Nothing; what these collectors find is part of the record.

@@ -4,16 +4,44 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import ParamSpec
 
 from ...storage.records import Json, StepRecord
 from ..collectors.collector import COLLECTORS, View
 from ..configuration.config import Config
+from ..quantities.step_time import StepTime
 from .budget import Budget
+from .current import CurrentStep
+from .due import Due
 from .recorder import Recorder
+from .whole_tensors import WholeTensors
 
 _log = logging.getLogger(__name__)
 _Arguments = ParamSpec("_Arguments")
+
+
+class ThriftyDue(Due):
+    """Leaves quantities of tensors out of the due steps that the budget skips."""
+
+    def __init__(
+        self, budget: Budget, config: Config, current: CurrentStep, whole: WholeTensors, time: StepTime
+    ) -> None:
+        super().__init__(config, current, whole, time)
+        self._budget = budget
+        self._due_steps, self._decided = -1, -1
+
+    def decide(self) -> None:
+        """Nothing; the current step tells what is due in it, and so do those who follow."""
+        super().decide()
+        current = self._current
+        if not _sees_tensors(current):
+            return
+        if self._decided != current.step:
+            self._decided, self._due_steps = current.step, self._due_steps + 1
+        if self._budget.skips(self._due_steps):
+            self.expect(frozenset(name for name in current.due if not _is_thinned(name)))
+            self._followers.tell()
 
 
 class ThriftyRecorder(Recorder):
@@ -31,9 +59,8 @@ class ThriftyRecorder(Recorder):
         self._budget = Budget(config.budget)
         self._spent = 0.0
         self._is_timing = False
-        self._due_steps, self._decided = -1, -1
         self._step_began = time.perf_counter()
-        super().__init__(config, emit, clock=clock)
+        super().__init__(config, emit, clock=clock, due=partial(ThriftyDue, self._budget))
 
     def timed(self, work: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
         """The work, its time on account of the monitor; what it calls is not counted twice."""
@@ -52,17 +79,13 @@ class ThriftyRecorder(Recorder):
 
         return run
 
-    def flush(self, *, wait: bool = False) -> None:
-        """Hands the waiting record over; a device may be waited for."""
-        self.timed(super().flush)(wait=wait)
-
     def before_step(self, view: View) -> None:
         """The optimizer is about to move the weights."""
         self.timed(super().before_step)(view)
 
     def after_step(self, view: View, *, skipped: bool = False) -> None:
         """The step is over; what it cost is looked at."""
-        was_due = self._sees_tensors()
+        was_due = _sees_tensors(self.current)
         self.timed(super().after_step)(view, skipped=skipped)
         now = time.perf_counter()
         thinning = self._budget.note(self._spent, now - self._step_began) if was_due else None
@@ -73,20 +96,11 @@ class ThriftyRecorder(Recorder):
             self.event("schedule_thinned", **asdict(thinning), subjects=thinned)
 
     def _is_wanted(self, name: str) -> bool:
-        return self.config.schedule(name).is_ever_due and name not in self._agenda.off
+        return self.config.schedule(name).is_ever_due and name not in self.due.agenda.off
 
-    def _sees_tensors(self) -> bool:
-        return any(_is_thinned(name) for name in self._due)
 
-    def _decide_what_is_due(self) -> None:
-        super()._decide_what_is_due()
-        if not self._sees_tensors():
-            return
-        if self._decided != self.step:
-            self._decided, self._due_steps = self.step, self._due_steps + 1
-        if self._budget.skips(self._due_steps):
-            self._expect(frozenset(name for name in self._due if not _is_thinned(name)))
-            self._followers.tell()
+def _sees_tensors(current: CurrentStep) -> bool:
+    return any(_is_thinned(name) for name in current.due)
 
 
 def _is_thinned(name: str) -> bool:

@@ -9,9 +9,8 @@ from ..collectors.collector import View
 from ..dump import Dumper
 from ..flight.keeper import FlightKeeper
 from ..outbox.outbox import Outbox
+from .current import CurrentStep
 
-#: Step and micro-step.
-Moment = tuple[int, int]
 #: Site and call.
 Place = tuple[str, int]
 
@@ -23,8 +22,8 @@ class WholeTensors:
         outbox: Brings tensors of a device.
     """
 
-    def __init__(self, outbox: Outbox) -> None:
-        self._outbox = outbox
+    def __init__(self, current: CurrentStep, outbox: Outbox) -> None:
+        self._current, self._outbox = current, outbox
         self.dumper: Dumper | None = None
         self.keeper: FlightKeeper | None = None
         self._now: frozenset[str] = frozenset()
@@ -40,31 +39,34 @@ class WholeTensors:
         held = None if self.keeper is None else self.keeper.tensors
         return self._now if held is None else self._now | held.subjects
 
-    def take(self, subject: str, place: Place, moment: Moment, array: NDArray[Any]) -> None:
+    def take(self, subject: str, place: Place, array: NDArray[Any]) -> None:
         """Nothing; a copy of the array goes where it is wanted."""
         take = self._taker(subject, place[0])
         if take is not None:
-            take(subject, *place, moment, array)
+            take(subject, *place, self._moment(), array)
 
-    def take_later(self, subject: str, place: Place, moment: Moment, tensor: Any) -> None:
+    def take_later(self, subject: str, place: Place, tensor: Any) -> None:
         """Nothing; the same of a framework's tensor on a device as it is now, when it has travelled."""
         take = self._taker(subject, place[0])
         if take is not None:
-            fetched = self._outbox.fetch(tensor)
+            fetched, moment = self._outbox.fetch(tensor), self._moment()
             self._outbox.do("dump", lambda: take(subject, *place, moment, fetched.array))
 
-    def take_parameters(self, view: View, subject: str, moment: Moment) -> None:
+    def take_parameters(self, view: View, subject: str) -> None:
         """Nothing; the same of every `weight` or `gradient`."""
         arrays = view.weights() if subject == "weight" else view.gradients()
         if arrays.remote and self._outbox.takes_promises:
             for number, tensor in arrays.remote.items():
-                self.take_later(subject, (view.names[number], 0), moment, tensor)
+                self.take_later(subject, (view.names[number], 0), tensor)
             return
         for site, array in view.arrays(subject):
-            self.take(subject, (site, 0), moment, array)
+            self.take(subject, (site, 0), array)
 
     def _taker(self, subject: str, site: str) -> Callable[..., None] | None:
         held = None if self.keeper is None else self.keeper.tensors
         if self.dumper is not None and subject in self._now and self.dumper.wants(site):
             return self.dumper.take
         return held.take if held is not None and held.wants(subject, site) else None
+
+    def _moment(self) -> tuple[int, int]:
+        return self._current.step, self._current.micro_step

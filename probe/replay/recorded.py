@@ -1,12 +1,12 @@
 """What a run has stored of one call of a module: the tensors that went in and came out, and its weights."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
 
-from ...storage import Blobs, Event, Run, Store, display_site
+from ...storage import Blobs, Event, Run, Store, display_site, nearest
 from ..errors import NotReplayable
 
 _ALL = 1_000_000_000
@@ -52,14 +52,7 @@ def recorded_call(store: Store, run: Run, blobs: Blobs, asked: Call) -> Recorded
         NotReplayable: Inputs or outputs of it were not dumped at one step.
         StoreUnavailable, StoreDamaged: A file is not there, or not what was written.
     """
-    events = store.events(run.id, rank=asked.rank, kind="tensor", limit=_ALL)
-    mine = [one for one in events if one.data["call"] == asked.call and one.micro_step == asked.micro_step]
-    inputs = _of_module(mine, "input", asked.site)
-    outputs = _of_module(mine, "activation", asked.site)
-    steps = {one.step for one in inputs} & {one.step for one in outputs}
-    step = max(steps, default=None) if asked.step is None else asked.step
-    if step is None or step not in steps:
-        raise _nothing(run, asked, inputs, outputs)
+    step, inputs, outputs, events = _found(store, run, asked)
     weights = [one for one in events if one.data["subject"] == "weight" and one.step == step]
     return RecordedCall(
         step,
@@ -67,6 +60,29 @@ def recorded_call(store: Store, run: Run, blobs: Blobs, asked: Call) -> Recorded
         {_path(one, asked.site): _tensor(blobs, one) for one in outputs if one.step == step},
         {name: _tensor(blobs, one) for name, one in _weights_inside(store, run, asked, weights).items()},
     )
+
+
+def check_recorded(store: Store, run: Run, asked: Call) -> None:
+    """Nothing, if inputs and outputs of that call were dumped; the tensors themselves are not read.
+
+    Raises:
+        NotReplayable: The run has no such module, or inputs or outputs of it were not dumped at one step.
+    """
+    _found(store, run, asked)
+
+
+def _found(store: Store, run: Run, asked: Call) -> tuple[int, list[Event], list[Event], Sequence[Event]]:
+    """The step, the inputs and outputs of all steps, and all tensors of the run."""
+    events = store.events(run.id, rank=asked.rank, kind="tensor", limit=_ALL)
+    mine = [one for one in events if one.data["call"] == asked.call and one.micro_step == asked.micro_step]
+    inputs = _of_module(mine, "input", asked.site)
+    outputs = _of_module(mine, "activation", asked.site)
+    steps = {one.step for one in inputs} & {one.step for one in outputs}
+    step = max(steps, default=None) if asked.step is None else asked.step
+    if step is None or step not in steps:
+        modules = [one.site for one in store.structure(run.id, rank=asked.rank).modules]
+        raise _nothing(run, asked, inputs, outputs, modules)
+    return step, inputs, outputs, events
 
 
 def _of_module(events: Iterable[Event], subject: str, site: str) -> list[Event]:
@@ -91,14 +107,18 @@ def _weights_inside(store: Store, run: Run, asked: Call, weights: Iterable[Event
     return {site.removeprefix(prefix): one for site, one in found.items() if site.startswith(prefix)}
 
 
-def _nothing(run: Run, asked: Call, inputs: list[Event], outputs: list[Event]) -> NotReplayable:
+def _nothing(run: Run, asked: Call, inputs: list[Event], outputs: list[Event], modules: Sequence[str]) -> NotReplayable:
     name = display_site(asked.site)
+    if modules and asked.site not in modules and not (inputs or outputs):
+        near = nearest(name, map(display_site, modules))
+        return NotReplayable(f"run {run.name!r} has no module {name!r}{near or '; `mindscope graph` lists them'}")
     where = f"{name!r} (call {asked.call}, micro-step {asked.micro_step}, rank {asked.rank})"
     both = (("inputs", inputs), ("outputs", outputs))
     there = [f"{what} at steps {_some(events)}" for what, events in both if events]
     at = "" if asked.step is None else f" at step {asked.step}"
+    held = f"{' and '.join(there)} of {where}, not both{at}" if there else f"no tensors of {where}"
     return NotReplayable(
-        f"run {run.name!r} holds {' and '.join(there) or 'no tensors'} of {where}, not both{at}; to replay it, dump "
+        f"run {run.name!r} holds {held}; to replay it, dump "
         f"what it is given, what it makes and its weights: "
         f"dump: {{sites: ['{name}', '{name}.*'], subjects: [input, activation, weight]}}"
     )

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ...storage import Run, Store, blobs_of, display_site
+from ...storage import Run, Store, display_site, tensor_files
 from ..errors import NotReplayable
 from .execution import Execution
 from .judge import Judgement, judge, unit_roundoff
@@ -69,7 +69,7 @@ def replay(
         NotReplayable: Something was not dumped, the module is another one, or it draws random numbers.
         StoreUnavailable, StoreDamaged: A tensor's file is not there, or not what was written.
     """
-    found = recorded_call(store, run, _blobs_of(store, run), asked)
+    found = recorded_call(store, run, tensor_files(store, run), asked)
     execution = _execution(run, module, asked.site, training=training, options=options or {})
     exact = _double(execution, found)
     if missing := set(found.outputs) - set(exact):
@@ -159,12 +159,6 @@ def _as_double(arrays: Arrays) -> dict[str, NDArray[Any]]:
         name: one.astype(np.float64) if one.dtype.kind == "f" or one.dtype.name == "bfloat16" else one
         for name, one in arrays.items()
     }
-
-
-def _blobs_of(store: Store, run: Run) -> Any:
-    dump = run.config.get("dump")
-    folder = dump.get("folder") if isinstance(dump, dict) else None
-    return blobs_of(store.url, run.id, folder if isinstance(folder, str) else None)
 
 
 def _first_line(error: Exception) -> str:

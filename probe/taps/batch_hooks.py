@@ -49,12 +49,12 @@ class BatchTaps:
         return self._recorder.timed(self._before_forward)
 
     def _before_forward(self, _module: Any, inputs: Any, keywords: Mapping[str, Any] = _NONE) -> None:
-        recorder = self._recorder
-        if not recorder.is_due(NAME) or recorder.is_away or is_aside():
+        recorder, current = self._recorder, self._recorder.current
+        if NAME not in current.due or current.is_away or is_aside():
             return
         try:
-            if recorder.stamp != self._stamp:
-                self._stamp, self._calls, self._evaluated = recorder.stamp, 0, 0
+            if current.stamp != self._stamp:
+                self._stamp, self._calls, self._evaluated = current.stamp, 0, 0
                 self._total = self._samples = self._tokens = 0
                 self._late = Totals()
             if self._counts():
@@ -90,7 +90,7 @@ class BatchTaps:
             if self._late:
                 self._tell_checksum_later()
             else:
-                scalars["batch/checksum"] = recorder.batch_checksum = float(self._total % RANGE)
+                scalars["batch/checksum"] = recorder.current.batch_checksum = float(self._total % RANGE)
         if self._tokens:
             scalars["batch/tokens"] = float(self._tokens)
         recorder.log(scalars)
@@ -100,18 +100,18 @@ class BatchTaps:
         recorder, here, late = self._recorder, self._total, self._late
 
         def arrive() -> None:
-            recorder.batch_checksum = float((here + late.checksum()) % RANGE)
+            recorder.current.batch_checksum = float((here + late.checksum()) % RANGE)
 
-        recorder.batch_checksum = math.nan
+        recorder.current.batch_checksum = math.nan
         recorder.outbox.do(NAME, arrive)
         recorder.outbox.late_scalar("batch/checksum", lambda: float((here + late.checksum()) % RANGE))
 
     def _count(self, samples: int, tokens: int) -> None:
-        time = self._recorder.time
+        time, step = self._recorder.time, self._recorder.current.step
         self._samples, self._tokens = self._samples + samples, self._tokens + tokens
         time.samples, time.tokens = time.samples + samples, time.tokens + tokens
-        if self._step != self._recorder.step:
-            self._step, time.steps = self._recorder.step, time.steps + 1
+        if self._step != step:
+            self._step, time.steps = step, time.steps + 1
 
     def _inputs(self, inputs: Any, keywords: Mapping[str, Any]) -> Iterator[tuple[str, HostInput | DeviceInput]]:
         """Path and values of the first inputs, without gaps; the first has the empty path."""
@@ -126,7 +126,7 @@ class BatchTaps:
         for path, tensor in tensors:
             try:
                 away = self._access.remote(tensor)
-                if away is not None and recorder.takes_promises:
+                if away is not None and recorder.outbox.takes_promises:
                     held: HostInput | DeviceInput = DeviceInput(recorder.outbox, away)
                 else:
                     held = HostInput(tensor, self._access)

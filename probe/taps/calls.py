@@ -56,10 +56,10 @@ class AttentionCalls:
         place = (site, _attends(module))
 
         def enter(*_: Any) -> None:
-            recorder = self._recorder
-            if recorder.stamp != self._stamp:
+            current = self._recorder.current
+            if current.stamp != self._stamp:
                 self._begin()
-            if recorder.is_due("attention") and not recorder.is_away and self._counts():
+            if "attention" in current.due and not current.is_away and self._counts():
                 self._inside.append(place)
 
         return enter
@@ -84,7 +84,7 @@ class AttentionCalls:
     ) -> None:
         """Nothing; the call is recorded, if it runs inside a watched module. Arguments as `logits_of` takes them."""
         if self._inside:
-            options: dict[str, Any] = {"scale": scale, "last_seen": last_seen, "turn": self._recorder.step}
+            options: dict[str, Any] = {"scale": scale, "last_seen": last_seen, "turn": self._recorder.current.step}
             away = self._away_of(query)
             if away is not None:
                 self._record_later(lambda: away.attention(query, key, mask, **options))
@@ -94,7 +94,7 @@ class AttentionCalls:
     def softmax(self, scores: Tensor, *, scale: float = 1.0, last_seen: int | None = None) -> None:
         """Nothing; logits `(..., queries, keys)` are recorded, if it is attention that weighs them."""
         if self._inside and self._inside[-1][1] and len(scores.shape) > 2:
-            options: dict[str, Any] = {"scale": scale, "last_seen": last_seen, "turn": self._recorder.step}
+            options: dict[str, Any] = {"scale": scale, "last_seen": last_seen, "turn": self._recorder.current.step}
             away = self._away_of(scores)
             if away is not None:
                 self._record_later(lambda: away.softmax(scores, **options))
@@ -108,15 +108,15 @@ class AttentionCalls:
             self._recorder.event(
                 "monitor_fault", collector="attention", error="attention was due, and none was seen in the forward"
             )
-        elif self._stamp == -1 and self._recorder.is_due("attention") and self.is_named:
+        elif self._stamp == -1 and "attention" in self._recorder.current.due and self.is_named:
             self._seen = False
-        self._stamp = self._recorder.stamp
+        self._stamp = self._recorder.current.stamp
         self._inside.clear()
         self._calls.clear()
 
     def _away_of(self, tensor: Tensor) -> "Away | None":
         """Who reads it, where that is not the host."""
-        is_away = self._away is not None and self._away.is_away(tensor) and self._recorder.takes_promises
+        is_away = self._away is not None and self._away.is_away(tensor) and self._recorder.outbox.takes_promises
         return self._away if is_away else None
 
     def _record(self, read: Callable[[], Float]) -> None:
@@ -135,7 +135,7 @@ class AttentionCalls:
     def _put(self, put: Callable[[Row], None]) -> None:
         recorder, (site, _) = self._recorder, self._inside[-1]
         self._seen = True
-        if not recorder.is_due("attention"):
+        if "attention" not in recorder.current.due:
             return
         try:
             call = self._calls.get(site, -1) + 1

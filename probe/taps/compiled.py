@@ -21,8 +21,8 @@ class CompiledTap:
 
     def gradient(self, array: Any) -> None:
         """Nothing; the row has the statistics of the gradient."""
-        recorder = self._recorder
-        if not (recorder.sees_backward and recorder.is_open):
+        recorder, current = self._recorder, self._recorder.current
+        if not (current.sees_backward and current.is_open):
             return
         try:
             held = self._access.kind(array)

@@ -16,7 +16,7 @@ def fill(recorder: Recorder, access: Access, rows: CallRows, subject: str, row: 
         Unsupported: The tensor's values are not plain real numbers.
     """
     away = access.remote(tensor)
-    if away is not None and recorder.takes_promises:
+    if away is not None and recorder.outbox.takes_promises:
         _fill_later(recorder, rows, subject, row, away)
         return
     place, owner = access.place(tensor)
@@ -31,10 +31,11 @@ def fill_at(recorder: Recorder, rows: CallRows, subject: str, row: Row, place: P
     row.present[row.index] = 1
     if code == FLOAT64:
         rows.is_wide = True
-    if recorder.wants_histogram and subject in recorder.wants_histogram:
+    current = recorder.current
+    if current.wants_histogram and subject in current.wants_histogram:
         values = row.values[row.index]
         ends = (float(values[3]), float(values[4]))
-        recorder.histograms.append(histogram_at(row.site, subject, place, ends, recorder.bins, row.call))
+        recorder.draft.histograms.append(histogram_at(row.site, subject, place, ends, current.bins, row.call))
 
 
 def store(recorder: Recorder, access: Access, subject: str, place: tuple[str, int], tensor: Tensor) -> None:
@@ -44,15 +45,16 @@ def store(recorder: Recorder, access: Access, subject: str, place: tuple[str, in
         Unsupported: The tensor cannot be stored.
     """
     away = access.remote(tensor)
-    if away is not None and recorder.takes_promises:
-        recorder.dump_later(subject, *place, away)
+    if away is not None and recorder.outbox.takes_promises:
+        recorder.whole_tensors.take_later(subject, place, away)
     else:
-        recorder.dump(subject, *place, access.array(tensor))
+        recorder.whole_tensors.take(subject, place, access.array(tensor))
 
 
 def _fill_later(recorder: Recorder, rows: CallRows, subject: str, row: Row, tensor: Tensor) -> None:
     recorder.outbox.owe_row(tensor, row, more=recorder.more)
     if tensor.element_size() == 8:  # as float64, or whole numbers that become it
         rows.is_wide = True
-    if recorder.wants_histogram and subject in recorder.wants_histogram:
-        recorder.outbox.owe_histogram(tensor, row.site, subject, recorder.bins, row.call)
+    current = recorder.current
+    if current.wants_histogram and subject in current.wants_histogram:
+        recorder.outbox.owe_histogram(tensor, row.site, subject, current.bins, row.call)

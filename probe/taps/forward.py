@@ -59,11 +59,11 @@ class ForwardTaps:
 
     def hook(self, site: str) -> Callable[[Any, Any, Any], None]:
         """The forward hook of the module at this site."""
-        recorder, access, counts = self.recorder, self.access, self.counts
+        recorder, current, access, counts = self.recorder, self.recorder.current, self.access, self.counts
         kind, plain, see, rows = access.kind, access.plain, self._see, self.rows_of(site)
 
         def after_forward(_module: Any, _inputs: Any, output: Any) -> None:
-            if not recorder.is_looking or not counts():
+            if not current.is_looking or not counts():
                 return
             try:
                 pair = rows.next()
@@ -114,9 +114,10 @@ class ForwardTaps:
             place: Where its values lie plainly; None where that is not known.
         """
         recorder, row, version, last = self.recorder, pair.row, self.access.version(tensor), self.last
+        current = recorder.current
         if last.tensor() is not tensor or last.version != version:
             last.tensor, last.version, last.row, last.gradient_rows = ref(tensor), version, None, None
-        if recorder.sees_forward:
+        if current.sees_forward:
             if last.row is not None:
                 row.copy_from(last.row)
             else:
@@ -125,25 +126,25 @@ class ForwardTaps:
                 else:
                     fill_at(recorder, recorder.activations, "activation", row, place)
                 last.row = row
-        if recorder.dumps:
+        if current.dumps:
             self._dump(row, tensor)
-        if recorder.sees_backward and self.access.node(tensor) is not None:
+        if current.sees_backward and self.access.node(tensor) is not None:
             if last.gradient_rows is not None:
                 last.gradient_rows.append(pair.gradient_row)
             else:
                 last.gradient_rows = []
-                tensor.register_hook(partial(pair.on_gradient, recorder.stamp, last.gradient_rows))
+                tensor.register_hook(partial(pair.on_gradient, current.stamp, last.gradient_rows))
 
     def _dump(self, row: Row, tensor: Tensor) -> None:
         """Nothing; the whole tensor is stored, and its gradient once it comes by."""
-        recorder, access = self.recorder, self.access
-        stamp, site, call = recorder.stamp, row.site, row.call
-        if "activation" in recorder.dumps:
+        recorder, current, access = self.recorder, self.recorder.current, self.access
+        stamp, site, call = current.stamp, row.site, row.call
+        if "activation" in current.dumps:
             store(recorder, access, "activation", (site, call), tensor)
-        if "activation_grad" in recorder.dumps and access.node(tensor) is not None:
+        if "activation_grad" in current.dumps and access.node(tensor) is not None:
 
             def take(gradient: Tensor) -> None:
-                if recorder.stamp == stamp:
+                if current.stamp == stamp:
                     store(recorder, access, "activation_grad", (site, call), gradient)
 
             tensor.register_hook(recorder.timed(take))

@@ -27,21 +27,21 @@ class InputTaps:
 
     def hook(self, site: str) -> Callable[..., None]:
         """The hook of the module at this site: `hook(module, inputs[, keywords])`."""
-        recorder = self._recorder
+        recorder, current = self._recorder, self._recorder.current
         stamp, call = -1, 0
 
         def before_forward(_module: Any, inputs: Any, keywords: Mapping[str, Any] = _NONE) -> None:
             nonlocal stamp, call
-            sees_any = recorder.sees_inputs or recorder.sees_input_grads or "input" in recorder.dumps
+            sees_any = current.sees_inputs or current.sees_input_grads or "input" in current.dumps
             if not sees_any or not self._counts():
                 return
-            call = call + 1 if stamp == recorder.stamp else 0
-            stamp = recorder.stamp
+            call = call + 1 if stamp == current.stamp else 0
+            stamp = current.stamp
             try:
                 named = dict(enumerate(inputs)) | dict(keywords)
                 for path, tensor in tensors_in(named, self._access):
                     self._see(site + path, call, tensor)
-                if "input" in recorder.dumps:  # every one, by its own place, so that the call can be repeated
+                if "input" in current.dumps:  # every one, by its own place, so that the call can be repeated
                     for path, tensor in every_tensor_in(named, self._access.kind):
                         self._dump(site + path, call, tensor)
             except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
@@ -51,14 +51,14 @@ class InputTaps:
         return recorder.timed(before_forward)
 
     def _see(self, site: str, call: int, tensor: Tensor) -> None:
-        recorder = self._recorder
-        if recorder.sees_inputs:
+        recorder, current = self._recorder, self._recorder.current
+        if current.sees_inputs:
             self._fill("input", recorder.rows_of("input").row(site, call), tensor)
-        if recorder.sees_input_grads and self._access.needs_gradient(tensor):
-            stamp, row = recorder.stamp, recorder.rows_of("input_grad").row(site, call)
+        if current.sees_input_grads and self._access.needs_gradient(tensor):
+            stamp, row = current.stamp, recorder.rows_of("input_grad").row(site, call)
 
             def see_gradient(gradient: Tensor) -> None:
-                if recorder.stamp != stamp or not recorder.sees_input_grads:
+                if current.stamp != stamp or not current.sees_input_grads:
                     return
                 try:
                     self._fill("input_grad", row, gradient)

@@ -29,8 +29,8 @@ class _LocalGradient:
         self._row: Row | None = None
 
     def __call__(self, gradient: Tensor) -> None:
-        recorder = self._recorder
-        if not (recorder.sees_unreduced and recorder.is_open):
+        recorder, current = self._recorder, self._recorder.current
+        if not (current.sees_unreduced and current.is_open):
             return
         try:
             rows = recorder.rows_of(_SUBJECT)

@@ -24,8 +24,8 @@ class Pair:
         self.on_gradient = recorder.timed(self._see_gradient)
 
     def _see_gradient(self, stamp: int, others: list[Row], gradient: Tensor) -> None:
-        recorder = self._recorder
-        if recorder.stamp != stamp or not recorder.sees_backward:
+        recorder, current = self._recorder, self._recorder.current
+        if current.stamp != stamp or not current.sees_backward:
             return
         try:
             place = self._access.plain(gradient)
@@ -60,7 +60,7 @@ class ModuleRows:
 
     def next(self) -> Pair:
         """The pair of the first tensor of the call that has just ended."""
-        stamp = self._recorder.stamp
+        stamp = self._recorder.current.stamp
         self.call = self.call + 1 if stamp == self.stamp else 0
         self.stamp = stamp
         return self.firsts[self.call] if self.call < len(self.firsts) else self.pair(self.call, "")

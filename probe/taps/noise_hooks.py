@@ -39,19 +39,19 @@ class _AddedGradient:
         self._parameter, self._stride, self._access, self._recorder = parameter, stride, access, recorder
 
     def __call__(self, gradient: Tensor) -> None:
-        recorder = self._recorder
-        if not (recorder.is_open and recorder.is_due(NAME)) or recorder.is_away:
+        recorder, current = self._recorder, self._recorder.current
+        if not (current.is_open and NAME in current.due) or current.is_away:
             return
         try:
             held = self._parameter.grad
             away = self._access.remote(gradient)
-            if away is not None and recorder.takes_promises:
+            if away is not None and recorder.outbox.takes_promises:
                 self._ask(away, held)
                 return
             found = self._sample(gradient)
             square = float(found @ found)
             both = 2.0 * float(found @ self._sample(held)) if held is not None else 0.0
-            recorder.micro_batches.add(recorder.micro_step, square, square + both)
+            current.micro_batches.add(current.micro_step, square, square + both)
         except Unsupported:
             return
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
@@ -59,10 +59,10 @@ class _AddedGradient:
 
     def _ask(self, gradient: Tensor, held: Tensor | None) -> None:
         """The same of a gradient on a device: the two numbers travel."""
-        outbox = self._recorder.outbox
+        outbox, current = self._recorder.outbox, self._recorder.current
         assert outbox.device is not None, "tensors are taken for remote only where there is a device"
         part = outbox.fetch(outbox.device.added(gradient, held, self._stride))
-        self._recorder.micro_batches.late.append((self._recorder.micro_step, part))
+        current.micro_batches.late.append((current.micro_step, part))
 
     def _sample(self, tensor: Tensor) -> Any:
         place, owner = self._access.place(tensor)

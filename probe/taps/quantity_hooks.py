@@ -34,6 +34,7 @@ class QuantityHooks:
 
     def __init__(self, recorder: Recorder, access: Access, counts: Callable[[], bool], register: Register) -> None:
         self._recorder, self._access, self._counts, self._register = recorder, access, counts, register
+        self._refused: set[str] = set()
 
     def attach(self, modules: Mapping[str, Any]) -> Iterator[Any]:
         """The handles of all hooks, on modules by their sites."""
@@ -50,25 +51,23 @@ class QuantityHooks:
 
     def _chosen(self, who: str, modules: Mapping[str, Any], patterns: Iterable[str]) -> list[str]:
         """The sites that match; a pattern that matches none is said, since nothing will be recorded for it."""
-        names = {display_site(site): site for site in modules}
         chosen: dict[str, None] = {}
         for pattern in patterns:
-            found = [site for name, site in names.items() if fnmatchcase(name, pattern)]
+            found = _matching(modules, pattern)
             if not found:
-                said = f"{who}: pattern {pattern!r} matches none of {len(names)} modules{nearest(pattern, names)}"
+                near = nearest(pattern, map(display_site, modules))
+                said = f"{who}: pattern {pattern!r} matches none of {len(modules)} modules{near}"
                 _log.warning("%s", said)
                 self._recorder.event("monitor_fault", collector=who, error=said)
             chosen.update(dict.fromkeys(found))
         return list(chosen)
 
     def _routers(self, modules: Mapping[str, Any]) -> dict[str, Router]:
-        named = {
-            site: router
-            for router in self._recorder.config.routers
-            for site in self._chosen("routers", modules, router.sites)
-        }
+        config = self._recorder.config
+        patterns = [(router, pattern) for router in config.routers for pattern in router.sites]
+        named = {site: router for router, pattern in patterns for site in _matching(modules, pattern)}
         found = {child: Router(sites=(child,), top_k=top_k) for child, top_k in routers_in(modules)}
-        if not found and not named and "router" in self._recorder.config.subjects:
+        if not found and not config.routers and "router" in config.subjects:
             said = "router: no module has a child `router` and a number `top_k`; name the routers under `routers`"
             _log.warning("%s", said)
             self._recorder.event("monitor_fault", collector="router", error=said)
@@ -94,10 +93,11 @@ class QuantityHooks:
         return self._guarded(taken.name, see)
 
     def _on_gradient(self, name: str, take: Callable[[Tensor], None]) -> Callable[[Tensor], None]:
-        recorder, stamp = self._recorder, self._recorder.stamp
+        recorder, current = self._recorder, self._recorder.current
+        stamp = current.stamp
 
         def see_gradient(gradient: Tensor) -> None:
-            if recorder.stamp != stamp or not recorder.is_due(name):
+            if current.stamp != stamp or name not in current.due:
                 return
             try:
                 take(gradient)
@@ -111,8 +111,10 @@ class QuantityHooks:
 
         def see(module: Any, _inputs: Any, output: Any) -> None:
             held = _told(module, output, router, self._access)
+            if self._is_refused(site, router, held):
+                return
             call, away = calls.next(), self._access.remote(held)
-            if away is not None and recorder.takes_promises:
+            if away is not None and recorder.outbox.takes_promises:
                 self._route_later(site, call, router, away)
                 return
             numbers, of_experts = _routed(router, self._access.array(held))
@@ -122,6 +124,22 @@ class QuantityHooks:
                 rows.row(f"{site}[{expert}]", call).put(two)
 
         return self._guarded("router", see)
+
+    def _is_refused(self, site: str, router: Router, held: Tensor) -> bool:
+        """Whether the tensor is of another number of experts than the configuration says; said once a site."""
+        if site in self._refused:
+            return True
+        expected, got = router.experts, int(held.shape[-1]) if held.ndim else 0
+        if router.holds == "experts" or expected is None or expected == got:
+            return False
+        self._refused.add(site)
+        said = (
+            f"router {display_site(site)!r}: expected {expected} experts, as `routers` says, got {got} {router.holds} "
+            f"of a token; nothing is recorded for it; correct `experts`, or name the module that chooses among them"
+        )
+        _log.warning("%s", said)
+        self._recorder.event("monitor_fault", site, collector="router", error=said)
+        return True
 
     def _route_later(self, site: str, call: int, router: Router, tensor: Tensor) -> None:
         """The same of scores on a device, when they have travelled."""
@@ -136,10 +154,10 @@ class QuantityHooks:
             rows.row(f"{site}[{expert}]", call).owe(two)
 
     def _guarded(self, name: str, see: Callable[[Any, Any, Any], None]) -> Callable[[Any, Any, Any], None]:
-        recorder, counts = self._recorder, self._counts
+        recorder, current, counts = self._recorder, self._recorder.current, self._counts
 
         def after_forward(module: Any, inputs: Any, output: Any) -> None:
-            if not recorder.is_due(name) or recorder.is_away or not counts():
+            if name not in current.due or current.is_away or not counts():
                 return
             try:
                 see(module, inputs, output)
@@ -151,16 +169,20 @@ class QuantityHooks:
         return recorder.timed(after_forward)
 
 
+def _matching(modules: Mapping[str, Any], pattern: str) -> list[str]:
+    return [site for site in modules if fnmatchcase(display_site(site), pattern)]
+
+
 class _Calls:
     """Numbers the calls of one module within a micro-step."""
 
     def __init__(self, recorder: Recorder) -> None:
-        self._recorder, self._stamp, self._call = recorder, -1, 0
+        self._current, self._stamp, self._call = recorder.current, -1, 0
 
     def next(self) -> int:
         """Number of the call that has just ended, from 0."""
-        self._call = self._call + 1 if self._stamp == self._recorder.stamp else 0
-        self._stamp = self._recorder.stamp
+        self._call = self._call + 1 if self._stamp == self._current.stamp else 0
+        self._stamp = self._current.stamp
         return self._call
 
 

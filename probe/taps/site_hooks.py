@@ -35,11 +35,11 @@ class SiteHooks:
 
     def follow(self) -> None:
         """Nothing; hooks are on if they are needed now, and off if they will not be for the next few steps."""
-        recorder = self._recorder
-        if recorder.is_looking or recorder.sees_inputs or recorder.sees_input_grads:
+        current = self._recorder.current
+        if current.is_looking or current.sees_inputs or current.sees_input_grads:
             if self._resting:
                 self._wake()
-        elif self._sites and recorder.rests(OF_MODULES):
+        elif self._sites and self._recorder.due.rests(OF_MODULES):
             for site in [site for site in self._sites if self._may_rest(site)]:
                 self._sites.pop(site).remove()
                 self._resting.add(site)

@@ -36,16 +36,16 @@ class _UnitHook:
         self._units, self._stamp = Units(kind), -1
 
     def __call__(self, _module: Any, _inputs: Any, output: Any) -> None:
-        recorder = self._recorder
-        if not recorder.is_due(NAME) or recorder.stamp == self._stamp or recorder.is_away or not self._counts():
+        recorder, current = self._recorder, self._recorder.current
+        if NAME not in current.due or current.stamp == self._stamp or current.is_away or not self._counts():
             return
-        self._stamp = recorder.stamp
+        self._stamp = current.stamp
         is_tensor = isinstance(output, self._access.kind)
         if not is_tensor:
             return
         try:
             away = self._access.remote(output)
-            if away is not None and recorder.takes_promises:
+            if away is not None and recorder.outbox.takes_promises:
                 self._look_later(away)
                 return
             place = self._access.plain(output) if self._units.kind == "rectified" else None

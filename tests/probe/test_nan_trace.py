@@ -106,6 +106,17 @@ def test_the_operation_of_the_backward_pass():
         assert event.data["output"]["nans"] + event.data["output"]["pos_infs"] > 0
 
 
+def test_what_shows_in_later_steps_is_explained_by_the_operation_of_the_first():
+    with open_store("memory:") as store:
+        run, _ = train(store, ops.identity, loss_of=lambda y: ops.log(ops.relu(y * 0.0) * y).mean(), steps=3)
+        found = diagnose(store, run).findings
+        (event,) = told(store, run)
+    later = [one for one in found if one.first_step > event.step]
+    assert [(one.rule, one.first_step) for one in later] == [("non-finite-activation", 1)]
+    assert f"of step 0 the trace says: the first bad operation is log at {__file__}" in later[0].explanation
+    assert later[0].advice.startswith(f"mend what was traced at step 0 at {__file__}")
+
+
 def test_a_mask_of_minus_infinity_is_meant_but_the_log_of_zero_is_not():
     def masked(x):
         mask = Tensor(np.array([True, False, True, True]))
@@ -374,3 +385,32 @@ def test_torch_a_forward_that_raises_leaves_no_mode_behind():
     with open_store("memory:") as store, pytest.raises(ValueError, match="mine"):
         train_torch(store, fail)
     assert _get_current_dispatch_mode() is None
+
+
+class Rooted(torch.nn.Module):
+    """A root whose slope is infinite, behind a mask that is no operation of its own."""
+
+    def forward(self, x):
+        return x + torch.sqrt((x * 0.0).abs())
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_backward_operation_of_torch_names_its_node_and_the_line_and_site_of_the_forward_pass(sign):
+    losses = []
+    for is_on in (True, False):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(4, 4), Rooted(), torch.nn.Linear(4, 1))
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        with open_store("memory:") as store:
+            with watch(model, optimizer, store=store, config={"nan_trace": is_on}) as monitor:
+                loss = sign * model(torch.ones(8, 4)).mean()
+                loss.backward()
+                optimizer.step()
+            losses.append((loss.item(), str(model[0].weight.grad)))
+            if is_on:
+                (event,) = told(store, monitor.run.id)
+                words = diagnose(store, monitor.run.id).findings[0].explanation
+    assert losses[0] == losses[1]
+    assert (event.site, event.data["node"], event.data["phase"]) == ("1", "SqrtBackward0", "backward")
+    assert (event.data["file"], event.data["line"]) == (__file__, line_of(Rooted.forward) + 1)
+    assert "in the backward pass of SqrtBackward0, at" in words

@@ -1,9 +1,11 @@
 """A script is run as Python would run it, with its training watched."""
 
+import runpy
 import sys
 
+import numpy as np
 import pytest
-from mindscope.probe import ConfigError, ScriptNotFound, SiteNotFound
+from mindscope.probe import ConfigError, ScriptNotFound, SiteNotFound, beginning
 from mindscope.storage import open_store
 from mindscope.watching import run_script
 
@@ -60,6 +62,47 @@ def test_an_unchanged_script_is_watched_from_its_first_step(tmp_path, framework)
     assert slots
 
 
+@pytest.mark.parametrize("optimizer", ["SGD(model.parameters(), 0.1)", "LBFGS(model.parameters(), max_iter=3)"])
+@pytest.mark.parametrize("call", ["step(evaluate)", "step(closure=evaluate)"])
+def test_a_script_whose_optimizer_is_given_a_closure_is_watched_from_its_first_step(tmp_path, optimizer, call):
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    text = (
+        "import torch\n"
+        "torch.manual_seed(0)\n"
+        "model = torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.Tanh(), torch.nn.Linear(5, 1))\n"
+        f"optimizer = torch.optim.{optimizer}\n"
+        "x, y = torch.randn(8, 4), torch.randn(8, 1)\n"
+        "first, norms, losses, moved = [], [], [], []\n"
+        "def evaluate():\n"
+        "    optimizer.zero_grad()\n"
+        "    loss = (model(x) - y).square().mean()\n"
+        "    loss.backward()\n"
+        "    norms.append(model[0].weight.grad.norm().item())\n"
+        "    return loss\n"
+        "for _ in range(4):\n"
+        "    first.append(len(norms))\n"
+        "    before = model[0].weight.detach().clone()\n"
+        f"    losses.append(optimizer.{call}.item())\n"
+        "    moved.append((model[0].weight.detach() - before).norm().item())\n"
+    )
+    (tmp_path / "train.py").write_text(text)
+    bare = runpy.run_path(str(tmp_path / "train.py"))
+    norms = [bare["norms"][at] for at in bare["first"]]
+    assert run(tmp_path, text) == 0
+    store, found = latest(tmp_path)
+    assert (found.last_step, store.events(found.id, kind="monitor_fault")) == (3, ())
+    for site, metric, expected in (
+        ("", "scalar/loss", bare["losses"]),
+        ("0.weight", "gradient/l2_norm", norms),
+        ("0.weight", "update/l2_norm", bare["moved"]),
+    ):
+        series = store.series(found.id, site, metric)
+        assert series.steps.tolist() == [0, 1, 2, 3]
+        np.testing.assert_allclose(series.values, expected, rtol=1e-5)
+    activations = store.series(found.id, "0", "activation/std")
+    assert activations.steps.tolist() == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize(
     ("ending", "code", "said"),
     [("sys.exit(7)", 7, "SystemExit: 7"), ("sys.exit('no data')", 1, "SystemExit: no data"), ("sys.exit()", 0, "")],
@@ -89,6 +132,14 @@ def test_the_script_sees_its_own_arguments_and_finds_its_neighbours(tmp_path, ca
     assert "no model that could be watched" in caplog.text
 
 
+def test_the_run_remembers_what_the_script_was_called_with_and_no_secrets(tmp_path):
+    assert run(tmp_path, ENGINE, "--lr", "3", "--hf-token", "abc") == 0
+    host = latest(tmp_path)[1].host
+    assert host["arguments"] == ["--lr", "3", "--hf-token", "***"]
+    assert run(tmp_path, ENGINE) == 0
+    assert "arguments" not in latest(tmp_path)[1].host
+
+
 def test_what_is_wrong_is_said_before_the_script_starts(tmp_path):
     with pytest.raises(ScriptNotFound, match="no script at"):
         run_script(tmp_path / "none.py", [], store=tmp_path / "runs")
@@ -110,6 +161,24 @@ def test_a_pattern_that_fits_no_site_stops_the_script_and_is_our_error(tmp_path,
     shown = capsys.readouterr()
     assert (shown.out, shown.err) == ("cleaned\n", "")
     assert not open_store(tmp_path / "runs").runs()
+
+
+@pytest.mark.parametrize("framework", ["torch", "engine"])
+def test_an_edited_configuration_is_followed_also_from_another_folder(tmp_path, monkeypatch, framework):
+    if framework == "torch":
+        pytest.importorskip("torch", reason="PyTorch is not installed")
+    monkeypatch.setattr(beginning, "LOOK_S", -1.0)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "live.yaml").write_text("every: 1")
+    (tmp_path / "elsewhere").mkdir()
+    edit = "    if step == 1:\n        pathlib.Path('../live.yaml').write_text('subjects: {weight: false}')\n"
+    text = "import os, pathlib\nos.chdir('elsewhere')" + (TORCH if framework == "torch" else ENGINE) + edit
+    assert run(tmp_path, text, config="live.yaml") == 0
+    store, found = latest(tmp_path)
+    (changed,) = store.events(found.id, kind="configuration_changed")
+    assert changed.step in (2, 3)
+    assert store.series(found.id, "2.weight", "weight/mean").steps.tolist() == list(range(changed.step))
+    assert store.series(found.id, "2.weight", "gradient/mean").steps.tolist() == [0, 1, 2, 3]
 
 
 def test_a_lookup_error_of_the_scripts_own_stays_its_own(tmp_path, capsys):

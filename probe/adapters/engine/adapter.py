@@ -77,7 +77,7 @@ class EngineAdapter:
         Raises:
             SiteNotFound: A pattern of the configuration matches nothing.
         """
-        self._recorder = recorder
+        self._recorder, self._current = recorder, recorder.current
         named = dict(self.model.parameters_and_names())
         sites, names = choose_sites(self._cells, list(named), recorder.config)
         self.view.add((name, named[name]) for name in names)
@@ -119,13 +119,15 @@ class EngineAdapter:
             self._trace.stop()
 
     def reselect(self) -> None:
-        """Nothing; hooks are on the modules that the recorder's configuration now picks.
+        """Nothing; hooks are on the cells that the configuration now picks, and of the parameters those are recorded.
 
         Raises:
             SiteNotFound: A pattern matches nothing; the hooks stay as they are.
         """
-        named = [name for name, _ in self.model.parameters_and_names()]
-        self._watch(choose_sites(self._cells, named, self._recorder.config)[0])
+        named = dict(self.model.parameters_and_names())
+        sites, names = choose_sites(self._cells, list(named), self._recorder.config, is_under_way=True)
+        self._watch(sites)
+        self.view.choose((name, named[name]) for name in names)
 
     def _watch(self, sites: Sequence[str]) -> None:
         for site in [site for site in self._sites if site not in set(sites)]:
@@ -179,7 +181,7 @@ class EngineAdapter:
         self.course.step_done()
 
     def _forward_begins(self, *_: object) -> None:
-        if not self._recorder.is_idle:
+        if not self._current.is_idle:
             self._facts.facts.forward_begins()
         self.course.forward_begins()
 
@@ -215,7 +217,7 @@ class EngineAdapter:
         self.structure_version += 1
 
     def _backward_begins(self, root: Tensor) -> None:
-        if self._recorder.is_idle:
+        if self._current.is_idle:
             return
         if self._tracer is not None:
             self._tracer.backward_begins(self._loss_of(root))
@@ -223,19 +225,19 @@ class EngineAdapter:
             self._facts.backward_begins(root)
 
     def _loss_scaled(self, loss: Tensor, scaled: Tensor, scale: float) -> None:
-        if loss.size == 1 and not self._recorder.is_idle:
+        if loss.size == 1 and not self._current.is_idle:
             self._unscaled = (ref(scaled), float(loss.numpy().item()), scale)
 
     def _loss_of(self, root: Tensor) -> float | None:
         if root.size != 1:
             return None
         if self._unscaled is not None and self._unscaled[0]() is root:
-            self._recorder.loss_scale = self._unscaled[2]
+            self._current.loss_scale = self._unscaled[2]
             return self._unscaled[1]
         return float(root.numpy().item())
 
     def _before_step(self, optimizer: Any, gradients: Any) -> object:
-        if self._recorder.is_idle and len(self.view.optimizers) == 1:
+        if self._current.is_idle and len(self.view.optimizers) == 1:
             return None
         self.view.given = gradients
         return SKIP_STEP if self.course.before_step(optimizer) else None

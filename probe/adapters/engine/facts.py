@@ -134,7 +134,7 @@ class EngineFacts:
         if self._limit != limit:
             self._limit = limit
             self._recorder.event("clipping", by="norm", limit=limit)
-        self._recorder.clip = (norm, limit)
+        self._recorder.current.clip = (norm, limit)
 
     def _is_mine(self, gradient: NDArray[Any]) -> bool:
         place = gradient.ctypes.data

@@ -51,11 +51,11 @@ class EngineOperators:
         self._handles = []
 
     def _forward_begins(self, _cell: Any, _inputs: Any) -> None:
-        recorder = self._recorder
-        if self._log is not None and self._log.step != recorder.step:
+        current = self._recorder.current
+        if self._log is not None and self._log.step != current.step:
             self._end()
-        if self._log is None and recorder.is_due("operator") and self._counts():
-            self._log = OperatorLog(recorder.step, time.time())
+        if self._log is None and "operator" in current.due and self._counts():
+            self._log = OperatorLog(current.step, time.time())
             self._began = time.perf_counter()
             self._phase = "forward"
             for name, primitive in PRIMITIVES.items():
@@ -100,7 +100,7 @@ class EngineOperators:
             log = self._log
             if log is None:
                 return evaluate(*inputs, **attributes)
-            if log.step != self._recorder.step:
+            if log.step != self._recorder.current.step:
                 self._end()
                 return evaluate(*inputs, **attributes)
             began = time.perf_counter()

@@ -53,7 +53,7 @@ class EngineTracer:
 
         def run(*inputs: Any, **attributes: Any) -> Any:
             result = evaluate(*inputs, **attributes)
-            if self._recorder.is_open and trace.is_looking:
+            if self._recorder.current.is_open and trace.is_looking:
                 outputs = result if isinstance(result, tuple) else (result,)
                 trace.operation(name, _floating(inputs), _floating(outputs))
             return result

@@ -10,6 +10,7 @@ from ....framework.context import is_recording
 from ....framework.tensor import Parameter, Tensor
 from ...access.tensors import Access, Node, Place, Unsupported
 from ...kernels import Arrays, readable, table_of
+from ..left_out import Choosing, with_gaps
 
 _Array = NDArray[Any]  # the element type varies at run time
 _ABSENT: Place = (0, 0, 0)
@@ -49,12 +50,14 @@ ACCESS = Access(
 )
 
 
-class EngineView:
+class EngineView(Choosing):
     """The parameters by their sites, in model order; one row each in every table."""
 
     def __init__(self) -> None:
         self._names: list[str] = []
         self.parameters: list[Parameter] = []
+        self._left_out: frozenset[str] = frozenset()
+        self._measured: list[Any] = self.parameters  # with gaps, where some are left out
         self.optimizers: list[Any] = []
         self.stepping: Any = None
         self.given: tuple[_Array | None, ...] | None = None
@@ -80,7 +83,12 @@ class EngineView:
         fresh = [(name, one) for name, one in named if id(one) not in known]
         self._names += [name for name, _ in fresh]
         self.parameters += [one for _, one in fresh]
+        if self._left_out:
+            self._renew()
         return bool(fresh)
+
+    def _renew(self) -> None:
+        self._measured = with_gaps(self.parameters, self._names, self._left_out)
 
     def exchange(self, named: Iterable[tuple[str, Parameter]]) -> None:
         """Nothing; of two parameters of one name the one that is here now has the row."""
@@ -88,10 +96,12 @@ class EngineView:
         for name, parameter in named:
             if name in rows and id(parameter) not in here:
                 self.parameters[rows[name]] = parameter
+        if self._left_out:
+            self._renew()
 
     def weights(self) -> Arrays:
         """Where the weights lie now."""
-        return _table([parameter.numpy() for parameter in self.parameters])
+        return _table([parameter.numpy() for parameter in self._measured])
 
     def gradients(self) -> Arrays:
         """Where the gradients lie: those that the stepping optimizer was given, else what the parameters hold.
@@ -99,11 +109,11 @@ class EngineView:
         With several optimizers what the parameters of the others hold belongs to another moment.
         """
         if self.stepping is None or self.given is None:
-            return _table([_held(one) for one in self.parameters])
+            return _table([_held(one) for one in self._measured])
         given = {id(one): array for one, array in zip(self.stepping.parameters, self.given, strict=True)}
         is_only = len(self.optimizers) < 2
         return _table(
-            [given[id(one)] if id(one) in given else _held(one) if is_only else None for one in self.parameters]
+            [given[id(one)] if id(one) in given else _held(one) if is_only else None for one in self._measured]
         )
 
     def arrays(self, subject: str) -> Iterator[tuple[str, _Array]]:
@@ -114,7 +124,7 @@ class EngineView:
         for name, one in zip(self._names, self.parameters, strict=True):
             held = None if one.grad is None else one.grad.numpy()
             array = one.numpy() if subject == "weight" else given.get(id(one), held)
-            if array is not None:
+            if array is not None and name not in self._left_out:
                 yield name, array
 
     def has_gradients(self) -> bool:
@@ -145,7 +155,7 @@ class EngineView:
             for name, slots in optimizer.slots().items():
                 held = arrays.setdefault(name, {})
                 held.update((id(one), slot) for one, slot in zip(optimizer.parameters, slots, strict=True))
-        return {name: _table([held.get(id(one)) for one in self.parameters]) for name, held in arrays.items()}
+        return {name: _table([held.get(id(one)) for one in self._measured]) for name, held in arrays.items()}
 
     def learning_rates(self) -> tuple[float, ...]:
         """The rate of every group of every optimizer."""

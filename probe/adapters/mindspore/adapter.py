@@ -114,13 +114,15 @@ class MindSporeAdapter:
         self._sites = {}
 
     def reselect(self) -> None:
-        """Nothing; hooks are on the modules that the recorder's configuration now picks.
+        """Nothing; hooks are on the cells that the configuration now picks, and of the parameters those are recorded.
 
         Raises:
             SiteNotFound: A pattern matches nothing; the hooks stay as they are.
         """
-        named = [name for name, _ in self.model.parameters_and_names()]
-        self._watch(choose_sites(self._cells, named, self._recorder.config)[0])
+        named = dict(self.model.parameters_and_names())
+        sites, names = choose_sites(self._cells, list(named), self._recorder.config, is_under_way=True)
+        self._watch(sites)
+        self.view.choose((name, named[name]) for name in names)
 
     def structure(self) -> Structure:
         """Cells in the order of their first calls, all parameters, the optimizers."""

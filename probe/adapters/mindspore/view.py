@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from ...access.placing import Placing
 from ...access.tensors import Tensor, Unsupported
 from ...kernels import Arrays
+from ..left_out import with_gaps
 from .memory import array_of, place_of
 from .optimizers import groups_of, rate_of, slots_of
 
@@ -22,6 +23,8 @@ class MindSporeView:
     def __init__(self, report: Callable[[str, str], None]) -> None:
         self._names: list[str] = []
         self.parameters: list[Tensor] = []
+        self._left_out: frozenset[str] = frozenset()
+        self._measured: list[Any] = self.parameters  # with gaps, where some are left out
         self.optimizers: list[Any] = []
         self.stepping: Any = None
         self.given: Sequence[Any] = ()
@@ -53,21 +56,29 @@ class MindSporeView:
         self.parameters += [one for _, one in fresh]
         return bool(fresh)
 
+    def choose(self, named: Iterable[tuple[str, Tensor]]) -> None:
+        """Nothing; only these are recorded from now on; the rows of others stay, and are empty."""
+        chosen = dict(named)
+        self._left_out = frozenset(self._names) - chosen.keys()
+        self.add(chosen.items())
+        self._measured = with_gaps(self.parameters, self._names, self._left_out, None)
+        self._slots_known = 0
+
     def weights(self) -> Arrays:
         """Where the weights lie now."""
-        return self._placing.table(self.parameters)
+        return self._placing.table(self._measured)
 
     def gradients(self) -> Arrays:
         """Where the gradients lie that the stepping optimizer was given; MindSpore's parameters hold none."""
         given = self._given()
-        return self._placing.table([given.get(id(parameter)) for parameter in self.parameters])
+        return self._placing.table([given.get(id(parameter)) for parameter in self._measured])
 
     def arrays(self, subject: str) -> Iterator[tuple[str, NDArray[Any]]]:
         """Site and values of every weight or gradient that is there, for what wants them whole."""
         given = self._given()
         for name, one in zip(self._names, self.parameters, strict=True):
             tensor = one if subject == "weight" else given.get(id(one))
-            if tensor is not None:
+            if tensor is not None and name not in self._left_out:
                 try:
                     yield name, array_of(tensor)
                 except Unsupported as error:
@@ -97,7 +108,7 @@ class MindSporeView:
             for optimizer in self.optimizers:
                 for name, slots in slots_of(optimizer).items():
                     held.setdefault(name, {}).update(slots)
-            self._slots = {name: [slots.get(id(one)) for one in self.parameters] for name, slots in held.items()}
+            self._slots = {name: [slots.get(id(one)) for one in self._measured] for name, slots in held.items()}
         return {name: self._placing.table(slots) for name, slots in self._slots.items()}
 
     def learning_rates(self) -> tuple[float, ...]:

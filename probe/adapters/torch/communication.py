@@ -44,14 +44,14 @@ class CommunicationTaps:
 
     def begins(self, operation: str, bound: Mapping[str, Any], given: tuple[str, ...]) -> Call | None:
         """The call that begins now, what it gives recorded; None where nothing is due."""
-        recorder = self._recorder
-        if not recorder.sees_communication:
+        recorder, current = self._recorder, self._recorder.current
+        if not current.sees_communication:
             return None
         try:
             site = f"{operation}/{group_name(distributed, bound.get('group'))}"
             stamp, number = self._calls.get(site, (-1, -1))
-            number = number + 1 if stamp == recorder.stamp else 0
-            self._calls[site] = (recorder.stamp, number)
+            number = number + 1 if stamp == current.stamp else 0
+            self._calls[site] = (current.stamp, number)
             self._tell_place(site)
             call = Call(site, number, sum(x.numel() * x.element_size() for x in _tensors(bound, given)))
             for path, tensor in _numbered(bound, given):
@@ -89,7 +89,7 @@ class CommunicationTaps:
 
     def _measure(self, row: Row, tensor: Any) -> None:
         away = remote(tensor)
-        if away is not None and self._recorder.takes_promises:
+        if away is not None and self._recorder.outbox.takes_promises:
             self._recorder.outbox.owe_row(away, row, at_once=True)  # the call may write over it
             return
         (address, size, code), owner = place_of(tensor)

@@ -129,7 +129,7 @@ class TorchFacts:
         if recorder.config.causality:
             self._handle = model.register_forward_pre_hook(self.facts.sample, with_kwargs=True)
         add_call_listener(self)
-        recorder.tell(lambda: wake_call_listener(self, not recorder.is_idle), of=frozenset())
+        recorder.due.tell(lambda: wake_call_listener(self, not recorder.current.is_idle), of=frozenset())
 
     def remove(self) -> None:
         """Nothing; nobody listens any more."""
@@ -147,7 +147,7 @@ class TorchFacts:
         if not (isinstance(input_, torch.Tensor) and input_.requires_grad and self.facts.has_forward):
             return
         self._is_loss, self._is_looked = True, False
-        is_away = may_travel(input_) and self._recorder.takes_promises
+        is_away = may_travel(input_) and self._recorder.outbox.takes_promises
         if (input_.is_cpu or is_away) and input_.layout is torch.strided and self.facts.loss_is_due(name):
             self._is_looked = True
             shapes = tuple(tuple(one.shape) for one in (input_, target) if isinstance(one, torch.Tensor))
@@ -208,9 +208,9 @@ class TorchFacts:
         if type(norm) is torch.Tensor:
             outbox = self._recorder.outbox
             if not is_remote(norm):
-                self._recorder.clip = (float(norm), limit)
-            elif outbox.takes_promises and may_travel(norm) and self._recorder.is_due("clip"):
-                self._recorder.clip = (outbox.owe_value(norm), limit)
+                self._recorder.current.clip = (float(norm), limit)
+            elif outbox.takes_promises and may_travel(norm) and "clip" in self._recorder.current.due:
+                self._recorder.current.clip = (outbox.owe_value(norm), limit)
 
     def _is_mine(self, parameter: Any) -> bool:
         if len(self._mine) != len(self._view.parameters):

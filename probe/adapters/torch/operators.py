@@ -55,18 +55,18 @@ class TorchOperators:
         self._handles = []
 
     def _forward_begins(self, _module: Any, _inputs: Any) -> None:
-        recorder = self._recorder
-        if self._profiler is not None and self._step != recorder.step:
+        current = self._recorder.current
+        if self._profiler is not None and self._step != current.step:
             self._end()
-        if self._profiler is not None or not recorder.is_due("operator") or not self._counts():
+        if self._profiler is not None or "operator" not in current.due or not self._counts():
             return
         try:
-            self._profiler, self._step = _started(), recorder.step
+            self._profiler, self._step = _started(), current.step
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
-            recorder.fail("operator", error)
+            self._recorder.fail("operator", error)
 
     def _stepped(self, _optimizer: Any, _arguments: Any, _options: Any) -> None:
-        if self._profiler is not None and self._recorder.step != self._step:
+        if self._profiler is not None and self._recorder.current.step != self._step:
             self._end()
 
     def _entering(self, site: str) -> Any:

@@ -39,25 +39,26 @@ def output_hook(taps: ForwardTaps, site: str, model: Any) -> Hook:
 class OutputHook(Hook):
     """The hook of one module, written out for what it mostly returns."""
 
-    __slots__ = ("_model", "_recorder", "_rows", "_taps")
+    __slots__ = ("_current", "_model", "_recorder", "_rows", "_taps")
 
     def __init__(self, taps: ForwardTaps, site: str, model: Any) -> None:
         super().__init__(taps.hook(site))
-        self._taps, self._recorder, self._rows, self._model = taps, taps.recorder, taps.rows_of(site), model
+        self._taps, self._rows, self._model = taps, taps.rows_of(site), model
+        self._recorder, self._current = taps.recorder, taps.recorder.current
 
     def __call__(self, module: Any, inputs: Any, output: Any) -> None:
         """Nothing; the output is recorded, if it counts and torch is not compiling."""
         if is_dynamo_compiling() or compiler.get("_is_compiling_flag") or is_traced():
             return
-        recorder = self._recorder
-        if not recorder.is_looking:
+        current = self._current
+        if not current.is_looking:
             return
         if (
             type(output) is _Tensor
             and self._model.training
             and _is_grad_enabled()
             and current_graph_task_id() == -1
-            and not (is_aside() or recorder.dumps or recorder.wants_histogram or parts.is_any_taken_for_remote)
+            and not (is_aside() or current.dumps or current.wants_histogram or parts.is_any_taken_for_remote)
         ):
             try:
                 code = CODES[output.dtype]
@@ -70,15 +71,15 @@ class OutputHook(Hook):
 
     def _see(self, output: Tensor, address: int, code: int) -> None:
         """As `ForwardTaps` does, of values at this address."""
-        recorder, rows, last = self._recorder, self._rows, self._taps.last
+        recorder, current, rows, last = self._recorder, self._current, self._rows, self._taps.last
         try:
-            stamp, version = recorder.stamp, output._version
+            stamp, version = current.stamp, output._version
             rows.call = call = rows.call + 1 if rows.stamp == stamp else 0
             rows.stamp = stamp
             pair = rows.firsts[call] if call < len(rows.firsts) else rows.pair(call, "")
             if last.tensor() is not output or last.version != version:
                 last.tensor, last.version, last.row, last.gradient_rows = ref(output), version, None, None
-            if recorder.sees_forward:
+            if current.sees_forward:
                 row = pair.row
                 if last.row is None:
                     recorder.measure(address, output.numel(), code, row.address)
@@ -87,7 +88,7 @@ class OutputHook(Hook):
                     last.row = row
                 else:
                     row.copy_from(last.row)
-            if recorder.sees_backward and (node := output.grad_fn) is not None:
+            if current.sees_backward and (node := output.grad_fn) is not None:
                 if last.gradient_rows is not None:
                     last.gradient_rows.append(pair.gradient_row)
                     return
@@ -106,9 +107,10 @@ class OutputHook(Hook):
 
 def _see_gradient(recorder: Recorder, pair: Pair, stamp: int, others: list[Row], gradient: Tensor) -> None:
     """As `Pair.on_gradient` does."""
-    if recorder.stamp != stamp or not recorder.sees_backward:
+    current = recorder.current
+    if current.stamp != stamp or not current.sees_backward:
         return
-    if type(gradient) is _Tensor and not (recorder.wants_histogram or parts.is_any_taken_for_remote):
+    if type(gradient) is _Tensor and not (current.wants_histogram or parts.is_any_taken_for_remote):
         row = pair.gradient_row
         try:
             code = CODES[gradient.dtype]

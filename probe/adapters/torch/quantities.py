@@ -67,11 +67,11 @@ def _resting(
     """These hooks by their sites, which are there only around the steps at which the collectors are due."""
     resting = RestingHooks(
         [put for several in puts.values() for put in several],
-        is_needed=lambda: any(recorder.is_due(name) for name in names),
-        rests=lambda: recorder.rests(names),
+        is_needed=lambda: any(name in recorder.current.due for name in names),
+        rests=lambda: recorder.due.rests(names),
         may_rest=lambda: all(may_rest(site) for site in puts),
     )
-    recorder.tell(resting.follow, of=names)
+    recorder.due.tell(resting.follow, of=names)
     return resting
 
 

@@ -83,10 +83,10 @@ class TorchRanks:
         self._guard(self._read)
         if self._message is not None:
             message, self._message = self._message, None
-            self._guard(lambda: self._post(self._recorder.step, message))
+            self._guard(lambda: self._post(self._recorder.current.step, message))
         self._has_looked = False
         self._release()
-        self._prepare(self._recorder.step + 1)
+        self._prepare(self._recorder.current.step + 1)
 
     def _prepare(self, step: int = 0) -> None:
         """Hooks go on the parameters where the step that begins next is due."""
@@ -104,10 +104,10 @@ class TorchRanks:
 
     def _gradient_hook(self, place: int) -> Any:
         def see(gradient: Tensor) -> None:
-            if self._recorder.is_away or self._is_off:
+            if self._recorder.current.is_away or self._is_off:
                 return
             with suppress(Unsupported):
-                self._local.add(place, gradient, may_be_late=self._recorder.takes_promises)
+                self._local.add(place, gradient, may_be_late=self._recorder.outbox.takes_promises)
 
         return see
 
@@ -125,11 +125,12 @@ class TorchRanks:
             random_state=self._random_state,
             times=times,
         )
-        batch, clip, scale = recorder.batch_checksum, recorder.clip, recorder.loss_scale
+        current = recorder.current
+        batch, clip, scale = current.batch_checksum, current.clip, current.loss_scale
 
         def complete(found: RankNumbers) -> RankMessage:
             return message(
-                batch=recorder.batch_checksum if np.isnan(batch) else batch,
+                batch=current.batch_checksum if np.isnan(batch) else batch,
                 clip=_clip_of(clip),
                 parameters=found.parameters,
                 gradients=found.gradients,
@@ -137,8 +138,8 @@ class TorchRanks:
                 local=found.local / _scale_of(scale),
             )
 
-        if recorder.takes_promises and (weights.remote or gradients.remote):
-            arrived, step = numbers_away(recorder.outbox, weights, gradients, whole, self._local), recorder.step
+        if recorder.outbox.takes_promises and (weights.remote or gradients.remote):
+            arrived, step = numbers_away(recorder.outbox, weights, gradients, whole, self._local), current.step
             recorder.outbox.do(NAME, lambda: self._guard(lambda: self._post(step, complete(arrived()))))
         else:
             self._message = complete(numbers_here(weights.local(), gradients.local(), whole, self._local))

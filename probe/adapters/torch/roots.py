@@ -30,10 +30,10 @@ class Roots:
     def loss_of(self, roots: Any) -> float | LateScalar | None:
         """The value of the only tensor that a backward pass starts from, if it has one element; late on a device."""
         root = _only(roots)
-        if root is None or (is_remote(root) and not self._recorder.is_due("loss")):
+        if root is None or (is_remote(root) and "loss" not in self._recorder.current.due):
             return None
         if self._unscaled is not None and self._unscaled[0]() is root:
-            self._recorder.loss_scale = self._unscaled[2]
+            self._recorder.current.loss_scale = self._unscaled[2]
             return self._unscaled[1]
         return self._value_of(root)
 

@@ -20,6 +20,7 @@ class ModuleSites:
         modules: The modules themselves, never a wrapper.
         compiled: Site of every module that is compiled by itself, and how many modules its graph hides. No hook goes
             inside: it could see nothing there, and torch would compile anew whenever one comes or goes.
+        is_compiled: Whether any was as it was first looked at, or calls of the whole model turned out to be since.
     """
 
     def __init__(self, model: Any) -> None:
@@ -27,6 +28,7 @@ class ModuleSites:
         self.modules: dict[str, Any] = {}
         self.compiled: dict[str, int] = {}
         self.look()
+        self.is_compiled = bool(self.compiled)
 
     def has_changed(self) -> bool:
         """Whether a module has got, lost or exchanged a part since the last look."""

@@ -1,13 +1,12 @@
 """The hooks around an optimizer's step, whichever way it is called: plainly, with a closure, or by a loss scaler."""
 
-from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 import torch
 
 from ...recording.recorder import Recorder
 from ..course import Course
+from .closures import Call, telling
 from .view import TorchView
 
 
@@ -26,44 +25,52 @@ class StepHooks:
 
     Attributes:
         count: Calls of optimizers so far that were not kept from stepping by a loss scaler.
+        is_inside: Whether a watched optimizer is stepping, which may have others step for it.
     """
 
     def __init__(self, course: Course, view: TorchView, recorder: Recorder) -> None:
-        self._course, self._view, self._recorder = course, view, recorder
+        self._course, self._view, self._current, self._due = course, view, recorder.current, recorder.due
         self._is_away = False
         self.count = 0
+        self.is_inside = False
         self._aside: list[tuple[Any, Any]] = []
 
-    def before(self, optimizer: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def before(self, optimizer: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Call | None:
         """Nothing, or the arguments with a closure that tells when it has been evaluated."""
-        if self._recorder.is_idle and len(self._view.optimizers) == 1:
+        self.is_inside = True
+        if self._current.is_idle and len(self._view.optimizers) == 1:
             return None
-        closure = arguments[1] if len(arguments) > 1 else options.get("closure")
-        if closure is None:
+        told = telling(arguments, options, lambda: self.evaluated(optimizer))
+        if told is None:
             self._update_begins(optimizer)
-            return None
-        self._course.step_begins(optimizer)
-        told = self._telling(closure, optimizer)
-        if len(arguments) > 1:
-            return (arguments[0], told, *arguments[2:]), options
-        return arguments, {**options, "closure": told}
+        else:
+            self._course.step_begins(optimizer)
+        return told
+
+    def evaluated(self, optimizer: Any) -> None:
+        """Nothing; the closure that the optimizer was given has been evaluated for the first time in its step."""
+        self._view.gradient_scale = getattr(optimizer, "grad_scale", None)
+        self._course.update_begins(optimizer)
+        self._is_away = True
+        self._due.look_away()
 
     def after(self, optimizer: Any, _arguments: Any, _options: Any) -> None:
         """Nothing; the optimizer has stepped, or a loss scaler has told it to leave the weights as they are."""
         self.count += 1
+        self.is_inside = False
         if self._aside:
             for parameter, gradient in self._aside:
                 parameter.grad = gradient
             self._aside = []
         found = getattr(optimizer, "found_inf", None)  # of a fused optimizer, which skips a step by itself
         if found is not None and bool(found):
-            scale = self._recorder.loss_scale
+            scale = self._current.loss_scale
             self._course.note_skipped(None if callable(scale) else scale)
         self._view.gradient_scale = None
         self._course.after_step(optimizer)
         if self._is_away:
             self._is_away = False
-            self._recorder.look_again()
+            self._due.look_again()
 
     def _update_begins(self, optimizer: Any) -> None:
         self._view.gradient_scale = getattr(optimizer, "grad_scale", None)  # of a fused optimizer, which divides by it
@@ -78,20 +85,3 @@ class StepHooks:
         self._aside = [(one, one.grad) for one in parameters if one.grad is not None]
         for parameter, _ in self._aside:
             parameter.grad = None
-
-    def _telling(self, closure: Callable[[], Any], optimizer: Any) -> Callable[[], Any]:
-        is_first = True
-
-        @wraps(closure)
-        def evaluate() -> Any:
-            nonlocal is_first
-            loss = closure()
-            if is_first:
-                is_first = False
-                self._view.gradient_scale = getattr(optimizer, "grad_scale", None)
-                self._course.update_begins(optimizer)
-                self._is_away = True
-                self._recorder.look_away()
-            return loss
-
-        return evaluate

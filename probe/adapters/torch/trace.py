@@ -11,27 +11,75 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from ...nan_trace import NanTrace
 from ...recording.recorder import Recorder
 from ...taps.handles import Several
+from ...user_line import user_line
 from .hooks import Hook
 from .memory import place_of
 from .sites import ModuleSites
 
 _MOST_NODES = 64
+_MOST_LINES = 100_000
+#: What torch tells nobody officially; where it does not, lines of the forward pass stay unknown.
+_node_at_work: Callable[[], Any] = getattr(torch._C, "_current_autograd_node", lambda: None)
+_next_number: Callable[[], int] = getattr(torch._C._autograd, "_get_sequence_nr", lambda: 0)
 
 
 class _Mode(TorchDispatchMode):  # type: ignore[misc]  # torch's types are not looked at
     """Runs every operation as it is, and shows what went in and came out."""
 
-    def __init__(self, trace: NanTrace) -> None:
+    def __init__(self, trace: NanTrace, lines: "_Lines") -> None:
         super().__init__()
-        self._trace = trace
+        self._trace, self._lines = trace, lines
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """The result of the operation."""
         result = func(*args, **(kwargs or {}))
         if self._trace.is_looking:
+            if self._trace.phase != "backward":
+                self._lines.note(str(func))
             inputs = (x for value in (*args, *(kwargs or {}).values()) for x in _floating(value))
-            self._trace.operation(str(func), inputs, _floating(result))
+            self._trace.operation(str(func), inputs, _floating(result), behind=self._lines.behind)
         return result
+
+
+class _Lines:
+    """Where the forward pass has made each node of autograd, by the node's number in autograd's sequence."""
+
+    def __init__(self, trace: NanTrace, foreign: str) -> None:
+        self._trace, self._foreign = trace, foreign
+        self._known: dict[int, tuple[str, str, str, int]] = {}
+        self._first = 0
+
+    def begin(self) -> None:
+        """Nothing; nodes made before are not those of operations that are seen from now on."""
+        self._first = _next_number()
+        if len(self._known) > _MOST_LINES:
+            self._known.clear()
+
+    def note(self, operation: str) -> None:
+        """Nothing; the operation runs, and its node, if it has one, is the newest that there is."""
+        number = _next_number() - 1
+        if number >= self._first and number not in self._known and torch.is_grad_enabled():
+            site = self._trace.sites[-1] if self._trace.sites else ""
+            self._known[number] = (_plain(operation.split(".")[1]), site, *user_line(self._foreign))
+
+    def behind(self) -> dict[str, Any]:
+        """Name, site and line of the node whose backward pass is running; empty outside, and what is unknown is not."""
+        node = _node_at_work()
+        if node is None:
+            return {}
+        name = node.name().rpartition("::")[2]
+        operation, site, file, line = self._known.get(node._sequence_nr(), ("", "", "", 0))
+        if operation != _plain(name.partition("Backward")[0]):
+            return {"node": name}
+        return {"node": name, "site": site, "file": file, "line": line}
+
+    def forget(self) -> None:
+        """Nothing; a new pass begins behind a backward pass."""
+        self._known.clear()
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
 
 
 class TorchTracer:
@@ -44,8 +92,10 @@ class TorchTracer:
     """
 
     def __init__(self, model: Any, recorder: Recorder) -> None:
-        self.trace = NanTrace(recorder, place_of, model.parameters, (str(Path(torch.__file__).parent),))
-        self._mode = _Mode(self.trace)
+        foreign = str(Path(torch.__file__).parent)
+        self.trace = NanTrace(recorder, place_of, model.parameters, (foreign,))
+        self._lines = _Lines(self.trace, foreign)
+        self._mode = _Mode(self.trace, self._lines)
         self._is_open = self._is_alone = False
         self._places = ModuleSites(model)
         self._sites: dict[str, Several] = {}
@@ -102,6 +152,8 @@ class TorchTracer:
     def _begin(self, _module: Any, _inputs: Any) -> None:
         if self._places.has_changed():
             self._follow(self._places.look())
+        if self.trace.phase == "backward":
+            self._lines.forget()
         self.trace.phase = "forward"
         self._look()
 
@@ -113,6 +165,7 @@ class TorchTracer:
 
     def _look(self) -> None:
         if not self._is_open:
+            self._lines.begin()
             self._is_open, self._is_alone = True, _get_current_dispatch_mode() is None
             self._mode.__enter__()
 

@@ -7,9 +7,10 @@ from weakref import ref
 
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
-from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from .adapter import TorchAdapter
+from .closures import Call, telling
 
 _log = logging.getLogger(__name__)
 #: Modules called in evaluation mode that are remembered until an optimizer tells which of them is trained.
@@ -21,7 +22,7 @@ class TorchFinder:
 
     That is the outermost module called in training mode with gradients on that has a parameter to train. A model that
     is trained in evaluation mode is found when an optimizer has stepped it. The optimizers are found by the adapter as
-    they step.
+    they step; of one that calls the model in its closure, and so is stepping already, the adapter is told.
 
     Args:
         found: Gets the adapter; attaches it before it returns.
@@ -31,6 +32,7 @@ class TorchFinder:
         self._found = found
         self._adapter: TorchAdapter | None = None
         self._evaluated: list[ref[Any]] = []
+        self._closures = register_optimizer_step_pre_hook(self._look_into_closure)
         self._handles = [
             register_module_forward_pre_hook(self._look_at_module),
             register_optimizer_step_post_hook(self._look_at_optimizer),
@@ -38,7 +40,7 @@ class TorchFinder:
 
     def stop(self) -> None:
         """Takes the global hooks off."""
-        for handle in self._handles:
+        for handle in (self._closures, *self._handles):
             handle.remove()
         self._handles = []
 
@@ -55,10 +57,19 @@ class TorchFinder:
 
     def _take(self, module: Any) -> TorchAdapter:
         self._handles.pop(0).remove()
+        self._closures.remove()
         self._adapter = TorchAdapter(module)
         self._evaluated = []
         self._found(self._adapter)
         return self._adapter
+
+    def _look_into_closure(self, optimizer: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Call | None:
+        """Nothing, or the arguments with a closure that tells when it has been evaluated for the first time."""
+        return telling(arguments, options, lambda: self._evaluated_in(optimizer)) if self._adapter is None else None
+
+    def _evaluated_in(self, optimizer: Any) -> None:
+        if self._adapter is not None:
+            self._adapter.closure_evaluated(optimizer)
 
     def _look_at_optimizer(self, optimizer: Any, _arguments: Any, _options: Any) -> None:
         """Says once what of the first optimizer's parameters is not watched."""

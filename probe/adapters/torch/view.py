@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ...access.placing import Away, Placing
 from ...access.tensors import Tensor, Unsupported
 from ...kernels import Arrays
+from ..left_out import Choosing, with_gaps
 from .memory import array_of, code_on_host, columns_of, place_of
 from .parts import is_any_remote, is_remote, local_part, remote
 from .states import States
@@ -17,7 +18,7 @@ from .states import States
 _gradient_of = attrgetter("grad")
 
 
-class TorchView:
+class TorchView(Choosing):
     """The parameters by their sites, in model order; one row each in every table.
 
     Args:
@@ -32,6 +33,9 @@ class TorchView:
         self._names: list[str] = []
         self.names: tuple[str, ...] = ()
         self.parameters: list[Tensor] = []
+        self._left_out: frozenset[str] = frozenset()
+        self._weighed: list[Any] = self.parameters  # with gaps, where some are left out
+        self._measured: list[Any] = self.parameters
         self.optimizers: list[Any] = []
         self.stepping: Any = None
         self.gradient_scale: Any = None
@@ -56,20 +60,27 @@ class TorchView:
         self._names += [name for name, _ in fresh]
         self.names = tuple(self._names)
         self.parameters += [one for _, one in fresh]
+        if self._left_out:
+            self._renew()
         return bool(fresh)
+
+    def _renew(self) -> None:
+        self._weighed = with_gaps(self.parameters, self._names, self._left_out, None)
+        self._measured = with_gaps(self.parameters, self._names, self._left_out)
+        self._states = States()
 
     def weights(self) -> Arrays:
         """Where the weights lie now."""
-        return self._placing.table(self.parameters, "weight")
+        return self._placing.table(self._weighed, "weight")
 
     def gradients(self) -> Arrays:
         """Where the gradients lie now; of the optimizer that is stepping, when one is."""
         if self.stepping is None or len(self.optimizers) < 2:
             if self.gradient_scale is None:
-                return self._placing.table(list(map(_gradient_of, self.parameters)), "gradient")
-            return self._placing.table([self._gradient(one) for one in self.parameters])
+                return self._placing.table(list(map(_gradient_of, self._measured)), "gradient")
+            return self._placing.table([self._gradient(one) for one in self._measured])
         mine = {id(one) for group in self.stepping.param_groups for one in group["params"]}
-        return self._placing.table([self._gradient(one) if id(one) in mine else None for one in self.parameters])
+        return self._placing.table([self._gradient(one) if id(one) in mine else None for one in self._measured])
 
     def _gradient(self, parameter: Tensor) -> Tensor | None:
         held = parameter.grad
@@ -79,7 +90,7 @@ class TorchView:
         """Site and values of every weight or gradient that is there, for what wants them whole."""
         for name, one in zip(self._names, self.parameters, strict=True):
             tensor = one if subject == "weight" else one.grad
-            if tensor is not None:
+            if tensor is not None and name not in self._left_out:
                 try:
                     yield name, array_of(tensor)
                 except Unsupported as error:
@@ -113,7 +124,7 @@ class TorchView:
 
     def slots(self) -> Mapping[str, Arrays]:
         """Every slot that holds a tensor of at least one dimension for some parameter."""
-        return self._placing.tables(self._states.slots(self.parameters, self.optimizers))
+        return self._placing.tables(self._states.slots(self._measured, self.optimizers))
 
     def exchange(self, named: Iterable[tuple[str, Tensor]]) -> None:
         """Nothing; of two parameters of one name the one that is here now has the row."""
@@ -121,6 +132,15 @@ class TorchView:
         for name, parameter in named:
             if name in rows and id(parameter) not in here and not _is_unborn(parameter):
                 self.parameters[rows[name]] = parameter
+        if self._left_out:
+            self._renew()
+
+    def forget_optimizer(self, optimizer: Any) -> None:
+        """Nothing; this one steps no more, and nothing of its state is held."""
+        self.optimizers[:] = [one for one in self.optimizers if one is not optimizer]
+        self._states = States()
+        if self.stepping is optimizer:
+            self.stepping = None
 
     def learning_rates(self) -> tuple[float, ...]:
         """The rate of every group of every optimizer."""

@@ -130,6 +130,33 @@ def test_a_checkpoint_holds_the_state_after_the_step_that_was_found(training, tm
 
 
 @TRAININGS
+def test_a_checkpoint_is_named_after_the_step_whose_update_was_refused_for_good(training, tmp_path, caplog) -> None:
+    made = training()
+    before = made[3]()
+
+    def keep():
+        nonlocal before
+        for number in range(STEPS):
+            before = made[3]()
+            made[2](batch(number))
+
+    with (
+        pytest.raises(TrainingStopped),
+        ms.watch(*made[:2], store=tmp_path, run="r", config={"on_finding": ["checkpoint", "stop"]}) as one,
+    ):
+        keep()
+    (path,) = (tmp_path / f"{one.run.id}.checkpoints").iterdir()
+    other, again, _, loaded = training()
+    if path.suffix == ".pt":
+        other.load_state_dict(torch.load(path)["model"])
+    else:
+        load_training_state(path, other, again)
+    assert loaded() == before
+    assert path.name.startswith(f"step-{BAD:09d}.rank0")
+    assert f"the state before step {BAD} is saved" in caplog.text
+
+
+@TRAININGS
 def test_reactions_that_have_no_cause_change_no_bit(training, tmp_path) -> None:
     healthy = [number for number in range(STEPS) if number != BAD]
     everything = ["stop", "skip_step", "checkpoint", "pause"]

@@ -153,6 +153,7 @@ def test_modules_that_come_back_go_on_in_their_own_series(store):
         ({"evry": 3}, "did you mean 'every'"),
         ({"nan_trace": True}, "nan_trace cannot change while a training runs"),
         ({"modules": ["nothing.*"]}, "matches none of"),
+        ({"watchpoints": ["weight/max @ nothing.* > 1"]}, "watchpoints[0]: pattern 'nothing.*' matches none of"),
     ],
 )
 def test_a_wrong_edit_is_refused_once_and_changes_nothing(tmp_path, caplog, asked, words):
@@ -195,7 +196,7 @@ def test_a_file_that_vanishes_changes_nothing(tmp_path):
     config = load_config(tmp_path / "monitor.yaml")
     control = Control(config, tmp_path / "monitor.yaml", open_store("memory:").mailbox("run"), look_s=0.0)
     (tmp_path / "monitor.yaml").unlink()
-    assert control.look() is None
+    assert control.look() == ()
 
 
 def test_what_cannot_be_asked_for_is_said_before_it_is_left(store):
@@ -205,3 +206,150 @@ def test_what_cannot_be_asked_for_is_said_before_it_is_left(store):
     with pytest.raises(ConfigError, match="did you mean 'every'"):
         ask_for(box, {"evry": 3})
     assert box.read("set") is None
+
+
+def kinds(training):
+    training.monitor.close()
+    kinds = [event.kind.partition("_") for event in training.store.events(training.monitor.run.id)]
+    return [what for topic, _, what in kinds if topic == "configuration"]
+
+
+def looks(training, steps=1):
+    """So many steps, and a look for changes behind the last of them."""
+    training.steps(steps)
+    training.monitor.flush()
+
+
+@pytest.mark.parametrize("is_between_two_looks", [False, True], ids=["look-by-look", "at-once"])
+def test_a_refused_setting_has_no_effect_on_those_behind_it(store, is_between_two_looks):
+    training = Training(store, {"subjects": ["activation"]})
+    box = store.mailbox(training.monitor.run.id)
+    for asked in ({"depth": 1}, {"modules": ["foo.*"], "every": 5}, {"every": 2}, {"modules": ["0"]}):
+        ask_for(box, asked)
+        if not is_between_two_looks:
+            looks(training)
+    looks(training, 3)
+    records = training.records()
+    assert (training.monitor._control._now.config.every, activations(records[-1])) == (2, {"0"})
+    assert kinds(training) == ["changed", "refused", "changed", "changed"]
+
+
+def test_a_refused_setting_has_no_effect_on_the_file_nor_a_refused_file_on_settings(tmp_path):
+    edit(tmp_path / "monitor.yaml", {"subjects": ["activation"]})
+    with open_store(tmp_path / "runs") as store:
+        training = Training(store, tmp_path / "monitor.yaml")
+        box = store.mailbox(training.monitor.run.id)
+        ask_for(box, {"modules": ["foo.*"]})
+        looks(training)
+        edit(tmp_path / "monitor.yaml", {"subjects": ["activation"], "modules": ["0"]})
+        looks(training)
+        edit(tmp_path / "monitor.yaml", {"subjects": ["activation"], "modules": ["bar.*"]})
+        looks(training)
+        ask_for(box, {"depth": 1})
+        looks(training, 2)
+        assert [activations(record) for record in training.records()][1:] == [{"0", "1", "2", ""}] + [{"0"}] * 3
+        assert kinds(training) == ["refused", "changed", "refused", "changed"]
+
+
+def test_who_joins_a_run_later_takes_what_was_accepted_and_refuses_what_was_refused(store):
+    box = store.mailbox("run")
+    for asked in ({"every": 3}, {"every": 0, "histograms": {"every": 0}}, {"depth": 1}):
+        ask_for(box, asked)
+    control, refused = Control(load_config(None), None, box, look_s=-1.0), 0
+    for asked in control.look():
+        try:
+            control.keep(control.judge(asked))
+        except ConfigError:
+            refused += 1
+    assert (control._now.config.every, control._now.config.depth, refused) == (3, 1, 1)
+    assert control.look() == ()
+
+
+def test_settings_in_another_place_than_those_that_were_seen_hold_from_the_first_on(store):
+    training = Training(store, None)
+    box = store.mailbox(training.monitor.run.id)
+    ask_for(box, {"every": 3, "depth": 1})
+    looks(training)
+    box.post("set", {"every": 4})
+    looks(training)
+    training.monitor.close()
+    assert (training.monitor._control._now.config.every, training.monitor._control._now.config.depth) == (4, None)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("every", 3),
+        ("subjects", ["gradient"]),
+        ("subjects", {"gradient": {"every": 3}}),
+        ("histograms", {"every": 3}),
+        ("modules", ["0"]),
+        ("types", ["Dense"]),
+        ("depth", 1),
+        ("exclude", ["0"]),
+        ("watchpoints", ["scalar/loss > 8"]),
+    ],
+)
+def test_what_was_set_is_taken_back_for_every_key(store, key, value):
+    begun = load_config({"every": 1, "exclude": ["1"]})
+    training = Training(store, begun)
+    control, box = training.monitor._control, store.mailbox(training.monitor.run.id)
+    ask_for(box, {key: value, **({} if key == "depth" else {"depth": 2})})
+    looks(training)
+    assert control._now.config != begun
+    ask_for(box, {key: {}, **({} if key == "depth" else {"depth": {}})})
+    looks(training)
+    assert (control._now.config, control._now.fields) == (begun, {})
+    assert kinds(training) == ["changed", "changed"]
+
+
+def test_a_part_of_a_key_is_taken_back_and_the_rest_of_it_stays(store):
+    training = Training(store, {"subjects": {"update": False}})
+    box = store.mailbox(training.monitor.run.id)
+    ask_for(box, {"subjects": {"gradient": {"every": 2}, "weight": False}})
+    ask_for(box, {"subjects": {"gradient": {"every": {}}}})
+    looks(training, 2)
+    training.monitor.close()
+    assert training.monitor._control._now.fields == {"subjects": {"weight": False}}
+    with pytest.raises(ConfigError, match="did you mean 'every'"):
+        ask_for(box, {"evry": {}})
+
+
+def test_a_file_edited_in_vain_is_told_with_what_takes_the_setting_back(tmp_path, caplog):
+    edit(tmp_path / "monitor.yaml", {"every": 1, "histograms": {"every": 2}})
+    with open_store(tmp_path / "runs") as store:
+        training = Training(store, tmp_path / "monitor.yaml")
+        run = training.monitor.run.id
+        ask_for(store.mailbox(run), {"every": 3, "histograms": {"every": 5}, "depth": 1})
+        looks(training)
+        edit(tmp_path / "monitor.yaml", {"every": 7, "histograms": {"every": 4, "bins": 16}})
+        looks(training)
+        looks(training, 3)
+        training.monitor.close()
+        (event,) = store.events(run, kind="configuration_shadowed")
+        assert event.data["keys"] == ["every", "histograms.every"]
+        assert event.data["remedy"] == f"mindscope set {run} every={{}} histograms.every={{}}"
+        assert sum(str(event.data["remedy"]) in record.message for record in caplog.records) == 1
+        assert kinds(training) == ["changed", "changed", "shadowed"]
+
+
+def test_parameters_that_are_excluded_under_way_are_not_recorded_until_that_is_taken_back(store):
+    training = Training(store, {"histograms": {"every": 1, "subjects": ["weight", "gradient"]}})
+    run, box = training.monitor.run.id, store.mailbox(training.monitor.run.id)
+    looks(training, 2)
+    ask_for(box, {"exclude": ["0.bias", "2.*"]})
+    looks(training)
+    looks(training, 2)
+    ask_for(box, {"exclude": {}})
+    looks(training)
+    looks(training, 2)
+    training.monitor.close()
+    for subject in ("weight", "gradient", "update"):
+        seen = [
+            store.series(run, site, f"{subject}/l2_norm").steps.tolist() for site in ("0.weight", "0.bias", "2.bias")
+        ]
+        assert [len(steps) for steps in seen] == [8, 5, 5]
+        assert seen[1] == seen[2]
+    kept = [{one.site for one in record.histograms} for record in store.replay(run)]
+    assert kept.count({"0.weight"}) == 3
+    assert kept[-1] == {"0.weight", "0.bias", "2.weight", "2.bias"}

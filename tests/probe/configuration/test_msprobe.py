@@ -57,8 +57,18 @@ def test_it_may_stand_in_a_file(tmp_path):
         ({"cc_distribution": {"enable": False}}, "nothing is switched on"),
         ({"wg_distribution": True, "step_interval": 0}, "step_interval must be a whole number from 1 up, got 0"),
         ({"wg_distribution": True, "targets": ["fc"]}, "targets must map names"),
+        ({"wg_distribution": "false"}, "wg_distribution must be true or false, got 'false'; write it without quotes"),
+        ({"cc_distribution": {"enable": 1}}, "cc_distribution.enable must be true or false, got 1"),
     ],
 )
 def test_a_wrong_one_is_refused_in_one_line(data, words):
     with pytest.raises(ConfigError, match=words):
         load_config(data)
+
+
+def test_all_that_is_wrong_is_told_at_once(tmp_path):
+    (tmp_path / "a.json").write_text('{"wg_distribution": "on", "step_interval": 0,\n"ndigit": 3, "ndigit": 4}')
+    with pytest.raises(ConfigError) as caught:
+        load_config(tmp_path / "a.json")
+    words = ("key 'ndigit' stands twice", "msprobe configuration: unknown", "msprobe configuration: step", "msprobe")
+    assert [told.startswith(word) for told, word in zip(caught.value.mistakes, words, strict=True)] == [True] * 4

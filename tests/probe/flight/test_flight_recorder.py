@@ -139,10 +139,81 @@ def test_held_tensors_take_no_more_than_their_memory_and_the_newest_stay(tmp_pat
         held.take("weight", "a.0", 0, (step, 0), np.full(100, step, np.float32))
     held.take("weight", "a.1", 0, (8, 0), np.zeros(251, np.float32))  # beyond the limit on its own
     held.forget(7)
-    assert held.release(100) == 1
-    stored = dumper.close(9)
+    count, missing = held.release(100)
+    assert count == 1
+    assert (missing["count"], missing["steps"], missing["first"]) == (1, 1, 8)
+    stored = dumper.close()
     assert [(one.step, one.site, one.kind) for one in stored] == [(7, "a.0", "tensor")]
-    assert held.release(100) == 0
+    assert held.release(100) == (0, None)
+
+
+class Rules:
+    """Judges what has left the training only when somebody waits for it, as the writer does of a fast loop."""
+
+    def __init__(self, tmp_path, memory, steps=3, is_alive=True):
+        self.dumper = Dumper(
+            load_config(dump={"when": 0}, flight_recorder={"steps": 3}).dump, Blobs(tmp_path / "blobs")
+        )
+        config = FlightRecorder(tensors=("*",), memory=memory, subjects=("weight",), steps=steps)
+        self.held = HeldTensors(config, self.dumper, self.settle)
+        self.waits, self.is_alive, self.step, self.broken = 0, is_alive, -1, None
+
+    def settle(self, _):
+        self.waits += 1
+        for step in range(self.held._judged + 1, self.step if self.is_alive else 0):
+            self.held.have_judged(step)
+            if step == self.broken:
+                self.released = self.held.release(step)
+            else:
+                self.held.forget(step - 2)
+        return self.is_alive
+
+    def train(self, steps, broken=None):
+        self.broken = broken
+        for self.step in range(steps):
+            for site in ("a", "b"):
+                self.held.take("weight", site, 0, (self.step, 0), np.full(50, self.step, np.float32))
+        return sorted({one.step for one in self.dumper.close() if one.kind == "tensor"})
+
+
+def test_a_fast_training_waits_for_the_rules_rather_than_to_push_out_what_they_will_ask_for(tmp_path):
+    rules = Rules(tmp_path, memory=2000)
+    assert rules.train(40, broken=17) == [14, 15, 16, 17]
+    assert rules.released == (8, None)
+    assert rules.waits < 40
+
+
+def test_what_the_memory_cannot_hold_is_told_with_what_would_be_enough(tmp_path):
+    rules = Rules(tmp_path, memory=900)
+    kept = rules.train(40, broken=17)
+    assert 17 in kept
+    count, missing = rules.released
+    assert (count, missing["count"]) == (2 * len(kept), 8 - 2 * len(kept))
+    assert (missing["steps"], missing["first"], missing["memory"]) == (4 - len(kept), 14, 5 * 400)
+    assert "900 bytes was full; 2000 would have been enough" in missing["reason"]
+
+
+def test_a_writer_that_stands_still_is_waited_for_once(tmp_path):
+    rules = Rules(tmp_path, memory=900, is_alive=False)
+    rules.train(40)
+    assert rules.waits == 1
+
+
+def test_a_memory_below_one_step_is_warned_of_at_once(tmp_path, caplog):
+    Rules(tmp_path, memory=300).train(4)
+    assert [one.getMessage() for one in caplog.records if "of one step: step 0 has 400 bytes" in one.getMessage()]
+
+
+@pytest.mark.parametrize("fail_at", [None, BROKEN + 1], ids=["finding", "error"])
+def test_tensors_that_went_before_the_anomaly_are_an_event_of_the_run(tmp_path, fail_at):
+    tensors = {"tensors": ["2", "2.weight"], "subjects": ["activation", "weight"], "memory": 700}
+    config = {**SPARSE, "flight_recorder": {"steps": 3, "severity": "error", **tensors}}
+    with open_store(tmp_path) as store:
+        run, _ = train(store, config, broken=None if fail_at else BROKEN, fail_at=fail_at)
+        assert BROKEN in {one.step for one in store.events(run, kind="tensor")}
+        (left_out, *_) = store.events(run, kind="tensors_left_out")
+        assert left_out.data["count"] > 0
+        assert left_out.data["memory"] == 5 * (16 * 3 + 3 * 8) * 4
 
 
 class FindsAt:

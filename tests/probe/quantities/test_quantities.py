@@ -203,7 +203,7 @@ def test_the_noise_scale_needs_micro_batches():
     assert not any("gradient_noise_scale" in one for one in scalars)
 
 
-def test_a_router_pattern_that_fits_nothing_and_attention_that_never_comes_are_said():
+def test_routers_that_are_nowhere_and_attention_that_never_comes_are_said():
     net = torch.nn.Sequential(torch.nn.Linear(3, 3))
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
 
@@ -212,10 +212,40 @@ def test_a_router_pattern_that_fits_nothing_and_attention_that_never_comes_are_s
         net(torch.ones(2, 3)).sum().backward()
         optimizer.step()
 
-    config = {"subjects": {"router": 1, "attention": 1}, "routers": [{"sites": ["gat"]}]}
-    *_, faults = trained(net, optimizer, step, config, 4)
-    assert any("'gat' matches none" in fault for fault in faults)
+    *_, faults = trained(net, optimizer, step, {"subjects": {"router": 1, "attention": 1}}, 4)
+    assert any("no module has a child `router`" in fault for fault in faults)
     assert sum("attention was due" in fault for fault in faults) == 1
+
+
+def test_of_a_router_with_another_number_of_experts_than_declared_nothing_is_recorded():
+    net = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Linear(8, 32))
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    config = {"subjects": {"router": 1}, "routers": [{"sites": ["0", "1"], "experts": 8}]}
+    with open_store("memory:") as store:
+        with watch(net, optimizer, store=store, config=config) as monitor:
+            for _ in range(3):
+                optimizer.zero_grad()
+                net(torch.ones(2, 3)).sum().backward()
+                optimizer.step()
+        told = [(one.site, one.data["error"]) for one in store.events(monitor.run.id, kind="monitor_fault")]
+        layouts = [one for one in store.layouts(monitor.run.id) if one.subject == "router/expert"]
+    ((site, error),) = told
+    assert site == "1"
+    assert "expected 8 experts, as `routers` says, got 32 logits" in error
+    assert {where for one in layouts for where in one.sites} == {f"0[{expert}]" for expert in range(8)}
+
+
+def test_routers_that_stand_on_another_rank_are_no_fault_of_this_one(monkeypatch):
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    net = torch.nn.Sequential(torch.nn.Linear(3, 3))
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    config = {"subjects": {"router": 1}, "routers": [{"sites": ["stage1.gate"]}]}
+    with open_store("memory:") as store:
+        with watch(net, optimizer, store=store, config=config, rank=0, run_id="pipeline") as monitor:
+            net(torch.ones(2, 3)).sum().backward()
+            optimizer.step()
+        assert not store.events(monitor.run.id, kind="monitor_fault")
 
 
 def test_a_user_quantity_of_the_step_may_be_a_number_a_mapping_or_one_of_sites(taken):

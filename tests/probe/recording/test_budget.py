@@ -81,9 +81,15 @@ def test_a_run_whose_monitor_costs_too_much_is_thinned_and_says_so():
     assert "attention" not in told.subjects  # which this model has not
 
 
-@pytest.mark.parametrize("value", ["3 percent", 0, -0.1, "0%", 2])
+@pytest.mark.parametrize("value", ["3 percent", "", 0, -0.1, "0%", "100%", 200, True, [0.1], float("nan")])
 def test_a_budget_that_is_no_share_is_refused(value):
     with pytest.raises(ConfigError, match="budget"):
+        load_config(budget=value)
+
+
+@pytest.mark.parametrize(("value", "words"), [(1, "1% or 0.01"), (1.0, "1% or 0.01"), ("3", "3% or 0.03")])
+def test_a_bare_number_that_may_be_a_percentage_is_asked_back(value, words):
+    with pytest.raises(ConfigError, match=f"got {value!r}; write {words}$"):
         load_config(budget=value)
 
 

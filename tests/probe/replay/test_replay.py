@@ -138,7 +138,7 @@ def test_cells_of_the_engine_are_replayed_too(tmp_path):
     ("asked", "module", "words"),
     [
         (Call("head", step=1), None, "inputs at steps 0, 2 and outputs at steps 0, 2 of 'head'.*not both at step 1"),
-        (Call("hat"), None, "holds no tensors of 'hat'.*dump: {sites: \\['hat'"),
+        (Call("hat"), None, "has no module 'hat'; did you mean 'head'"),
         (Call("head"), torch.nn.Linear(9, 4), r"recorded in shape \(4, 8\), the module has \(4, 9\)"),
         (Call("head"), torch.nn.Bilinear(8, 8, 4), "recorded in shape"),
         (
@@ -156,10 +156,19 @@ def test_what_cannot_be_replayed_says_why(tmp_path, asked, module, words):
             replay(store, run, Model() if module is None else module, asked)
 
 
+def test_a_module_that_the_run_does_not_have_is_answered_with_the_nearest(tmp_path):
+    with open_store(tmp_path) as store:
+        run = torch_run(store)
+        with pytest.raises(NotReplayable, match=r"has no module 'hed'; did you mean 'head'\?"):
+            replay(store, run, Model(), Call("hed"))
+        with pytest.raises(NotReplayable, match=r"holds no tensors of 'head' \(call 7.*\); to replay it, dump"):
+            replay(store, run, Model(), Call("head", call=7))
+
+
 def test_the_command_prints_the_verdict_and_exits_with_it(tmp_path, capsys):
     factory = tmp_path / "made.py"
     factory.write_text(
-        "import torch\n\ndef head():\n    return torch.nn.Linear(8, 4)\n\ndef wrong(x):\n    return x[..., :4]\n"
+        "import torch\n\ndef head():\n    return torch.nn.Linear(8, 4)\n\ndef broken():\n    raise KeyError('lost')\n"
     )
     with open_store(tmp_path / "runs") as store:
         run = torch_run(store)
@@ -169,8 +178,10 @@ def test_the_command_prints_the_verdict_and_exits_with_it(tmp_path, capsys):
     assert document["outputs"][""]["verdict"] == "rounding"
     assert main(["replay", run.id, "head", "--module", f"{factory}:head", *place]) == 0
     assert "right: the output is what inputs and weights make" in capsys.readouterr().out
-    assert main(["replay", run.id, "nowhere", "--module", f"{factory}:head", *place]) == 2
-    assert "holds no tensors of 'nowhere'" in capsys.readouterr().err
+    assert main(["replay", run.id, "head", "--module", f"{factory}:broken", *place]) == 2
+    assert f"makes no model: {factory}, line 7, KeyError: 'lost'" in capsys.readouterr().err
+    assert main(["replay", run.id, "nowhere", "--module", f"{factory}:broken", *place]) == 2
+    assert "has no module 'nowhere'" in capsys.readouterr().err
 
 
 def test_bfloat16_goes_into_torch_and_back_bit_for_bit():

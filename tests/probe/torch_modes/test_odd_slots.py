@@ -22,6 +22,7 @@ class Hoarder(torch.optim.Optimizer):
                     state |= {"codes": torch.zeros_like(one, dtype=torch.int8), "scale": torch.tensor(0.5)}
                     state |= {"half": torch.zeros_like(one, dtype=torch.bfloat16), "empty": torch.empty(0)}
                     state |= {"past": [], "named": {"fast": one.clone(), "word": "none"}, "step": torch.tensor(0.0)}
+                    state |= {"pair": [one.clone(), torch.zeros(2)]}
                 state["past"].append(one.grad.clone())
                 state["codes"] += 1
                 state["step"] += 1
@@ -45,18 +46,18 @@ def trained(watching):
 def test_slots_of_every_kind_have_their_own_names(alike):
     seen = alike(trained)
     slots = {metric.split("/")[1] for metric in seen.store.metrics(seen.run) if metric.startswith("optimizer/")}
-    past = {f"past[{number}]" for number in range(8)}  # of a list that grows without end the first ones
-    assert slots == {"codes", "scale", "half", "empty", "named[fast]"} | past
+    past = {"past[0]", "past[-1]"}  # of a list that grows the newest; at the first step it has not grown yet
+    assert slots == {"codes", "scale", "half", "empty", "named[fast]", "pair[0]", "pair[1]"} | past
     assert seen.values("weight", "optimizer/codes/max").tolist() == list(range(1, 13))
     assert (seen.values("weight", "optimizer/scale/mean") == 0.5).all()
     assert (seen.values("bias", "optimizer/empty/size") == 0).all()
     assert not seen.faults()
 
 
-def test_a_list_that_grows_is_followed(alike):
+def test_of_a_list_that_grows_the_newest_entry_is_followed(alike):
     seen = alike(trained)
     gradients = seen.values("weight", "gradient/l2_norm")
-    for number in (0, 3):
-        found = seen.store.series(seen.run, "weight", f"optimizer/past[{number}]/l2_norm")
-        assert found.steps.tolist() == list(range(number, 12))
-        np.testing.assert_array_equal(found.values, gradients[number])
+    found = seen.store.series(seen.run, "weight", "optimizer/past[-1]/l2_norm")
+    assert found.steps.tolist() == list(range(1, 12))
+    np.testing.assert_array_equal(found.values, gradients[1:])
+    assert len(seen.values("weight", "optimizer/pair[1]/size")) == 12

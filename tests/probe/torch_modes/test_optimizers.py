@@ -74,6 +74,26 @@ def test_slots_of_every_optimizer_have_their_own_names(alike, name):
     assert seen.faults() == []
 
 
+@pytest.mark.parametrize("history", [2, 100])
+def test_of_the_histories_of_lbfgs_the_newest_entries_are_recorded_from_the_first_step_on(alike, history):
+    kept = []
+
+    def keep(_, optimizer):
+        state = optimizer.state[optimizer.param_groups[0]["params"][0]]
+        kept.append([state[name][-1].norm().item() for name in ("old_dirs", "old_stps")])
+
+    def build(net):
+        return torch.optim.LBFGS(net.parameters(), lr=1e-2, max_iter=3, history_size=history)
+
+    seen = alike(training(build, closure=True, each=keep))
+    slots = {one.split("/")[1] for one in seen.store.metrics(seen.run) if one.startswith("optimizer/")}
+    histories = {"old_dirs[-1]", "old_stps[-1]", "ro[-1]", "al[-1]"}
+    assert slots == {"d", "H_diag", "prev_flat_grad"} | histories
+    for at, name in enumerate(("old_dirs", "old_stps")):
+        recorded = seen.values("0.weight", f"optimizer/{name}[-1]/l2_norm")
+        np.testing.assert_allclose(recorded, [two[at] for two in kept[3:]], rtol=1e-6)
+
+
 @pytest.mark.parametrize("options", [{"foreach": True}, {"foreach": False}, {"fused": True}, {"capturable": False}])
 def test_the_ways_adam_is_computed_are_watched_alike(alike, options):
     seen = alike(training(lambda net: torch.optim.AdamW(net.parameters(), 1e-2, **options)))

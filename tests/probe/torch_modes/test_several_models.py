@@ -79,6 +79,6 @@ def test_a_critic_that_steps_more_often_has_steps_of_its_own(alike):
 
 def test_a_list_of_parts_lets_go_of_the_tensors_of_its_first_step(alike):
     seen = alike(adversaries(apart=False, steps=2))
-    trace = seen.monitors[0]._adapter._trace
+    trace = seen.monitors[0]._adapter._order.trace
     assert trace.is_complete
     assert trace._kept == []

@@ -1,0 +1,80 @@
+"""What joins or leaves a torch model while it trains: parameters of lazy layers, modules that were put in later."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ....storage.records import Json
+from ...configuration.select import choose_sites
+from ...recording.recorder import Recorder
+from .facts import TorchFacts
+from .module_hooks import ModuleHooks
+from .order import CallOrder
+from .sites import ModuleSites, parameters_of
+from .view import TorchView
+
+#: Due steps from one look for modules that changed, where no forward was seen to begin, to the next.
+_LOOK_EVERY = 10
+#: Sites that an event names.
+_MOST_NAMED = 16
+#: Parameters of the model and of its optimizers, before the first look.
+_NEVER_COUNTED = (-1, -1)
+
+
+class Changes:
+    """Looks whether a model has other parts than before, and has them watched.
+
+    Args:
+        changed: Called when it has, unless that is how the training began.
+
+    Attributes:
+        named: All parameters by their sites, as they were seen last.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        places: ModuleSites,
+        view: TorchView,
+        recorder: Recorder,
+        hooks: ModuleHooks,
+        order: CallOrder,
+        facts: TorchFacts,
+        changed: Callable[[], None],
+    ) -> None:
+        self._model, self._places, self._view, self._recorder = model, places, view, recorder
+        self._hooks, self._order, self._facts, self._changed = hooks, order, facts, changed
+        self.named: dict[str, Any] = dict(parameters_of(model))
+        self._counts, self._looks = _NEVER_COUNTED, 0
+
+    def modules_changed(self) -> None:
+        """Nothing; what is new of them is watched before the forward that begins reaches it."""
+        self._take_in(self._counts[1])
+
+    def before_step(self) -> None:
+        """Nothing; what has joined since the step before is watched."""
+        total = 0
+        for optimizer in self._view.optimizers:
+            for group in optimizer.param_groups:
+                total += len(group["params"])
+        self._looks += 1
+        is_due = not self._looks % _LOOK_EVERY and self._places.has_changed()
+        if is_due or (len(self.named), total) != self._counts:
+            self._take_in(total)
+
+    def _take_in(self, total: int) -> None:
+        """Looks at all modules and parameters anew; the optimizers have so many parameters together."""
+        self.named = dict(parameters_of(self._model))
+        changed = self._places.look() if self._places.has_changed() else frozenset()
+        sites, names = choose_sites(self._places.modules, list(self.named), self._recorder.config, is_late=True)
+        self._view.exchange((name, self.named[name]) for name in names)
+        self._view.add((name, self.named[name]) for name in names)
+        if self._counts != _NEVER_COUNTED:
+            self._changed()
+        if changed:
+            self._hooks.exchange(sites, changed, self.named)
+            self._facts.modules_changed()
+            self._order.stop()
+            self._order.begin()
+            told: list[Json] = [*sorted(changed)[:_MOST_NAMED]]
+            self._recorder.event("modules_changed", sites=told, count=len(changed))
+        self._counts = (len(self.named), total)

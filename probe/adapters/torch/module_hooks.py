@@ -1,0 +1,97 @@
+"""The hooks on the watched modules of a torch model, and on its parameters."""
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import repeat
+from typing import Any
+
+from ...recording.recorder import Recorder
+from ...taps.forward import ForwardTaps
+from ...taps.handles import Several
+from ...taps.inputs import InputTaps
+from ...taps.local_gradients import watch_local_gradients
+from ...taps.noise_hooks import watch_micro_batches
+from ...taps.site_hooks import OF_MODULES, SiteHooks
+from .hooks import ForwardHandle, Hook
+from .memory import ACCESS
+from .outputs import output_hook
+from .quantities import watch_quantities
+from .sites import ModuleSites
+
+
+class ModuleHooks:
+    """Puts hooks on modules that the configuration picks, as far as their calls are seen.
+
+    Args:
+        model: The whole one.
+
+    Attributes:
+        sees_inputs: Whether there are hooks before the modules, too.
+    """
+
+    def __init__(self, recorder: Recorder, places: ModuleSites, taps: ForwardTaps, model: Any) -> None:
+        self._recorder, self._places, self._taps, self._model = recorder, places, taps, model
+        self._inputs = InputTaps(recorder, ACCESS, taps.counts)
+        self.sees_inputs = self._inputs.is_wanted
+        self._handles: dict[str, ForwardHandle] = {}
+        self._sites = SiteHooks(recorder, self._register, self._is_ours_alone)
+        self._inside: list[Any] = []
+
+    def begin(self, sites: Sequence[str]) -> None:
+        """Nothing; these sites are watched, at the steps at which anything of theirs is due."""
+        self.watch(sites)
+        self._recorder.due.tell(self._sites.follow, of=OF_MODULES)
+
+    def watch(self, sites: Sequence[str]) -> None:
+        """Nothing; these sites are watched, and no others."""
+        self._sites.watch(site for site in sites if self._places.is_visible(self._places.modules[site]))
+
+    def watch_inside(self, sites: Sequence[str], named: Mapping[str, Any]) -> None:
+        """Nothing; there are hooks on what looks at single parameters, and at modules for what they are.
+
+        Args:
+            named: All parameters by their sites.
+        """
+        for handle in self._inside:
+            handle.remove()
+        recorder, places, counts = self._recorder, self._places, self._taps.counts
+        seen = [site for site in sites if places.is_visible(places.modules[site])]
+        self._inside = [
+            *watch_local_gradients(named.items(), ACCESS, recorder),
+            *watch_micro_batches(named.items(), ACCESS, recorder),
+            *watch_quantities(recorder, counts, places.modules, seen, places.hooked, self._is_ours_alone),
+        ]
+
+    def exchange(self, sites: Sequence[str], changed: Collection[str], named: Mapping[str, Any]) -> None:
+        """Nothing; hooks are on modules that are new, and off those that are gone.
+
+        Args:
+            changed: Sites where there is another module than before, or none.
+        """
+        for site in changed:
+            self._handles.pop(site, None)
+        self.watch([site for site in sites if site not in changed])
+        self.watch(sites)
+        self.watch_inside(sites, named)
+
+    def remove(self) -> None:
+        """Nothing; all hooks are off for good."""
+        for handle in (self._sites, *self._inside):
+            handle.remove()
+        self._inside = []
+
+    def _register(self, site: str, is_again: bool) -> Any:
+        """The hooks of a site, put on; again they come before those that others have put there meanwhile."""
+        if is_again:  # which is only where there is one
+            return self._handles[site].put_back()
+        module = self._places.hooked(self._places.modules[site])
+        after = self._handles[site] = ForwardHandle(module, output_hook(self._taps, site, self._model))
+        if not self.sees_inputs:
+            return after
+        return Several([after, module.register_forward_pre_hook(Hook(self._inputs.hook(site)), with_kwargs=True)])
+
+    def _is_ours_alone(self, site: str) -> bool:
+        """Whether taking the hooks of a site off and on again changes no order, and makes nothing compile anew."""
+        if self._places.is_compiled or self.sees_inputs:
+            return False
+        hooks = self._places.hooked(self._places.modules[site])._forward_hooks
+        return all(map(isinstance, hooks.values(), repeat(Hook)))

@@ -1,0 +1,74 @@
+"""The step in progress: where the training stands, what was told of it, and what is due in it."""
+
+import math
+
+from ..kernels import USUAL_BINS, Bins
+from ..outbox.promises import LateScalar
+from ..quantities.noise_scale import MicroBatches
+
+
+class CurrentStep:
+    """Plain attributes, which hooks read at every call of every module.
+
+    Attributes:
+        step: Its number, from 0.
+        micro_step: Of the one in progress, from 0.
+        stamp: Another one in every micro-step.
+        refused: Of the step whose update was left out so that the training ends before it, -1 without.
+        is_open: Whether anything of it was seen.
+        saw_backward: Whether a backward pass has begun in the micro-step.
+        has_recorded: Whether any step was closed with a record.
+        root: The value that the last backward pass started from, known or late; None where that is no scalar.
+        loss: The sum of these over the micro-step.
+        loss_scale: Of mixed precision, None without.
+        clip: Norm before the gradients were clipped by norm, and the limit; None without.
+        batch_checksum: Of the last batches that were looked at.
+        micro_batches: What its backward passes have added, when the gradient noise scale is due.
+        has_bad_gradient: Before an update, that a gradient holds NaN or infinity, where gradients are due.
+        due: The collectors that have something to do.
+        is_idle: None has: hooks, facts and marks of time do nothing, and such steps are only counted and told of a few
+            times a second.
+        is_away: Whether hooks have nothing to record until it is over.
+        is_looking: Whether outputs of modules, or their gradients, or any whole tensors are due.
+        sees_forward, sees_backward, sees_inputs, sees_input_grads, sees_communication, sees_unreduced: Whether the
+            quantity of these hooks is due.
+        wants_histogram, dumps: The hooks' subjects whose histogram, and whose whole tensors, are due.
+        bins: Of these histograms.
+    """
+
+    __slots__ = (
+        "batch_checksum", "bins", "clip", "due", "dumps", "has_bad_gradient", "has_recorded", "is_away", "is_idle",
+        "is_looking", "is_open", "loss", "loss_scale", "micro_batches", "micro_step", "refused", "root", "saw_backward",
+        "sees_backward", "sees_communication", "sees_forward", "sees_input_grads", "sees_inputs", "sees_unreduced",
+        "stamp", "step", "wants_histogram",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.step = self.micro_step = self.stamp = 0
+        self.refused = -1
+        self.is_open = self.saw_backward = self.has_recorded = self.has_bad_gradient = False
+        self.root: float | LateScalar | None = None
+        self.loss: float | LateScalar | None = None
+        self.loss_scale: float | LateScalar | None = None
+        self.clip: tuple[float | LateScalar, float] | None = None
+        self.batch_checksum = math.nan
+        self.micro_batches = MicroBatches()
+        self.due: frozenset[str] = frozenset()
+        self.is_away, self.is_idle = True, False
+        self.is_looking = self.sees_forward = self.sees_backward = self.sees_inputs = self.sees_input_grads = False
+        self.sees_communication = self.sees_unreduced = False
+        self.wants_histogram: frozenset[str] = frozenset()
+        self.dumps: frozenset[str] = frozenset()
+        self.bins: Bins = USUAL_BINS
+
+    def next_micro_step(self) -> None:
+        """Nothing; the next micro-step of the same step has begun."""
+        self.micro_step += 1
+        self.stamp += 1
+        self.saw_backward = False
+
+    def next_step(self) -> None:
+        """Nothing; the next step has begun, and nothing of it was seen or told."""
+        self.step, self.micro_step, self.stamp = self.step + 1, 0, self.stamp + 1
+        self.is_open = self.saw_backward = False
+        self.loss_scale = self.clip = None

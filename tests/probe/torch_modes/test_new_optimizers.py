@@ -1,0 +1,103 @@
+"""An optimizer that is made under way, and given to nobody, is watched in the place of the one that was given."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+nn, optim = torch.nn, torch.optim
+
+STEPS = 6
+
+
+def training(next_optimizers, *, before=lambda net, optimizer: None):
+    """Trains; `next_optimizers(number, net)` gives those that step from this step on, or None for the same."""
+
+    def train(watching):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+        given = optim.Adam(net.parameters(), lr=1e-2)
+        stepping, losses = before(net, given) or [given], []
+        with watching(net, given):
+            for number in range(STEPS):
+                stepping = next_optimizers(number, net) or stepping
+                net.zero_grad()
+                loss = net(torch.randn(5, 4)).square().mean()
+                loss.backward()
+                for one in stepping:
+                    one.step()
+                losses.append(loss.item())
+        return losses, net
+
+    return train
+
+
+def test_its_steps_are_steps_with_its_state_and_its_rate(alike):
+    def sgd_then_adam(number, net):
+        if number == 3:
+            return [optim.SGD(net.parameters(), lr=0.5, momentum=0.9)]
+        return [optim.Adam(net.parameters(), lr=0.25)] if number == 5 else None
+
+    seen = alike(training(sgd_then_adam))
+    assert seen.values("", "scalar/loss").tolist() == seen.losses
+    assert seen.values("", "scalar/learning_rate").tolist() == [1e-2] * 3 + [0.5] * 2 + [0.25]
+    assert len(seen.values("0.weight", "optimizer/momentum_buffer/l2_norm")) == 2
+    assert len(seen.values("0.weight", "optimizer/exp_avg/l2_norm")) == 4
+    assert len(seen.values("0.weight", "update/l2_norm")) == STEPS
+    told = [(one.step, one.data["optimizer_kind"], one.data["before"]) for one in seen.events("optimizer_changed")]
+    assert told == [(3, "SGD", ["Adam"]), (5, "Adam", ["SGD"])]
+    assert seen.faults() == []
+
+
+def test_it_takes_the_place_at_its_first_step_of_a_model_that_has_a_new_head(alike):
+    def new_head(number, net):
+        if number == 3:
+            net[2] = nn.Linear(8, 2)
+            return [optim.Adam(net.parameters(), lr=1e-2)]
+        return None
+
+    seen = alike(training(new_head))
+    assert seen.values("", "scalar/loss").tolist() == seen.losses
+    assert len(seen.events("optimizer_changed")) == 1
+
+
+def test_one_that_never_steps_gives_its_place_to_the_one_that_does(alike):
+    seen = alike(training(lambda number, net: None, before=lambda net, _: [optim.SGD(net.parameters(), lr=0.1)]))
+    assert seen.values("", "scalar/learning_rate").tolist()[-1] == 0.1
+    assert len(seen.values("", "scalar/loss")) >= STEPS - 1
+
+
+def test_one_that_steps_only_some_of_the_parameters_is_said_once(alike):
+    def of_the_head(number, net):
+        return [optim.SGD(net[2].parameters(), lr=0.1)] if number == 3 else None
+
+    seen = alike(training(of_the_head))
+    (fault,) = seen.faults()
+    assert "an optimizer that is not watched (SGD) steps 2 parameters of Sequential" in fault["error"]
+    assert len(seen.events("optimizer_changed")) == 0
+
+
+def test_what_steps_inside_of_a_watched_optimizer_or_beside_it_takes_no_place(alike):
+    class Outer(optim.SGD):
+        """Has another optimizer step, a new one each time."""
+
+        def step(self, closure=None):
+            optim.SGD([one for group in self.param_groups for one in group["params"]], lr=0.1).step()
+
+    def train(watching):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+        outer, losses = Outer(net.parameters(), lr=0.1), []
+        beside = optim.SGD(net.parameters(), lr=1e-3)
+        with watching(net, outer):
+            for _ in range(STEPS):
+                net.zero_grad()
+                loss = net(torch.randn(5, 4)).square().mean()
+                loss.backward()
+                outer.step()
+                beside.step()
+                losses.append(loss.item())
+        return losses, net
+
+    seen = alike(train)
+    assert seen.values("", "scalar/loss").tolist() == seen.losses
+    assert len(seen.events("optimizer_changed")) == 0
+    assert seen.store.structure(seen.run).optimizers[0].kind == "Outer"
