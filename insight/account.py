@@ -25,6 +25,7 @@ class Account:
         ranks: Other ranks on which it did.
         follows: What was found besides, and may follow from it.
         batch: Of its first step, by number and checksum; empty where no single batch matters or none is known.
+        change: Of the model's modules, at its first step or soon before; empty where there was none.
         named: In how many runs of the benchmark of faults the rule was named as a root cause.
         right: In how many of these it was one.
         asks: `intent` where the run cannot tell a fault from a choice, `reference` where only a comparison can; else
@@ -39,6 +40,7 @@ class Account:
     ranks: tuple[int, ...] = ()
     follows: tuple[Finding, ...] = ()
     batch: str = ""
+    change: str = ""
     named: int = 0
     right: int = 0
 
@@ -51,6 +53,7 @@ def account_of(
     rules_run: Collection[str],
     follows: Sequence[Finding] = (),
     batch: str = "",
+    change: str = "",
 ) -> Account:
     """The account of one finding of a run.
 
@@ -58,6 +61,7 @@ def account_of(
         findings: All of the run's: what was found is not ruled out.
         follows: Those that are folded under this one.
         batch: That of its first step.
+        change: Of the model's modules, at that step or soon before.
         rules_run: Names of the rules whose silence means something.
     """
     found = {item.cause for item in findings}
@@ -75,6 +79,7 @@ def account_of(
         ranks=tuple(sorted({item.rank for item in alike} - {finding.rank})),
         follows=tuple(item for item in follows if item not in alike),
         batch=batch,
+        change=change,
         named=named,
         right=right,
     )

@@ -1,5 +1,6 @@
 """Diagnosis of a run: live as a listener of its writer, and again offline from what the store has kept."""
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -38,6 +39,7 @@ class Diagnosis:
         error: What ended a failed run, empty otherwise.
         last_step: The newest step, -1 before the first.
         batches: By the key of a finding: the batch that it began with, where one matters.
+        changes: By the key of a finding: the change of the model's modules that it began at or soon behind.
         ranks: The recording processes.
         reference: Name of the good run that it was compared with; empty for none.
         thinned: What an overhead budget has left out of the run; None where it left out nothing.
@@ -58,6 +60,7 @@ class Diagnosis:
     ranks: tuple[int, ...] = (0,)
     reference: str = ""
     thinned: Thinning | None = None
+    changes: Mapping[FindingKey, str] = field(default_factory=dict)
 
     def accounts(self) -> tuple[Account, ...]:
         """What stands behind each root cause, in their order."""
@@ -70,6 +73,7 @@ class Diagnosis:
                 rules_run=self.rules_run,
                 follows=follows.get(root.key, ()),
                 batch=self.batches.get(root.key, ""),
+                change=self.changes.get(root.key, ""),
             )
             for root in self.root_causes
         )
@@ -147,9 +151,7 @@ def diagnose(store: Store, run: str, *, write: bool = False) -> Diagnosis:
     engines = []
     for rank in found.ranks:
         engine = Engine(rules_with(RULES, found.config), rank=rank, config=found.config)
-        engine.learn_structure(store.structure(found.id, rank=rank))
-        for record in store.replay(found.id, rank=rank):
-            engine.observe(record)
+        _replay(store, found.id, rank, engine)
         engines.append(engine)
     diagnosis = replace(
         _conclude(found.id, found.state, engines),
@@ -163,15 +165,30 @@ def diagnose(store: Store, run: str, *, write: bool = False) -> Diagnosis:
     return diagnosis
 
 
+def _replay(store: Store, run: str, rank: int, engine: Engine) -> None:
+    """Nothing; the engine sees every record of the rank, and before it the structure that the model had then."""
+    former = deque(store.former_structures(run, rank=rank))
+    newest = store.structure(run, rank=rank)
+    engine.learn_structure(former[0].structure if former else newest)
+    for record in store.replay(run, rank=rank):
+        while former and (record.step, record.micro_step) > (former[0].step, former[0].micro_step):
+            former.popleft()
+            engine.learn_structure(former[0].structure if former else newest)
+        engine.observe(record)
+    if former:
+        engine.learn_structure(newest)
+
+
 def _conclude(run: str, state: RunState, engines: list[Engine]) -> Diagnosis:
     reasons: dict[str, str] = {}
     for engine in engines:
         reasons.update(engine.not_run())
     spoke = {name for engine in engines for name in engine.run()}
     batches = {key: batch for engine in engines for key, batch in engine.batches.items()}
+    changes = {key: change for engine in engines for key, change in engine.changes.items()}
     rules_run = tuple(sorted(spoke - reasons.keys()))
     return concluded(
-        Diagnosis(run=run, verdict="undetermined", state=state, rules_run=rules_run, batches=batches),
+        Diagnosis(run=run, verdict="undetermined", state=state, rules_run=rules_run, batches=batches, changes=changes),
         [finding for engine in engines for finding in engine.findings],
         reasons,
         engines[0].structure if engines else None,

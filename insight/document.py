@@ -59,6 +59,7 @@ def _account_to_json(account: Account) -> dict[str, Json]:
         "also": list(account.also),
         "ranks": list(account.ranks),
         "batch": account.batch,
+        "change": account.change,
         "named": account.named,
         "right": account.right,
         "follows": [{"rule": one.rule, "site": one.site, "first_step": one.first_step} for one in account.follows],
@@ -76,6 +77,10 @@ def _thinning_to_json(thinning: Thinning | None) -> Json:
         "budget": _number(thinning.budget),
         "subjects": list(thinning.subjects),
         "rank": thinning.rank,
+        "decisions": [
+            {"step": one.step, "factor": one.factor, "share": _number(one.share)} for one in thinning.decisions
+        ],
+        "joined": dict(thinning.joined),
     }
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from ..storage import Event, Finding, FindingKey, Json, StepRecord, Structure
 from .batches import Batches
 from .causes.root_cause import appearance
+from .changes import Changes
 from .rota import Asked, Kind, Rota
 from .rule import NEW_STRUCTURE, Rule
 from .view.adam_bound import AdamBound
@@ -35,6 +36,7 @@ class Engine:
 
     Attributes:
         batches: By finding, the batch that it began with, where one matters and is known.
+        changes: By finding, the change of the model's modules that it began at or soon behind.
     """
 
     def __init__(self, rules: Mapping[str, Rule], *, rank: int = 0, config: Mapping[str, Json] | None = None) -> None:
@@ -53,6 +55,8 @@ class Engine:
         self._findings: dict[FindingKey, Finding] = {}
         self._batches = Batches()
         self.batches: dict[FindingKey, str] = {}
+        self._changes = Changes()
+        self.changes: dict[FindingKey, str] = {}
         self._faults: list[Event] = []
         self.records = 0
 
@@ -79,7 +83,8 @@ class Engine:
 
     def observe(self, record: StepRecord) -> tuple[Finding, ...]:
         """The findings that this record gives rise to; a rule that raises is switched off and reported as one."""
-        now = Moment(record, self._rows, self._anatomy, self._rank, self._bound, self._burst)
+        self._changes.learn(record)
+        now = Moment(record, self._rows, self._anatomy, self._rank, self._bound, self._burst, self._changes)
         found = self._wake(now)
         kind = self._kind(now)
         kind.records += 1
@@ -94,6 +99,8 @@ class Engine:
             self._findings[finding.key] = finding
             if finding.key not in self.batches and (batch := self._batches.of(finding)):
                 self.batches[finding.key] = batch
+            if finding.key not in self.changes and (change := self._changes.of(finding)):
+                self.changes[finding.key] = change
         for event in record.events:
             if event.kind == "configuration_changed" and "watchpoints" in event.data:
                 self._watch(event.data)

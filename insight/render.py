@@ -111,14 +111,14 @@ def _number(value: float) -> str:
 
 
 def _account(account: Account, finding: Finding, diagnosis: "Diagnosis") -> Iterator[tuple[str, str]]:
-    if account.also:
-        yield "the same at", _some(account.also)
-    if account.ranks:
-        yield "the same on ranks", _some(map(str, account.ranks))
-    if account.batch:
-        yield "the batch", account.batch
-    if account.follows:
-        yield "what followed", "; ".join(words for _, words in _grouped(account.follows))
+    beside = (
+        ("the same at", _some(account.also)),
+        ("the same on ranks", _some(map(str, account.ranks))),
+        ("the batch", account.batch),
+        ("modules changed", account.change),
+        ("what followed", "; ".join(words for _, words in _grouped(account.follows))),
+    )
+    yield from ((name, words) for name, words in beside if words)
     yield "how sure", _certainty(account, finding)
     if account.asks == "reference" and diagnosis.reference:
         yield "compared with", f"the good run {diagnosis.reference!r}"

@@ -1,18 +1,33 @@
 """What an overhead budget has left out of a run: since when, how much, and of what."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
 from ..storage import Event, Json, Layout, Store
 
-__all__ = ["Thinning", "thinning_of"]
+__all__ = ["Decision", "Thinning", "thinning_of"]
 
 #: Decisions that are read: the newest; a run makes one only when nine steps or more were timed.
 _DECISIONS: Final = 10_000
-#: Subjects that are named in the sentence; the document holds all of them (our choice: one line of a terminal).
-_NAMED: Final = 4
+#: Decisions of a stretch that are told, its first and the newest (our choice: a few lines of a terminal).
+_TOLD: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One decision of the budget.
+
+    Args:
+        step: The step behind which it holds.
+        factor: One in so many due steps is recorded from then on; 1 where every one is.
+        share: What a recorded step had cost until then, as a share of the step without it.
+    """
+
+    step: int
+    factor: int
+    share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +38,12 @@ class Thinning:
         since: The step behind which less than what was due was recorded.
         changed: The step behind which `factor` was decided.
         factor: One in so many due steps is recorded now; 1 where every one is again.
-        share: What a recorded step costs, as a share of the step without it.
+        share: What a recorded step had cost when that was decided, as a share of the step without it.
         budget: What recording may cost on average, as such a share.
         subjects: What is thinned, as far as the run has recorded any of it; scalars never are.
         rank: Whose; each rank decides for itself.
+        decisions: All since `since`, oldest first; that of `changed` is the last.
+        joined: Of subjects that only a later decision names, the step of that.
     """
 
     since: int
@@ -36,17 +53,30 @@ class Thinning:
     budget: float
     subjects: tuple[str, ...]
     rank: int = 0
+    decisions: tuple[Decision, ...] = ()
+    joined: Mapping[str, int] = field(default_factory=dict)
 
     def to_text(self) -> str:
         """A line in words."""
-        rest = len(self.subjects) - _NAMED
-        what = ", ".join(self.subjects[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
         rank = f" on rank {self.rank}" if self.rank else ""
-        why = f"by the overhead budget of {100.0 * self.budget:.3g} %"
-        if self.factor == 1:
-            return f"thinned{rank} from step {self.since} to {self.changed} {why}: {what}; in full again since"
-        cost = f"each costs {100.0 * self.share:.3g} % of a step"
-        return f"thinned{rank} since step {self.since} {why}: one in {self.factor} due steps of {what}; {cost}"
+        when = f"since step {self.since}" if self.factor != 1 else f"from step {self.since} to {self.changed}"
+        why = f"by the overhead budget of {_percent(self.budget)}"
+        what = ", ".join(
+            f"{name} (since step {self.joined[name]})" if name in self.joined else name for name in self.subjects
+        )
+        return f"thinned{rank} {when} {why}: {', '.join(self._course())}; of {what}"
+
+    def _course(self) -> Iterator[str]:
+        """How much was left out, decision by decision."""
+        first, *later = self.decisions
+        yield f"one in {first.factor} due steps (a recorded one had cost {_percent(first.share)} of a step)"
+        newest = later[max(len(later) - _TOLD + 1, 0) :]
+        rest = len(later) - len(newest)
+        if rest:
+            yield f"{rest} more decision{'s' if rest > 1 else ''}"
+        for one in newest:
+            how = "every one again" if one.factor == 1 else f"one in {one.factor}"
+            yield f"{how} since step {one.step} ({_percent(one.share)})"
 
 
 def thinning_of(store: Store, run: str, ranks: Sequence[int] = (0,)) -> Thinning | None:
@@ -64,19 +94,23 @@ def _of_rank(store: Store, run: str, rank: int) -> Thinning | None:
     events = store.events(run, rank=rank, kind="schedule_thinned", limit=_DECISIONS)
     if not events:
         return None
-    since = events[0]
-    for before, event in pairwise(events):
-        if _factor(before) == 1:
-            since = event
-    last = events[-1]
+    began = max((at for at, (before, _) in enumerate(pairwise(events), 1) if _factor(before) == 1), default=0)
+    stretch, last = events[began:], events[-1]
+    known = _Known(store.layouts(run, rank=rank))
+    named: dict[str, int] = {}
+    for event in stretch:
+        for name in known.of(event.data.get("subjects")):
+            named.setdefault(name, event.step)
     return Thinning(
-        since=since.step,
+        since=stretch[0].step,
         changed=last.step,
         factor=_factor(last),
-        share=_number(last.data.get("share")),
+        share=_share(last),
         budget=_number(last.data.get("budget")),
-        subjects=tuple(_recorded(last.data.get("subjects"), store.layouts(run, rank=rank))),
+        subjects=tuple(named),
         rank=rank,
+        decisions=tuple(Decision(one.step, _factor(one), _share(one)) for one in stretch),
+        joined={name: step for name, step in named.items() if step != stretch[0].step},
     )
 
 
@@ -84,12 +118,29 @@ def _factor(event: Event) -> int:
     return int(_number(event.data.get("factor"), 1.0))
 
 
+def _share(event: Event) -> float:
+    return _number(event.data.get("share"))
+
+
 def _number(value: Json, default: float = float("nan")) -> float:
     return float(value) if isinstance(value, int | float) else default
 
 
-def _recorded(names: Json, layouts: Iterable[Layout]) -> list[str]:
-    """Those of the names of which there is a stream, and histograms, which have none; all where nothing has one."""
-    known = {part for layout in layouts for part in (layout.subject, layout.subject.partition("/")[0])}
-    every = [str(name) for name in names] if isinstance(names, list) else []
-    return [name for name in every if name in known or name == "histogram"] if known else every
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.3g} %"
+
+
+class _Known:
+    """What the run has recorded anything of.
+
+    Args:
+        layouts: Its streams; histograms have none.
+    """
+
+    def __init__(self, layouts: Iterable[Layout]) -> None:
+        self._names = {part for layout in layouts for part in (layout.subject, layout.subject.partition("/")[0])}
+
+    def of(self, names: Json) -> list[str]:
+        """Those of the names of which there is a stream, and histograms; all where nothing has one."""
+        every = [str(name) for name in names] if isinstance(names, list) else []
+        return [name for name in every if name in self._names or name == "histogram"] if self._names else every

@@ -34,7 +34,7 @@ class Comparison:
             the first common step differs by more than rounding can; `incomparable`: nothing in common.
         first: Where they part, None where they do not.
         also: What else parts in the same step, in the order in which the step brings it forth, at most 20.
-        common: Steps (with micro-steps) that both have.
+        common: Steps that both have.
         missing: Steps between the first and last common one that only the first, only the second run has.
         exact_until: Last step up to which everything was equal to the bit; -1 when the first one was not.
         values: How many values were compared.
@@ -90,24 +90,28 @@ class _Walk:
         self.unclear: list[Divergence] = []
         self._rounding = rounding
         self.common, self.values, self.exact_until = 0, 0, -1
+        self._moments, self._newest = 0, -1
         self.only = [0, 0]
         self.verdict: Verdict = "incomparable"
-        self._waiting = [0, 0]
+        self._waiting: list[set[int]] = [set(), set()]
         self._learned = 0
 
     def go(self, first: Iterator[StepRecord], second: Iterator[StepRecord]) -> None:
         """Nothing; both are read up to where they part."""
         for moment in in_step(first, second):
             if moment.first is None or moment.second is None:
-                self._waiting[0 if moment.second is None else 1] += 1
+                if (alone := moment.first or moment.second) is not None:
+                    self._waiting[0 if moment.second is None else 1].add(alone.step)
                 continue
             found = sorted(tensors(moment.first, moment.second, self.alignment), key=lambda one: one.order)
             if not found:
                 continue
             if self.common:
-                self.only = [known + new for known, new in zip(self.only, self._waiting, strict=True)]
-            self._waiting = [0, 0]
-            self.common += 1
+                self.only = [known + len(new) for known, new in zip(self.only, self._waiting, strict=True)]
+            self._waiting = [set(), set()]
+            self._moments += 1
+            if moment.first.step != self._newest:
+                self.common, self._newest = self.common + 1, moment.first.step
             self._look(moment.first, found)
             if self.parted:
                 return
@@ -123,7 +127,7 @@ class _Walk:
             if self.noise.is_exact:
                 self.exact_until = record.step
             return
-        is_start = self.common == 1
+        is_start = self._moments == 1
         if self.noise.is_exact and not is_start:
             self._part(record, measured, "diverged")
         elif is_start:

@@ -1,15 +1,18 @@
-"""In what two runs differ besides their numbers: configuration, tags, structure, optimizers, environment."""
+"""In what two runs differ besides their numbers: arguments, configuration, tags, structure, optimizers, environment."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from ...storage import Json, Run, Structure
+from ..arguments import named_arguments
 from .align import Alignment
 
 __all__ = ["Difference", "differences"]
 
-Area = Literal["start", "data", "configuration", "tags", "environment", "optimizer", "parameter", "module", "run"]
+Area = Literal[
+    "start", "data", "argument", "configuration", "tags", "environment", "optimizer", "parameter", "module", "run"
+]
 
 #: What differs between any two processes, and tells nothing.
 _TRIVIAL = frozenset({"pid", "started"})
@@ -39,11 +42,17 @@ def differences(
         *_parameters(structures, alignment),
         *_optimizers(structures),
         *_modules(structures, alignment),
+        *_mapped("argument", named_arguments(one.host), named_arguments(other.host)),
         *_mapped("configuration", one.config, other.config),
         *_mapped("tags", one.tags, other.tags),
-        *_mapped("environment", one.host, other.host),
+        *_mapped("environment", _surroundings(one), _surroundings(other)),
         *_mapped("run", _plain(one), _plain(other)),
     )
+
+
+def _surroundings(run: Run) -> dict[str, Json]:
+    """All of the host but the arguments, which have an area of their own."""
+    return {name: value for name, value in run.host.items() if name != "arguments"}
 
 
 def _plain(run: Run) -> dict[str, Json]:

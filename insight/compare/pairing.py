@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from ...storage import Block, StepRecord
 from .align import Alignment
 
-__all__ = ["Moment", "Tensor", "in_step", "tensors"]
+__all__ = ["Moment", "Step", "Tensor", "by_step", "in_step", "tensors"]
 
 #: Scalars and statistics that tell of the machine, not of the training, and names of contents, which have no distance.
 _CLOCKS = ("seconds", "_s", "per_second", "throughput", "memory", "bytes", "checksum")
@@ -35,6 +36,15 @@ class Moment:
 
     first: StepRecord | None
     second: StepRecord | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """One optimizer step that both recordings have: the micro-steps of each, of which each has at least one."""
+
+    number: int
+    first: tuple[StepRecord, ...]
+    second: tuple[StepRecord, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,6 +75,22 @@ def in_step(first: Iterator[StepRecord], second: Iterator[StepRecord]) -> Iterat
             a = next(first, None)
         if place_b <= place_a:
             b = next(second, None)
+
+
+def by_step(first: Iterator[StepRecord], second: Iterator[StepRecord]) -> Iterator[Step]:
+    """The optimizer steps that both recordings have, oldest first."""
+    for number, moments in groupby(in_step(first, second), key=_step):
+        pairs = [(moment.first, moment.second) for moment in moments]
+        ours = tuple(one for one, _ in pairs if one is not None)
+        theirs = tuple(other for _, other in pairs if other is not None)
+        if ours and theirs:
+            yield Step(number, ours, theirs)
+
+
+def _step(moment: Moment) -> int:
+    record = moment.first or moment.second
+    assert record is not None  # one of both recordings has the moment
+    return record.step
 
 
 def tensors(first: StepRecord, second: StepRecord, alignment: Alignment) -> Iterator[Tensor]:

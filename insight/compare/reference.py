@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from ...storage import Run, Store
-from .align import align
-from .pairing import Tensor, in_step, tensors
+from .align import Alignment, align
+from .pairing import Step, Tensor, by_step, tensors
 
 __all__ = ["WINDOW", "Departure", "departures"]
 
@@ -93,20 +93,33 @@ def departures(
     found: dict[tuple[str, str], Departure] = {}
     common, until = 0, math.inf
     records = (store.replay(run.id, rank=rank) for store, run, rank in zip(stores, runs, ranks, strict=True))
-    for moment in in_step(*records):
-        if moment.first is None or moment.second is None or moment.first.micro_step:
-            continue
-        step = moment.first.step
-        if step > until:
+    for step in by_step(*records):
+        if step.number > until:
             break
         common += 1
-        for tensor in tensors(moment.first, moment.second, alignment):
+        for tensor in _of_step(step, alignment):
             if tensor.key[0] in _OF_MATRICES and tensor.key[1] not in matrices:
                 continue
-            for departure in _looked_at(tensor, step, courses):
+            for departure in _looked_at(tensor, step.number, courses):
                 found.setdefault((departure.site, departure.metric), departure)
-                until = min(until, step + WINDOW)
+                until = min(until, step.number + WINDOW)
     return tuple(sorted(found.values(), key=lambda one: (one.first_step, one.order))), common
+
+
+def _of_step(step: Step, alignment: Alignment) -> Iterator[Tensor]:
+    """Of each tensor what the first micro-step has that has it; what the optimizer did stands in the last one.
+
+    Where one run gathers gradients of more micro-batches than the other, only what the optimizer did is comparable.
+    """
+    known: set[tuple[object, ...]] = set()
+    is_alike = len(step.first) == len(step.second)
+    pairs = zip(step.first, step.second, strict=True) if is_alike else [(step.first[-1], step.second[-1])]
+    for ours, theirs in pairs:
+        for tensor in tensors(ours, theirs, alignment):
+            name = (*tensor.key, tensor.statistics)
+            if name not in known and (is_alike or tensor.key[0] in _OF_MATRICES):
+                known.add(name)
+                yield tensor
 
 
 def _looked_at(tensor: Tensor, step: int, courses: dict[tuple[str, str, str], _Course]) -> Iterator[Departure]:

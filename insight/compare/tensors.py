@@ -1,6 +1,6 @@
 """Whole tensors of two runs, element by element."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from ...storage import Blobs, Event, Run, Store
 from .align import align
 
-__all__ = ["TensorDifference", "compare_dumps", "compare_tensors"]
+__all__ = ["DumpedPair", "TensorDifference", "compare_dumps", "compare_tensors"]
 
 _ALL = 1_000_000_000
-#: The order in which a step brings tensors forth.
-_PHASES = {"activation": 0, "activation_grad": 1, "gradient": 2, "weight": 3}
+#: The order in which a step brings tensors forth; weights are those that it begins with.
+_PHASES = {"weight": 0, "input": 1, "activation": 1, "activation_grad": 2, "gradient": 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +90,19 @@ class DumpedPair:
     call: int
     difference: TensorDifference | None
 
+    @property
+    def differs(self) -> bool:
+        """Whether any element does, or the shape."""
+        return self.difference is None or self.difference.differing > 0
+
 
 def compare_dumps(
     stores: tuple[Store, Store], runs: tuple[Run, Run], blobs: tuple[Blobs, Blobs], ranks: tuple[int, int] = (0, 0)
 ) -> Iterator[DumpedPair]:
-    """The tensors that both runs have dumped, in the order in which a training brings them forth.
+    """The tensors that both runs have dumped, in the order in which the first one has brought them forth.
+
+    Hooks tell it: of a step the weights that it began with, inputs and outputs as they came, gradients with respect to
+    outputs as they came back, gradients of parameters from the last module to the first.
 
     Raises:
         StoreUnavailable, StoreDamaged: A file is not there, or not what was written.
@@ -109,7 +117,7 @@ def compare_dumps(
     order = {info.site: info.order for info in structures[0].modules}
     for event in sorted(one, key=lambda event: _order(event, order)):
         step, site, *rest = _key(event)
-        match = there.get((step, pairs.get(str(site), str(site)), *rest))
+        match = there.get((step, _counterpart(str(site), pairs), *rest))
         if match is not None:
             yield _pair(event, match, blobs)
 
@@ -118,10 +126,18 @@ def _key(event: Event) -> tuple[object, ...]:
     return (event.step, event.site, event.micro_step, event.data["subject"], event.data["call"])
 
 
-def _order(event: Event, order: dict[str, int]) -> tuple[int, int, int, int]:
-    phase = _PHASES.get(str(event.data["subject"]), len(_PHASES))
-    place = order.get(event.site, 0)
-    return event.step, event.micro_step, phase, -place if phase in (1, 2) else place
+def _counterpart(site: str, pairs: Mapping[str, str]) -> str:
+    """The site in the second run; where a module has several tensors, which of them stands behind its name."""
+    module, bracket, which = site.partition("[")
+    return f"{pairs.get(module, module)}{bracket}{which}"
+
+
+def _order(event: Event, order: Mapping[str, int]) -> tuple[int, int, int, int]:
+    """Sorts events that come in their own order, but for parameters: those come at the step's end in model order."""
+    subject = str(event.data["subject"])
+    micro_step = -1 if subject == "weight" else event.micro_step
+    place = -order.get(event.site.rpartition(".")[0], -1) if subject == "gradient" else 0
+    return event.step, micro_step, _PHASES.get(subject, len(_PHASES)), place
 
 
 def _pair(first: Event, second: Event, blobs: tuple[Blobs, Blobs]) -> DumpedPair:

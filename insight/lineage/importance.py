@@ -19,7 +19,10 @@ _FEWEST = 6
 #: Shufflings of the result that chance is judged by: the least p-value is 1 / (1 + this).
 _SHUFFLES = 499
 #: Fields that a person sets, or that differ between runs by intent.
-_CAUSES = ("tag.", "optimizer", "config.", "data.", "model.", "git.", "machine.", "package.", "framework", "ranks")
+_CAUSES = (
+    "tag.", "argument.", "optimizer", "config.", "data.", "model.", "git.", "machine.", "package.", "framework",
+    "ranks",
+)  # fmt: skip
 
 Floats = NDArray[np.float64]
 

@@ -8,6 +8,7 @@ from hashlib import blake2b
 import numpy as np
 
 from ...storage import ROOT_SITE, Json, Run, Store, Structure
+from ..arguments import named_arguments
 
 __all__ = ["Provenance", "lineage", "provenance"]
 
@@ -35,7 +36,8 @@ class Provenance:
     Args:
         fields: By dotted name, in this order: `name`, `state`, ... of the run; `tag.*`; `optimizer`, `optimizer.*`
             (options of its first group; `optimizer.1.*` of a second optimizer); `model.*`; `data.checksum`; `git.*`;
-            `script`; `machine.*`; `package.*`; `config.*`; `result.*`. Absent is what the run has not recorded.
+            `script`; `argument.*` (numbers as numbers); `machine.*`; `package.*`; `config.*`; `result.*`. Absent is
+            what the run has not recorded.
     """
 
     run: str
@@ -105,6 +107,8 @@ def _of_host(run: Run) -> Iterator[tuple[str, Json]]:
     git, packages = host.pop("git", None), host.pop("packages", None)
     yield from _under("git", git if isinstance(git, dict) else {})
     yield "script", host.pop("script", None)
+    yield from _under("argument", {name: _value(value) for name, value in named_arguments(host).items()})
+    host.pop("arguments", None)
     host.pop("pid", None)
     yield from _under("machine", host)
     yield from _under("package", packages if isinstance(packages, dict) else {})
@@ -123,6 +127,14 @@ def _results(store: Store, run: Run, rank: int) -> Iterator[tuple[str, Json]]:
         if len(finite):
             yield f"result.{name}.min", float(finite.min())
             yield f"result.{name}.max", float(finite.max())
+
+
+def _value(word: Json) -> Json:
+    try:
+        number = float(word) if isinstance(word, str) else math.nan
+    except ValueError:
+        return word
+    return number if math.isfinite(number) else word
 
 
 def _under(prefix: str, values: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:

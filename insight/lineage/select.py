@@ -20,7 +20,7 @@ _NUMERIC: Final[dict[str, Callable[[float, float], bool]]] = {
     ">=": lambda a, b: a >= b,
 }
 #: What a person sets first, in the order in which it tells runs apart.
-_SETTINGS: Final = ("tag.", "optimizer", "data.", "model.checksum", "git.commit", "config.")
+_SETTINGS: Final = ("tag.", "argument.", "optimizer", "data.", "model.checksum", "git.commit", "config.")
 _FORM = re.compile(r"\s*([^\s<>=!~]+)\s*(<=|>=|!=|==?|<|>|~)\s*(.*?)\s*")
 
 
@@ -84,6 +84,8 @@ def differing_settings(rows: Sequence[Provenance]) -> tuple[str, ...]:
 def resolve(field: str, known: Sequence[str]) -> str:
     """The full name of a field: itself, `tag.` before it, or the only one that ends in it.
 
+    What a script was called with counts where nothing else ends in it: `lr` is the optimizer's before it is `--lr`.
+
     Raises:
         UnknownField: There is none, or several end in it; the message names the nearest.
     """
@@ -91,6 +93,7 @@ def resolve(field: str, known: Sequence[str]) -> str:
         if name in known:
             return name
     found = [name for name in known if name.endswith((f".{field}", f"/{field}"))]
+    found = [name for name in found if not name.startswith("argument.")] or found
     if len(found) == 1:
         return found[0]
     if found:

@@ -50,8 +50,9 @@ class Advice:
 _WHAT_TO_DO = {
     "data": (
         _WORTH,
-        "waits for data",
-        "load in parallel and ahead (num_workers, prefetch, pinned memory), or move the preparation out of the loop",
+        "passes before its forward: in the loader, or in what else the loop does there",
+        "load in parallel and ahead (num_workers, prefetch, pinned memory), move the preparation out of the loop, and "
+        "log and save more rarely",
     ),
     "communication": (
         _WORTH,

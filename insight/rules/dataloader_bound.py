@@ -1,4 +1,4 @@
-"""The step waits for data."""
+"""The step waits for data, or for whatever else the loop does between the step and the next forward."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -50,8 +50,7 @@ def _busy(data: float, forward: float, *, times: float) -> dict[str, tuple[float
 
 def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
     """Where no time is measured, and nothing evaluated."""
-    names = {name for one in stretch.records for name in one.scalars}
-    validation = [name for name in names if name.startswith("validation/")]
+    validation = [name for name in stretch.now.burst.logged if name.startswith("validation/")]
     return Rest(stretch.until_scalar("time/data_seconds", *validation))
 
 
@@ -79,6 +78,8 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     """In two measurements in a row, means of ten steps, 60 % of a step passed before the forward began, 15 ms at least.
 
+    What is measured is the time from the end of the optimizer's step to the next forward: the loader's, and that of
+    whatever else the loop does there, such as logs and checkpoints, which nothing tells apart; the words say so.
     The first measurement is left out: workers start and caches are filled. Other processes on the same cores make every
     phase longer: by as much as the work of a step takes longer than it took when it took least, the 15 ms are more.
     Evaluation has a time of its own; what is made ready for it
@@ -104,10 +105,12 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         severity="warning",
         first_step=memory.streak.since,
         place=0,
-        explanation=f"{data * 1e3:.3g} of the {step * 1e3:.3g} ms of a step, {data / step:.0%}, pass before the "
-        "forward begins: the training waits for its data",
-        advice="load in the background (num_workers, prefetch_factor, pinned memory), decode and resize once and store "
-        "the result, or move the augmentation to the device; look for work between the steps that is no loading at all",
+        explanation=f"{data * 1e3:.3g} of the {step * 1e3:.3g} ms of a step, {data / step:.0%}, pass between "
+        "the optimizer's step and the next forward: in the loader, or in whatever else the loop does there (logs, "
+        "checkpoints, metrics); the two are not told apart",
+        advice="time the loader's next() alone to see which it is; if the loader: load in the background (num_workers, "
+        "prefetch_factor, pinned memory), decode and resize once and store the result, or move the augmentation to the "
+        "device; if the loop: do that more rarely, or in a thread",
         confidence=0.8,
     )
 

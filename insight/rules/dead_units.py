@@ -1,5 +1,6 @@
 """Units that never fire."""
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -12,7 +13,7 @@ from ..recording import Recording, apart, chain
 from ..rule import FORWARD, rule
 from ..view.burst import Alike
 from ..view.moment import Moment
-from ..view.rest import Rest, first
+from ..view.rest import Rest
 from ..view.stretch import Stretch
 from ..view.table import Floats, Mask, Table, some
 
@@ -49,18 +50,16 @@ class _Memory:
 
 def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
     """While every output is somewhere above zero and no layer is zero throughout."""
-    zeros, highest = stretch.columns("activation", "zeros"), stretch.columns("activation", "max")
-    if memory.streaks.are_running or memory.below.streaks.are_running:
+    table = stretch.now.table("activation")
+    if memory.streaks.are_running or memory.below.streaks.are_running or table is None or table.alike is None:
         return None
-    if zeros is None or highest is None:
-        return None
-    is_dead: Mask = zeros >= _DEAD * stretch.sure("activation", "size")
+    alive = table.alike.known("alive", table.rows, _until_silent)[table.place]
 
     def learn(records: int) -> None:
         for loss in stretch.known("loss", records):
             memory.losses.add(loss)
 
-    return Rest(min(stretch.until("activation/units"), first(is_dead | (highest <= 0))), learn)
+    return Rest(min(stretch.until("activation/units"), alive), learn)
 
 
 @rule(
@@ -189,6 +188,13 @@ def _dead(table: Table) -> Mask | None:
     size = table.column("size")
     dead: Mask = table.column("zeros") >= _DEAD * size
     return dead & (table.column("min") >= 0) & (size >= _FEWEST) if some(dead) else None
+
+
+def _until_silent(alike: Alike) -> list[int]:
+    """By record, how many from it on have every output somewhere above zero and no layer that is zero throughout."""
+    silent: Mask = (alike.columns("zeros") >= _DEAD * alike.columns("size")) | (alike.columns("max") <= 0)
+    ends = [*np.flatnonzero(silent.any(axis=1)).tolist(), len(alike)]
+    return [ends[bisect_left(ends, at)] - at for at in range(len(alike))]
 
 
 def _has_zeros(alike: Alike) -> list[bool]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import isfinite, isnan
 
-from ...storage import ROOT_SITE, Finding
+from ...storage import ROOT_SITE, Event, Finding
 from ..history.series import Window
 from ..recording import Recording
 from ..rule import LOSS, rule
@@ -14,6 +14,7 @@ from ..view.moment import Moment
 _WARM_UP = 20
 _WINDOW = 32
 _LASTING = 3
+_LOOK_AT_CHANGE = "at what the changed modules begin with, and whether the optimizer steps their parameters"
 _CALM = tuple(2.0 - 0.03 * step + 0.02 * (-1) ** step for step in range(40))
 
 
@@ -25,6 +26,7 @@ class _Memory:
     first: float = float("nan")
     streak: int = 0
     since: int = 0
+    rose_to: float = float("nan")
     last_said: int = -1000
     self_made: SelfMade = field(default_factory=SelfMade)
 
@@ -36,7 +38,13 @@ class _Memory:
     memory=_Memory,
     warm_up=_WARM_UP,
     asks="reference",
-    fires_on=(Recording({"scalar/loss": (*_CALM, 2.5, 3.0, 2.8, 2.9)}),),
+    fires_on=(
+        Recording({"scalar/loss": (*_CALM, 2.5, 3.0, 2.8, 2.9)}),
+        Recording(
+            {"scalar/loss": (*_CALM, 2.5, 3.0, 2.8, 2.9)},
+            events=(Event("modules_changed", 39, data={"sites": ["head"], "count": 1}),),
+        ),
+    ),
     silent_on=(
         Recording({"scalar/loss": _CALM}),
         Recording({"scalar/loss": (*_CALM, 2.5, 0.9, 0.8, 0.8)}),
@@ -55,11 +63,13 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     loss of single batches has heavy tails, and near zero it varies by large factors in healthy runs; single batches are
     not reported, and losses of policies, and of models that act and learn from what came of it, are no measure of
     anything. With 8 deviations and half of the progress none of
-    our healthy trainings is (our choice).
+    our healthy trainings is (our choice). Modules that joined or were exchanged at most 20 steps before are named.
     """
-    memory.self_made.learn(now)
     loss = now.scalar("loss")
-    if loss is None or not isfinite(loss) or now.has_a_surrogate_loss:
+    if loss is None:
+        return
+    memory.self_made.learn(now)
+    if not isfinite(loss) or now.has_a_surrogate_loss:
         return
     memory.first = loss if isnan(memory.first) else memory.first
     usual, spread = memory.history.median(), memory.history.noise()
@@ -68,23 +78,34 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         memory.history.add(loss)
         memory.streak = 0
         return
-    memory.since = now.step if memory.streak == 0 else memory.since
+    if memory.streak == 0:
+        memory.since, memory.rose_to = now.step, loss
     memory.streak += 1
     if memory.streak >= 4 * _LASTING:
         memory.history.add(loss)  # it has come to stay: this is the level from now on
     if memory.streak == _LASTING and now.step - memory.last_said > 100 and not memory.self_made.is_so:
         memory.last_said = now.step
+        change = now.changes.before(memory.since)
+        changed = "" if change is None else f"; modules changed: {change.since(memory.since)}"
+        first = "" if change is None else f"{_LOOK_AT_CHANGE}, then "
         yield now.finding(
             ROOT_SITE,
             "scalar/loss",
-            {"loss": loss, "usual_loss": usual, "deviations": (loss - usual) / max(spread, 1e-12), "spread": spread},
+            {
+                "loss": loss,
+                "usual_loss": usual,
+                "rose_to": memory.rose_to,
+                "deviations": (loss - usual) / max(spread, 1e-12),
+                "spread": spread,
+            },
             severity="warning",
             first_step=memory.since,
             place=0,
-            explanation=f"the loss rose from {usual:.4g} to {loss:.4g} at step {memory.since} and has stayed up for "
-            f"{_LASTING} records, {(loss - usual) / max(spread, 1e-12):.0f} times its usual spread",
-            advice="if no other finding explains it, look at the batches of these steps, then at the gradient norm "
-            "just "
-            "before; skip those batches or restart from a checkpoint before it with a lower rate or tighter clipping",
+            explanation=f"the loss rose from {usual:.4g} to {memory.rose_to:.4g} at step {memory.since} and has stayed "
+            f"up for {_LASTING} records; it is {loss:.4g} now, {(loss - usual) / max(spread, 1e-12):.0f} times its "
+            f"usual spread above{changed}",
+            advice=f"if no other finding explains it, look {first}at the batches of these steps, then at the gradient "
+            "norm just before; skip those batches or restart from a checkpoint before it with a lower rate or tighter "
+            "clipping",
             confidence=0.7,
         )

@@ -1,14 +1,14 @@
 """A module turns finite input into NaN or infinity."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ...storage import Finding, display_site
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
-from ..signs.origin import traced_origin
+from ..signs.origin import TRACED, Origin
 from ..view.moment import Moment
 from ..view.rest import Rest
 from ..view.stretch import Stretch
@@ -23,9 +23,13 @@ class _Memory:
 
     is_said: bool = False
     bad_weights: tuple[str, ...] = ()
+    origin: Origin = field(default_factory=Origin)
 
 
 def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+    if memory.origin.event is not None:
+        return None
+
     def learn(records: int) -> None:
         if stretch.carries("weight"):
             memory.bad_weights = ()
@@ -36,6 +40,7 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
 @rule(
     "non-finite-activation",
     needs=("activation",),
+    asked_on=("activation", TRACED),
     phase=FORWARD,
     rests=_rests,
     memory=_Memory,
@@ -59,6 +64,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     inputs among it; what comes later merely passes it on. Minus infinity alone is how attention masks are written and
     is not reported while the loss stays finite. Said once a run: after the first time nothing later means anything.
     """
+    memory.origin.learn(now)
     weights = now.table("weight")
     table = now.table("activation")
     if table is not None and not memory.is_said and table.holds_non_finite:
@@ -84,14 +90,7 @@ def _loss_is_fine(now: Moment) -> bool:
 def _report(now: Moment, table: Table, row: int, count: int, memory: _Memory) -> Finding:
     site = table.rows.sites[row]
     kind = now.anatomy.kind(site)
-    own = [name for name in memory.bad_weights if now.anatomy.owner(name) == site]
-    batch = now.table("batch")
-    if own:
-        why = f"its own weights ({', '.join(own[:3])}) were already non-finite after the step before: look at that step"
-    elif batch is not None and batch.holds_non_finite:
-        why = "the batch that the model was called with held such values already: look at the data first"
-    else:
-        why = "every module that finished before it in this step was finite, so it makes them, or what feeds it does"
+    why, advice = _reason(now, site, memory)
     values = table.counts(row)
     name = f"{display_site(site)} ({kind})" if kind else display_site(site)
     return now.finding(
@@ -100,7 +99,28 @@ def _report(now: Moment, table: Table, row: int, count: int, memory: _Memory) ->
         {**values, "call": table.rows.calls[row], "modules_affected": count},
         explanation=f"the output of {name} holds {values['nans']:.0f} NaN, "
         f"{values['pos_infs']:.0f} +Inf and {values['neg_infs']:.0f} -Inf among {values['size']:.0f} values; "
-        f"{why}{traced_origin(now)}",
-        advice="look at the operation inside this module for log or sqrt of a negative number, division by a sum that "
-        "can be zero, exp of a large number, 0 x Inf; in float16 a value above 65504 is enough: compute it in float32",
+        f"{why}{memory.origin.to_text(now)}",
+        advice=advice,
     )
+
+
+def _reason(now: Moment, site: str, memory: _Memory) -> tuple[str, str]:
+    """Why the output is as it is, as far as that is known, and what to do."""
+    origin, batch = memory.origin, now.table("batch")
+    own = [name for name in memory.bad_weights if now.anatomy.owner(name) == site]
+    if own:
+        why = f"its own weights ({', '.join(own[:3])}) were already non-finite after the step before"
+        advice = (
+            "look at the step before: its loss, gradients and rate; nothing inside this module makes them; go on from "
+            "a checkpoint of before it"
+        )
+    elif origin.earlier(now) is not None:
+        why = "a bad operation was traced before and none since, as it is while the weights are not finite"
+        advice = ""
+    elif batch is not None and batch.holds_non_finite:
+        why = "the batch that the model was called with held such values already: look at the data first"
+        advice = "look at this batch, and at what loads and normalises it; nothing inside this module makes them"
+    else:
+        why = "every module that finished before it in this step was finite, so it makes them, or what feeds it does"
+        advice = origin.mend("inside this module")
+    return why, origin.advice(now, advice)

@@ -1,20 +1,27 @@
-"""The backward pass makes NaN or infinity from a finite forward pass."""
+"""The gradient holds NaN or infinity where nothing that is known of the forward pass does."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ...storage import Finding, display_site
 from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
-from ..signs.origin import traced_origin
+from ..signs.origin import TRACED, Origin
 from ..view.moment import Moment
 from ..view.rest import Rest
 from ..view.stretch import Stretch
-from ..view.table import Table
+from ..view.table import Table, some
 
 _MODEL = chain("first:Dense", "root:Sqrt", "head:Dense")
+_ADVICE = (
+    "look at derivatives that are infinite where the function is finite: sqrt and norms at 0, log near 0, where() over "
+    "a branch that is not taken, a power below 1; add the epsilon inside the root, or clamp before it"
+)
+_RECORD = "have `loss` or `activation` recorded at the steps of `gradient`, which tells the two passes apart; then "
+_UNSEEN = "nothing of the forward pass of step {} was recorded{}: {}"
+_MAYBE = ", which may have made them"
 
 
 @dataclass(slots=True)
@@ -22,15 +29,19 @@ class _Memory:
     """Has it been said, or has the forward pass been bad before."""
 
     is_done: bool = False
+    origin: Origin = field(default_factory=Origin)
 
 
 def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
-    return stretch.whole if memory.is_done else Rest(stretch.finite("gradient", "activation_grad"))
+    if memory.is_done:
+        return stretch.whole
+    return None if memory.origin.event is not None else Rest(stretch.finite("gradient", "activation_grad"))
 
 
 @rule(
     "non-finite-gradient",
     needs=("gradient",),
+    asked_on=("gradient", TRACED),
     phase=BACKWARD,
     rests=_rests,
     memory=_Memory,
@@ -55,12 +66,20 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
     ),
 )
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """The first module in backward order that turns finite gradients into NaN or infinity; the forward pass is finite.
+    """The first module in backward order that turns finite gradients into NaN or infinity.
+
+    What the step recorded of its forward pass, activations or the loss, is finite. Where it recorded nothing of it, the
+    forward pass may have made them as well, and the finding says so with half the confidence.
 
     An overflow under dynamic loss scaling skips its step and is no error. With activation gradients recorded, the
-    module is the one whose own output gradient is finite while the gradient that it hands to its input is not.
+    module is the one whose own output gradient is finite while the gradient at its input is not. Where
+    operations that belong to no module stand between the two, the backward pass of either can have made it: the place
+    is then the earlier module, whose output has the bad gradient, unless parameters of the later one have, too.
     """
-    if memory.is_done or (now.record.skipped and now.scalar("loss_scale") is not None):
+    if memory.is_done:
+        return
+    memory.origin.learn(now)
+    if now.record.skipped and now.scalar("loss_scale") is not None:
         return
     bad = [table for name in ("gradient", "activation_grad") if (table := now.table(name)) and table.holds_non_finite]
     if not bad:
@@ -75,16 +94,22 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     values = table.counts(row)
     total = sum(int(each.non_finite.sum()) for each in bad)
     what = "activation_grad" if table is now.table("activation_grad") else "gradient"
+    metric = f"{what}/nans" if values["nans"] else f"{what}/pos_infs"
+    held = (
+        f"the gradient at {display_site(seen)} holds {values['nans']:.0f} NaN and "
+        f"{values['pos_infs'] + values['neg_infs']:.0f} infinities"
+    )
+    known = _known_of_the_forward(now)
+    is_sure = bool(known) or memory.origin.event is not None
+    start = f"{known}, but {held}" if known else _UNSEEN.format(now.step, "" if is_sure else _MAYBE, held)
     yield now.finding(
         site,
-        f"{what}/nans" if values["nans"] else f"{what}/pos_infs",
+        metric if site == seen else "",
         {**values, "tensors_affected": total},
         place=-now.anatomy.order(site),
-        explanation=f"the forward pass of step {now.step} is finite, but the gradient at {display_site(seen)} holds "
-        f"{values['nans']:.0f} NaN and {values['pos_infs'] + values['neg_infs']:.0f} infinities; "
-        f"{how}{traced_origin(now)}",
-        advice="look at derivatives that are infinite where the function is finite: sqrt and norms at 0, log near 0, "
-        "where() over a branch that is not taken, a power below 1; add the epsilon inside the root, or clamp before it",
+        explanation=f"{start}; {how}{memory.origin.to_text(now)}",
+        advice=memory.origin.advice(now, _ADVICE if is_sure else _RECORD + _ADVICE),
+        confidence=1.0 if is_sure else 0.5,
     )
 
 
@@ -94,12 +119,51 @@ def _forward_is_bad(now: Moment) -> bool:
     return (table is not None and table.holds_non_finite) or (loss is not None and not np.isfinite(loss))
 
 
+def _known_of_the_forward(now: Moment) -> str:
+    """What of it the step recorded, all of which is finite; empty of nothing."""
+    table = now.table("activation")
+    seen = ["every recorded activation"] if table is not None and some(table.present) else []
+    seen += ["the loss"] if now.scalar("loss") is not None else []
+    return f"{' and '.join(seen)} of step {now.step} {'are' if len(seen) > 1 else 'is'} finite" if seen else ""
+
+
 def _origin(now: Moment, table: Table, seen: str) -> tuple[str, str]:
-    """The module whose backward pass made it, and how that is known."""
+    """The module whose backward pass made it, else the last place known to hold it, and how that is known."""
     if table is not now.table("activation_grad"):
         return seen, "it is the last parameter in model order, so the first in backward order, that is not finite"
-    rows = dict(zip(table.rows.sites, table.non_finite, strict=True))
-    consumers = [name for name in now.anatomy.consumers(seen) if name in rows]
-    if len(consumers) == 1 and not rows[consumers[0]]:
-        return consumers[0], f"the gradient of {consumers[0]}'s own output is finite, so its backward pass makes them"
-    return seen, "nothing after it in the forward pass has a non-finite gradient"
+    found = [one for one in _rows(table) if one[2]]
+    known = {site: any(bad for name, bad, _ in found if name == site) for site, _, _ in found}
+    takers = now.anatomy.consumers(seen)
+    if len(takers) != 1 or known.get(takers[0], True):
+        return seen, "nothing after it in the forward pass is known to have a non-finite gradient"
+    taker, shown = takers[0], display_site(takers[0])
+    start = f"the gradient of {shown}'s own output is finite"
+    parameters = _parameters(now, taker)
+    if spoilt := [site for site, bad in parameters.items() if bad]:
+        return taker, f"{start} and that of its {_listed(spoilt)} is not, so its backward pass makes them"
+    if seen in now.anatomy.modules[taker].direct:
+        return taker, (
+            f"{start}, and it is given what {display_site(seen)} gives as it is: its backward pass makes them, or "
+            f"that of operations outside of modules that take the same"
+        )
+    spared = f"; that of its {_listed(list(parameters))} is finite, which speaks for those operations"
+    return seen, (
+        f"{start}, so they are made in its backward pass, or in that of operations outside of modules that take what "
+        f"{display_site(seen)} gives{spared if parameters else ''}"
+    )
+
+
+def _parameters(now: Moment, module: str) -> dict[str, bool]:
+    """Whether the gradient is bad, by parameter of the module's own, as far as it is known in this step."""
+    table = now.table("gradient")
+    rows = () if table is None else _rows(table)
+    return {site: bad for site, bad, is_there in rows if is_there and site.rpartition(".")[0] == module}
+
+
+def _rows(table: Table) -> Iterator[tuple[str, bool, bool]]:
+    """Of every row its site, whether it is bad, and whether it is there."""
+    return zip(table.rows.sites, table.non_finite.tolist(), table.present.tolist(), strict=True)
+
+
+def _listed(sites: list[str]) -> str:
+    return f"{', '.join(sites[:2])}{' and others' if len(sites) > 2 else ''}"

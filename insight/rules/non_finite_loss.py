@@ -1,17 +1,22 @@
 """The loss itself is not finite while everything before it is."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding
 from ..recording import Recording
 from ..rule import LOSS, rule
-from ..signs.origin import traced_origin
+from ..signs.origin import TRACED, Origin
 from ..view.moment import Moment
 from ..view.rest import Rest
 from ..view.stretch import Stretch
+
+_ADVICE = (
+    "look for log(0), division by an empty mask or batch, softmax and log taken separately (use the fused "
+    "cross-entropy on logits), or a target outside the loss function's domain"
+)
 
 
 @dataclass(slots=True)
@@ -20,11 +25,14 @@ class _Memory:
 
     is_done: bool = False
     last_finite: float = float("nan")
+    origin: Origin = field(default_factory=Origin)
 
 
 def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
     if memory.is_done:
         return stretch.whole
+    if memory.origin.event is not None:
+        return None
 
     def learn(records: int) -> None:
         known = stretch.known("loss", records)
@@ -36,6 +44,7 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
 @rule(
     "non-finite-loss",
     needs=("scalar/loss",),
+    asked_on=("scalar/loss", TRACED),
     phase=LOSS,
     rests=_rests,
     memory=_Memory,
@@ -56,8 +65,11 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     When a module's output is already bad, that module is the finding and the loss only shows it. When no activation was
     recorded in this step the loss is all there is, and the finding says so with half the confidence.
     """
+    if memory.is_done:
+        return
+    memory.origin.learn(now)
     loss = now.scalar("loss")
-    if loss is None or memory.is_done:
+    if loss is None:
         return
     if np.isfinite(loss):
         memory.last_finite = loss
@@ -76,8 +88,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         "scalar/loss",
         {"loss": loss, "last_finite_loss": memory.last_finite},
         explanation=f"the loss became {loss} at step {now.step}, the last finite value was {memory.last_finite:.6g}; "
-        f"{explanation}{traced_origin(now)}",
-        advice="look for log(0), division by an empty mask or batch, softmax and log taken separately (use the fused "
-        "cross-entropy on logits), or a target outside the loss function's domain",
+        f"{explanation}{memory.origin.to_text(now)}",
+        advice=memory.origin.advice(now, _ADVICE),
         confidence=confidence,
     )

@@ -1,9 +1,10 @@
 """Tied weights that come apart, or are stepped twice."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from ...storage import Event, Finding, Structure, display_site
+from ...storage import Event, Finding, OptimizerInfo, ParameterInfo, Structure, display_site
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, NEW_STRUCTURE, rule
 from ..view.anatomy import Anatomy
@@ -14,14 +15,21 @@ _MODEL = chain("embed:Embedding", "head:Linear")
 
 def _with(*, storages: tuple[int, int] = (1, 2), more: tuple[tuple[int, int], ...] = ()) -> Structure:
     pairs = zip(_MODEL.parameters, storages, strict=True)
-    return replace(_MODEL, parameters=tuple(replace(one, storage=at, more_groups=more) for one, at in pairs))
+    parameters = tuple(replace(one, storage=at, more_groups=more) for one, at in pairs)
+    return replace(_MODEL, parameters=parameters, optimizers=(OptimizerInfo("Adam"),) * 2)
 
 
 @dataclass(slots=True)
 class _Memory:
-    """What was tied at the start, and what was said."""
+    """The structure that was looked at, and what was said.
+
+    Args:
+        began: The step in which the first optimizer was known; `early` how many were there a step later.
+    """
 
     checked: Anatomy | None = None
+    began: int = -1
+    early: int = 0
     said: set[str] = field(default_factory=set)
 
 
@@ -48,7 +56,8 @@ class _Memory:
 def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     """Parameters that shared memory at the start no longer do, or one parameter stands in several optimizer groups.
 
-    Both are identities, not measurements: the place of the values in memory, and membership.
+    Both are identities, not measurements: the place of the values in memory, and membership. An optimizer that joins
+    later may have taken the place of another, which steps no more: only its own groups are counted together.
     """
     for event in now.events("tie_broken"):
         sites = event.data.get("sites")
@@ -68,10 +77,11 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     if memory.checked is anatomy:
         return
     memory.checked = anatomy
+    _count_optimizers(now, memory)
     for item in anatomy.parameters.values():
-        if item.more_groups and item.site not in memory.said:
+        times = _times_stepped(item, memory.early)
+        if times > 1 and item.site not in memory.said:
             memory.said.add(item.site)
-            times = 1 + len(item.more_groups)
             yield now.finding(
                 item.site,
                 "update/l2_norm",
@@ -82,3 +92,18 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
                 advice="give every parameter to one group of one optimizer; collect parameters by identity, not by "
                 "name",
             )
+
+
+def _count_optimizers(now: Moment, memory: _Memory) -> None:
+    """Those that are there from the beginning; under `mindscope run` each is known once it has stepped."""
+    count = len(now.anatomy.structure.optimizers)
+    if count and memory.began < 0:
+        memory.began = now.step
+    if now.step <= memory.began + 1:
+        memory.early = count
+
+
+def _times_stepped(item: ParameterInfo, early: int) -> int:
+    """By how many groups that surely step: of the early optimizers together, or of a later one."""
+    groups = (*((item.group,) if item.group else ()), *item.more_groups)
+    return max(Counter(number if number >= early else -1 for number, _ in groups).values(), default=0)

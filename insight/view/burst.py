@@ -4,7 +4,8 @@ A number of one step is the same whether its record is looked at alone or among 
 out one by one, and sums run over the sites of one record in their order.
 """
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Sequence
 from itertools import takewhile
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...storage import Block, StepRecord
+from .once import once
 
 _T = TypeVar("_T")
 #: Sites above which each record is looked at alone: from there on the numbers of a record take longer than the calls
@@ -83,6 +85,27 @@ class Burst:
             return ()
         plain = takewhile(lambda one: not one.events and not one.skipped, self.records[place:])
         return list(plain)
+
+    def next_with(self, subject: str, place: int) -> int:
+        """Which record, from that place on, is the first to carry the subject; how many there are where none does."""
+        found = self._blocks.get(subject, ())
+        at = bisect_left(found, (place,))
+        return found[at][0] if at < len(found) else self._size
+
+    @once
+    def logged(self) -> dict[str, list[int]]:
+        """By the name of a scalar, which records carry it."""
+        found: dict[str, list[int]] = {}
+        for at, record in enumerate(self.records):
+            for name in record.scalars:
+                found.setdefault(name, []).append(at)
+        return found
+
+    def next_logged(self, names: Collection[str], place: int) -> int:
+        """Which record, from that place on, is the first to carry one of these scalars; as above."""
+        lists = [found for name in names if (found := self.logged.get(name)) is not None]
+        places = [found[at] for found in lists if (at := bisect_left(found, place)) < len(found)]
+        return min(places, default=self._size)
 
     def alike(self, subject: str, column: dict[str, int]) -> Alike | None:
         """The subject in all records; None where it is not the same in all, or not whole."""

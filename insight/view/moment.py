@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from ...storage import Block, Event, Finding, Severity, StepRecord
 from ..causes.confidence import calibrated
+from ..changes import Changes
 from ..history.series import median, medians
 from .adam_bound import AdamBound, Excess
 from .anatomy import Anatomy
@@ -23,6 +24,7 @@ class Moment:
 
     Attributes:
         speaker: Name, cause and phase of the rule that is being asked, whose findings are made.
+        burst: The record and those after it, as far as they are there already.
         place: Which of the burst it is, -1 for none.
         is_within_bounds: It is known already that nothing moved too far, and that no state is broken.
 
@@ -33,6 +35,7 @@ class Moment:
         rank: The recording process.
         bound: What the run's optimizers can do in a step, and have done.
         burst: The record and those after it, as far as they are there already.
+        changes: The newest changes of the model's modules, those of this record among them.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class Moment:
         rank: int,
         bound: AdamBound,
         burst: Burst | None = None,
+        changes: Changes | None = None,
     ) -> None:
         self.record = record
         self.anatomy = anatomy
@@ -52,8 +56,9 @@ class Moment:
         for block in record.blocks:
             self._blocks.setdefault(block.layout.subject, []).append(block)
         self._rank, self.bound = rank, bound
-        self._burst = Burst() if burst is None else burst
-        self.place = self._burst.place(record)
+        self.burst = Burst() if burst is None else burst
+        self.changes = Changes() if changes is None else changes
+        self.place = self.burst.place(record)
         self.speaker = ("", "", 0)
         self.is_within_bounds = False
 
@@ -78,7 +83,7 @@ class Moment:
     def _made(self, subject: str, blocks: list[Block]) -> Table:
         if subject not in self._rows:
             self._rows[subject] = Rows(blocks[0].layout)
-        return self._rows[subject].table(blocks, self._burst, self.place)
+        return self._rows[subject].table(blocks, self.burst, self.place)
 
     @property
     def subjects(self) -> Iterable[str]:

@@ -80,9 +80,14 @@ def is_a_hit(broken: list[Break]) -> bool:
 
 @dataclass(slots=True)
 class _Slot:
-    """The mean of one slot after the step before, for how many steps each row has held, and its options."""
+    """The mean of one slot after the step before, for how many steps each row has held, and its options.
+
+    Args:
+        step: The newest; `moved` the newest in which the optimizer has moved anything, which `before` is from.
+    """
 
     step: int = -2
+    moved: int = -2
     before: Floats = field(default_factory=lambda: np.zeros(0))
     weights: Floats = field(default_factory=lambda: np.zeros(0))
     options: tuple[Floats, Floats, Floats] = field(default_factory=lambda: (np.zeros(0), np.zeros(0), np.zeros(0)))
@@ -160,7 +165,7 @@ class Recurrence:
             means = table.column("mean")
             found.extend(self._of(now, slot, memory))
             self.kept.append((table.rows, memory.held))
-            memory.step = now.step
+            memory.step = memory.moved = now.step
             memory.before = means if table.is_whole else np.where(table.present, means, np.nan)
             if slot == _MOMENTUM_SLOT:
                 memory.weights = _by_site(now, "weight", "mean", table.rows)
@@ -194,6 +199,8 @@ class Recurrence:
         table = now.table(slot)
         if table is None or not _can_be_judged(now, slot, table, memory):
             return
+        if some(anew := now.changes.behind(memory.moved, table.rows.sites)):
+            memory.before, memory.held = np.where(anew, np.nan, memory.before), np.where(anew, 0, memory.held)
         terms = _terms(now, slot, memory)
         misfit = np.abs(terms.now - terms.expected)
         judged: Mask = np.isfinite(misfit) & (terms.now != terms.before)
@@ -228,6 +235,8 @@ def _rest(stretch: "Stretch", slot: str, memory: _Slot) -> Rest | None:
     gaps = {later - earlier for earlier, later in pairwise(steps)}
     if table is None or means is None or not (gaps == {1} or 1 not in gaps):
         return None
+    if some(now.changes.behind(memory.moved, table.rows.sites)):
+        return Rest(0)  # the state of some begins anew in the first
     weights = stretch.columns("weight", "mean") if slot == _MOMENTUM_SLOT and stretch.carries("weight") else None
     subjects = [slot, "gradient"] if weights is None else [slot, "gradient", "weight"]
     count = stretch.finite(*subjects)
@@ -250,7 +259,8 @@ def _rest(stretch: "Stretch", slot: str, memory: _Slot) -> Rest | None:
 
     def learn(records: int) -> None:
         memory.held = memory.held + judged[:records].sum(axis=0)
-        memory.step, memory.before = steps[records], means[records - 1]
+        memory.step = memory.moved = steps[records]
+        memory.before = means[records - 1]
         if slot == _MOMENTUM_SLOT:
             memory.weights = weights[records - 1]
 

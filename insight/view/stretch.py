@@ -31,7 +31,6 @@ class Stretch:
         self.records = records
         self.bounds: Rest | None = None
         self._has_looked = False
-        self._carries: dict[str, int] | None = None
         self._scalars: dict[str, list[float | None]] = {}
         self._columns: dict[tuple[str, str], Floats | None] = {}
 
@@ -51,12 +50,8 @@ class Stretch:
 
     def until(self, subject: str) -> int:
         """How many of the first records do not carry the subject."""
-        if self._carries is None:
-            self._carries = {}
-            for at, record in enumerate(self.records):
-                for block in record.blocks:
-                    self._carries.setdefault(block.layout.subject, at)
-        return self._carries.get(subject, len(self))
+        now = self.now
+        return min(now.burst.next_with(subject, now.place) - now.place, len(self))
 
     def carries(self, subject: str) -> bool:
         """Whether any of them carries the subject."""
@@ -107,8 +102,8 @@ class Stretch:
 
     def until_scalar(self, *names: str) -> int:
         """How many of the first records carry none of these scalars."""
-        carried = (at for at, one in enumerate(self.records) if any(name in one.scalars for name in names))
-        return next(carried, len(self))
+        now = self.now
+        return min(now.burst.next_logged(names, now.place) - now.place, len(self))
 
     def typical_updates(self) -> list[float] | None:
         """Of each record `Moment.typical_update`; None where the records are not alike in their updates."""

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from ...storage import ROOT_SITE
+from ...storage import ROOT_SITE, display_site
 from ...storage.conditions import Condition
 from ..history.series import Floats, Mask, Streaks
 from ..view.moment import Moment
@@ -131,7 +131,7 @@ class Holding:
         """Rows whose site the glob takes; the rows of a subject are only ever added."""
         sites = table.rows.sites
         if len(sites) not in watched.chosen:
-            chosen = [fnmatchcase(site, self._condition.sites) for site in sites]
+            chosen = [fnmatchcase(display_site(site), self._condition.sites) for site in sites]
             watched.chosen = {len(sites): np.array(chosen, dtype=np.bool_)}
         return watched.chosen[len(sites)]
 

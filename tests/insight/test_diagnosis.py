@@ -37,6 +37,25 @@ def test_every_example_is_diagnosed_alike_live_and_offline(recording):
         assert repr(store.findings(offline.run)) == repr(live.findings)
 
 
+@pytest.mark.parametrize("place", ["memory", "folder"])
+def test_what_a_changed_structure_brings_is_found_since_its_change_live_and_offline(tmp_path, place):
+    late = ("one:Dense", "relu:ReLU", "two:Dense", "three:Dense", "four:Dense", "late:Dense")
+    changed = chain(*late, not_stepped=["late.weight"])
+    recording = Recording({"one activation/zeros": (*(1.0,) * 10, *(64.0,) * 10)}, MODEL)
+    with open_store("memory:" if place == "memory" else tmp_path) as store:
+        live = LiveDiagnosis()
+        writer = QueueWriter(store.begin_run("run"), listeners=(live,))
+        for record in recording.records():
+            if record.step in (0, 7):
+                writer.put_structure(changed if record.step else MODEL)
+            writer.put(record)
+        writer.close()
+        offline = diagnose(store, "run")
+        (missing,) = [one for one in offline.findings if one.cause == "parameter_not_in_optimizer"]
+        assert (missing.site, missing.first_step) == ("late", 7)
+        assert repr(offline) == repr(replace(live.diagnosis(), state="finished"))
+
+
 wild = st.one_of(st.floats(0, 1e3), st.floats(allow_nan=True, allow_infinity=True), st.sampled_from([0.0, 1e30, -1.0]))
 SITES = ("one.weight", "two.weight", "three.weight", "four.weight")
 STATISTICS = ("l2_norm", "mean", "std", "min", "max", "zeros", "nans", "pos_infs", "neg_infs", "size")

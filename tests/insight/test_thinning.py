@@ -8,11 +8,13 @@ from mindscope.insight import diagnose
 from mindscope.insight.thinning import thinning_of
 from mindscope.storage import Event, MemoryStore, StepRecord, Store
 
-SUBJECTS = ["activation", "attention", "weight", "histogram"]
+BUDGET, COST = "by the overhead budget of 3 %", "a recorded one had cost"
+ALL = "of activation, attention, weight, histogram, gradient, update"
+SUBJECTS = ["activation", "attention", "weight", "histogram", "gradient", "update"]
 
 
-def decided(step: int, factor: int) -> Event:
-    data = {"factor": factor, "share": 0.12, "budget": 0.03, "subjects": SUBJECTS}
+def decided(step: int, factor: int, share: float = 0.12, subjects: list[str] = SUBJECTS) -> Event:
+    data = {"factor": factor, "share": share, "budget": 0.03, "subjects": subjects}
     return Event("schedule_thinned", step, data=data)
 
 
@@ -33,12 +35,28 @@ def run_with(store: Store, *ranks: Sequence[Event]) -> str:
 @pytest.mark.parametrize(
     ("events", "words"),
     [
-        ([decided(11, 4)], "thinned since step 11 by the overhead budget of 3 %: one in 4 due steps of activation"),
-        ([decided(11, 4), decided(40, 8)], "since step 11 by the overhead budget of 3 %: one in 8 due steps"),
-        ([decided(11, 4), decided(40, 1)], "thinned from step 11 to 40 by the overhead budget of 3 %"),
-        ([decided(11, 4), decided(40, 1), decided(70, 2)], "thinned since step 70 by"),
+        ([decided(11, 4)], f"thinned since step 11 {BUDGET}: one in 4 due steps ({COST} 12 % of a step); {ALL}"),
+        (
+            [decided(11, 4), decided(40, 8, 0.2)],
+            f"since step 11 {BUDGET}: one in 4 due steps ({COST} 12 % of a step), one in 8 since step 40 (20 %); {ALL}",
+        ),
+        (
+            [decided(11, 4), decided(40, 1, 0.01)],
+            f"thinned from step 11 to 40 {BUDGET}: one in 4 due steps ({COST} 12 % of a step), "
+            f"every one again since step 40 (1 %); {ALL}",
+        ),
+        ([decided(11, 4), decided(40, 1), decided(70, 2)], f"thinned since step 70 {BUDGET}: one in 2 due steps ("),
+        (
+            [decided(step, 2 + step % 4, step / 1000) for step in (10, 20, 30, 50, 60)],
+            "(a recorded one had cost 1 % of a step), 2 more decisions, "
+            "one in 4 since step 50 (5 %), one in 2 since step 60 (6 %);",
+        ),
+        (
+            [decided(11, 4), decided(40, 8, subjects=[*SUBJECTS, "weight/spectrum"])],
+            f"; {ALL}, weight/spectrum (since step 40)",
+        ),
     ],
-    ids=["once", "more", "no more", "again"],
+    ids=["once", "more", "no more", "again", "often", "of more"],
 )
 def test_the_line_tells_since_when_and_how_much_is_left_out(events: list[Event], words: str) -> None:
     with MemoryStore() as store:
@@ -79,4 +97,6 @@ def test_the_document_of_a_diagnosis_holds_it() -> None:
         "budget": 0.03,
         "subjects": SUBJECTS,
         "rank": 0,
+        "decisions": [{"step": 11, "factor": 4, "share": 0.12}, {"step": 40, "factor": 8, "share": 0.12}],
+        "joined": {},
     }

@@ -64,6 +64,19 @@ def test_the_same_training_twice_is_identical():
     assert found.values == 12 * (2 * 4 * 10 + 1)  # the clock is no value
 
 
+def in_micro_steps(records):
+    """Every record as two micro-steps of one step."""
+    for record in records:
+        yield replace(record, scalars={})
+        yield replace(record, micro_step=1)
+
+
+def test_micro_steps_are_no_steps_of_their_own():
+    found = compared(in_micro_steps(training()), in_micro_steps(training(skip=(5, 6))))
+    assert (found.verdict, found.common, found.missing, found.exact_until) == ("identical", 10, (2, 0), 11)
+    assert found.values == 10 * (2 * 2 * 4 * 10 + 1)
+
+
 def perturbed(step, subject, site, x):
     return x * 1.0001 if (step, subject, site) >= (7, "activation", "block.1") and site == "block.1" else x
 
@@ -200,3 +213,12 @@ def test_generators_that_nobody_seeded_share_a_line():
     (line,) = (line for line in told.splitlines() if "generators" in line)
     assert "at the start: python, numpy, torch, cuda:0, cuda:1, odd;" in line
     assert line.endswith("as random.seed(0), numpy.random.seed(0), torch.manual_seed(0)")
+
+
+def test_what_two_scripts_were_called_with_is_compared_by_name():
+    hosts = [{"arguments": words} for words in (["--lr", "3", "data"], ["data", "--quick", "--lr=3"])]
+    found = compared(training(), training(), host=hosts)
+    assert [(one.area, one.name, one.first, one.second) for one in found.differences] == [
+        ("argument", "quick", None, True)
+    ]
+    assert "argument quick: nothing and True" in render_comparison(found)

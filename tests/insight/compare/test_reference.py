@@ -1,6 +1,7 @@
 """A good run makes a diagnosis more sensitive, and excuses what it has itself."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -128,3 +129,30 @@ def test_a_good_run_with_too_few_common_steps_is_said_to_say_nothing(steps) -> N
 def test_gaps_in_either_run_cost_nothing_but_their_steps() -> None:
     left, common, _, _ = against(training(range(0, STEPS, 2), seed=1), training())
     assert (left, common) == ((), STEPS // 2)
+
+
+def accumulated(records, parts):
+    """The same training with its batch in so many micro-steps: what the optimizer did stands in the last one."""
+    for record in records:
+        forward, update = record.blocks
+        for part in range(parts):
+            is_last = part == parts - 1
+            blocks = (forward, update) if is_last else (forward,)
+            loss = record.scalars["loss"] / parts
+            yield replace(record, micro_step=part, blocks=blocks, scalars={"loss": loss})
+
+
+@pytest.mark.parametrize("parts", [2, 4])
+def test_what_the_optimizer_did_is_followed_where_gradients_are_gathered_over_micro_steps(parts) -> None:
+    def changed(step, site):
+        return 9.0 if site == "head" and step >= 30 else 1.0  # an activation may differ by 12, an update by 4
+
+    left, common, _, _ = against(accumulated(training(change=changed), parts), accumulated(training(seed=1), parts))
+    assert {(one.site, one.metric, one.first_step) for one in left} == {("head.weight", "update/ratio_to_weight", 30)}
+    assert common == 30 + WINDOW // 2 + WINDOW + 1  # half a window until it was sure, and one for others
+
+
+def test_losses_of_runs_that_gather_over_other_numbers_of_micro_steps_are_not_compared() -> None:
+    assert against(accumulated(training(seed=1), 4), training())[:2] == ((), STEPS)
+    slow = training(change=lambda _, site: 0.1 if site == "body" else 1.0)
+    assert {one.site for one in against(accumulated(slow, 4), training(seed=1))[0]} == {"body.weight"}

@@ -8,6 +8,7 @@ from mindscope.insight.errors import UnknownField, WrongCondition
 from mindscope.insight.lineage import (
     Provenance,
     correlation,
+    differing_settings,
     importance,
     lineage,
     ordered,
@@ -62,6 +63,19 @@ def test_a_row_tells_origin_and_results(rows):
     assert (first["result.loss"], first["result.loss.min"], first["result.loss.max"]) == (1.0, 1.0, 3.0)
     assert first["model.initial_checksum"] == "abc"
     assert not any(name.startswith(("result.batch", "result.step")) for name in first)
+
+
+def test_what_a_script_was_called_with_is_a_setting_and_gives_way_to_what_came_of_it():
+    with open_store("memory:") as store:
+        for name, rate in (("slow", "0.1"), ("fast", "0.5")):
+            host = {"arguments": ["--lr", rate, "--model", "mlp", "--quick"]}
+            write(store, name, [1.0], lr=0.2, host=host)
+        rows = lineage(store)
+    assert (rows[0].fields["argument.lr"], rows[0].fields["argument.model"]) == (0.5, "mlp")
+    assert differing_settings(rows) == ("argument.lr",)
+    assert not any(name.startswith("machine.arguments") for name in rows[0].fields)
+    assert [row.fields["name"] for row in select(rows, [parse_condition("argument.lr > 0.2")])] == ["fast"]
+    assert len(select(rows, [parse_condition("lr = 0.2"), parse_condition("quick = true")])) == 2
 
 
 def test_equal_data_has_one_checksum_and_other_data_another(rows):

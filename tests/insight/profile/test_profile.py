@@ -62,7 +62,7 @@ def test_the_phases_of_a_step_and_what_is_in_none_of_them_add_up_to_it():
 def test_a_training_that_waits_for_data_is_told_so_with_the_gain_that_is_possible():
     found = profile(*stored(map(record, range(40))))
     assert [one.kind for one in found.advice] == ["data"]
-    assert "50% of a step of 100 ms waits for data" in render_profile(found)
+    assert "50% of a step of 100 ms passes before its forward: in the loader, or in what else" in render_profile(found)
     assert "at most 2.00 times as fast" in render_profile(found)
 
 

@@ -51,6 +51,70 @@ def momentum(parameters, **options):
     return torch.optim.SGD(parameters, lr=0.05, momentum=0.9, **options)
 
 
+@pytest.mark.parametrize("make", [adam, momentum])
+@pytest.mark.parametrize("wraps", [False, True], ids=["alone", "among many"])
+def test_the_state_of_a_layer_that_takes_the_place_of_another_begins_anew(make, wraps: bool) -> None:
+    torch.manual_seed(0)
+    layers = [nn.Linear(8, 8), *(nn.Identity() for _ in range(40)), nn.Linear(8, 4)]
+    model = nn.Sequential(*layers)
+    optimizer = make(model.parameters())
+    with mindscope.open_store("memory:") as store:
+        monitor = mindscope.watch(model, optimizer, store=store)
+        for step in range(STEPS):
+            if step == AT:
+                model[41] = nn.Linear(8, 4)
+                optimizer.add_param_group({"params": model[41].parameters()})
+                for place in range(1, 41 if wraps else 1):
+                    model[place] = nn.Identity()
+            inputs = torch.randn(16, 8)
+            loss = nn.functional.cross_entropy(model(inputs), inputs[:, :4].argmax(-1))
+            optimizer.zero_grad()
+            loss.backward()
+            if step == AT + 6:
+                next(iter(optimizer.state.values()))["exp_avg_sq" if make is adam else "momentum_buffer"].mul_(3.0)
+            optimizer.step()
+        monitor.close()
+        (event,) = store.events(monitor.run.id, kind="modules_changed")
+        found = mindscope.diagnose(store, "latest").findings
+    assert event.step == AT
+    assert [one.step for one in found if one.cause == "optimizer_state_stale"] == [AT + 6]
+
+
+def train_with_an_exchange(store, *, overflows: bool, writes: bool) -> list[list[int]]:
+    """The steps with findings, live and over the store, of a training whose last layer is exchanged."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4))
+    optimizer = adam(model.parameters())
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0, growth_interval=1000)
+    monitor = mindscope.watch(model, optimizer, store=store, config={"accumulation_steps": 2})
+    for step in range(STEPS):
+        if step == AT:
+            model[2] = nn.Linear(16, 4)
+            optimizer.param_groups[0]["params"][2:] = list(model[2].parameters())
+        optimizer.zero_grad()
+        for _ in range(2):
+            inputs = torch.randn(16, 8)
+            loss = nn.functional.cross_entropy(model(inputs), inputs[:, :4].argmax(-1)) / 2
+            if overflows and step == AT:
+                loss = loss * 1e38
+            scaler.scale(loss).backward()
+        if writes and step == AT + 7:
+            scaled("exp_avg_sq", 3.0)(optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+    monitor.close()
+    both = monitor.findings, mindscope.diagnose(store, "latest").findings
+    return [[one.step for one in found if one.cause == "optimizer_state_stale"] for found in both]
+
+
+@pytest.mark.parametrize("overflows", [False, True], ids=["at-once", "after-an-overflow"])
+@pytest.mark.parametrize("writes", [False, True], ids=["by-itself", "written"])
+def test_an_exchange_before_the_first_of_several_backward_passes_begins_the_state_anew(overflows, writes) -> None:
+    with mindscope.open_store("memory:") as store:
+        live, stored = train_with_an_exchange(store, overflows=overflows, writes=writes)
+    assert live == stored == ([AT + 7] if writes else [])
+
+
 @pytest.mark.parametrize(
     ("make", "act", "cause"),
     [

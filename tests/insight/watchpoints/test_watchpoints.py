@@ -46,6 +46,11 @@ def test_a_glob_chooses_the_sites() -> None:
     assert places(met("weight/max @ a.* >= 9", run)) == [("a.one", 0), ("a.two", 0)]
 
 
+def test_the_model_itself_goes_by_the_name_that_is_shown() -> None:
+    run = Recording({" activation/max": (9.0, 9.0), "a activation/max": (9.0, 9.0)})
+    assert places(met("activation/max @ (model) >= 9", run)) == [("", 0)]
+
+
 def test_a_change_is_relative_and_the_first_value_is_none() -> None:
     run = Recording({"head weight/l2_norm": (1.0, 1.05, 2.1, 2.1)})
     assert places(met("change of weight/l2_norm @ * > 0.5", run)) == [("head", 2)]
