@@ -14,3 +14,8 @@ def __getattr__(name: str) -> object:
     if name not in _WHERE:
         raise AttributeError(f"module 'mindscope' has no attribute {name!r}; it has {', '.join(__all__)}")
     return getattr(import_module(_WHERE[name], __name__), name)
+
+
+def __dir__() -> list[str]:
+    """What is there, with the names that load on first use."""
+    return sorted({*globals(), *__all__})

@@ -77,6 +77,12 @@ def run_script(
 ) -> int:
     """The exit code of a training script that was run unchanged, its training recorded and diagnosed.
 
+    Args:
+        script: A Python file, or a module.
+        arguments: What it finds behind its own name in `sys.argv`.
+        config: A YAML or JSON file, whose edits are followed from the model's first call on.
+        name: The run's; by default the script's.
+
     Raises:
         ScriptNotFound, ConfigError, StoreError: Before the script is started.
         SiteNotFound, StoreError: At the model's first call, where the script is stopped.
@@ -87,8 +93,11 @@ def run_script(
     place = open_store(store)
     place.runs(limit=1)
     title = name or (script.stem if isinstance(script, Path) else script.path.stem)
+    file = None if config is None else Path(config).absolute()  # the script may go into another folder
     return _run_script(
-        script, arguments, lambda adapter: begin(adapter, place, settings, name=title, listeners=(diagnosis,))
+        script,
+        arguments,
+        lambda adapter: begin(adapter, place, settings, name=title, listeners=(diagnosis,), source=file),
     )
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..storage import Store
     from ..storage.commands import TrainingState
 
+_SUBJECTS = ("weight", "gradient")
 _DEEDS = ("state", "pause", "step", "continue", "stop", "show")
 _INTRO = "halt the training with pause, go on with step [N] or continue; help lists all, quit leaves it as it is"
 
@@ -31,6 +32,8 @@ def attach(
     """Halt a running training at the end of a step, look into it, and let it go on."""
     if do and do not in _DEEDS:
         raise WrongUse(f"--do must be one of {', '.join(_DEEDS)}, got {do!r}")
+    if subject not in _SUBJECTS:
+        raise WrongUse(f"--subject must be one of {', '.join(_SUBJECTS)}: others are not kept, got {subject!r}")
     if as_document and not do:
         raise WrongUse("--json needs one command; name it with --do")
     with open_existing(store) as opened:
@@ -39,9 +42,9 @@ def attach(
             raise WrongUse(f"run {found.name!r} is {found.state}; only a running one can be attached to")
         talk = _Talk(opened, found.id, timeout)
         if not do:
-            talk.cmdloop()
+            talk.converse()
             return 0
-        state = talk.ask(do, steps=steps, subject=subject, sites=site)
+        state = talk.ask(do, **_details(do, steps, subject, site))
         print_json(_document(state)) if as_document else print(_in_words(state))
     return 0
 
@@ -56,13 +59,23 @@ class _Talk(cmd.Cmd):
         super().__init__()
         self._store, self._run, self._timeout = store, run, timeout
 
+    def converse(self) -> None:
+        """Nothing; the prompt is over, and a training that is left waiting is not left without a word."""
+        try:
+            self.cmdloop()
+        except KeyboardInterrupt:
+            print()
+        state = self.ask("state")
+        if state.state == "paused":
+            print(f"the training waits after step {state.step}; `mindscope attach` with --do continue lets it go on")
+
     def ask(self, do: str, **details: Any) -> "TrainingState":  # Any: what belongs to the command
         """Where the training is once it has obeyed."""
         from ..storage.commands import send, state_of, wait_for
 
         mailbox = self._store.mailbox(self._run)
         if do == "state":
-            return state_of(mailbox)
+            return self._now(state_of(mailbox))
         number = send(mailbox, do, **details)  # type: ignore[arg-type]  # checked where it comes in
         state = wait_for(mailbox, number, self._timeout)
         if state is None:
@@ -70,7 +83,34 @@ class _Talk(cmd.Cmd):
                 f"the training has not answered within {self._timeout:g} s; it looks at the end of a step: "
                 f"is one that long, or does it wait in a collective?"
             )
+        if do == "show":
+            self._check_shown(state, **details)
         return state
+
+    def _now(self, told: "TrainingState") -> "TrainingState":
+        """Where the training is: what it last told when it waits, else how far its run has come since."""
+        from dataclasses import replace
+
+        run = self._store.find_run(self._run)
+        if run.state != "running":
+            return replace(told, state=run.state, step=run.last_step, why="", tensors={})
+        step = told.step if told.state == "paused" else max(told.step, run.last_step)
+        return replace(told, step=step, tensors={})
+
+    def _check_shown(self, state: "TrainingState", *, subject: str, sites: str, **_: Any) -> None:  # Any: as above
+        """Raises WrongUse where the answer holds no tensor."""
+        from fnmatch import fnmatchcase
+
+        from ..storage import nearest
+
+        if isinstance(why := state.tensors.get("error"), str):
+            raise WrongUse(f"no {subject} can be shown: {why}")
+        if state.tensors:
+            return
+        known = [one.site for one in self._store.structure(self._run).parameters]
+        if any(fnmatchcase(site, sites) for site in known):
+            raise WrongUse(f"no {subject} of {sites!r} is there after step {state.step}: zero_grad may have removed it")
+        raise WrongUse(f"no parameter matches {sites!r}{nearest(sites, known)}; `mindscope show` lists the sites")
 
     def do_state(self, _: str) -> None:
         """state: where the training is"""
@@ -98,19 +138,22 @@ class _Talk(cmd.Cmd):
 
     def do_show(self, line: str) -> None:
         """show GLOB [weight|gradient]: tensors, and what feeds them"""
-        glob, _, subject = line.partition(" ")
-        self._say("show", sites=glob or "*", subject=subject.strip() or "weight")
-        self._print_neighbours(glob or "*")
+        glob, _, rest = line.partition(" ")
+        subject = rest.strip() or "weight"
+        if subject not in _SUBJECTS:
+            print(f"show takes one of {', '.join(_SUBJECTS)}: others are not kept, got {subject!r}")
+        elif self._say("show", sites=glob or "*", subject=subject):
+            self._print_neighbours(glob or "*")
 
     def do_watch(self, line: str) -> None:
         """watch CONDITION: set a watchpoint that halts the training; without one, list those that are set"""
         from ..probe.configuration.control import ask_for
         from ..probe.errors import ConfigError
-        from ..storage.commands import SETTINGS
+        from ..storage.settings import changes_of, together
 
         mailbox = self._store.mailbox(self._run)
         begun_with = self._store.find_run(self._run).config.get("watchpoints") or []
-        watched: list[Any] = [*(mailbox.read(SETTINGS) or {}).get("watchpoints", begun_with)]
+        watched: list[Any] = [*together(changes_of(mailbox)).get("watchpoints", begun_with)]
         if line:
             try:
                 ask_for(mailbox, {"watchpoints": [*watched, {"when": line, "pause": True}]})
@@ -126,17 +169,23 @@ class _Talk(cmd.Cmd):
         """quit: leave; the training stays as it is"""
         return True
 
-    do_EOF = do_quit  # noqa: N815  the name by which cmd calls it
+    def do_EOF(self, _: str) -> bool:  # noqa: N802  the name by which cmd calls it
+        """Leaves as quit does; the terminal is on a new line."""
+        print()
+        return True
 
     def emptyline(self) -> bool:
         """Nothing is repeated."""
         return False
 
-    def _say(self, do: str, **details: Any) -> None:  # Any: as above
+    def _say(self, do: str, **details: Any) -> bool:  # Any: as above
+        """Whether the training has done so; prints what it says, or why not."""
         try:
             print(_in_words(self.ask(do, **details)))
         except WrongUse as error:
             print(error)
+            return False
+        return True
 
     def _print_neighbours(self, glob: str) -> None:
         """The modules around those whose tensors were shown."""
@@ -145,6 +194,12 @@ class _Talk(cmd.Cmd):
         for module in self._store.structure(self._run).modules:
             if fnmatchcase(module.site, glob) or fnmatchcase(f"{module.site}.weight", glob):
                 print(f"{module.site or '(model)'} ({module.kind}) takes {', '.join(module.inputs) or 'the input'}")
+
+
+def _details(do: str, steps: int, subject: str, site: str) -> dict[str, Any]:  # Any: what belongs to the command
+    if do == "step":
+        return {"steps": steps}
+    return {"subject": subject, "sites": site} if do == "show" else {}
 
 
 def _in_words(state: "TrainingState") -> str:

@@ -8,15 +8,18 @@ import typer
 from .failures import WrongUse
 from .options import DEFAULT_STORE, JsonOption, StoreOption
 from .output import add_row, console, print_json, remark, table
-from .stores import open_existing, tensors_of
+from .stores import open_existing
 
 if TYPE_CHECKING:
-    from ..insight.compare import TensorDifference
+    from ..insight.compare import DumpedPair, TensorDifference
     from ..storage import Run, Store
 
+#: Tensors that differ and are listed unasked; whatever a step brings forth behind the first of them differs as well.
+_MOST = 40
 _Run = Annotated[str, typer.Argument(metavar="RUN", help="An id, a unique prefix, a name or 'latest'.")]
 _OtherStore = Annotated[str, typer.Option("--other-store", metavar="URL", help="Where B is, if not where A is.")]
 _Tensors = Annotated[bool, typer.Option("--tensors", help="Compare the whole tensors that both have dumped.")]
+_All = Annotated[bool, typer.Option("--all", help="With --tensors: list all of them, equal ones too.")]
 _Ranks = Annotated[
     str, typer.Option("--ranks", metavar="A,B", help="Which rank of each; 0,1 compares ranks of one run.")
 ]
@@ -29,10 +32,13 @@ def compare(
     other_store: _OtherStore = "",
     ranks: _Ranks = "0,0",
     tensors: _Tensors = False,
+    everything: _All = False,
     as_document: JsonOption = False,
 ) -> int:
     """Say where two runs part first. Exit code 1 when they do, 0 when they are equal or differ by rounding alone."""
     chosen = _ranks(ranks)
+    if everything and not tensors:
+        raise WrongUse("--all lists all tensors of --tensors; give both")
     from ..insight.compare import compare as comparison_of
     from ..insight.compare import comparison_to_json, render_comparison
 
@@ -45,7 +51,7 @@ def compare(
                 known = ", ".join(map(str, run.ranks))
                 raise WrongUse(f"run {run.name!r} has no rank {rank}; its ranks are {known}")
         if tensors:
-            return _compare_tensors((one, other), runs, chosen, as_document)
+            return _compare_tensors((one, other), runs, chosen, as_document, everything)
         found = comparison_of((one, other), runs, chosen)
     if as_document:
         print_json(comparison_to_json(found))
@@ -55,26 +61,47 @@ def compare(
 
 
 def _compare_tensors(
-    stores: "tuple[Store, Store]", runs: "tuple[Run, Run]", ranks: tuple[int, int], as_document: bool
+    stores: "tuple[Store, Store]", runs: "tuple[Run, Run]", ranks: tuple[int, int], as_document: bool, everything: bool
 ) -> int:
     from ..insight.compare import compare_dumps
-    from ..storage import display_site
+    from ..storage import tensor_files
 
-    blobs = tensors_of(stores[0], runs[0]), tensors_of(stores[1], runs[1])
+    blobs = tensor_files(stores[0], runs[0]), tensor_files(stores[1], runs[1])
     found = list(compare_dumps(stores, runs, blobs, ranks))
     if not found:
         raise WrongUse(f"{runs[0].name!r} and {runs[1].name!r} have dumped no tensor in common; configure `dump`")
     if as_document:
         print_json({"runs": [run.id for run in runs], "tensors": found})
     else:
-        listing = table("", "step", "site", "subject", "differing", "max abs", "max rel", "cosine", "first", "values")
-        for one in found:
-            cells = (str(one.step), f"{display_site(one.site)}{f' call {one.call}' if one.call else ''}", one.subject)
-            add_row(listing, *cells, *_cells(one.difference))
-        console().print(listing)
+        _print_tensors(found, everything)
         if any(one.difference is not None and one.difference.differing for one in found):
             remark(f"which of two outputs is right? mindscope replay {runs[0].id} SITE --module FILE.py:NAME")
-    return int(any(one.difference is None or one.difference.differing for one in found))
+    return int(any(one.differs for one in found))
+
+
+def _print_tensors(found: "list[DumpedPair]", everything: bool) -> None:
+    """The tensors that differ, the first one first, and how many are equal."""
+    from ..storage import display_site
+
+    differing = [one for one in found if one.differs]
+    shown = found if everything else differing[:_MOST]
+    listing = table("", "step", "site", "subject", "differing", "max abs", "max rel", "cosine", "first", "values")
+    for one in shown:
+        module, bracket, which = one.site.partition("[")
+        site = f"{display_site(module)}{bracket}{which}{f' call {one.call}' if one.call else ''}"
+        cells = (str(one.step), site, one.subject)
+        add_row(listing, *cells, *_cells(one.difference))
+    out = console()
+    if shown:
+        out.print(listing)
+    if differing:
+        rest = f", the first {_MOST} of which are listed" if len(shown) < len(differing) else ""
+        words = f"{len(differing)} of {len(found)} tensors differ{rest}; {len(found) - len(differing)} are equal"
+    elif len(found) == 1:
+        words = "the one tensor that both have dumped is equal"
+    else:
+        words = f"all {len(found)} tensors that both have dumped are equal"
+    out.print(words if everything else f"{words}; --all lists all", markup=False)
 
 
 def _cells(found: "TensorDifference | None") -> tuple[str, ...]:

@@ -1,18 +1,19 @@
 """`mindscope config` writes, checks and explains monitoring configurations."""
 
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .cadences import in_words, paced_in_words
 from .failures import WRONG_USE, WrongUse
 from .options import JsonOption
 from .output import add_row, console, print_json, remark, table
 from .template import TEMPLATE
 
 if TYPE_CHECKING:
-    from ..probe import Config, Schedule
+    from ..probe import Config
 
 application = typer.Typer(help="Write, check and explain a monitoring configuration.", no_args_is_help=True)
 
@@ -21,9 +22,12 @@ _File = Annotated[str, typer.Argument(metavar="FILE", help="YAML or JSON; a conf
 
 @application.command("init")
 def init(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Made; never overwritten.")] = "monitor.yaml",
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Made, never overwritten; - prints it.")] = "monitor.yaml",
 ) -> int:
     """Write a configuration with every setting and its default."""
+    if file == "-":
+        print(TEMPLATE, end="")
+        return 0
     try:
         with Path(file).open("x", encoding="utf-8") as opened:
             opened.write(TEMPLATE)
@@ -36,29 +40,25 @@ def init(
 @application.command("check")
 def check(file: _File, as_document: JsonOption = False) -> int:
     """Say whether a configuration is right; exit code 2 and a line for each mistake if not."""
-    from ..probe.configuration.load import examine
-    from ..watching import unknown_causes
-
-    config, mistakes = examine(file)
-    mistakes += unknown_causes(config) if config is not None else ()
+    config, mistakes = _examined(file, as_document=as_document)
+    if mistakes:
+        return _refused(file, mistakes, as_document=as_document)
     if as_document:
-        told = {"config": config.model_dump(mode="json", exclude_unset=True)} if config is not None else {}
-        print_json({"file": file, "mistakes": mistakes, **({} if mistakes else told)})
-    elif mistakes:
-        count = "a mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
-        remark("\n  ".join([f"mindscope: {file} has {count}:", *mistakes]))
+        print_json({"file": file, "mistakes": mistakes, "config": config.model_dump(mode="json", exclude_unset=True)})
     else:
         print(f"{file} is right")
-    return WRONG_USE if mistakes else 0
+    return 0
 
 
 @application.command("explain")
 def explain(file: _File, as_document: JsonOption = False) -> int:
-    """Tell in words what a configuration records, and when."""
-    from ..probe import COLLECTORS, load_config
+    """Tell in words what a configuration records, and when; exit code 2 and a line for each mistake if it is wrong."""
+    from ..probe import COLLECTORS
 
-    config = load_config(file)
-    rows = {name: _paced(config.schedule(name), COLLECTORS[name].pace) for name in sorted(COLLECTORS)}
+    config, mistakes = _examined(file, as_document=as_document)
+    if mistakes:
+        return _refused(file, mistakes, as_document=as_document)
+    rows = {name: paced_in_words(config.schedule(name), COLLECTORS[name].pace) for name in sorted(COLLECTORS)}
     if as_document:
         print_json({"file": file, "subjects": rows, "where": _where(config), "else": _what_else(config)})
         return 0
@@ -71,38 +71,33 @@ def explain(file: _File, as_document: JsonOption = False) -> int:
     return 0
 
 
-def _paced(schedule: "Schedule", pace: int) -> str:
-    """When something tells anything that does so at one of `pace` steps at which it is due."""
-    from ..probe import NEVER
+def _examined(file: str, *, as_document: bool) -> tuple["Config", tuple[str, ...]]:
+    """The configuration, one of defaults where it is none, and every mistake in it.
 
-    if pace == 1 or not schedule.is_ever_due:
-        return _words(schedule)
-    if replace(schedule, every=0, around=0) == NEVER:
-        return _words(replace(schedule, every=schedule.every * pace, around=0))
-    return f"one in {pace} of: {_words(schedule)}"
+    Raises:
+        ConfigError: The file cannot be read as one at all, and no document is wanted that would say so.
+    """
+    from ..probe import Config, ConfigError
+    from ..probe.configuration.load import examine
+    from ..watching import unknown_causes
+
+    try:
+        config, mistakes = examine(file)
+    except ConfigError as error:
+        if not as_document:
+            raise
+        return Config(), error.mistakes
+    return (Config(), mistakes) if config is None else (config, (*mistakes, *unknown_causes(config)))
 
 
-def _words(schedule: "Schedule") -> str:
-    if not schedule.is_ever_due:
-        return "never"
-    parts = []
-    if schedule.every:
-        parts.append("every step" if schedule.every == 1 else f"every {schedule.every} steps")
-    if schedule.first and schedule.every != 1:
-        parts.append(f"the first {schedule.first}")
-    if schedule.every != 1:
-        parts += [
-            f"step {first}" if first == last else f"each from {first} to {last}" for first, last in schedule.windows
-        ]
-    if schedule.per_decade and schedule.every != 1:
-        parts.append(f"{schedule.per_decade} times a decade")
-    if schedule.start:
-        parts.append(f"from step {schedule.start} on")
-    if schedule.stop is not None:
-        parts.append(f"up to step {schedule.stop - 1}")
-    if schedule.around and schedule.every != 1:
-        parts.append(f"each of {schedule.around} behind a finding")
-    return ", ".join(parts)
+def _refused(file: str, mistakes: Sequence[str], *, as_document: bool) -> int:
+    """The exit code, once every mistake is told on a line of its own."""
+    if as_document:
+        print_json({"file": file, "mistakes": mistakes})
+    else:
+        count = "a mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
+        remark("\n  ".join([f"mindscope: {file} has {count}:", *mistakes]))
+    return WRONG_USE
 
 
 def _where(config: "Config") -> list[str]:
@@ -121,8 +116,8 @@ def _what_else(config: "Config") -> list[str]:
     lines = [f"every tensor's {name} too" for name in config.statistics]
     if config.dump is not None:
         lines.append(
-            f"whole tensors of {', '.join(config.dump.sites)}: {_words(config.dump.when.schedule())}, "
-            f"{', '.join(config.dump.subjects)}, up to {config.dump.limit_gb:g} GB"
+            f"whole tensors ({', '.join(config.dump.subjects)}) of {', '.join(config.dump.sites)}, up to "
+            f"{config.dump.limit_gb:g} GB: {in_words(config.dump.when.schedule())}"
         )
     if config.flight_recorder is not None:
         lines.append(

@@ -9,7 +9,7 @@ import typer
 from .failures import WrongUse
 from .options import DEFAULT_STORE, JsonOption, RunArgument, StoreOption
 from .output import print_json
-from .stores import open_existing, tensors_of
+from .stores import open_existing
 
 if TYPE_CHECKING:
     from ..insight import Diagnosis
@@ -90,12 +90,13 @@ def _watched(run: str, store: str, conditions: list[str], as_document: bool, sev
     """Where conditions hold in a run that is over."""
     from ..insight.document import finding_to_json
     from ..insight.watchpoints.stored import watch_dumps, watch_series
+    from ..storage import tensor_files
 
     with open_existing(store) as opened:
         chosen = opened.find_run(run)
         found = list(watch_series(opened, chosen, conditions))
         if opened.events(chosen.id, kind="tensor", limit=1):
-            found += watch_dumps(opened, chosen, tensors_of(opened, chosen), conditions)
+            found += watch_dumps(opened, chosen, tensor_files(opened, chosen), conditions)
     if as_document:
         print_json({"run": chosen.id, "findings": [finding_to_json(one) for one in found]})
     else:

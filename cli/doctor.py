@@ -23,7 +23,11 @@ _EXTRAS = (
     ("torch", "watching PyTorch models", "mindscope[torch]"),
     ("scikit-learn", "the demo's digits", "mindscope[demo]"),
     ("psycopg", "stores on PostgreSQL", "mindscope[postgres]"),
-    ("mindspore", "watching MindSpore models", "mindscope[mindspore]"),
+)
+#: MindSpore's wheels are compiled against NumPy 1 and bring it with them: beside what is here they would spoil it.
+_MINDSPORE_APART = (
+    "not into this environment, as it needs NumPy 1.26: python3.11 -m venv NEW, then in the checkout "
+    "NEW/bin/pip install '.[mindspore]' (docs/mindspore.md)"
 )
 #: Below this much free space a store soon stops recording (our choice: a day of a small run).
 _LOW_SPACE_BYTES = 1 << 30
@@ -100,6 +104,16 @@ def _extras() -> Iterator[Check]:
             yield Check(name, "ok", version)
         else:
             yield Check(name, "missing", f"for {purpose}", f"pip install '{extra}'")
+    yield _mindspore(_version("mindspore"), _version("numpy"))
+
+
+def _mindspore(version: str, numpy: str) -> Check:
+    """MindSpore where it is, beside a NumPy that it can work with; else how it gets an environment of its own."""
+    if not version:
+        return Check("mindspore", "missing", "for watching MindSpore models", _MINDSPORE_APART)
+    if numpy.startswith("1."):
+        return Check("mindspore", "ok", version)
+    return Check("mindspore", "warning", f"{version} beside NumPy {numpy}", _MINDSPORE_APART)
 
 
 def _version(distribution: str) -> str:

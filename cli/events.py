@@ -1,7 +1,7 @@
 """`mindscope events RUN` lists what exactly happened in a run: skipped steps, changes, faults, and whatever else."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 #: Events of a rank that are looked through for a pattern; the newest.
 _ALL: Final = 100_000
-#: Characters of one field that the table shows; the document has all of it (our choice: a line of a terminal).
+#: Characters of one field that the table shows, and of one in sentences (our choice: a line of a terminal, and four).
 _SHOWN: Final = 60
+_SENTENCES: Final = 320
 
 _Told = tuple[int, "Event"]
 
@@ -31,6 +32,7 @@ def events(
     ] = None,
     rank: Annotated[int | None, typer.Option("--rank", help="Only of this rank.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many at most, the newest.")] = 100,
+    is_full: Annotated[bool, typer.Option("--full", help="Cut nothing, however long; --json never does.")] = False,
     store: StoreOption = DEFAULT_STORE,
     as_document: JsonOption = False,
 ) -> int:
@@ -44,7 +46,7 @@ def events(
     if as_document:
         print_json({"run": found.id, "events": [_document(rank, event) for rank, event in shown]})
     elif shown:
-        _print(shown, with_rank=len(found.ranks) > 1)
+        _print(shown, with_rank=len(found.ranks) > 1, is_full=is_full)
     else:
         print(_nothing(found, kind or [], others))
     if len(told) > limit:
@@ -69,7 +71,7 @@ def _newest(store: "Store", run: "Run", ranks: Iterable[int], kinds: Sequence[st
 def _of(store: "Store", run: "Run", rank: int, kinds: Sequence[str], limit: int) -> "Iterable[Event]":
     if not kinds:
         return store.events(run.id, rank=rank, limit=limit)
-    if len(kinds) == 1 and not any(sign in kinds[0] for sign in "*?["):
+    if len(kinds) == 1 and not _is_pattern(kinds[0]):
         return store.events(run.id, rank=rank, kind=kinds[0], limit=limit)
     every = store.events(run.id, rank=rank, limit=_ALL)
     return [event for event in every if any(fnmatchcase(event.kind, pattern) for pattern in kinds)]
@@ -84,8 +86,14 @@ def _nothing(run: "Run", kinds: Sequence[str], others: Sequence[str]) -> str:
 
     if not others:
         return f"run {run.name!r} has no events"
-    near = nearest(kinds[0], others) if len(kinds) == 1 else ""
-    return f"run {run.name!r} has no event of kind {', '.join(map(repr, kinds))}, only {', '.join(others)}{near}"
+    is_pattern = any(_is_pattern(kind) for kind in kinds)
+    near = nearest(kinds[0], others) if len(kinds) == 1 and not is_pattern else ""
+    which = "whose kind matches" if is_pattern else "of kind"
+    return f"run {run.name!r} has no event {which} {', '.join(map(repr, kinds))}, only {', '.join(others)}{near}"
+
+
+def _is_pattern(kind: str) -> bool:
+    return any(sign in kind for sign in "*?[")
 
 
 def _document(rank: int, event: "Event") -> dict[str, object]:
@@ -99,24 +107,36 @@ def _document(rank: int, event: "Event") -> dict[str, object]:
     }
 
 
-def _print(shown: Sequence[_Told], *, with_rank: bool) -> None:
+def _print(shown: Sequence[_Told], *, with_rank: bool, is_full: bool) -> None:
     from ..storage import display_site
 
     columns = ["step", *(["rank"] if with_rank else []), "kind", "site", "what"]
     listing = table("", *columns, right=("step", "rank"))
+    is_cut = False
     for rank, event in shown:
         site = display_site(event.site) if event.site else ""
         micro = {"micro-step": event.micro_step} if event.micro_step else {}
-        what = _words({**micro, **event.data})
+        whole = _words({**micro, **event.data})
+        what = whole if is_full else _words({**micro, **event.data}, _clipped)
+        is_cut |= what != whole
         add_row(listing, str(event.step), *([str(rank)] if with_rank else []), event.kind, site, what)
     console().print(listing)
+    if is_cut:
+        remark("what ends in ... is cut; --full shows all of it, and so does --json")
 
 
-def _words(data: Mapping[str, object]) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {_clipped(value)}" for name, value in data.items())
+def _words(data: Mapping[str, object], told: Callable[[str], str] = str) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {told(_text(value))}" for name, value in data.items())
 
 
-def _clipped(value: object) -> str:
+def _text(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    text = f"{value:.4g}" if isinstance(value, float) else " ".join(text.split())
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+    return " ".join(text.split())
+
+
+def _clipped(text: str) -> str:
+    """The beginning, longer where it is no list or mapping."""
+    shown = _SHOWN if text.startswith(("[", "{")) else _SENTENCES
+    return text if len(text) <= shown else f"{text[: shown - 3]}..."

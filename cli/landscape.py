@@ -7,7 +7,7 @@ import typer
 from .failures import WrongUse
 from .options import DEFAULT_STORE, JsonOption, RunArgument, StoreOption
 from .output import as_json, console, print_json, remark
-from .stores import open_existing, tensors_of
+from .stores import open_existing
 
 if TYPE_CHECKING:
     from ..insight.landscape import Plane, Surface, Weights
@@ -37,6 +37,7 @@ def landscape(
     if along not in ("random", "path"):
         raise WrongUse(f"--along expects random or path, got {along!r}")
     from ..insight.landscape import dumped_weights, surface, write_surface
+    from ..storage import tensor_files
     from .loading import load_named
 
     measure = load_named(loss, what="a loss")
@@ -44,7 +45,7 @@ def landscape(
         raise WrongUse(f"--loss expects a function of the weights, got {type(measure).__name__}")
     with open_existing(store) as opened:
         known = opened.find_run(run)
-        plane = _plane(dumped_weights(opened, known, tensors_of(opened, known)), along, seed, extent)
+        plane = _plane(dumped_weights(opened, known, tensor_files(opened, known)), along, seed, extent)
         found = surface(measure, plane, resolution=resolution)
         kept = write_surface(opened, found, parent=known.id)
     if as_document:

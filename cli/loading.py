@@ -2,12 +2,15 @@
 
 import importlib
 import importlib.util
+import inspect
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from .failures import WrongUse
+from .own_code import own_code
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,10 +21,14 @@ def load_model(reference: str) -> object:
     """The model behind `file.py:name` or `package.module:name`; a function of that name is called for it.
 
     Raises:
-        WrongUse: There is no such file, module or name.
+        WrongUse: There is no such file, module or name, the function needs arguments, or what the file says raises.
     """
     found = load_named(reference, what="a model")
-    return found() if callable(found) and _is_maker(found) else found
+    if not callable(found) or not _is_maker(found):
+        return found
+    _check_needs_nothing(found, reference)
+    with own_code(f"{reference} makes no model"):
+        return found()
 
 
 def load_named(reference: str, *, what: str) -> object:
@@ -31,7 +38,7 @@ def load_named(reference: str, *, what: str) -> object:
         what: It is meant to be, for the error.
 
     Raises:
-        WrongUse: There is no such file, module or name.
+        WrongUse: There is no such file, module or name, or loading it raises.
     """
     from ..storage import nearest
 
@@ -76,16 +83,35 @@ def _load_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(specification)
     sys.modules[path.stem] = module
     sys.path.insert(0, str(path.parent))
-    specification.loader.exec_module(module)
+    with own_code(f"{path} cannot be loaded"):
+        specification.loader.exec_module(module)
     return module
 
 
 def _import(name: str) -> ModuleType:
     sys.path.insert(0, "")
     try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        raise WrongUse(f"no module {error.name!r}; a file is named with its .py") from None
+        with own_code(f"{name} cannot be loaded"):
+            return importlib.import_module(name)
+    except WrongUse as error:
+        cause = error.__cause__
+        if isinstance(cause, ModuleNotFoundError) and f"{name}.".startswith(f"{cause.name}."):
+            raise WrongUse(f"no module {cause.name!r}; a file is named with its .py") from None
+        raise
+
+
+def _check_needs_nothing(maker: Callable[..., object], reference: str) -> None:
+    try:
+        parameters = inspect.signature(maker).parameters.values()
+    except (TypeError, ValueError):  # of some that are written in C nothing is known
+        return
+    optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = [one.name for one in parameters if one.default is one.empty and one.kind not in optional]
+    if needed:
+        raise WrongUse(
+            f"{reference} needs {', '.join(needed)}, and what makes a model is called without arguments; "
+            f"name a function of your own that takes none and returns the model"
+        )
 
 
 def _is_maker(found: object) -> bool:

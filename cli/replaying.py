@@ -46,16 +46,18 @@ def replay(
     as_document: JsonOption = False,
 ) -> int:
     """Compute a dumped module again in float64. Exit code 1 when its output is not what its inputs make."""
-    from ..probe.replay import Call
+    from ..probe.replay import Call, check_recorded
     from ..probe.replay import replay as replay_of
     from ..storage import ROOT_SITE, display_site
 
     place = ROOT_SITE if site == display_site(ROOT_SITE) else site
     asked = Call(place, None if step < 0 else step, call, micro_step, rank)
     with open_existing(store) as opened:
+        of = opened.find_run(run)
+        check_recorded(opened, of, asked)  # before a model is made, which may take long
         found = replay_of(
             opened,
-            opened.find_run(run),
+            of,
             load_model(module),
             asked,
             training=not evaluating,

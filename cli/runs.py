@@ -1,10 +1,12 @@
 """`mindscope runs` lists a store, `mindscope show RUN` describes one run."""
 
+import shlex
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from .dumped import dumped_of
 from .options import DEFAULT_STORE, JsonOption, RunArgument, SameStoreOption, StoreArgument, StoreOption
 from .output import add_row, age, as_json, console, print_json, sparkline, table
 from .stores import open_existing
@@ -61,14 +63,17 @@ def show(run: RunArgument = "latest", store: StoreOption = DEFAULT_STORE, as_doc
         structure = opened.structure(found.id)
         loss = opened.series(found.id, "", "scalar/loss", limit=400)
         findings = opened.findings(found.id)
-        thinned = thinning_of(opened, found.id, found.ranks)
+        thinned, dumped = thinning_of(opened, found.id, found.ranks), dumped_of(opened, found)
         if as_document:
-            print_json({**_document(opened, found, structure, loss, findings), "thinned": thinned})
+            document = _document(opened, found, structure, loss, findings)
+            print_json({**document, "thinned": thinned, "tensors": dumped})
             return 0
         out = console()
         _print_head(out, found, loss)
         if thinned is not None:
             out.print(f"  schedule: {thinned.to_text()}", markup=False)
+        if dumped is not None:
+            out.print(f"  dumped: {dumped.to_text()}", markup=False)
         _print_model(out, opened, found, structure)
         _print_findings(out, findings)
     return 0
@@ -97,6 +102,9 @@ def _print_head(out: "Console", run: "Run", loss: "Series") -> None:
     out.print(Text("  ").append(_state(run)).append("".join(f" · {fact}" for fact in facts if fact)))
     if run.error:
         out.print(f"  ended by: {run.error}", style="red", markup=False)
+    arguments = run.host.get("arguments")
+    if isinstance(arguments, list):
+        out.print(f"  arguments: {shlex.join(map(str, arguments))}", markup=False)
     if run.tags:
         out.print(f"  tags: {_tags(run)}", markup=False)
     if run.remark:

@@ -29,6 +29,7 @@ def examine(script: "Program", arguments: Sequence[str], *, steps: int, is_causa
     """
     from ..insight import LiveDiagnosis, render_json, render_text
     from ..probe import begin, load_config
+    from ..probe.rehearsal import rehearsal
     from ..probe.script import Stopped, run_to_end
     from ..storage import open_store
 
@@ -47,7 +48,7 @@ def examine(script: "Program", arguments: Sequence[str], *, steps: int, is_causa
         adapter.modules()[""].register_forward_pre_hook(stop)
         return monitor
 
-    with redirect_stdout(sys.stderr):  # what the script prints is not ours
+    with redirect_stdout(sys.stderr), rehearsal():  # what the script prints is not ours
         code, reason = run_to_end(script, arguments, watch)
     if reason:
         raise WrongUse(reason)

@@ -22,7 +22,7 @@ def set_(
     """Change what a running training records; values are YAML, dots lead into a key.
 
     What can change: every, subjects, histograms, modules, types, depth, exclude, watchpoints. Settings add up;
-    key={} takes back what was set below that key.
+    key={} takes back what was set for that key and below it, whatever it was.
     """
     fields = fields_of(settings)
     from ..probe.configuration.control import ask_for

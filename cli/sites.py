@@ -18,7 +18,10 @@ def sites(
     ],
     as_document: JsonOption = False,
 ) -> int:
-    """Print the modules of the model that a script trains; the script is stopped after the first forward."""
+    """Print the modules of the model that a script trains; the script is stopped after the first forward.
+
+    Nothing is recorded, also where the script calls mindscope.watch itself.
+    """
     from ..probe.sites import sites_of_script
     from ..storage import display_site
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..storage import Blobs, Run, Store
+    from ..storage import Store
 
 
 def open_existing(url: str) -> "Store":
@@ -36,16 +36,3 @@ def require_existing(url: str) -> None:
 def is_path(url: str) -> bool:
     """True when the store is a folder or a file of this machine."""
     return "://" not in url and not url.startswith("memory:")
-
-
-def tensors_of(store: "Store", run: "Run") -> "Blobs":
-    """The whole tensors that the run has dumped, where its configuration put them.
-
-    Raises:
-        StoreUnavailable: The store is no folder, and the configuration names none.
-    """
-    from ..storage import blobs_of
-
-    dump = run.config.get("dump")
-    folder = dump.get("folder") if isinstance(dump, dict) else None
-    return blobs_of(store.url, run.id, folder if isinstance(folder, str) else None)

@@ -60,5 +60,5 @@ expected_frozen: []           # globs of sites that are not meant to learn
 #   - {do: callback, call: "alerts:page_me", causes: [loss_spike, "watchpoint/*"]}
 # webhook: {url: "https://example.org/hook", severity: warning, timeout_s: 5}   # is told in small JSON bodies
 
-queue: {capacity: 64, when_full: block}   # of records that wait for the disk; drop: never wait, lose observations
+queue: {capacity: 128, when_full: block}   # of records that wait for the disk; drop: never wait, lose observations
 """

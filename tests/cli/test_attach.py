@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from mindscope.framework import Key, Tensor, nn, ops
 from mindscope.probe import TrainingStopped, beginning
+from mindscope.storage.settings import changes_of
 
 
 class Training(threading.Thread):
@@ -85,6 +86,68 @@ def test_a_watchpoint_that_is_set_at_the_prompt_joins_those_that_the_run_began_w
         monkeypatch.setattr("sys.stdin", io.StringIO("watch scalar/loss > 4\nquit\n"))
         told = command("attach", "live", "--store", tmp_path)
         assert "nan @ *\nscalar/loss > 4" in told.out
-        asked = store.mailbox(writer.run.id).read("set")
+        (asked,) = changes_of(store.mailbox(writer.run.id))
         assert asked["watchpoints"] == ["nan @ *", {"when": "scalar/loss > 4", "pause": True}]
         writer.close()
+
+
+def test_the_state_of_a_running_training_is_how_far_its_run_has_come(
+    command: Callable, training: Training, tmp_path: Path
+) -> None:
+    def told(do: str, *more: object) -> dict:
+        return json.loads(command("attach", "live", "--store", tmp_path, "--json", "--do", do, *more).out)
+
+    while told("state")["step"] < 0:
+        training.over.wait(0.05)
+    shown = told("show")
+    assert shown["tensors"]
+    while (state := told("state"))["step"] <= shown["step"]:
+        training.over.wait(0.05)
+    assert (state["state"], state["tensors"]) == ("running", {})
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (["--site", "nope.*"], "no parameter matches 'nope.*'"),
+        (["--site", "wieght"], "no parameter matches 'wieght'; did you mean 'weight'"),
+        (["--subject", "activation"], "--subject must be one of weight, gradient"),
+    ],
+    ids=["no match", "near", "subject"],
+)
+def test_what_cannot_be_shown_is_wrong_use(
+    command: Callable, training: Training, tmp_path: Path, asked: list[str], words: str
+) -> None:
+    while "step" not in command("attach", "live", "--store", tmp_path, "--do", "state").out:
+        training.over.wait(0.05)  # until the structure is written as well
+    told = command("attach", "live", "--store", tmp_path, "--do", "show", *asked)
+    assert (told.code, told.out) == (2, "")
+    assert words in told.err
+
+
+def _interrupted(*_: object) -> str:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("leave", ["quit", "end of file", "interrupt"])
+def test_who_leaves_the_prompt_hears_that_the_training_waits(
+    command: Callable, training: Training, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leave: str
+) -> None:
+    command("attach", "live", "--store", tmp_path, "--do", "pause")
+    monkeypatch.setattr("sys.stdin", io.StringIO("quit\n" if leave == "quit" else ""))
+    if leave == "interrupt":
+        monkeypatch.setattr("builtins.input", _interrupted)
+    told = command("attach", "live", "--store", tmp_path)
+    assert told.code == 0
+    assert "the training waits after step" in told.out
+    command("attach", "live", "--store", tmp_path, "--do", "continue")
+
+
+def test_the_prompt_says_what_cannot_be_shown(
+    command: Callable, training: Training, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("show nope.*\nshow weight activation\nquit\n"))
+    told = command("attach", "live", "--store", tmp_path)
+    assert "no parameter matches 'nope.*'" in told.out
+    assert "show takes one of weight, gradient" in told.out
+    assert "the training waits" not in told.out

@@ -24,6 +24,15 @@ def test_init_writes_the_defaults_and_never_over_a_file(command: Callable, tmp_p
     assert "is there already" in again.err
 
 
+def test_init_prints_where_the_file_is_a_dash(command: Callable, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = command("config", "init", "-")
+    assert told.code == 0
+    (tmp_path / "piped.yaml").write_text(told.out)
+    assert load_config(tmp_path / "piped.yaml") == load_config()
+    assert [path.name for path in tmp_path.iterdir()] == ["piped.yaml"]
+
+
 @pytest.fixture
 def everything(command: Callable, tmp_path: Path) -> Path:
     """The template with all that is commented out switched on."""
@@ -101,12 +110,13 @@ def test_check_tells_every_mistake_on_a_line_of_its_own(command: Callable, tmp_p
     told = command("config", "check", tmp_path / "monitor.yaml")
     assert (told.code, told.out) == (2, "")
     head, *lines = told.err.splitlines()
-    assert head == f"mindscope: {tmp_path / 'monitor.yaml'} has 5 mistakes:"
+    assert head == f"mindscope: {tmp_path / 'monitor.yaml'} has 6 mistakes:"
     assert [line.split(",")[0] for line in lines] == [
         "  key 'every' stands twice",
         "  every must be a whole number",
         "  nan_trace must be true or false",
         "  on_finding[1].do must be one of 'warn'",
+        "  every must be 0 or more",
         "  on_finding: no rule finds a cause 'dead_unit'; did you mean 'dead_units'?; docs/catalogue/rules.md has all",
     ]
     document = json.loads(command("config", "check", tmp_path / "monitor.yaml", "--json").out)
@@ -114,16 +124,53 @@ def test_check_tells_every_mistake_on_a_line_of_its_own(command: Callable, tmp_p
     assert "config" not in document
 
 
+@pytest.mark.parametrize("verb", ["check", "explain"])
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("monitor.yaml", "every: [1\n", "is not valid yaml, line 2"),
+        ("monitor.json", "every: 1\n", "is not valid json"),
+        ("train.py", "every: [1\n", "is not valid YAML, line 2"),
+        ("monitor.yaml", "- every\n", "must hold keys and values, got list"),
+        ("monitor.yaml", None, "cannot be read"),
+    ],
+)
+def test_a_file_that_cannot_be_read_as_one_is_told_in_the_document_too(
+    command: Callable, tmp_path: Path, verb: str, name: str, text: str | None, said: str
+) -> None:
+    file = tmp_path / name
+    if text is not None:
+        file.write_text(text)
+    told = command("config", verb, "--json", file)
+    assert (told.code, told.err) == (2, "")
+    document = json.loads(told.out)
+    (mistake,) = document.pop("mistakes")
+    assert said in mistake
+    assert document == {"file": str(file)}
+    plain = command("config", verb, file)
+    assert (plain.code, plain.out, plain.err) == (2, "", f"mindscope: {mistake}\n")
+
+
+def test_explain_tells_mistakes_as_check_does(command: Callable, tmp_path: Path) -> None:
+    (tmp_path / "monitor.yaml").write_text("evry: 3\nnan_trace: maybe\non_finding: {do: stop, causes: [dead_unit]}\n")
+    told, checked = (command("config", verb, tmp_path / "monitor.yaml") for verb in ("explain", "check"))
+    assert told == checked
+    assert (told.code, told.out, len(told.err.splitlines())) == (2, "", 4)
+    told, checked = (command("config", verb, "--json", tmp_path / "monitor.yaml") for verb in ("explain", "check"))
+    assert told == checked
+    assert len(json.loads(told.out)["mistakes"]) == 3
+
+
 def test_explain_tells_when_every_subject_is_due(command: Callable, tmp_path: Path) -> None:
     (tmp_path / "monitor.yaml").write_text("every: 10\nsubjects: {weight: false, gradient: {first: 5, every: 20}}\n")
     told = command("config", "explain", tmp_path / "monitor.yaml", "--json")
     subjects = json.loads(told.out)["subjects"]
     assert subjects["activation"] == "every 10 steps"
-    assert subjects["gradient"] == "every 20 steps, the first 5"
+    assert subjects["gradient"] == "every 20 steps and at the first 5"
     assert subjects["weight"] == "never"
     (tmp_path / "monitor.yaml").write_text("every: 1\n")
     told = command("config", "explain", tmp_path / "monitor.yaml", "--json")
-    assert json.loads(told.out)["subjects"]["ranks"] == "every 10 steps, each from 1 to 2, step 4, step 7"
+    assert json.loads(told.out)["subjects"]["ranks"] == "every 10 steps and at steps 1, 2, 4 and 7"
     assert subjects["time"] == subjects["memory"] == "every 100 steps"  # at each tenth step at which they are due
 
 

@@ -20,6 +20,22 @@ def test_doctor_as_json_is_one_list_of_checks(command: Callable, tmp_path: Path)
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("mindspore", "numpy", "state"),
+    [("", "2.4.6", "missing"), ("2.10.0", "1.26.4", "ok"), ("2.10.0", "2.4.6", "warning")],
+)
+def test_doctor_sends_mindspore_into_an_environment_of_its_own(
+    command: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mindspore: str, numpy: str, state: str
+) -> None:
+    installed = {"mindspore": mindspore, "numpy": numpy}
+    monkeypatch.setattr("mindscope.cli.doctor._version", lambda name: installed.get(name, "1.0"))
+    checks = json.loads(command("doctor", tmp_path / "runs", "--json").out)["checks"]
+    (check,) = (check for check in checks if check["name"] == "mindspore")
+    assert check["state"] == state
+    assert ("not into this environment, as it needs NumPy 1.26" in check["advice"]) is (state != "ok")
+    assert not check["advice"].startswith("pip install")
+
+
 def test_doctor_opens_the_store_that_is_there(command: Callable, run_folder: Path) -> None:
     assert "1 runs" in command("doctor", run_folder).out
 

@@ -37,7 +37,7 @@ def listed(command: Callable, *words: object) -> list[dict]:
 
 def test_events_of_all_ranks_come_in_the_order_of_their_steps(command: Callable, folder: Path) -> None:
     told = command("events", "busy", "--store", folder)
-    assert (told.code, told.err) == (0, "")
+    assert told.code == 0
     rows = [line.split() for line in told.out.splitlines()[2:]]
     assert [int(row[0]) for row in rows] == [0, 1, 2, 3, 3, 4, 5, 6, 7, 8, 9]
     assert "loss scale 2048" in told.out
@@ -45,7 +45,49 @@ def test_events_of_all_ranks_come_in_the_order_of_their_steps(command: Callable,
     (changed,) = (line for line in told.out.splitlines() if "modules_changed" in line)
     assert "body" in changed
     assert "count 40" in changed
-    assert "layer.39" not in changed  # which the document has
+    assert "layer.39" not in changed
+    assert told.err == "what ends in ... is cut; --full shows all of it, and so does --json\n"
+
+
+def test_all_of_a_text_is_there_where_it_is_asked_for(command: Callable, tmp_path: Path) -> None:
+    known = [f"decoder.{number}" for number in range(60)]
+    refused = f"pattern 'decodr.*' matches none of 60 sites; there are {', '.join(known)}"
+    events = (
+        Event("configuration_changed", 2, data={"modules": known}),
+        Event("configuration_refused", 3, data={"error": refused}),
+        Event("configuration_refused", 4, data={"error": refused[:300]}),
+    )
+    with open_store(str(tmp_path)) as store:
+        writer = store.begin_run("set")
+        writer.write([StepRecord(3, 3.0, events=events)])
+        writer.close()
+    full = command("events", "set", "--store", tmp_path, "--full")
+    words = "".join(full.out.split())  # without the ends of the lines
+    assert (full.code, full.err, "..." in full.out) == (0, "", False)
+    assert "".join(f"modules{json.dumps(known)}".split()) in words
+    assert words.count("".join(refused.split())) == 1
+    cut = command("events", "set", "--store", tmp_path)
+    assert cut.out.count("...") == 2
+    assert "".join(refused[:300].split()) in "".join(cut.out.split())
+    assert "--full shows all of it" in cut.err
+    assert command("events", "set", "--store", tmp_path, "--kind", "configuration_refused", "--limit", 1).err == (
+        "the newest 1 are shown; --limit N shows more\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "guess"),
+    [
+        ("step_*ed_not", "whose kind matches 'step_*ed_not'", False),
+        ("step_skiped", "of kind 'step_skiped'", True),
+    ],
+)
+def test_a_pattern_without_a_match_is_no_misspelt_kind(
+    command: Callable, folder: Path, kind: str, words: str, guess: bool
+) -> None:
+    told = command("events", "busy", "--store", folder, "--kind", kind)
+    assert words in told.out
+    assert ("did you mean 'step_skipped'" in told.out) is guess
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mindscope.cli.failures import WrongUse
+from mindscope.cli.failures import WrongUse, describe
 from mindscope.cli.loading import load_model, load_samples
 
 
@@ -40,6 +40,52 @@ def test_a_model_is_taken_from_a_module() -> None:
 def test_a_model_that_is_not_there_is_told_clearly(reference: str, words: str) -> None:
     with pytest.raises(WrongUse, match=words):
         load_model(reference)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "told"),
+    [
+        (
+            "x = 1\nraise KeyError('lost')\n",
+            "net",
+            "{file} cannot be loaded: {file}, line 2, KeyError: 'lost'; mend it",
+        ),
+        ("def build(: pass\n", "build", "{file} cannot be loaded: {file}, line 1, SyntaxError: invalid syntax; mend"),
+        ("import no_such_module\n", "net", "{file}, line 1, ModuleNotFoundError: No module named 'no_such_module'; "),
+        ("import sys\nsys.exit(3)\n", "net", "{file} cannot be loaded: {file}, line 2, SystemExit: 3; mend it there"),
+        ("import json\ndef net():\n    json.loads('{{')\n", "net", "{file}:net makes no model: {file}, line 3, JSON"),
+        (
+            "def net():\n    assert False\n",
+            "net",
+            "{file}, line 2, AssertionError; mend it there, or see it whole with",
+        ),
+        ("def net(size, depth=2): pass\n", "net", "{file}:net needs size, and what makes a model is called without"),
+    ],
+    ids=["raises", "no Python", "lacks a module", "exits", "raises deeper down", "says nothing", "needs arguments"],
+)
+def test_what_is_wrong_in_the_users_own_file_is_told_with_its_place_and_as_no_fault_of_ours(
+    tmp_path: Path, text: str, name: str, told: str
+) -> None:
+    file = tmp_path / "of_our_own.py"
+    file.write_text(text.replace("{{", "{"))
+    with pytest.raises(WrongUse) as caught:
+        load_model(f"{file}:{name}")
+    assert told.format(file=file) in str(caught.value)
+    assert describe(caught.value)[0] == 2
+
+
+def test_a_class_that_needs_arguments_is_told_which() -> None:
+    with pytest.raises(WrongUse, match=r"Dense needs in_channels, out_channels, .* takes none and returns the model"):
+        load_model("mindscope.framework.nn:Dense")
+
+
+def test_a_module_that_lacks_another_is_not_said_to_be_missing_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lacking_one.py").write_text("import no_such_module\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(WrongUse, match=r"lacking_one cannot be loaded: .*lacking_one\.py, line 1, ModuleNotFoundError"):
+        load_model("lacking_one:net")
 
 
 def test_samples_come_from_an_npz_file(tmp_path: Path) -> None:

@@ -3,8 +3,11 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import indent
 
 import pytest
+from mindscope.probe.rehearsal import is_rehearsal
+from mindscope.storage import open_store
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
@@ -29,6 +32,36 @@ WATCHED = (
     "with mindscope.watch(net, torch.optim.SGD(net.parameters(), 0.1), store='memory:'):\n"
     "    net(torch.ones(2, 3))\n"
 )
+#: Its configuration names what there is not: the sites are asked for because of that.
+WATCHING = """
+import mindscope, torch
+net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 1))
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+config = {"modules": ["nowhere"], "dump": {"sites": ["*"]}, "flight_recorder": {"steps": 3}}
+monitor = mindscope.watch(net, optimizer, store="runs/", run="mine", config=config)
+monitor.log(rate=0.1)
+print(monitor.run.id, monitor.step, monitor.findings)
+try:
+    for _ in range(3):
+        net(torch.ones(2, 3)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        monitor.flush()
+finally:
+    monitor.close()
+"""
+WATCHING_CELL = """
+import mindscope, numpy
+from mindscope.framework import Key, Tensor, nn
+net = nn.SequentialCell(nn.Dense(3, 4, key=Key(0)), nn.Dense(4, 1, key=Key(1))).set_train()
+optimizer = nn.SGD(net.trainable_params(), 0.1)
+with mindscope.watch(net, optimizer, store="runs/") as monitor:
+    for _ in range(3):
+        net(Tensor(numpy.ones((2, 3), numpy.float32))).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        monitor.log(one=1.0)
+"""
 PACKAGE = (
     "import sys, torch\n"
     "from .parts import net\n"
@@ -87,13 +120,39 @@ def test_a_script_that_raises_before_it_trains_says_so_behind_its_own_traceback(
     assert told.err.rstrip().endswith("train.py ended with FileNotFoundError before it trained a model")
 
 
-@pytest.mark.parametrize("words", [("run", "--store", "runs"), ("doctor",)])
-def test_a_script_that_watches_its_model_itself_is_told_how_to_go_on(
-    command: Callable, write: Callable, words: tuple[str, ...]
-) -> None:
-    told = command(*words, write(WATCHED))
+def test_a_script_that_watches_its_model_itself_is_told_how_to_go_on(command: Callable, write: Callable) -> None:
+    told = command("run", "--store", "runs", write(WATCHED))
     assert told.code == 2
     assert "train.py watches its Linear itself; run it as it is, with python, or take the call" in told.err
+
+
+@pytest.mark.parametrize("is_kept_quiet", [False, True], ids=["let through", "caught"])
+def test_a_script_that_watches_its_model_itself_is_refused_without_a_run_of_either(
+    command: Callable, write: Callable, is_kept_quiet: bool
+) -> None:
+    text = WATCHING.replace('"modules": ["nowhere"], ', "")
+    if is_kept_quiet:
+        text = "try:\n" + indent(text, "    ") + "except BaseException:\n    net(torch.ones(2, 3)).mean().backward()\n"
+    told = command("run", "--store", "runs", write(text))
+    assert (told.code, told.out) == (2, ""), told.err
+    assert "train.py watches its Sequential itself" in told.err
+    with open_store("runs") as store:
+        assert not store.runs()
+
+
+@pytest.mark.parametrize("watching", [WATCHING, WATCHING_CELL], ids=["torch", "engine"])
+def test_looking_at_a_script_that_watches_its_model_itself_shows_it_and_leaves_nothing(
+    command: Callable, write: Callable, watching: str
+) -> None:
+    script = write(watching)
+    told = command("sites", "--json", script)
+    assert told.code == 0, told.err
+    assert [one["site"] for one in json.loads(told.out)["sites"]] == ["0", "1", ""]
+    assert "nothing was recorded" not in told.err
+    told = command("doctor", "--json", script)
+    assert json.loads(told.out)["steps"] == 2, told.err
+    assert [path.name for path in Path().iterdir()] == [script]
+    assert not is_rehearsal()
 
 
 def test_a_forward_that_raises_shows_how_far_it_came(command: Callable, write: Callable) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mindscope.storage import Block, Event, Layout, StepRecord, open_store
+from mindscope.storage import Block, Event, Layout, StepRecord, blobs_of, open_store
 
 
 def test_runs_lists_what_the_store_holds(command: Callable, run_folder: Path) -> None:
@@ -69,6 +69,14 @@ def test_show_tells_when_a_run_began_and_when_one_without_an_end_was_last_heard_
     assert re.search(r"running · 1 steps · begun \d+ s ago · last heard of \d+ s ago", told)
 
 
+def test_show_tells_what_the_script_was_called_with(command: Callable, run_folder: Path) -> None:
+    assert "arguments:" not in command("show", "digits", "--store", run_folder).out
+    with open_store(str(run_folder)) as store:
+        store.begin_run("called", host={"arguments": ["--lr", "3", "--name", "a b", "[x]"]}).close()
+    told = command("show", "called", "--store", run_folder).out
+    assert "  arguments: --lr 3 --name 'a b' '[x]'" in told.splitlines()
+
+
 def test_show_tells_what_an_overhead_budget_has_left_out(command: Callable, run_folder: Path) -> None:
     assert "schedule:" not in command("show", "digits", "--store", run_folder).out
     assert json.loads(command("show", "digits", "--store", run_folder, "--json").out)["thinned"] is None
@@ -78,9 +86,58 @@ def test_show_tells_what_an_overhead_budget_has_left_out(command: Callable, run_
         writer.write([StepRecord(4, 4.0, events=(Event("schedule_thinned", 4, data=data),))])
         writer.close()
     told = command("show", "thin", "--store", run_folder)
-    assert "schedule: thinned since step 4 by the overhead budget of 3 %: one in 8 due steps of weight" in told.out
+    assert "schedule: thinned since step 4 by the overhead budget of 3 %: one in 8 due steps (" in told.out
+    assert "had cost 20 % of a step); of weight, attention" in " ".join(told.out.split())
     document = json.loads(command("show", "thin", "--store", run_folder, "--json").out)
     assert (document["thinned"]["since"], document["thinned"]["factor"]) == (4, 8)
+
+
+def test_show_tells_what_was_dumped_where_it_is_and_what_found_no_room(command: Callable, tmp_path: Path) -> None:
+    folder = tmp_path / "runs"
+
+    def told(events: list[Event], name: str) -> tuple[str, dict]:
+        with open_store(str(folder)) as store:
+            writer = store.begin_run(name, run_id=name)
+            writer.write([StepRecord(8, 8.0, events=tuple(events))])
+            writer.close()
+        text = command("show", name, "--store", folder).out
+        return text, json.loads(command("show", name, "--store", folder, "--json").out)["tensors"]
+
+    blobs = blobs_of(str(folder), "some")
+    digests = [blobs.put(np.full(250, value, np.float32)).digest for value in range(6)]
+    stored = [
+        Event("tensor", step, f"head.{at}", data={"subject": "weight", "digest": one, "shape": [250]})
+        for step in (2, 8)
+        for at, one in enumerate(digests)
+    ]
+    lost = Event("tensors_left_out", 8, data={"count": 3, "reason": "the disk is full"})
+    text, document = told([*stored, lost], "some")
+    words = "12 whole tensors (weight of head.0, head.1, head.2, head.3 and 2 more sites; steps 2 to 8), 6."
+    assert f"dumped: {words}" in text
+    assert f" kB in {blobs.folder}; 3 were left out: the disk is full" in " ".join(text.split())
+    assert (document["count"], len(document["sites"]), document["left_out"]) == (12, 6, 3)
+    assert document["size_bytes"] == blobs.size_bytes() > 6000
+    assert "whose files are not there any more" in told(stored, "moved")[0]
+    assert "dumped: no whole tensor; 3 were left out: the disk is full" in told([lost], "full")[0]
+    since = [
+        Event("tensors_left_out", step, data={"count": count, "reason": "no room", "first": step, "last": last})
+        for step, count, last in ((3, 1, 3), (4, 5, 8))
+    ]
+    text, document = told([*stored, *since], "short")
+    assert "; 6 were left out (steps 3 to 8): no room" in " ".join(text.split())
+    assert (document["first_left_out"], document["last_left_out"], document["reason"]) == (3, 8, "no room")
+    assert told([], "none") == (command("show", "none", "--store", folder).out, None)
+    assert "dumped:" not in command("show", "none", "--store", folder).out
+
+
+def test_show_tells_under_way_since_when_tensors_find_no_room(command: Callable, tmp_path: Path) -> None:
+    lost = Event("tensors_left_out", 3, data={"count": 2, "reason": "no room", "first": 3, "last": 3})
+    with open_store(str(tmp_path / "runs")) as store:
+        writer = store.begin_run("going")
+        writer.write([StepRecord(8, 8.0, events=(lost,))])
+        text = command("show", "going", "--store", tmp_path / "runs").out
+        writer.close()
+    assert "dumped: no whole tensor; 2 or more were left out, from step 3 on: no room" in " ".join(text.split())
 
 
 def test_show_has_one_line_a_subject_and_a_word_on_modules_that_changed(command: Callable, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ def place(request, tmp_path) -> str:
 def test_help_names_every_key_that_can_change(command: Callable) -> None:
     told = " ".join(command("set", "--help").out.split())
     assert f"What can change: {', '.join(CHANGEABLE)}." in told
+    assert "key={} takes back what was set for that key and below it" in told
 
 
 def test_a_value_that_is_no_yaml_is_said_with_what_to_do(command: Callable, tmp_path) -> None:
