@@ -2,7 +2,7 @@
 
 from .axes import AXES, AxisName, axis_of
 from .changes import annotate, delete, mute, tell, watch_for
-from .evidence import Replay, muted, replay_condition, rules_run
+from .evidence import Replay, change_before, muted, replay_condition, rules_run
 from .neighbours import Neighbours, neighbours
 from .outcomes import outcomes
 from .reader import Reader
@@ -29,6 +29,7 @@ __all__ = [
     "axis_of",
     "broken_steps",
     "calls",
+    "change_before",
     "delete",
     "element_counts",
     "histogram",

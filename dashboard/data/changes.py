@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ...insight.watchpoints import watchpoints_of
 from ...storage import Json, Run, Store, StoreUnavailable
-from ...storage.commands import SETTINGS, Deed, send
+from ...storage.commands import Deed, send
+from ...storage.settings import leave
 from ..security import demand_change
 from .reader import Reader
 from .watched import FIELD
@@ -62,12 +63,7 @@ def watch_for(reader: Reader, run: Run, entries: Sequence[Json]) -> None:
         StoreUnavailable: The run is over.
     """
     watchpoints_of({FIELD: list(entries)})
-
-    def post(store: Store) -> None:
-        mailbox = store.mailbox(run.id)
-        mailbox.post(SETTINGS, {**(mailbox.read(SETTINGS) or {}), FIELD: list(entries)})
-
-    _change(reader, _running(run).id, post)
+    _change(reader, _running(run).id, lambda store: leave(store.mailbox(run.id), {FIELD: list(entries)}))
 
 
 def _running(run: Run) -> Run:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...insight import RULES, Rule
+from ...insight.changes import change_at
 from ...insight.engine import Engine
 from ...insight.watchpoints import rules_with
 from ...storage import Finding, Run, split_metric
@@ -55,6 +56,14 @@ def _was_recorded(reader: Reader, run: Run, need: str) -> bool:
     if kind == "scalar":
         return name in reader.scalars(run.id)
     return any(split_metric(metric)[0] == need for metric in reader.metrics(run.id))
+
+
+def change_before(reader: Reader, run: Run, finding: Finding) -> str:
+    """The change of the model's modules that the finding began at or soon behind; empty where there was none."""
+    rank = finding.rank if finding.rank in run.ranks else min(run.ranks)
+    key = ("events", "modules_changed", rank)
+    told = reader.cached(run.id, key, lambda store: store.events(run.id, rank=rank, kind="modules_changed"))
+    return change_at(finding, told)
 
 
 def replay_condition(reader: Reader, run: Run, condition: str) -> Replay:

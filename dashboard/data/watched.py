@@ -6,8 +6,9 @@ from typing import Final
 
 from ...insight.watchpoints import PREFIX, Watchpoint, watchpoints_of
 from ...storage import Event, Finding, Json, Run, StoreUnavailable
-from ...storage.commands import COMMAND, SETTINGS, STATE, TrainingState, state_of
+from ...storage.commands import COMMAND, STATE, TrainingState, state_of
 from ...storage.mailbox import Mailbox
+from ...storage.settings import SETTINGS, changes_of, together
 from .reader import Reader
 
 #: The field of a run's settings that is ours.
@@ -50,7 +51,7 @@ def asked_for(reader: Reader, run: Run) -> list[Json]:
     """
     mailbox = reader.read(lambda store: store.mailbox(run.id))
     key = (run.id, SETTINGS, mailbox.stamp(SETTINGS))
-    found = reader.kept(key, lambda _: mailbox.read(SETTINGS)) or {}
+    found = reader.kept(key, lambda _: together(changes_of(mailbox)))
     return _list(found[FIELD] if FIELD in found else run.config.get(FIELD))
 
 

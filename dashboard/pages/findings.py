@@ -19,7 +19,7 @@ from ..components import coded, empty_state, finding_card, notice, panel, run_he
 from ..components.finding_card import PlaceOf
 from ..components.trial import hits_list, trial_panel
 from ..controls import control_keys, follow_run, keep_address
-from ..data import Reader, mute, muted, replay_condition, rules_run
+from ..data import Reader, change_before, mute, muted, replay_condition, rules_run
 from ..evidence import place_of_number
 from ..headline import headline, headline_of
 from ..ids import Findings as Id
@@ -39,7 +39,7 @@ def findings_list(reader: Reader, run: Run) -> list[Component]:
     findings = reader.findings(run.id)
     place_of: PlaceOf = partial(place_of_number, reader, run)
     boxes = [
-        _root_box(run.id, root, number, place_of, _ruled_out(reader, run, root.finding))
+        _root_box(run.id, root, number, place_of, _beside(reader, run, root.finding))
         for number, root in enumerate(roots_of(findings, reader.structure(run.id)), start=1)
     ]
     hidden = muted(reader, run.id)
@@ -83,11 +83,13 @@ def _fold(title: str, cards: list[html.Article], total: int) -> html.Details:
     return html.Details([html.Summary(title), *cards, *more], className="fold")
 
 
-def _ruled_out(reader: Reader, run: Run, finding: Finding) -> Component:
-    """What it may have followed from and does not, and what nobody could tell."""
+def _beside(reader: Reader, run: Run, finding: Finding) -> Component:
+    """What changed in the model just before, what it may have followed from and does not, what nobody could tell."""
+    change = change_before(reader, run, finding)
     account = account_of(finding, run.id, findings=reader.findings(run.id), rules_run=rules_run(reader, run))
     hidden = {RULES[rule].cause for rule, _ in muted(reader, run.id) if rule in RULES}  # found, and only not shown
     lines = [
+        html.P([html.Strong("Modules changed. "), f"{change}."]) if change else None,
         _causes("Ruled out", [cause for cause in account.ruled_out if cause not in hidden]),
         _causes("Not checked, for what it takes was not recorded", account.not_checked),
     ]

@@ -1,15 +1,16 @@
 """What findings rest on: numbers that lead to their series, muting, causes ruled out, conditions replayed."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from mindscope.dashboard import Settings, create_app
 from mindscope.dashboard.data import Reader, muted, replay_condition, rules_run
 from mindscope.dashboard.evidence import place_of_number
 from mindscope.dashboard.pages.findings import findings_list
-from mindscope.storage import InvalidName, open_store
+from mindscope.storage import Event, InvalidName, open_store
 
-from .recorded import BAD_SITE, BAD_STEP, Plan, findings, write_run
+from .recorded import BAD_SITE, BAD_STEP, Plan, findings, records, structure_of, write_run
 
 ROOT = next(one for one in findings() if one.rule == "non-finite-activation")
 LOSS = next(one for one in findings() if one.rule == "loss-spike")
@@ -93,3 +94,16 @@ def test_the_page_tells_what_was_ruled_out_and_links_its_numbers(reader, bad_run
     words = str(findings_list(reader, bad_run))
     assert "Ruled out" in words
     assert "metric=activation/nans" in words
+
+
+def test_the_page_tells_which_modules_changed_before_a_finding(reader, bad_run):
+    assert "Modules changed" not in str(findings_list(reader, bad_run))
+    change = Event("modules_changed", BAD_STEP - 2, data={"sites": ["head"], "count": 1})
+    with open_store("memory:") as store:
+        writer = store.begin_run("changed")
+        writer.write_structure(structure_of(Plan()))
+        course = [replace(one, events=(change,)) if one.step == change.step else one for one in records(Plan())]
+        writer.write(course, findings())
+        writer.close()
+        words = str(findings_list(Reader(store), store.find_run("changed")))
+    assert f"head at step {BAD_STEP - 2}, 2 steps before." in words

@@ -44,7 +44,7 @@ def test_the_page_says_what_a_step_is_made_of_who_is_slow_and_what_to_do(app, st
         f"step={LONG_STEP}",
     ):
         assert words in said
-    for words in ("waits for data", "num_workers", "Rank 1 works 105 ms", "all_reduce/world", "4.1 kB"):
+    for words in ("passes before its forward", "num_workers", "Rank 1 works 105 ms", "all_reduce/world", "4.1 kB"):
         assert words in said
     assert '"name": "longest step"' in said
 
