@@ -5,8 +5,12 @@
 Every cell of the table is a process of its own: one copy of the model with the tool and two without take turns of ten
 steps, in all orders equally often. A ratio is the processor time of a round of such turns to the mean of the plain
 copies' in the same round; its median over the rounds stands in the table, with the interval that holds it with 95 %
-confidence. At the end of a round everything that was recorded is in the store: writer thread, SQLite and live diagnosis
-are the monitored copy's, in whosever turn they ran. `thread_ratio` counts the training thread alone.
+confidence. At the end of a round everything that was recorded is in the store.
+
+What other threads of a tool do (writer, SQLite, live diagnosis) is measured in a second in which the monitored copy
+trains alone, at the end of each round: what they do by the clock they would do three times as often for each of its
+steps while it waits for the others. `turns_ratio` counts what they did among the turns instead; `thread_ratio` counts
+the training thread alone.
 
 A target is met by a median that is not above it, and missed where the whole interval is; in between `ok` is null: this
 run cannot tell. The control, one plain copy to the other, shows what the machine lets be told at all.
@@ -28,7 +32,7 @@ from environment import again_with_free_blas, machine
 from overhead.disk import bytes_per_observation, seconds_to_a_reader
 from overhead.interleave import Ratio
 from overhead.process import Cell, Effort, ToolFailed, measure
-from overhead.targets import GPU_CASE, GPU_MODEL, GPU_TARGETS, MODELS, PEERS, TARGETS, target_of
+from overhead.targets import GPU_CASE, GPU_MODEL, GPU_TARGETS, MODELS, NEAREST, PEERS, TARGETS, target_of
 
 _OURS = "mindscope"
 _BYTES, _READER_S = 24.0, 1.0
@@ -55,6 +59,7 @@ class Table:
             others = self._others(model, row) if framework == "torch" else {}
             yield _ratio(case, "cpu", found, others, target)
             yield _ratio(case, "thread", found, {}, None)
+            yield _ratio(case, "turns", found, {}, None)
             yield _control(case, "cpu", found)
         yield _result(f"{framework} {MODELS[model]}", "plain_step", found.plain_s * 1e3, "ms")
 
@@ -73,7 +78,8 @@ class Table:
         for name in self._tools:
             if row in PEERS[name] and name not in self.missing:
                 try:
-                    found[name] = measure("torch", model, name, row, self._peers)
+                    effort = self._ours if name == NEAREST else self._peers
+                    found[name] = measure("torch", model, name, row, effort)
                 except ToolFailed as failed:
                     self.missing[name] = str(failed)
         return found
@@ -149,7 +155,7 @@ def _options() -> argparse.Namespace:
 def main() -> int:
     options = _options()
     models = options.model or (["small-mlp"] if options.quick else list(MODELS))
-    tools = options.tool or (["hooks by hand, 4 statistics"] if options.quick else None)
+    tools = options.tool or ([NEAREST] if options.quick else None)
     ours = Effort(*((0.1, 9) if options.quick else (0.3, 25)), options.threads)
     peers = Effort(*((0.03, 6) if options.quick else (0.1, 7)), options.threads)
     table = Table(ours, peers, tools)

@@ -64,15 +64,15 @@ def seconds_to_a_reader(model: str, seconds: float, pause_s: float) -> tuple[flo
         step()
         monitor.flush()
         command = [sys.executable, "-m", "overhead.disk", folder, monitor.run.id, str(seconds)]
-        reader = subprocess.Popen(command, cwd=_HERE, stdout=subprocess.PIPE, text=True)
         ended: dict[int, float] = {}
-        while reader.poll() is None:
-            step()
-            ended[monitor.step - 1] = time.time()
-            time.sleep(pause_s)
-        assert reader.stdout is not None
-        seen = {int(number): at for number, at in json.loads(reader.stdout.read()).items()}
-        reader.stdout.close()
+        with tempfile.TemporaryFile("w+") as said:  # a pipe would hold the steps of a slow machine only
+            reader = subprocess.Popen(command, cwd=_HERE, stdout=said)
+            while reader.poll() is None:
+                step()
+                ended[monitor.step - 1] = time.time()
+                time.sleep(pause_s)
+            said.seek(0)
+            seen = {int(number): at for number, at in json.load(said).items()}
         monitor.close()
     delays = [seen[number] - at for number, at in ended.items() if number in seen]
     return statistics.median(delays), max(delays)

@@ -11,9 +11,12 @@ from typing import Any
 
 from .tool import Attached
 
-#: On the wall, of the process with all its threads, of the training thread alone.
-CLOCKS = ("wall", "cpu", "thread")
-Seconds = tuple[float, float, float]
+#: On the wall; of the training thread and what others do in the background while the copy trains alone; of the training
+#: thread; of it and what others do in the background while the copies take turns.
+CLOCKS = ("wall", "cpu", "thread", "turns")
+Seconds = tuple[float, ...]
+#: For how long the watched copy trains alone in a round, and how many steps at least.
+_ALONE_S, _ALONE_STEPS = 1.0, 10
 
 
 _UNWATCHED = Attached()
@@ -57,6 +60,20 @@ class Copy:
         self.attached.finish()
         return _since(began)
 
+    def background_s(self) -> float:
+        """Processor seconds a step of threads in the background while the copy trains alone, until all is done.
+
+        What a tool does by the clock it does once for all steps that pass meanwhile: among turns these are a third of
+        those that pass in a training of its user's.
+        """
+        steps, before, until = 0, background_s(), time.perf_counter() + _ALONE_S
+        while steps < _ALONE_STEPS or time.perf_counter() < until:
+            self._step()
+            steps += 1
+        self.settle()
+        self.attached.finish()
+        return max(0.0, background_s() - before) / steps
+
     def _step(self) -> None:
         self.optimizer.zero_grad()
         value = self.loss()
@@ -69,8 +86,8 @@ class Copy:
 def take_turns(copies: Mapping[str, Copy], steps: int, turns: int, rounds: int) -> None:
     """Nothing; in each round every copy has run so many short turns, in all orders equally often: what drifts cancels.
 
-    What threads did in the background of a round is the watched copies' own, in whosever turn they did it: no other has
-    such threads.
+    What threads did in the background of a round is the watched copy's own, in whosever turn they did it: no other has
+    such threads. Where there are any, it trains alone at the end of the round.
     """
     orders = list(permutations(copies))
     for number in range(rounds):
@@ -81,13 +98,13 @@ def take_turns(copies: Mapping[str, Copy], steps: int, turns: int, rounds: int) 
                 _add(spent[label], copies[label].turn(steps))
         for label, copy in copies.items():
             _add(spent[label], copy.finish())
-        behind = max(0.0, background_s() - before) * steps / (steps + 1)  # of each turn one step is not timed
-        watched = [label for label, copy in copies.items() if copy.attached != _UNWATCHED]
-        for label in watched:
-            spent[label][CLOCKS.index("cpu")] += behind / len(watched)
+        behind = max(0.0, background_s() - before) / (turns * (steps + 1))  # of each turn one step is not timed
         for label, copy in copies.items():
-            wall, cpu, thread = (seconds / (turns * steps) for seconds in spent[label])
-            copy.times.append((wall, cpu, thread))
+            times = [seconds / (turns * steps) for seconds in spent[label]]
+            if behind and copy.attached != _UNWATCHED:
+                times[CLOCKS.index("turns")] += behind
+                times[CLOCKS.index("cpu")] += copy.background_s()
+            copy.times.append(tuple(times))
 
 
 def background_s() -> float:
@@ -97,12 +114,12 @@ def background_s() -> float:
 
 
 def _now() -> Seconds:
-    return time.perf_counter(), time.process_time() - background_s(), time.thread_time()
+    foreground = time.process_time() - background_s()
+    return time.perf_counter(), foreground, time.thread_time(), foreground
 
 
 def _since(began: Seconds) -> Seconds:
-    wall, cpu, thread = (end - begin for end, begin in zip(_now(), began, strict=True))
-    return wall, cpu, thread
+    return tuple(end - begin for end, begin in zip(_now(), began, strict=True))
 
 
 def _add(total: list[float], more: Seconds) -> None:

@@ -22,7 +22,7 @@ class Cell:
     """What one process found.
 
     Args:
-        tool: Ratio of the watched copy to the two plain ones, by clock: `wall`, `cpu`, `thread`.
+        tool: Ratio of the watched copy to the two plain ones, by clock, of `CLOCKS`.
         again: Ratio of the second plain copy to the first.
         plain_s: Processor seconds of a plain step.
         steps: Steps of a round.

@@ -50,7 +50,7 @@ def main(framework: str, name: str, tool: str, row: str, seconds: float, rounds:
     return {
         "tool": {clock: asdict(ratio) for clock, ratio in ratios(watched.times, plain, again).items()},
         "again": {clock: asdict(ratio) for clock, ratio in ratios(again, plain).items()},
-        "plain_s": sorted(cpu for _, cpu, _ in plain)[len(plain) // 2],
+        "plain_s": sorted(one[CLOCKS.index("cpu")] for one in plain)[len(plain) // 2],
         "steps": turns * _TURN,
     }
 
