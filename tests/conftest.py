@@ -4,9 +4,11 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from mindscope.storage import Store, open_store
@@ -50,6 +52,27 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
     report = yield
     _refuse_skip(report)
     return report
+
+
+#: The state that each generator of a test module had when all tests were collected.
+_DRAWN = pytest.StashKey[dict[np.random.Generator, Mapping[str, Any]]]()
+
+
+def _generators(module: object) -> list[np.random.Generator]:
+    return [value for value in vars(module).values() if isinstance(value, np.random.Generator)]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    modules = {item.module for item in session.items if isinstance(item, pytest.Function)}
+    session.stash[_DRAWN] = {each: each.bit_generator.state for module in modules for each in _generators(module)}
+
+
+@pytest.fixture(autouse=True)
+def _draws_of_its_own(request: pytest.FixtureRequest) -> None:
+    """What a test draws does not hang on which tests ran before it in its process."""
+    drawn = request.session.stash[_DRAWN]
+    for each in _generators(request.module):
+        each.bit_generator.state = drawn[each]
 
 
 POSTGRES = os.environ.get("MINDSCOPE_TEST_POSTGRES", "postgresql+psycopg://postgres@127.0.0.1:5432/test")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from inspect import cleandoc
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,16 @@ def test_the_catalogue_of_collectors_is_current() -> None:
 
     page = (ROOT / "docs" / "catalogue" / "collectors.md").read_text()
     assert page == collectors_page(), "run: python -m mindscope.probe.catalogue"
+
+
+def test_the_catalogue_of_collectors_has_every_word_on_each() -> None:
+    from mindscope.probe.catalogue import collectors_page
+    from mindscope.probe.collectors.collector import COLLECTORS
+
+    page = " ".join(collectors_page().split())
+    paragraphs = [part for one in COLLECTORS.values() for part in cleandoc(one.doc).split("\n\n")]
+    assert len(paragraphs) > len(COLLECTORS) + 10
+    assert [part for part in paragraphs if " ".join(part.split()) not in page] == []
 
 
 def test_the_architecture_stays_one_page() -> None:

@@ -31,6 +31,7 @@ def test_nothing_private_leaks(folder: str) -> None:
 def test_the_root_names_load_on_first_use() -> None:
     import mindscope
 
+    assert {"diagnose", "open_store", "quantity", "watch", "__version__"} <= set(dir(mindscope))
     assert callable(mindscope.watch)
     assert callable(mindscope.open_store)
     assert callable(mindscope.diagnose)

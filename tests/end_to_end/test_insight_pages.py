@@ -72,7 +72,7 @@ def test_a_training_is_halted_looked_into_and_halted_again_by_a_condition(watche
 def test_what_a_step_is_made_of_is_read_and_a_stretch_is_dragged_typed_and_kept_in_the_address(watched):
     watched.open("/profile?run=profiled", "#profile-split .barlayer .trace")
     watched.wait(says("#profile-cards", "50% of the step"))
-    watched.wait(says("#profile-advice", "waits for data"))
+    watched.wait(says("#profile-advice", "passes before its forward"))
     watched.page.wait_for_selector("#profile-operators .ag-row")
     box = watched.page.locator("#profile-split .nsewdrag").first.bounding_box()
     middle = box["y"] + box["height"] / 2

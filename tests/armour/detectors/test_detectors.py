@@ -124,7 +124,7 @@ def test_the_local_dimension_of_a_flat_sheet_is_its_own(dimension):
 
 def test_region_based_detection_finds_adversarial_examples_of_a_linear_model():
     network = linear(features=12)
-    x = GENERATOR.uniform(0, 1, (80, 12)).astype(np.float32)
+    x = GENERATOR.uniform(0, 1, (300, 12)).astype(np.float32)
     labels = network.logits(x).argmax(axis=1)
     far = np.abs(np.diff(network.logits(x), axis=1)[:, 0]) > 1.5
     x, labels = x[far], labels[far]
