@@ -241,7 +241,7 @@ class Archive:
             return tuple(read_histograms(connection, one.id, site, subject, *_between(first, last), limit))
 
     def events(self, run: str, *, rank: int = 0, kind: str | None = None, limit: int = 1000) -> tuple[Event, ...]:
-        """The newest events, oldest first."""
+        """The events that came last, in the order in which they came."""
         one = self._existing(run, rank)
         with one.read() as connection:
             return tuple(read_events(connection, one.id, kind, limit))

@@ -184,9 +184,9 @@ class MemoryStore:
         return tuple(found[at] for at in spaced(len(found), limit).tolist())
 
     def events(self, run: str, *, rank: int = 0, kind: str | None = None, limit: int = 1000) -> tuple[Event, ...]:
-        """The newest events, oldest first."""
+        """The events that came last, in the order in which they came."""
         with self._lock:
-            events = sorted(self._rank(run, rank).events, key=lambda one: one[:2])
+            events = tuple(self._rank(run, rank).events)
         found = [one for _, _, one in events if kind is None or one.kind == kind]
         return tuple(found[max(len(found) - limit, 0) :])
 

@@ -48,11 +48,11 @@ def read_findings(connection: Connection, number: int, minimum: Severity, limit:
 
 
 def read_events(connection: Connection, number: int, kind: str | None, limit: int) -> list[Event]:
-    """The newest events of recording `number`, oldest first."""
+    """The events of recording `number` that came last, in the order in which they came."""
     query = select(event.c.data).where(event.c.recording == number)
     if kind is not None:
         query = query.where(event.c.kind == kind)
-    query = query.order_by(event.c.step.desc(), event.c.micro_step.desc(), event.c.id.desc()).limit(limit)
+    query = query.order_by(event.c.id.desc()).limit(limit)
     return [read_event(text) for text in connection.execute(query).scalars()][::-1]
 
 

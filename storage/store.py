@@ -193,7 +193,7 @@ class Store(Protocol):
         """(step, histogram), oldest first, evenly thinned to `limit`."""
 
     def events(self, run: str, *, rank: int = 0, kind: str | None = None, limit: int = 1000) -> tuple[Event, ...]:
-        """The newest events, oldest first."""
+        """The events that came last, in the order in which they came."""
 
     def findings(self, run: str, *, minimum: Severity = "info", limit: int = 1000) -> tuple[Finding, ...]:
         """Findings of all ranks by (first_step, order); muted ones left out."""

@@ -251,6 +251,17 @@ def test_events_may_belong_to_no_record(store: Store) -> None:
     writer.close()
 
 
+def test_events_come_in_the_order_in_which_they_became_known(store: Store) -> None:
+    with store:
+        writer = store.begin_run("late")
+        late = [Event("tensor", 0, "a", 0), Event("tensor", 0, "b", 0)]  # known with the record behind theirs
+        writer.write([StepRecord(0, 1.0, 0), StepRecord(0, 2.0, 1, events=tuple(late))])
+        writer.write_events([Event("tensor", 0, "c", 0)])
+        assert [one.site for one in store.events(writer.run.id)] == ["a", "b", "c"]
+        assert [one.site for one in store.events(writer.run.id, limit=2)] == ["b", "c"]
+        writer.close()
+
+
 def test_outcomes_replace_and_keep_not_a_number(store: Store) -> None:
     with store:
         writer = store.begin_run("attacks", kind="evaluation", parent="some-run")
