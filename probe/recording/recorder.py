@@ -141,7 +141,8 @@ class Recorder:
         current, survey = self.current, self._survey
         was_idle = current.is_idle
         if was_idle:
-            self.flush()
+            if self._newest.record is not None or self.outbox.waiting:
+                self.flush()
             survey.ended = time.perf_counter()
             if not skipped and self._newest.passes(survey.ended):
                 current.next_step()

@@ -69,8 +69,8 @@ class Adoption:
             self._adopt(optimizer)  # whose own hooks run after this one
 
     def _look(self, optimizer: Any, _arguments: Any, _options: Any) -> None:
-        if self._is_watched(optimizer) or self._steps.is_inside or optimizer in self._strangers:
-            return
+        if id(optimizer) in self._hooks or self._steps.is_inside or optimizer in self._strangers:
+            return  # in the first place those that are watched: this is asked at every step of the process
         count, before = self._steps.count, self._seen.get(optimizer)
         self._seen[optimizer] = count
         if count == before or (before is None and count >= _SETTLED):
@@ -121,7 +121,7 @@ class Adoption:
         self._replaced.add(optimizer)
 
     def _is_watched(self, optimizer: Any) -> bool:
-        return any(optimizer is one for one in self._view.optimizers)
+        return id(optimizer) in self._hooks
 
     def _mine(self, optimizer: Any) -> set[int]:
         """The numbers of the model's parameters that the optimizer steps."""

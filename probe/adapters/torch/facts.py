@@ -147,8 +147,10 @@ class TorchFacts:
         if not (isinstance(input_, torch.Tensor) and input_.requires_grad and self.facts.has_forward):
             return
         self._is_loss, self._is_looked = True, False
+        if input_.layout is not torch.strided or not self.facts.loss_is_due(name):
+            return
         is_away = may_travel(input_) and self._recorder.outbox.takes_promises
-        if (input_.is_cpu or is_away) and input_.layout is torch.strided and self.facts.loss_is_due(name):
+        if input_.is_cpu or is_away:
             self._is_looked = True
             shapes = tuple(tuple(one.shape) for one in (input_, target) if isinstance(one, torch.Tensor))
             plain: dict[str, Json] = {

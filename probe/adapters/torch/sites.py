@@ -6,11 +6,14 @@ The sites stay what they were: a run of a compiled model can be compared with on
 
 import gc
 from collections.abc import Iterator, Mapping
+from itertools import chain
+from operator import attrgetter, methodcaller
 from typing import Any
 
 import torch
 
 _WRAPPERS = ("_orig_mod", "_checkpoint_wrapped_module")
+_parts_of, _values_of = attrgetter("_modules"), methodcaller("values")
 
 
 class ModuleSites:
@@ -52,7 +55,7 @@ class ModuleSites:
         return frozenset(site for site in both if before.get(site) is not self.modules.get(site))
 
     def _parts_now(self) -> list[int]:
-        return [id(part) for module in self.modules.values() for part in module._modules.values()]
+        return [*map(id, chain.from_iterable(map(_values_of, map(_parts_of, self.modules.values()))))]
 
     def _hide(self, outermost: Mapping[str, Any]) -> None:
         """Finds the modules whose calls are compiled away."""
