@@ -12,7 +12,7 @@ from .stores import open_existing
 
 if TYPE_CHECKING:
     from ..storage import Store
-    from ..storage.commands import TrainingState
+    from ..storage.mail.commands import TrainingState
 
 _SUBJECTS = ("weight", "gradient")
 _DEEDS = ("state", "pause", "step", "continue", "stop", "show")
@@ -71,7 +71,7 @@ class _Talk(cmd.Cmd):
 
     def ask(self, do: str, **details: Any) -> "TrainingState":  # Any: what belongs to the command
         """Where the training is once it has obeyed."""
-        from ..storage.commands import send, state_of, wait_for
+        from ..storage.mail.commands import send, state_of, wait_for
 
         mailbox = self._store.mailbox(self._run)
         if do == "state":
@@ -149,7 +149,7 @@ class _Talk(cmd.Cmd):
         """watch CONDITION: set a watchpoint that halts the training; without one, list those that are set"""
         from ..probe.configuration.control import ask_for
         from ..probe.errors import ConfigError
-        from ..storage.settings import changes_of, together
+        from ..storage.mail.settings import changes_of, together
 
         mailbox = self._store.mailbox(self._run)
         begun_with = self._store.find_run(self._run).config.get("watchpoints") or []

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..storage import Json, Listener, Store
-from ..storage.blobs import blobs_of
+from ..storage.tensors.blobs import blobs_of
 from . import collectors  # noqa: F401  fills the table of collectors
 from .actions.attachment import DATABASE_LOOK_S, LOOK_S
 from .actions.checkpoints import checkpoint_folder

@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..storage.blobs import Blob, Blobs
 from ..storage.names import display_site
 from ..storage.records import Event, Json
+from ..storage.tensors.blobs import Blob, Blobs
 from .configuration.dumps import Dump
 from .omissions import Omissions
 

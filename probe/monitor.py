@@ -7,8 +7,8 @@ from types import TracebackType
 from typing import Self
 
 from ..storage import Finding, Listener, QueueWriter, Run, RunWriter, StepRecord
-from ..storage.blobs import Blobs
-from ..storage.mailbox import Mailbox
+from ..storage.mail.mailbox import Mailbox
+from ..storage.tensors.blobs import Blobs
 from .actions.standby import Standby
 from .adapters import Adapter
 from .configuration.config import Config

@@ -1,18 +1,18 @@
 """The nouns of mindscope and the store that keeps them."""
 
-from .blobs import Blob, Blobs, blobs_of
+from .encoding.quantized import quantize
 from .errors import InvalidName, RunNotFound, StoreDamaged, StoreError, StoreTooNew, StoreUnavailable, nearest
-from .memory import MemoryStore
+from .history.retention import Retention
+from .memory.store import MemoryStore
 from .names import ROOT_SITE, SEVERITIES, SUBJECTS, Severity, display_site, metric_name, split_metric
-from .quantized import quantize
 from .records import Block, Event, Finding, FindingKey, Histogram, Json, Layout, Outcome, StepRecord
-from .retention import Retention
 from .run import FormerStructure, ModuleInfo, OptimizerInfo, ParameterInfo, Run, RunKind, RunState, Structure
 from .series import Matrix, Series
 from .store import Foresight, Keeper, Listener, RunWriter, Store
-from .tensors import StoredTensor, read_tensors, tensor_files
+from .tensors.blobs import Blob, Blobs, blobs_of
+from .tensors.stored import StoredTensor, read_tensors, tensor_files
 from .url import migrate, open_store
-from .writer import QueueWriter
+from .writing.writer import QueueWriter
 
 __all__ = [
     "ROOT_SITE",

@@ -6,8 +6,8 @@ import time
 from functools import lru_cache
 from pathlib import Path
 
+from .encoding.text import from_json, to_json
 from .records import Json
-from .text import from_json, to_json
 
 #: A writer on another machine counts as gone when it has not been heard of for so long (it beats every 10 s).
 SILENCE_S = 120.0

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
 
-from .mailbox import Mailbox
+from .mail.mailbox import Mailbox
 from .names import Severity
 from .records import Event, Finding, Histogram, Json, Layout, Outcome, StepRecord
 from .run import FormerStructure, Run, RunKind, RunState, Structure

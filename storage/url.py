@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from .archive import Archive
-from .connect import file_writer, in_our_words
+from .database.archive import Archive
+from .database.folder import Folder, run_files
+from .database.postgres import Database, connect_database, migrate_database
 from .errors import InvalidName, StoreUnavailable, nearest
-from .folder import Folder, run_files
-from .memory import MemoryStore
-from .migrations import upgrade
-from .postgres import Database, connect_database, migrate_database
-from .retention import Retention
+from .history.retention import Retention
+from .memory.store import MemoryStore
+from .schema.connect import file_writer, in_our_words
+from .schema.migrations import upgrade
 from .store import Store
 
 _SCHEMES = ("postgresql+psycopg", "postgresql", "memory")

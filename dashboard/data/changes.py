@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ...insight.watchpoints import watchpoints_of
 from ...storage import Json, Run, Store, StoreUnavailable
-from ...storage.commands import Deed, send
-from ...storage.settings import leave
+from ...storage.mail.commands import Deed, send
+from ...storage.mail.settings import leave
 from ..security import demand_change
 from .reader import Reader
 from .watched import FIELD

@@ -6,9 +6,9 @@ from typing import Final
 
 from ...insight.watchpoints import PREFIX, Watchpoint, watchpoints_of
 from ...storage import Event, Finding, Json, Run, StoreUnavailable
-from ...storage.commands import COMMAND, STATE, TrainingState, state_of
-from ...storage.mailbox import Mailbox
-from ...storage.settings import SETTINGS, changes_of, together
+from ...storage.mail.commands import COMMAND, STATE, TrainingState, state_of
+from ...storage.mail.mailbox import Mailbox
+from ...storage.mail.settings import SETTINGS, changes_of, together
 from .reader import Reader
 
 #: The field of a run's settings that is ours.

@@ -1,6 +1,6 @@
 """A running training that a person may halt at the end of a step, look into, and let go on.
 
-This is the training's side; `storage/commands.py` has the person's, and what the two say to each other.
+This is the training's side; `storage/mail/commands.py` has the person's, and what the two say to each other.
 """
 
 import logging
@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...storage import Finding, StoreError
-from ...storage.commands import COMMAND, STATE, TrainingState
-from ...storage.mailbox import Mailbox
+from ...storage.mail.commands import COMMAND, STATE, TrainingState
+from ...storage.mail.mailbox import Mailbox
 from ..errors import TrainingStopped
 
 _log = logging.getLogger(__name__)

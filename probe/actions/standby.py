@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ...storage import Finding
-from ...storage.mailbox import Mailbox
+from ...storage.mail.mailbox import Mailbox
 from ..configuration.config import Config
 from ..configuration.reactions import Reaction, pauses_of, saving
 from .attachment import Arrays, Attachment, pause_for

@@ -38,9 +38,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from ...storage.backlog import CAPACITY
 from ...storage.conditions import Condition, parse_condition
 from ...storage.errors import nearest
+from ...storage.writing.backlog import CAPACITY
 from ..collectors.collector import COLLECTORS
 from ..kernels import MORE
 from .cadence import Cadence, as_cadence

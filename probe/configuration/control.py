@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ...storage.mailbox import Mailbox
-from ...storage.settings import SETTINGS, changes_of, laid_over, leave, together
+from ...storage.mail.mailbox import Mailbox
+from ...storage.mail.settings import SETTINGS, changes_of, laid_over, leave, together
 from ..errors import ConfigError
 from .config import Config
 from .load import examine, load_config

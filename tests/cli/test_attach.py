@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from mindscope.framework import Key, Tensor, nn, ops
 from mindscope.probe import TrainingStopped, beginning
-from mindscope.storage.settings import changes_of
+from mindscope.storage.mail.settings import changes_of
 
 
 class Training(threading.Thread):

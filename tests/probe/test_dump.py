@@ -9,7 +9,7 @@ from mindscope.probe import watch
 from mindscope.probe.configuration.dumps import Dump
 from mindscope.probe.dump import Dumper
 from mindscope.storage import StoreUnavailable, blobs_of, open_store
-from mindscope.storage.blobs import Blobs
+from mindscope.storage.tensors.blobs import Blobs
 
 SITES = ["0", "2", "2.weight"]
 

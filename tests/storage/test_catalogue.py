@@ -4,8 +4,8 @@ import logging
 from pathlib import Path
 
 import pytest
-from mindscope.storage import folder as folder_module
 from mindscope.storage import open_store
+from mindscope.storage.database import folder as folder_module
 
 from tests.storage.samples import finding, layout, walk
 

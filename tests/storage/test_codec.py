@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from mindscope.storage import Block, Layout, StoreDamaged, StoreError, quantize
-from mindscope.storage.alike import stack_values
-from mindscope.storage.codec import decode, encode
-from mindscope.storage.layout import pack, pack_alike, pack_stacks, unpack
-from mindscope.storage.packed import Packed
-from mindscope.storage.quantized import quantize_alike
-from mindscope.storage.sequences import decode_steps, encode_steps
+from mindscope.storage.encoding.alike import stack_values
+from mindscope.storage.encoding.codec import decode, encode
+from mindscope.storage.encoding.layout import pack, pack_alike, pack_stacks, unpack
+from mindscope.storage.encoding.packed import Packed
+from mindscope.storage.encoding.quantized import quantize_alike
+from mindscope.storage.encoding.sequences import decode_steps, encode_steps
 
 DTYPES = ("float32", "float64", "uint64")
 ANY = st.floats(allow_nan=True, allow_infinity=True)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from mindscope.storage import Block, Layout, StepRecord
-from mindscope.storage.backlog import Backlog
-from mindscope.storage.patience import PATIENCE_S, Patience, without_quiet
 from mindscope.storage.run import Structure
+from mindscope.storage.writing.backlog import Backlog
+from mindscope.storage.writing.patience import PATIENCE_S, Patience, without_quiet
 
 BLOCK = Block(Layout("weight", ("a",), ("norm",), ("float32",)), np.ones((1, 1)))
 

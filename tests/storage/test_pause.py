@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 from mindscope.storage import Event, MemoryStore, QueueWriter, StepRecord
-from mindscope.storage.pause import HELD_S, Pause
-from mindscope.storage.writer import _LOOK_S
+from mindscope.storage.writing.pause import HELD_S, Pause
+from mindscope.storage.writing.writer import _LOOK_S
 
 from tests.storage.samples import finding, layout, walk
 

@@ -8,7 +8,7 @@ from dash import Input, Output, State, ctx, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
-from ....storage.commands import Deed
+from ....storage.mail.commands import Deed
 from ...address import Address
 from ...components.choices import line_input, switch
 from ...data import Reader, tell

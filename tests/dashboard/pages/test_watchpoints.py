@@ -9,7 +9,7 @@ from mindscope.dashboard.data import Reader
 from mindscope.dashboard.data.watched import asked_for, attached, halt_of, hits_of, refusal, standings
 from mindscope.probe import beginning
 from mindscope.storage import Finding, StoreUnavailable, open_store
-from mindscope.storage.commands import send, state_of
+from mindscope.storage.mail.commands import send, state_of
 
 from tests.dashboard.calling import call
 from tests.dashboard.training import Training, once

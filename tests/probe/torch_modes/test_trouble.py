@@ -10,7 +10,7 @@ import pytest
 from mindscope.insight import LiveDiagnosis
 from mindscope.probe import NotWatchable, watch
 from mindscope.storage import open_store
-from mindscope.storage.recorder import Recorder
+from mindscope.storage.database.recorder import Recorder
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 nn = torch.nn

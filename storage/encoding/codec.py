@@ -1,0 +1,116 @@
+"""Arrays of one statistic as compressed bytes and back, exactly: byte-shuffle, then zstd at level 1.
+
+Bytes of equal weight stand together, so that signs, exponents and high mantissa bytes, which hardly change from step to
+step, compress; counts and norms that a narrower type holds exactly are stored in it.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import StoreDamaged
+from .compression import compress, decompress, shuffle
+
+#: Version of the format; stands beside every compressed array.
+CODEC_VERSION = 1
+_DTYPES: dict[int, np.dtype[Any]] = {
+    1: np.dtype("<u1"),
+    2: np.dtype("<u2"),
+    4: np.dtype("<u4"),
+    14: np.dtype("<f4"),
+    18: np.dtype("<f8"),
+}
+#: Instead of a type: one value, that all are equal to.
+_CONSTANT = 255
+#: What `narrowest` says of values that need all 64 bits.
+WIDEST = 18
+
+
+def encode(values: NDArray[np.float64], code: int | None = None) -> bytes:
+    """Float64 values as bytes; the first says in which type, all zeros take one byte, equal values nine.
+
+    Args:
+        code: What `narrowest` said of these values, or of more among which they are.
+    """
+    if code == 0 or not values.size:
+        return b"\0"
+    first = values.flat[0]
+    if bool((values == first).all()):  # asked first: most counts of most buckets are equal
+        if first != 0.0:
+            return bytes((_CONSTANT,)) + first.tobytes()
+        if not np.signbit(values).any():
+            return b"\0"
+    if code is None:
+        code = narrowest(values)
+    return bytes((code,)) + compress(shuffle(values.astype(_DTYPES[code])))
+
+
+def decode(data: bytes, shape: tuple[int, int], rows: slice = slice(None)) -> NDArray[np.float64]:
+    """The values that `encode` was given, in their shape; of these, some rows. Not to be written to.
+
+    Raises:
+        StoreDamaged: The bytes are not an array of that shape.
+    """
+    return _widen(_decode(data, shape, rows), np.dtype(np.float64))
+
+
+def decode_narrow(data: bytes, shape: tuple[int, int], rows: slice = slice(None)) -> NDArray[Any]:  # Any: as stored
+    """As `decode`, in the type that the values are stored in: what copies them widens them on the way.
+
+    Raises:
+        StoreDamaged: The bytes are not an array of that shape.
+    """
+    return _decode(data, shape, rows)
+
+
+def decode_counts(data: bytes, shape: tuple[int, int], rows: slice = slice(None)) -> NDArray[np.int64]:
+    """Counts that `encode` was given as float64, in their shape; of these, some rows. Not to be written to.
+
+    Raises:
+        StoreDamaged: The bytes are not an array of that shape.
+    """
+    return _widen(_decode(data, shape, rows), np.dtype(np.int64))
+
+
+def all_equal(value: np.generic, shape: tuple[int, ...]) -> NDArray[Any]:  # Any: the value's type
+    """One value that stands for a whole array, which cannot be written to; NumPy's own takes three times as long."""
+    return np.ndarray(shape, value.dtype, value.tobytes(), strides=(0,) * len(shape))
+
+
+def narrowest(values: NDArray[np.float64]) -> int:
+    """The code of the narrowest type that gives every bit back (of a NaN only that it is one)."""
+    if not values.any() and not np.signbit(values).any():
+        return 0
+    with np.errstate(over="ignore", invalid="ignore"):
+        low, high = values.min(), values.max()
+        if low >= 0 and high < 2**32 and (values == np.floor(values)).all() and not np.signbit(values).any():
+            return 1 if high < 2**8 else 2 if high < 2**16 else 4
+        exact = values.astype(np.float32).astype(np.float64) == values
+        return 14 if (exact | np.isnan(values)).all() else WIDEST
+
+
+def _decode(data: bytes, shape: tuple[int, int], rows: slice) -> NDArray[Any]:  # Any: of the type that the code names
+    begin, end, _ = rows.indices(shape[0])
+    part = (end - begin, shape[1])
+    if data == b"\0":
+        return all_equal(np.uint8(0), part)
+    try:
+        if data[0] == _CONSTANT:
+            return all_equal(np.frombuffer(data[1:], dtype="<f8")[0], part)
+        dtype = _DTYPES[data[0]]
+        raw = np.frombuffer(decompress(data[1:]), dtype=np.uint8).reshape(dtype.itemsize, shape[0] * shape[1])
+    except (KeyError, IndexError, ValueError) as error:
+        raise StoreDamaged(f"an array of shape {shape} cannot be read: {error}") from error
+    planes = raw[:, begin * shape[1] : end * shape[1]]
+    turned = np.empty(planes.shape[::-1], dtype=np.uint8)
+    for at, plane in enumerate(planes):
+        turned[:, at] = plane
+    return turned.view(dtype).reshape(part)
+
+
+def _widen(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:  # Any: the dtype that is asked for
+    """The values in another dtype; one value that stands for all stays one."""
+    if values.size and not any(values.strides):
+        return all_equal(values.flat[0].astype(dtype), values.shape)
+    return values.astype(dtype, copy=False)

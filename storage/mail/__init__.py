@@ -1,0 +1,1 @@
+"""Documents that a running training and those who look at it leave each other."""

@@ -1,0 +1,107 @@
+"""Engines for run files and databases, set up in the right order, and their errors in our words."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from sqlalchemy import Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError, DisconnectionError, SQLAlchemyError
+from sqlalchemy.pool import QueuePool
+
+from ..errors import StoreDamaged, StoreError, StoreUnavailable
+
+#: In this order: the page size and the vacuum mode only take effect before the first table and before WAL.
+_WRITER_PRAGMAS = (
+    "page_size = 4096",
+    "auto_vacuum = INCREMENTAL",
+    "journal_mode = WAL",
+    "synchronous = NORMAL",
+    "wal_autocheckpoint = 0",
+    "journal_size_limit = 67108864",
+    "busy_timeout = 5000",
+    "secure_delete = OFF",
+    "foreign_keys = ON",
+    "cache_size = -16384",
+)
+_READER_PRAGMAS = ("query_only = ON", "busy_timeout = 5000", "cache_size = -16384")
+
+
+def file_writer(path: Path) -> Engine:
+    """An engine with one connection that may write the file; every transaction takes the write lock when it begins."""
+    engine = _file_engine(path, "rwc", pool_size=1, max_overflow=0)
+    _on_connect(engine, _WRITER_PRAGMAS)
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+    return engine
+
+
+def file_reader(path: Path) -> Engine:
+    """An engine whose connections read the file and never write, checkpoint or block its writer.
+
+    On media where the two files beside a run cannot be made, it is opened as immutable, if no log is left over.
+    """
+    log = Path(f"{path}-wal")
+    mode = "ro"
+    if not os.access(path.parent, os.W_OK) and not (log.exists() and log.stat().st_size):
+        mode = "ro&immutable=1"
+    engine = _file_engine(path, mode, pool_size=4, max_overflow=16)
+    _on_connect(engine, _READER_PRAGMAS)
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
+    return engine
+
+
+def guard_forks(engine: Engine) -> None:
+    """Makes a connection that was opened before a fork unusable in the child: the pool opens a new one there."""
+
+    @event.listens_for(engine, "connect")
+    def _remember(_connection: object, record: Any) -> None:  # Any: SQLAlchemy's pool records
+        record.info["pid"] = os.getpid()
+
+    @event.listens_for(engine, "checkout")
+    def _check(_connection: object, record: Any, proxy: Any) -> None:
+        if record.info["pid"] != os.getpid():
+            _inherited.append(record.dbapi_connection)
+            record.dbapi_connection = proxy.dbapi_connection = None
+            raise DisconnectionError(f"this connection belongs to process {record.info['pid']}")
+
+
+#: Connections of a parent process: kept, because closing them here would disturb the parent's.
+_inherited: list[object] = []
+
+
+@contextmanager
+def in_our_words(place: object) -> Iterator[None]:
+    """Errors of the database below come out as `StoreError`s that name the place."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise _translate(place, str(error.orig)) from error
+    except SQLAlchemyError as error:
+        raise StoreError(f"{place}: {error}") from error
+
+
+def _file_engine(path: Path, mode: str, **pool: int) -> Engine:
+    target = f"sqlite+pysqlite:///file:{quote(str(path))}?mode={mode}&uri=true"
+    engine = create_engine(target, poolclass=QueuePool, connect_args={"check_same_thread": False}, **pool)
+    guard_forks(engine)
+    return engine
+
+
+def _on_connect(engine: Engine, pragmas: tuple[str, ...]) -> None:
+    @event.listens_for(engine, "connect")
+    def _set_up(connection: Any, _record: object) -> None:  # Any: the DBAPI's connection
+        connection.isolation_level = None
+        for pragma in pragmas:
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+
+
+def _translate(place: object, words: str) -> StoreError:
+    if "malformed" in words or "not a database" in words or "no such table" in words or "no such column" in words:
+        return StoreDamaged(f"{place} cannot be read as a run: {words}; restore it from a copy or delete it")
+    if "locked" in words:
+        return StoreUnavailable(f"{place} is locked by another process for more than 5 s: {words}")
+    if "full" in words:
+        return StoreUnavailable(f"{place} cannot grow, the disk is full: {words}; free space and go on")
+    return StoreUnavailable(f"{place} cannot be used: {words.strip()}; check that it exists and may be written")

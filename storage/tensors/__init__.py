@@ -1,0 +1,1 @@
+"""Whole tensors beside a run."""
