@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from ..storage import Event, Finding, Layout, Run, Series, Store, Structure
 
 _STATE_STYLES = {"running": "cyan", "finished": "green", "failed": "red", "crashed": "red"}
-#: Changes of the model that are told, the newest, and sites that are named of each (our choice: a few lines).
+#: Changes of modules that are told, the newest, as many of optimizers, and sites that are named of each (our choice: a
+#: few lines).
 _CHANGES: Final = 4
 _SITES: Final = 6
 _SEVERITY_STYLES = {"info": "dim", "warning": "yellow", "error": "red"}
@@ -123,8 +124,13 @@ def _print_model(out: "Console", store: "Store", run: "Run", structure: "Structu
         rates = ", ".join(str(group["lr"]) for group in optimizer.groups if "lr" in group)
         out.print(f"  optimizer: {optimizer.kind}" + (f" at rate {rates}" if rates else ""))
     _print_streams(out, store.layouts(run.id))
-    for event in store.events(run.id, kind="modules_changed", limit=_CHANGES):
-        out.print(f"  {_changed(event)}", markup=False)
+    told = [
+        (event.step, words(event))
+        for kind, words in (("modules_changed", _modules_changed), ("optimizer_changed", _optimizer_changed))
+        for event in store.events(run.id, kind=kind, limit=_CHANGES)
+    ]
+    for _, line in sorted(told):
+        out.print(f"  {line}", markup=False)
 
 
 def _print_streams(out: "Console", layouts: "Iterable[Layout]") -> None:
@@ -141,7 +147,13 @@ def _print_streams(out: "Console", layouts: "Iterable[Layout]") -> None:
         out.print(streams)
 
 
-def _changed(event: "Event") -> str:
+def _optimizer_changed(event: "Event") -> str:
+    before = event.data.get("before")
+    place = ", ".join(map(str, before)) if isinstance(before, list) else ""
+    return f"optimizer changed at step {event.step}: {event.data.get('optimizer_kind')} took the place of {place}"
+
+
+def _modules_changed(event: "Event") -> str:
     from ..storage import display_site
 
     sites, count = event.data.get("sites"), event.data.get("count")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from ...storage import Event, Finding, Json, OptimizerInfo, Structure
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
+from ..view.facts import number, words
 from ..view.moment import Moment
 from ..view.recurrence import is_a_hit
 from ..view.rest import Rest
@@ -46,6 +47,11 @@ def _squared(*means: float) -> Recording:
     return Recording(series, _adam())
 
 
+def _changed(before: str) -> Event:
+    return Event("optimizer_changed", 0, data={"optimizer_kind": "Adam", "before": [before]})
+
+
+_LOST = Event("optimizer_state_lost", 0, data={"optimizer": 0, "count": 0, "count_before": 30})
 #: What Adam makes of 64 squares of 0.25.
 _KEPT = tuple(0.25 * (1 - 0.999 ** (step + 1)) for step in range(10))
 
@@ -73,7 +79,9 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         # an old second moment is put back between two steps
         _squared(*_KEPT[:8], 0.4 * _KEPT[8]),
         Recording(_moved(0.001, 0.001, 0.02, 0.018), _adam()),
-        Recording(_moved(0.001), _adam(), events=(Event("optimizer_state_lost", 0, data={"count": 0}),)),
+        Recording(_moved(0.001), _adam(), events=(_LOST,)),
+        # the optimizer was made anew
+        Recording(_moved(0.001), _adam(), events=(_changed("Adam"), _LOST)),
     ),
     silent_on=(
         Recording(_moved(0.001, 0.001, 0.0009), _adam()),
@@ -84,6 +92,8 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         Recording(_moved(0.001, 0.001, 0.5, 0.0009), _adam()),
         # the rate has grown, and the updates with it
         Recording(_moved(0.001, 0.009) | {"scalar/learning_rate": (0.001, 0.01)}, _adam()),
+        # one of another kind has nothing to go on with
+        Recording(_moved(0.001), _adam(), events=(_changed("SGD"), _LOST)),
         # plain gradient descent has no bound
         Recording(_moved(0.001, 0.02), chain("one:Dense", "two:Dense")),
     ),
@@ -101,10 +111,15 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     The state itself has a recurrence: the mean of the second moment is beta2 times the one before and the rest of the
     squared norm of the gradient over its size, and momentum likewise. Where that held for five steps and does not in
     this one, and neither a changed option nor scaled gradients explain it, the state was replaced between the steps.
+
+    Where an optimizer that was made anew took the place of the watched one, and its state is that of a first step, this
+    is said, as a warning: it may be meant.
     """
+    anew = list(_made_anew(now))
     lost = list(_lost(now))
-    yield from lost
-    yield from _broken(now, memory, is_told=bool(lost))
+    yield from (*anew, *lost)
+    if not anew:
+        yield from _broken(now, memory, is_told=bool(lost))
     excess = {one.site: one for one in now.beyond_adam if one.is_of_adam}
     if now.table("update") is None:
         return
@@ -151,8 +166,34 @@ def _broken(now: Moment, memory: _Memory, *, is_told: bool) -> Iterator[Finding]
     )
 
 
+def _made_anew(now: Moment) -> Iterator[Finding]:
+    """State that begins from nothing, because the optimizer does; of another kind only in slots of the same name."""
+    for event in now.events("optimizer_changed")[:1]:
+        kind, before, broken = event.data.get("optimizer_kind"), words(event, "before"), now.broken_state
+        lost = now.events("optimizer_state_lost")
+        counts = [number(one, "count_before") for one in lost if number(one, "count") == 0]
+        if not (counts and kind in before) and not (broken and all(one.is_of_a_first_step for one in broken)):
+            continue
+        after = f", after {counts[0]:.0f} steps" if counts else ""
+        yield now.finding(
+            "",
+            "update/l2_norm",
+            {"count": 0.0, "count_before": counts[0]} if counts else {"parameters": len(broken)},
+            severity="warning",
+            first_step=event.step,
+            place=_BEFORE,
+            explanation=f"the optimizer was made anew at step {event.step}: {kind} in the place of "
+            f"{', '.join(before)}{after}; its state started from nothing",
+            advice="where the training is to go on as it was, make the optimizer once, before the loop, or load the "
+            "state_dict() of the one before; where a new beginning is meant, nothing is to be done",
+        )
+
+
 def _lost(now: Moment) -> Iterator[Finding]:
+    is_another = bool(now.events("optimizer_changed"))
     for event in now.events("optimizer_state_lost"):
+        if is_another and number(event, "count") == 0:
+            continue  # it has not gone back, but begun
         numbers = {name: float(v) for name in ("count", "count_before") if isinstance(v := event.data.get(name), int)}
         yield now.finding(
             "",
@@ -161,7 +202,6 @@ def _lost(now: Moment) -> Iterator[Finding]:
             first_step=event.step,
             place=_BEFORE,
             explanation=f"at step {event.step} the optimizer counts fewer steps than before: its state was lost or "
-            f"replaced "
-            f"by an older one in the middle of the run",
+            "replaced by an older one in the middle of the run",
             advice="look for optimizer.state being cleared, or load_state_dict() of an old checkpoint inside the loop",
         )

@@ -216,7 +216,7 @@ def _largest(now: Moment) -> str:
 def _hit(now: Moment, memory: _Memory) -> Iterator[Finding]:
     """A single element of the optimizer's state that neither its past nor the gradient explains."""
     broken = now.broken_state
-    if not is_a_hit(broken) or broken[0].site in memory.said:
+    if not is_a_hit(broken) or broken[0].site in memory.said or now.events("optimizer_changed"):
         return
     (one,) = broken
     memory.said.add(one.site)

@@ -63,6 +63,7 @@ class Break:
         came: Mean of the slot; `expected` what it must be.
         peak: Largest element over the norm of the slot: 1 where a single element was hit.
         together: How many parameters broke in this step.
+        is_of_a_first_step: Whether it is what the gradient alone makes of no state at all.
     """
 
     site: str
@@ -71,6 +72,7 @@ class Break:
     expected: float
     peak: float
     together: int
+    is_of_a_first_step: bool = False
 
 
 def is_a_hit(broken: list[Break]) -> bool:
@@ -214,6 +216,7 @@ class Recurrence:
         if terms.has_one_reason(judged & ~fits):
             memory.held[:] = 0
             return
+        first_steps = np.abs(terms.now - terms.gain * terms.fed) <= terms.scale
         with np.errstate(invalid="ignore", divide="ignore"):
             sizes = np.fmax(np.abs(table.column("max")), np.abs(table.column("min"))) / table.column("l2_norm")
         for row in np.flatnonzero(broken):
@@ -224,6 +227,7 @@ class Recurrence:
                 float(terms.expected[row]),
                 float(sizes[row]),
                 int(broken.sum()),
+                bool(first_steps[row]),
             )
 
 

@@ -161,6 +161,18 @@ def test_show_has_one_line_a_subject_and_a_word_on_modules_that_changed(command:
     assert "counted together" in told
 
 
+def test_show_tells_which_optimizer_took_the_place_of_which_and_when(command: Callable, tmp_path: Path) -> None:
+    new_head = Event("modules_changed", 6, data={"sites": ["head"], "count": 1})
+    anew = Event("optimizer_changed", 4, data={"optimizer_kind": "AdamW", "before": ["SGD", "Adam"]})
+    with open_store(str(tmp_path / "runs")) as store:
+        writer = store.begin_run("anew")
+        writer.write([StepRecord(one.step, float(one.step), events=(one,)) for one in (anew, new_head)])
+        writer.close()
+    told = command("show", "anew", "--store", tmp_path / "runs").out.splitlines()
+    place = told.index("  optimizer changed at step 4: AdamW took the place of SGD, Adam")
+    assert told[place + 1].startswith("  modules changed at step 6: head;")
+
+
 def test_show_as_json_holds_the_loss_curve(command: Callable, run_folder: Path) -> None:
     document = json.loads(command("show", "latest", "--store", run_folder, "--json").out)
     assert document["loss"]["steps"] == list(range(10))
