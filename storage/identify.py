@@ -12,9 +12,9 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 def new_run_id(name: str, now: float) -> str:
-    """An id that sorts by time and can be a file name: `20261121-053312-digits-3f2a`."""
+    """An id that sorts by time and can be a file name: `20261121-053312-digits-3f2a91c4`."""
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "run"
-    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{slug}-{secrets.token_hex(2)}"
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{slug}-{secrets.token_hex(4)}"
 
 
 def check_run_id(run_id: str) -> str:

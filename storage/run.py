@@ -16,7 +16,7 @@ class Run:
     """What `runs` lists of one run.
 
     Args:
-        id: Unique, sorts by time, usable as a file name: `20261121-053312-digits-3f2a`.
+        id: Unique, sorts by time, usable as a file name: `20261121-053312-digits-3f2a91c4`.
         state: `crashed` is a run that says it is running while its writer's heartbeat has stopped for long.
         created_at: Unix seconds, as `updated_at`.
         last_step: The newest step of any rank, -1 before the first.

@@ -24,7 +24,7 @@ from ..page import page
 from ..theme import palette_of
 
 _REFRESH_MS: Final = 3000
-SURFACE = Key("surface", pattern=r"[A-Za-z0-9_.:-]{1,100}", example="20261121-053312-landscape-3f2a")
+SURFACE = Key("surface", pattern=r"[A-Za-z0-9_.:-]{1,100}", example="20261121-053312-landscape-3f2a91c4")
 HEIGHT = Key("height", "log", ("log", "linear"))
 SAMPLE = Key("sample")
 
