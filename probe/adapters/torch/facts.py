@@ -1,110 +1,26 @@
-"""What a torch model and its optimizers tell of themselves, and which losses and clippings belong to them."""
+"""Which losses and clippings of the process belong to a torch model, and what they tell of its training."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
-import ml_dtypes
-import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from ....storage.records import Json
-from ...access.tensors import Tensor, Unsupported
+from ...access.tensors import Tensor
 from ...facts import Facts
-from ...facts.losses import ROWS, LossCall
+from ...facts.losses import LossCall
 from ...outbox.promises import LateScalar
 from ...recording.recorder import Recorder
 from .calls import add_call_listener, remove_call_listener, wake_call_listener
+from .loss_input import made_by, rows_of, sample_of
 from .memory import array_of
 from .parts import is_remote, may_travel
-from .quiet import TorchFrame
-from .recompute import is_recording
-from .sites import owners_of
-from .structure import memory_of
+from .source import TorchSource
 from .view import TorchView
 
-_COLUMNS = 65536
-#: Operations whose result holds values of their input as they are, and how many of them are looked through.
-_SAME_VALUES = frozenset(
-    {
-        *("view", "unsafeview", "reshapealias", "squeeze", "unsqueeze", "select", "slice", "t", "transpose", "permute"),
-        *("clone", "tocopy", "expand", "alias", "index", "asstrided", "unbind", "split", "chunk"),
-    }
-)
-_FARTHEST = 8
 #: Labels that travel from a device: 8 MiB. Our choice.
-_MOST_LABELS = 1 << 20
-
-
-class TorchSource:
-    """The facts' view of one torch model."""
-
-    def __init__(self, model: Any, modules: Mapping[str, Any], view: TorchView) -> None:
-        self._model, self._modules, self._view = model, modules, view
-        self._counted: dict[int, Any] = {}
-        self._known: dict[int, tuple[Tensor, int, int]] = {}
-        self.is_recording = is_recording
-
-    @property
-    def optimizers(self) -> Sequence[Any]:
-        """Those watched."""
-        return self._view.optimizers
-
-    def modules(self) -> Mapping[str, Any]:
-        """By site."""
-        return self._modules
-
-    def owners(self) -> Sequence[tuple[str, Any, str]]:
-        """Site, module and attribute of every parameter, shared ones under each site."""
-        return owners_of(self._modules)
-
-    def memory(self, parameter: Any) -> int:
-        """Where its values lie."""
-        return memory_of(parameter)
-
-    def contents(self) -> Iterator[tuple[str, bytes | memoryview]]:
-        """Site and content; of a parameter on another device torch's own hash of it, so that it stays there."""
-        for name, parameter in zip(self._view.names, self._view.parameters, strict=True):
-            try:
-                yield name, _content(parameter)
-            except (Unsupported, TypeError, NotImplementedError):
-                continue
-
-    def step_count(self, optimizer: Any) -> int | None:
-        """The steps that the state of one of its parameters counts; None where none does, or it is on a device."""
-        number = id(optimizer)
-        known, first = self._known.get(number), next(iter(optimizer.state.values()), None)
-        if known is not None and first and first.get("step") is known[0] and known[0]._version == known[1]:
-            return known[2]  # read once between two changes
-        state = optimizer.state.get(self._counted[number]) if number in self._counted else None
-        if not state:
-            counted = next((one for one, state in optimizer.state.items() if state and "step" in state), None)
-            if counted is None:
-                return None
-            self._counted[number] = counted
-            state = optimizer.state[counted]
-        step = state.get("step")
-        if isinstance(step, torch.Tensor):
-            if not step.is_cpu:
-                return None
-            self._known[number] = (step, step._version, int(step))
-            return self._known[number][2]
-        return int(step) if step is not None else None
-
-    def learning_rates(self) -> Sequence[float]:
-        """The rate of every group."""
-        return self._view.learning_rates()
-
-    def slots(self, optimizer: Any) -> Sequence[str]:
-        """Names of the state tensors that it holds."""
-        states = (state for state in optimizer.state.values() if isinstance(state, dict))
-        return sorted(
-            {name for state in states for name, slot in state.items() if isinstance(slot, torch.Tensor) and slot.dim()}
-        )
-
-    def frame(self) -> TorchFrame:
-        """How to call the model so that nothing is left of the call."""
-        return TorchFrame(self._model)
+_MOST_LABELS: Final = 1 << 20
 
 
 class TorchFacts:
@@ -220,47 +136,5 @@ class TorchFacts:
         return id(parameter) in self._mine
 
 
-def made_by(tensor: Tensor) -> str:
-    """The operation that made the values, in lower case without its number; empty where the tape does not tell."""
-    node = tensor.grad_fn
-    for _ in range(_FARTHEST):
-        if node is None:
-            return ""
-        name = type(node).__name__.partition("Backward")[0].lower()
-        if name not in _SAME_VALUES:
-            return name
-        node = node.next_functions[0][0] if node.next_functions else None
-    return ""
-
-
-def sample_of(name: str, tensor: Tensor) -> NDArray[Any]:
-    """`(rows, columns)` of a loss's input: some rows with all their classes, or some elements in one row each."""
-    rows = rows_of(name, tensor)
-    if rows.dtype is torch.bfloat16:
-        exact: NDArray[Any] = rows.float().numpy().astype(ml_dtypes.bfloat16)
-        return exact
-    found: NDArray[Any] = rows.numpy()
-    return found
-
-
-def rows_of(name: str, tensor: Tensor) -> Tensor:
-    """The same where the tensor lies."""
-    held = tensor.detach()
-    if name in ("cross_entropy", "nll_loss") and held.dim() > 1:
-        held = held.movedim(1, -1)
-    if held.dim() == 0 or held.shape[-1] > _COLUMNS:
-        return held.new_empty((0, 0), dtype=torch.float32)
-    rows = held.reshape(-1, held.shape[-1])
-    wanted = max(ROWS, -(-64 // max(1, rows.shape[1])))  # at least 64 elements: fewer may look like anything
-    return rows[:: max(1, rows.shape[0] // wanted)][:wanted]
-
-
 def _is_plain(value: Any) -> bool:
     return isinstance(value, bool | int | float | str)
-
-
-def _content(parameter: Tensor) -> bytes | memoryview:
-    if not parameter.is_cpu and hasattr(torch, "hash_tensor"):
-        return int(torch.hash_tensor(parameter.detach())).to_bytes(8, "little", signed=False)
-    array = np.ascontiguousarray(array_of(parameter))
-    return array.reshape(-1).view(np.uint8).data if array.size else b""
