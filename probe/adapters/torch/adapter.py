@@ -9,13 +9,15 @@ import torch
 import torch.distributed as distributed
 
 from ....storage.run import Structure
-from ...collectors.collector import COLLECTORS
-from ...configuration.select import choose_sites
 from ...errors import ConfigError, NotWatchable
 from ...kernels.device import DeviceQueue
 from ...recording.recorder import Recorder
 from ...taps.batch_hooks import BatchTaps
 from ...taps.forward import ForwardTaps
+from ..groups import groups_of
+from ..new_parts import NewParts
+from ..selection import Selection
+from ..structure import structure_of
 from .adoption import Adoption
 from .changes import Changes
 from .checkpoint import SUFFIX, save_state
@@ -25,12 +27,12 @@ from .facts import TorchFacts
 from .memory import ACCESS
 from .module_hooks import ModuleHooks
 from .moments import Moments
-from .order import CallOrder
+from .order import follow_calls
 from .patches import add_listener, remove_listener, wake_listener
 from .ranks import watch_ranks
 from .sites import ModuleSites, owners_of, parameters_of
 from .steps import without_wrapper
-from .structure import optimizer_infos, parameter_infos
+from .structure import describe, optimizer_infos
 from .trace import TorchTracer
 from .view import TorchView
 
@@ -73,9 +75,9 @@ class TorchAdapter:
         recorder.outbox.device = DeviceQueue()
         self._check_refusal(recorder)
         named = dict(parameters_of(self.model))
-        sites, names = choose_sites(places.modules, list(named), recorder.config)
-        view.add((name, named[name]) for name in names)
-        self._order = CallOrder(places, self._structure_changes)
+        self._selection = Selection(places.modules, view, recorder)
+        sites = self._selection.begin(named)
+        self._order = follow_calls(places, self._structure_changes)
         for site, hidden in places.compiled.items():
             recorder.event("compiled", site, modules=hidden)
         taps = ForwardTaps(recorder, ACCESS, partial(getattr, self.model, "training"))
@@ -83,7 +85,8 @@ class TorchAdapter:
         facts = TorchFacts(self.model, places.modules, view, recorder, counts=taps.counts, changed=changed)
         self._handles.append(facts)
         self._hooks = hooks = ModuleHooks(recorder, places, taps, self.model)
-        changes = Changes(self.model, places, view, recorder, hooks, self._order, facts, changed)
+        parts = NewParts(places.modules, view, recorder, self._order, facts)
+        changes = Changes(self.model, places, view, hooks, parts, changed)
         self._moments = moments = Moments(
             self.model, places, view, recorder, taps, facts=facts, order=self._order, changes=changes
         )
@@ -124,19 +127,14 @@ class TorchAdapter:
         Raises:
             SiteNotFound: A pattern matches nothing; the hooks stay as they are.
         """
-        named = dict(parameters_of(self.model))
-        sites, names = choose_sites(self._places.modules, list(named), self._recorder.config, is_under_way=True)
-        self._hooks.watch(sites)
-        self.view.choose((name, named[name]) for name in names)
+        self._hooks.watch(self._selection.change(dict(parameters_of(self.model))))
 
     def structure(self) -> Structure:
         """Modules in the order of their first calls, all parameters, the optimizers."""
-        owners = owners_of(self._places.modules)
-        return Structure(
-            self._order.modules(),
-            parameter_infos(((site, getattr(module, name)) for site, module, name in owners), self.view.optimizers),
-            optimizer_infos(self.view.optimizers),
-            tuple(name for name, entry in COLLECTORS.items() if entry.columns),
+        named = ((site, getattr(module, name)) for site, module, name in owners_of(self._places.modules))
+        optimizers = self.view.optimizers
+        return structure_of(
+            self._order, named, optimizer_infos(optimizers), groups=groups_of(optimizers), describe=describe
         )
 
     def save_state(self, path: Path) -> None:

@@ -3,19 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from ....storage.records import Json
-from ...configuration.select import choose_sites
-from ...recording.recorder import Recorder
-from .facts import TorchFacts
+from ..new_parts import NewParts
 from .module_hooks import ModuleHooks
-from .order import CallOrder
 from .sites import ModuleSites, parameters_of
 from .view import TorchView
 
 #: Due steps from one look for modules that changed, where no forward was seen to begin, to the next.
 _LOOK_EVERY = 10
-#: Sites that an event names.
-_MOST_NAMED = 16
 #: Parameters of the model and of its optimizers, before the first look.
 _NEVER_COUNTED = (-1, -1)
 
@@ -35,14 +29,12 @@ class Changes:
         model: Any,
         places: ModuleSites,
         view: TorchView,
-        recorder: Recorder,
         hooks: ModuleHooks,
-        order: CallOrder,
-        facts: TorchFacts,
+        parts: NewParts,
         changed: Callable[[], None],
     ) -> None:
-        self._model, self._places, self._view, self._recorder = model, places, view, recorder
-        self._hooks, self._order, self._facts, self._changed = hooks, order, facts, changed
+        self._model, self._places, self._view = model, places, view
+        self._hooks, self._parts, self._changed = hooks, parts, changed
         self.named: dict[str, Any] = dict(parameters_of(model))
         self._counts, self._looks = _NEVER_COUNTED, 0
 
@@ -65,16 +57,10 @@ class Changes:
         """Looks at all modules and parameters anew; the optimizers have so many parameters together."""
         self.named = dict(parameters_of(self._model))
         changed = self._places.look() if self._places.has_changed() else frozenset()
-        sites, names = choose_sites(self._places.modules, list(self.named), self._recorder.config, is_late=True)
-        self._view.exchange((name, self.named[name]) for name in names)
-        self._view.add((name, self.named[name]) for name in names)
+        sites = self._parts.record(self.named)
         if self._counts != _NEVER_COUNTED:
             self._changed()
         if changed:
             self._hooks.exchange(sites, changed, self.named)
-            self._facts.modules_changed()
-            self._order.stop()
-            self._order.begin()
-            told: list[Json] = [*sorted(changed)[:_MOST_NAMED]]
-            self._recorder.event("modules_changed", sites=told, count=len(changed))
+            self._parts.tell(changed)
         self._counts = (len(self.named), total)

@@ -10,10 +10,10 @@ import torch
 from ...recording.recorder import Recorder
 from ...taps.forward import ForwardTaps
 from ..course import Course
+from ..order import CallOrder
 from .changes import Changes
 from .facts import TorchFacts
 from .hooks import OpeningHook
-from .order import CallOrder
 from .ranks import TorchRanks
 from .recompute import in_backward, is_first_of_two
 from .roots import Roots
@@ -127,6 +127,7 @@ class Moments:
         for ranks in self.ranks:
             ranks.step_ends()
         if not self._order.is_known:
+            self._order.finish()
             self._order.step_ends()
 
 

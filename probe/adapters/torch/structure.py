@@ -6,27 +6,14 @@ from typing import Any
 import torch
 
 from ....storage.records import Json
-from ....storage.run import OptimizerInfo, ParameterInfo
+from ....storage.run import OptimizerInfo
 from ...access.tensors import Tensor
-from ..groups import groups_of
 
 
-def parameter_infos(named: Iterable[tuple[str, Tensor]], optimizers: Iterable[Any]) -> tuple[ParameterInfo, ...]:
-    """The parameters in model order; those that share memory have the same `storage`."""
-    groups = groups_of(optimizers)
-    storages: dict[int, int] = {}
-    return tuple(
-        ParameterInfo(
-            name,
-            () if _is_unborn(parameter) else tuple(parameter.shape),
-            str(parameter.dtype).removeprefix("torch."),
-            parameter.requires_grad,
-            next(iter(groups.get(id(parameter), ())), None),
-            storages.setdefault(memory_of(parameter), len(storages)),
-            groups.get(id(parameter), ())[1:],
-        )
-        for name, parameter in named
-    )
+def describe(parameter: Tensor) -> tuple[tuple[int, ...], str, int]:
+    """Shape, dtype and memory of a parameter."""
+    shape = () if _is_unborn(parameter) else tuple(parameter.shape)
+    return shape, str(parameter.dtype).removeprefix("torch."), memory_of(parameter)
 
 
 def optimizer_infos(optimizers: Iterable[Any]) -> tuple[OptimizerInfo, ...]:
