@@ -10,6 +10,10 @@ OF_MODULES = frozenset({"activation", "activation_grad", "input", "input_grad"})
 Register = Callable[[str, bool], Any]
 
 
+def _never(_site: str) -> bool:
+    return False
+
+
 class SiteHooks:
     """Follows the recorder: hooks that rest are not there at all, so that a step without them costs nothing.
 
@@ -18,10 +22,14 @@ class SiteHooks:
         may_rest: Of a site, whether its hooks may come off: where others hook the same module, their order counts.
     """
 
-    def __init__(self, recorder: Recorder, register: Register, may_rest: Callable[[str], bool]) -> None:
+    def __init__(self, recorder: Recorder, register: Register, may_rest: Callable[[str], bool] = _never) -> None:
         self._recorder, self._register, self._may_rest = recorder, register, may_rest
         self._sites: dict[str, Any] = {}
         self._resting: set[str] = set()
+
+    def __contains__(self, site: object) -> bool:
+        """Whether the site is watched, its hooks on or at rest."""
+        return site in self._sites or site in self._resting
 
     def watch(self, sites: Iterable[str]) -> None:
         """Nothing; these sites are watched, and no others."""

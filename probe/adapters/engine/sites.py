@@ -11,12 +11,12 @@ class CellSites:
     """The cells of a model by site.
 
     Attributes:
-        cells: The cells themselves.
+        modules: The cells themselves.
     """
 
     def __init__(self, model: Cell) -> None:
         self._model = model
-        self.cells: dict[str, Cell] = {}
+        self.modules: dict[str, Cell] = {}
         self._count, self._parts = 0, self._parts_now()
         self.look()
 
@@ -29,16 +29,16 @@ class CellSites:
         return len(now) != len(self._parts) or any(one is not two for one, two in zip(now, self._parts, strict=True))
 
     def look(self) -> frozenset[str]:
-        """Sites whose cell is another one than before, or gone, or new; `cells` has what is there."""
-        before = dict(self.cells)
-        self.cells.clear()
-        self.cells.update(self._model.cells_and_names())
+        """Sites whose cell is another one than before, or gone, or new; `modules` has what is there."""
+        before = dict(self.modules)
+        self.modules.clear()
+        self.modules.update(self._model.cells_and_names())
         self._count, self._parts = CHANGES[0], self._parts_now()
-        both = {*before, *self.cells}
-        return frozenset(site for site in both if before.get(site) is not self.cells.get(site))
+        both = {*before, *self.modules}
+        return frozenset(site for site in both if before.get(site) is not self.modules.get(site))
 
     def _parts_now(self) -> list[Any]:  # Any: cells and parameters, held so that no other can lie where one lay
-        return [one for cell in self.cells.values() for one in (*cell._cells.values(), *cell._parameters.values())]
+        return [one for cell in self.modules.values() for one in (*cell._cells.values(), *cell._parameters.values())]
 
 
 def owners_of(cells: Mapping[str, Any]) -> list[tuple[str, Any, str]]:

@@ -31,7 +31,7 @@ class EngineTracer:
         self._beginning = model.register_forward_pre_hook(self._begin)
         self._places = CellSites(model)
         self._handles: dict[str, Several] = {}
-        self._follow(self._places.cells)
+        self._follow(self._places.modules)
 
     def remove(self) -> None:
         """Takes everything off."""
@@ -66,7 +66,7 @@ class EngineTracer:
 
     def _follow(self, changed: Iterable[str]) -> None:
         """Nothing; at these sites there are other cells than before, or none any more."""
-        cells = self._places.cells
+        cells = self._places.modules
         for site in changed:
             if site in self._handles:
                 self._handles.pop(site).remove()
