@@ -9,8 +9,6 @@ from typing import Any, Protocol
 
 from mindspore.graph.api import _pynative_executor as executor
 
-from ...access.tensors import Tensor
-
 
 class Listener(Protocol):
     """What is told of gradient functions."""
@@ -66,7 +64,7 @@ def remove_listener(listener: Listener) -> None:
             _cover.take_off()
 
 
-def loss_in(result: Any) -> Tensor | None:
-    """The tensor of one element that a result is, or that it begins with when something auxiliary comes behind it."""
+def loss_of(result: Any) -> float | None:
+    """The value of the one element that a result has, or begins with when something auxiliary comes behind it."""
     first = result[0] if isinstance(result, tuple) and result else result
-    return first if getattr(first, "size", 0) == 1 else None
+    return float(first.asnumpy().item()) if getattr(first, "size", 0) == 1 else None
