@@ -11,16 +11,10 @@ from numpy.typing import NDArray
 
 from ..errors import StoreDamaged
 from .compression import compress, decompress, shuffle
+from .widths import DTYPES
 
 #: Version of the format; stands beside every compressed array.
 CODEC_VERSION = 1
-_DTYPES: dict[int, np.dtype[Any]] = {
-    1: np.dtype("<u1"),
-    2: np.dtype("<u2"),
-    4: np.dtype("<u4"),
-    14: np.dtype("<f4"),
-    18: np.dtype("<f8"),
-}
 #: Instead of a type: one value, that all are equal to.
 _CONSTANT = 255
 #: What `narrowest` says of values that need all 64 bits.
@@ -43,7 +37,7 @@ def encode(values: NDArray[np.float64], code: int | None = None) -> bytes:
             return b"\0"
     if code is None:
         code = narrowest(values)
-    return bytes((code,)) + compress(shuffle(values.astype(_DTYPES[code])))
+    return bytes((code,)) + compress(shuffle(values.astype(DTYPES[code])))
 
 
 def decode(data: bytes, shape: tuple[int, int], rows: slice = slice(None)) -> NDArray[np.float64]:
@@ -98,7 +92,7 @@ def _decode(data: bytes, shape: tuple[int, int], rows: slice) -> NDArray[Any]:  
     try:
         if data[0] == _CONSTANT:
             return all_equal(np.frombuffer(data[1:], dtype="<f8")[0], part)
-        dtype = _DTYPES[data[0]]
+        dtype = DTYPES[data[0]]
         raw = np.frombuffer(decompress(data[1:]), dtype=np.uint8).reshape(dtype.itemsize, shape[0] * shape[1])
     except (KeyError, IndexError, ValueError) as error:
         raise StoreDamaged(f"an array of shape {shape} cannot be read: {error}") from error

@@ -8,7 +8,6 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, groupby, pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,18 +16,11 @@ from ..errors import StoreDamaged
 from ..records import Block, Layout
 from .alike import Presence, check_alike, fit_float32, partial_presence, runs, stack_values
 from .packed import Packed
+from .widths import DTYPES
 
 #: Version of the format below; stands beside every packed block.
 PACK_VERSION = 1
 
-#: dtype of a column by the code in the header; code 0 is a column of zeros and takes no bytes.
-_DTYPES: dict[int, np.dtype[Any]] = {
-    1: np.dtype("<u1"),
-    2: np.dtype("<u2"),
-    4: np.dtype("<u4"),
-    14: np.dtype("<f4"),
-    18: np.dtype("<f8"),
-}
 #: A column of counts has the width behind the last limit that its largest count reaches; none when all are zero.
 _LIMITS = np.array([1.0, 2.0**8, 2.0**16, 2.0**32])
 _WIDTHS = np.array([0, 1, 2, 4, 18], dtype=np.uint8)
@@ -104,7 +96,7 @@ def _bytes_of(values: NDArray[np.float64], header: bytes) -> NDArray[np.uint8]:
     for code, alike in groupby(codes):
         end = begin + len(list(alike))
         if code:
-            few = np.ascontiguousarray(values[:, :, begin:end].transpose(0, 2, 1), dtype=_DTYPES[code])
+            few = np.ascontiguousarray(values[:, :, begin:end].transpose(0, 2, 1), dtype=DTYPES[code])
             parts.append(few.reshape(len(values), -1).view(np.uint8))
         begin = end
     return np.concatenate(parts, axis=1)
@@ -145,7 +137,7 @@ def unpack_columns(
             if code == 0:
                 values[at, begin:end] = 0.0
                 continue
-            dtype = _DTYPES[code]
+            dtype = DTYPES[code]
             start = stop - sites * dtype.itemsize
             values[at, begin:end] = np.ascontiguousarray(table[:, start:stop]).view(dtype)[:, rows]
     return values, present
@@ -193,6 +185,6 @@ def _offsets(header: bytes) -> tuple[int, list[tuple[int, int]]]:
     stop = _HEADER.size + statistics + ((sites + 7) // 8 if partial else 0)
     offsets = []
     for code in header[_HEADER.size : _HEADER.size + statistics]:
-        stop += sites * _DTYPES[code].itemsize if code else 0
+        stop += sites * DTYPES[code].itemsize if code else 0
         offsets.append((code, stop))
     return sites, offsets or [(0, stop)]
