@@ -151,7 +151,11 @@ class Monitor:
                 recorder.event("tensors_left_out", "", **missing)
             recorder.event("exception", type=type(error).__name__, message=str(error))
         elif not recorder.current.has_recorded:
-            _log.warning("run %s: nothing was recorded, no optimizer step of this model was seen", self.run.id)
+            _log.warning(
+                "run %s: nothing was recorded, no optimizer step of this model was seen; its framework's optimizers "
+                "are, weights that the training writes itself are not",
+                self.run.id,
+            )
         last = recorder.finish()
         if self._standby.wants_findings:
             self._writer.settle()

@@ -1,6 +1,5 @@
 """Runs a training script unchanged, as `python script.py` would, with its model watched."""
 
-import logging
 import runpy
 import sys
 from collections.abc import Callable, Sequence
@@ -16,8 +15,6 @@ from .adapters import Adapter
 from .errors import NotWatchable, ProbeError, ScriptNotFound
 from .lifecycle import is_watched
 from .outside import watched_from_outside
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +67,14 @@ class Stopped(SystemExit):
 def run_script(script: Path | Program, arguments: Sequence[str], begin: Callable[[Adapter], Closable]) -> int:
     """The script's exit code, its training recorded; what it raises is recorded and shown as Python shows it.
 
-    A script that trains nothing gets a warning.
+    Of a script that trains nothing, stderr says so, whatever the script has done to logging.
 
     Raises:
         ScriptNotFound, ProbeError, StoreError: As `run_to_end` says.
     """
     code, reason = run_to_end(script, arguments, begin)
     if reason:
-        _log.warning("%s; nothing was recorded", reason)
+        sys.stderr.write(f"mindscope: {reason}; nothing was recorded\n")
     return code
 
 
@@ -152,7 +149,8 @@ def _own_watch(program: Program, model: object) -> NotWatchable:
 def _reason(program: Program, code: int, error: BaseException | None) -> str:
     """Why no model was found."""
     if code == 0:
-        return f"{program} trained no model that could be watched; it must call one with gradients on"
+        known = "a Module of torch or a Cell" if find_spec("torch") is not None else "a Cell (torch is not installed)"
+        return f"{program} trained no model that could be watched: it must call {known} with gradients on"
     end = f"exit code {code}" if error is None or isinstance(error, SystemExit) else type(error).__name__
     remedy = "; a part of a package runs as `-- -m PACKAGE.MODULE`" if "relative import" in str(error) else ""
     return f"{program} ended with {end} before it trained a model{remedy}"

@@ -1,5 +1,6 @@
 """A script is run as Python would run it, with its training watched."""
 
+import logging
 import runpy
 import sys
 
@@ -124,12 +125,30 @@ def test_an_exception_is_shown_as_python_shows_it_and_recorded(tmp_path, capsys)
     assert store.events(found.id, kind="exception")[0].data["type"] == "KeyError"
 
 
-def test_the_script_sees_its_own_arguments_and_finds_its_neighbours(tmp_path, capsys, caplog):
+def test_the_script_sees_its_own_arguments_and_finds_its_neighbours(tmp_path, capsys):
     (tmp_path / "neighbour_of_the_script.py").write_text("WORD = 'here'")
     text = "import sys, neighbour_of_the_script as n\nprint(sys.argv[1:], n.WORD)"
     assert run(tmp_path, text, "--depth", "3") == 0
     assert capsys.readouterr().out == "['--depth', '3'] here\n"
-    assert "no model that could be watched" in caplog.text
+
+
+@pytest.mark.parametrize("ending", ["", "raise SystemExit(0)"])
+def test_of_a_script_that_trains_nothing_stderr_says_what_is_noticed(tmp_path, capsys, ending):
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    try:
+        assert run(tmp_path, f"import logging\nlogging.disable()\n{ending}") == 0
+    finally:
+        logging.disable(logging.NOTSET)
+    told = capsys.readouterr().err
+    assert "train.py trained no model that could be watched: it must call a Module of torch or a Cell with" in told
+    assert "gradients on; nothing was recorded" in told
+
+
+def test_of_a_model_that_no_optimizer_steps_it_is_said_which_are_seen(tmp_path, caplog):
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    by_hand = TORCH.replace("optimizer.step()", "[one.data.sub_(one.grad) for one in model.parameters()]")
+    assert run(tmp_path, by_hand) == 0
+    assert "no optimizer step of this model was seen; its framework's optimizers are" in caplog.text
 
 
 def test_the_run_remembers_what_the_script_was_called_with_and_no_secrets(tmp_path):
