@@ -33,6 +33,7 @@ from . import (
     sites,
 )
 from .failures import describe
+from .own_code import calls_own_code
 
 application = typer.Typer(
     name="mindscope",
@@ -61,11 +62,11 @@ application.command("events", rich_help_panel=_READ)(events.events)
 application.command("diagnose", rich_help_panel=_READ)(diagnosis.diagnose)
 application.command("compare", rich_help_panel=_READ)(comparing.compare)
 application.command("graph", rich_help_panel=_READ)(graph.graph)
-application.command("explain", rich_help_panel=_READ)(explaining.explain)
-application.command("landscape", rich_help_panel=_READ)(landscape.landscape)
+application.command("explain", rich_help_panel=_READ)(calls_own_code()(explaining.explain))
+application.command("landscape", rich_help_panel=_READ)(calls_own_code()(landscape.landscape))
 application.command("lineage", rich_help_panel=_READ)(lineage.lineage)
 application.command("profile", rich_help_panel=_READ)(profiling.profile)
-application.command("replay", rich_help_panel=_READ)(replaying.replay)
+application.command("replay", rich_help_panel=_READ)(calls_own_code()(replaying.replay))
 application.command("export", rich_help_panel=_READ)(export.export)
 application.command("import", rich_help_panel=_READ)(importing.import_)
 application.command("migrate", rich_help_panel=_KEEP)(migrate.migrate)

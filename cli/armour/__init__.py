@@ -2,15 +2,19 @@
 
 import typer
 
+from ..own_code import calls_own_code
 from . import attacks, certify, detect, drift, evaluate, fuzz, measure, privacy
 
 application = typer.Typer(name="armour", help="Attack a model and measure what it withstands.", no_args_is_help=True)
 
-application.command("evaluate")(evaluate.evaluate)
 application.command("attacks")(attacks.attacks)
-application.command("certify")(certify.certify)
-application.command("measure")(measure.measure)
-application.command("detect")(detect.detect)
-application.command("privacy")(privacy.privacy)
-application.command("fuzz")(fuzz.fuzz)
-application.command("drift")(drift.drift)
+for _name, _command in (
+    ("evaluate", evaluate.evaluate),
+    ("certify", certify.certify),
+    ("measure", measure.measure),
+    ("detect", detect.detect),
+    ("privacy", privacy.privacy),
+    ("fuzz", fuzz.fuzz),
+    ("drift", drift.drift),
+):
+    application.command(_name)(calls_own_code()(_command))

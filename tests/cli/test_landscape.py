@@ -48,3 +48,11 @@ def test_wrong_words_are_wrong_use(command, dumped):
     assert command("landscape", "--store", folder, "--loss", loss, "--along", "west").code == 2
     told = command("landscape", "--store", folder, "--loss", loss.replace(":loss", ":lost"))
     assert (told.code, "did you mean 'loss'" in told.err) == (2, True)
+
+
+def test_a_loss_that_raises_is_told_with_its_place(command, dumped, tmp_path):
+    folder, loss = dumped
+    (tmp_path / "loss.py").write_text("def loss(weights):\n    return weights['v']\n")
+    told = command("landscape", "training", "--store", folder, "--loss", loss, "--resolution", 3)
+    assert told.code == 2
+    assert "loss.py, line 2, KeyError: 'v'; mend it there" in told.err
