@@ -1,76 +1,23 @@
-"""What a cell and its optimizers tell of themselves, and which losses and clippings belong to them."""
+"""Which losses and clippings of the process belong to an engine model, and what they tell of its training."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from ....framework.context import is_recording
 from ....framework.optim import clip
 from ....framework.tensor import Tensor
 from ...facts import Facts
-from ...facts.losses import ROWS, LossCall
+from ...facts.losses import LossCall
 from ...recording.recorder import Recorder
-from .quiet import EngineFrame
-from .sites import owners_of
+from .loss_input import made_by, sample_of
+from .losses import factor_of, loss_of
+from .source import EngineSource
 from .view import EngineView
 
-#: Operations between the loss and what tells its kind; a farther one belongs to the network.
-_FARTHEST = 24
 _listeners: list["EngineFacts"] = []
 _original: list[Any] = []
-
-
-class EngineSource:
-    """The facts' view of one cell."""
-
-    def __init__(self, model: Any, cells: Mapping[str, Any], view: EngineView) -> None:
-        self._model, self._cells, self._view = model, cells, view
-
-    @property
-    def optimizers(self) -> Sequence[Any]:
-        """Those watched."""
-        return self._view.optimizers
-
-    def modules(self) -> Mapping[str, Any]:
-        """The cells by site."""
-        return self._cells
-
-    def is_recording(self) -> bool:
-        """Whether gradients are on."""
-        return is_recording()
-
-    def owners(self) -> Sequence[tuple[str, Any, str]]:
-        """Site, cell and attribute of every parameter, shared ones under each site."""
-        return owners_of(self._cells)
-
-    def memory(self, parameter: Any) -> int:
-        """Where its values lie."""
-        return id(parameter)  # optimizers move values into arenas, each parameter to a place of its own
-
-    def contents(self) -> Iterator[tuple[str, bytes | memoryview]]:
-        """Site and content of every parameter."""
-        for name, parameter in zip(self._view.names, self._view.parameters, strict=True):
-            array = np.ascontiguousarray(parameter.numpy())
-            yield name, array.reshape(-1).view(np.uint8).data if array.size else b""
-
-    def step_count(self, optimizer: Any) -> int | None:
-        """The steps that it has made."""
-        return int(optimizer.step_count)
-
-    def learning_rates(self) -> Sequence[float]:
-        """The rate of every group."""
-        return self._view.learning_rates()
-
-    def slots(self, optimizer: Any) -> Sequence[str]:
-        """Names of its slots."""
-        return tuple(optimizer.slots())
-
-    def frame(self) -> EngineFrame:
-        """How to call the model so that nothing is left of the call."""
-        return EngineFrame(self._model)
 
 
 class EngineFacts:
@@ -123,7 +70,7 @@ class EngineFacts:
             name, given, inputs = found
             shapes = tuple(one.shape for one in inputs if isinstance(one, Tensor))
             labels = inputs[1].numpy if len(inputs) > 1 and isinstance(inputs[1], Tensor) else None
-            self.facts.loss_called(LossCall(name, lambda: sample_of(given), shapes, None, labels, _made_by(given)))
+            self.facts.loss_called(LossCall(name, lambda: sample_of(given), shapes, None, labels, made_by(given)))
         self.facts.backward_begins(None, factor_of(root))
 
     def clipped(self, gradients: Sequence[NDArray[Any]], norm: float, limit: float) -> None:
@@ -140,88 +87,6 @@ class EngineFacts:
         place = gradient.ctypes.data
         held = (one.grad for one in self._view.parameters if one.shape == gradient.shape)
         return any(one is not None and one.numpy().ctypes.data == place for one in held)
-
-
-def loss_of(root: Tensor) -> tuple[str, Tensor, tuple[Any, ...]] | None:
-    """The loss that made a scalar: its name, what it was given, and the inputs of the operation that tells it."""
-    waiting = [root._node]
-    seen = 0
-    while waiting and seen < _FARTHEST:
-        node = waiting.pop(0)
-        if node is None or node.inputs is None or node.is_packed:
-            continue
-        seen += 1
-        given = _GIVEN.get(node.primitive.name)
-        if given is not None:
-            name, tensor = given(node)
-            if isinstance(tensor, Tensor):
-                return name, tensor, node.inputs
-        waiting += [one._node for one in node.inputs if isinstance(one, Tensor)]
-    return None
-
-
-def _made_by(tensor: Tensor) -> str:
-    """The primitive that made the values, reshapes left out; empty where the tape does not tell."""
-    node = tensor._node
-    while node is not None and not node.is_packed and node.inputs is not None:
-        if node.primitive.name not in ("reshape", "transpose", "squeeze", "expand_dims"):
-            return str(node.primitive.name)
-        before = next((one for one in node.inputs if isinstance(one, Tensor)), None)
-        node = None if before is None else before._node
-    return ""
-
-
-def factor_of(root: Tensor) -> float | None:
-    """What the loss was multiplied and divided by, as one number; None where something was added to it."""
-    factor, tensor = 1.0, root
-    while (node := tensor._node) is not None and node.inputs is not None and not node.is_packed:
-        name, tensors = node.primitive.name, [one for one in node.inputs if isinstance(one, Tensor)]
-        numbers = [float(one) for one in node.inputs if isinstance(one, int | float)]
-        if name == "add":
-            return None
-        if name not in ("multiply", "divide") or len(tensors) != 1 or len(numbers) != 1 or tensors[0].size != 1:
-            return factor
-        factor = factor * numbers[0] if name == "multiply" else factor / numbers[0]
-        tensor = tensors[0]
-    return factor
-
-
-def _of_gather(node: Any) -> tuple[str, Any]:
-    source = node.inputs[0]
-    before = getattr(source, "_node", None)
-    if before is not None and before.primitive.name == "log_softmax" and before.inputs is not None:
-        return "cross_entropy", before.inputs[0]  # the softmax is the loss's own, or might as well be
-    return "nll_loss", source
-
-
-def _of_clip(node: Any) -> tuple[str, Any]:
-    """Binary cross entropy cuts its logarithms at -100; the probability lies three operations behind."""
-    tensor = node.inputs[0]
-    for name, at in (("where", 1), ("log", 0), ("where", 1)):
-        before = getattr(tensor, "_node", None)
-        if before is None or before.primitive.name != name or before.inputs is None:
-            return "", None
-        tensor = before.inputs[at]
-    return "binary_cross_entropy", tensor
-
-
-#: What tells a loss, by the primitive that only it leaves so near to the end of a tape.
-_GIVEN: Mapping[str, Callable[[Any], tuple[str, Any]]] = {
-    "cross_entropy": lambda node: ("cross_entropy", node.inputs[0]),
-    "gather_elements": _of_gather,
-    "softplus": lambda node: ("binary_cross_entropy_with_logits", node.inputs[0]),
-    "clip": _of_clip,
-}
-
-
-def sample_of(tensor: Tensor) -> NDArray[Any]:
-    """`(rows, columns)`, some rows with all their columns: at least 64 elements, where there are as many."""
-    array = tensor.numpy()
-    if array.ndim == 0 or not array.size:
-        return np.empty((0, 0), np.float32)
-    rows = array.reshape(-1, array.shape[-1])
-    wanted = max(ROWS, -(-64 // rows.shape[1]))
-    return rows[:: max(1, rows.shape[0] // wanted)][:wanted]
 
 
 def _telling(measure: Callable[..., float]) -> Callable[..., float]:
