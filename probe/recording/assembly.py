@@ -6,11 +6,11 @@ from ...storage.records import Block, StepRecord
 from ..collectors.collector import View
 from ..flight.split import splitter
 from ..outbox.outbox import Outbox
-from .block import TableRows
 from .current import CurrentStep
 from .draft import Draft
 from .due import Due
 from .hook_rows import HookRows
+from .table_rows import TableRows
 from .whole_tensors import WholeTensors
 
 

@@ -6,7 +6,8 @@ from typing import Any
 from ...storage.records import Event, Histogram
 from ..collectors.collector import Collect, Rows, SiteRows, Step
 from ..outbox.outbox import Outbox
-from .block import CallRows, merge_rows
+from .call_rows import CallRows
+from .merge import merge_rows
 
 
 class Draft:

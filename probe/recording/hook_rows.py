@@ -6,7 +6,7 @@ from ...storage.records import Block
 from ..collectors.collector import COLLECTORS
 from ..kernels import STATISTICS, More
 from ..outbox.promises import Owed
-from .block import CallRows
+from .call_rows import CallRows
 
 
 class HookRows:

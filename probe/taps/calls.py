@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from ..quantities.attention import ATTENTION, Float, Take, Tensor, attention_statistics, logits_of, sample_of
-from ..recording.block import Row
+from ..recording.call_rows import Row
 from ..recording.recorder import Recorder
 
 #: Softmax in a module whose class is called so is taken for attention.

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..access.tensors import Access, Unsupported
-from ..recording.block import Row
+from ..recording.call_rows import Row
 from ..recording.recorder import Recorder
 from .filling import fill
 

@@ -3,7 +3,7 @@
 from ..access.tensors import Access, Place, Tensor
 from ..collectors.histogram import histogram_at
 from ..kernels import FLOAT64
-from ..recording.block import CallRows, Row
+from ..recording.call_rows import CallRows, Row
 from ..recording.recorder import Recorder
 
 

@@ -7,7 +7,7 @@ from weakref import ref
 
 from ..access.tensors import MOST_TENSORS, Access, Place, Tensor, Unsupported, tensors_in
 from ..aside import is_aside
-from ..recording.block import Row
+from ..recording.call_rows import Row
 from ..recording.recorder import Recorder
 from .compiled import CompiledTap
 from .filling import fill, fill_at, store

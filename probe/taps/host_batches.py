@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ..access.tensors import Access, Place, Tensor
 from ..kernels import FLOAT32, measure_checked, readable, values_at
 from ..quantities.checksums import checksum_at, checksum_from
-from ..recording.block import Row
+from ..recording.call_rows import Row
 from ..recording.recorder import Recorder
 from .device_batches import stride_of
 

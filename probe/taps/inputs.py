@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..access.tensors import Access, Tensor, Unsupported, every_tensor_in, tensors_in
-from ..recording.block import Row
+from ..recording.call_rows import Row
 from ..recording.recorder import Recorder
 from .filling import fill, store
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..access.tensors import Access, Tensor, Unsupported
-from ..recording.block import Row
+from ..recording.call_rows import Row
 from ..recording.recorder import Recorder
 from .filling import fill
 

@@ -1,7 +1,7 @@
 """The rows of one module: one pair a call and path, for what it returned and for the gradient of that."""
 
 from ..access.tensors import Access, Tensor, Unsupported
-from ..recording.block import Row
+from ..recording.call_rows import Row
 from ..recording.recorder import Recorder
 from .filling import fill, fill_at
 

@@ -14,7 +14,7 @@ from ...access.tensors import Unsupported
 from ...collectors.communication import COSTS
 from ...kernels import STATISTICS, measure
 from ...ranks import group_name
-from ...recording.block import Row
+from ...recording.call_rows import Row
 from ...recording.recorder import Recorder
 from ...user_line import user_line
 from .collectives import Call, add_collective_listener, remove_collective_listener

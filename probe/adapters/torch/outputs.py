@@ -15,7 +15,7 @@ from torch.compiler import is_dynamo_compiling
 from ...access.tensors import Tensor
 from ...aside import is_aside
 from ...kernels import FLOAT64
-from ...recording.block import Row
+from ...recording.call_rows import Row
 from ...recording.recorder import Recorder
 from ...taps.forward import ForwardTaps
 from ...taps.module_rows import Pair
