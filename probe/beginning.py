@@ -129,7 +129,7 @@ def begin(
         mailbox = store.mailbox(writer.run.id)
         look_s = DATABASE_LOOK_S if "://" in store.url else LOOK_S
         monitor.stand_by(store.url, mailbox, writer.run.id, rank=rank, look_s=look_s)
-        monitor.control(Control(config, source, mailbox, look_s=look_s))
+        monitor.control(Control(config, source, mailbox, look_s=look_s), writer.run.id)
         monitor.write_to(writer, listeners)
     except BaseException:
         adapter.detach()

@@ -12,12 +12,13 @@ from ..storage.tensors.blobs import Blobs
 from .actions.standby import Standby
 from .adapters import Adapter
 from .configuration.config import Config
-from .configuration.control import Asked, Control, differences
+from .configuration.control import Control
 from .configuration.dumps import Dump
 from .dump import Dumper
 from .flight.keeper import FlightKeeper
 from .flight.tensors import HeldTensors
 from .lifecycle import register, unregister
+from .reconfiguration import Reconfiguration
 from .recording.recorder import Recorder
 from .recording.thrift import ThriftyRecorder
 from .resume import ResumePoint
@@ -35,7 +36,7 @@ class Monitor:
         self._flight, self._keeper = config.flight_recorder, FlightKeeper(config.flight_recorder, config.around)
         self._recorder.due.keep(self._keeper)
         self._queue: QueueWriter | None = None
-        self._control: Control | None = None
+        self._reconfiguration: Reconfiguration | None = None
         self._told = -1
         self._is_closed = self._is_copy = False
         self._standby = Standby(config, adapter)
@@ -54,6 +55,10 @@ class Monitor:
     def stand_by(self, url: str, mailbox: Mailbox, run: str, *, rank: int, look_s: float) -> None:
         """Nothing; from now on the training can be saved, halted and let go where findings or persons ask for it."""
         self._standby.open(url, mailbox, run, rank=rank, look_s=look_s)
+
+    def control(self, control: Control, run: str) -> None:
+        """Nothing; what is recorded of this run follows the changes that the control sees."""
+        self._reconfiguration = Reconfiguration(control, self._recorder, self._adapter, self._standby, run)
 
     def dump_to(self, blobs: Blobs, config: Dump) -> None:
         """Nothing; the whole tensors that the configuration names go there."""
@@ -198,56 +203,9 @@ class Monitor:
         """Whether the rules have seen all records; where the training is never to wait, it does not wait for that."""
         return self._when_full == "block" and self._queue is not None and self._queue.settle(seconds)
 
-    def control(self, control: Control) -> None:
-        """Nothing; what is recorded follows the changes that it sees."""
-        self._control = control
-
-    def _follow(self, control: Control) -> None:
-        """Looks for changes of the configuration and makes them, one after the other."""
-        try:
-            for asked in control.look():
-                self._change(control, asked)
-        except Exception as error:  # noqa: BLE001  nothing that others leave for a run may stop it
-            self._refuse(error)
-
-    def _change(self, control: Control, asked: Asked) -> None:
-        """Makes the change that is asked for, or says why not."""
-        recorder = self._recorder
-        before = recorder.config
-        try:
-            change = control.judge(asked)
-            if change.config != before:
-                recorder.follow(change.config)
-                self._adapter.reselect()
-                self._standby.follow(change.config)
-        except Exception as error:  # noqa: BLE001  as above
-            recorder.follow(before)
-            self._refuse(error)
-            return
-        control.keep(change)
-        if change.config != before:
-            recorder.event("configuration_changed", **differences(before, change.config))
-            _log.info("run %s: the configuration has changed", self.run.id)
-        if change.shadowed:
-            self._tell_shadowed(change.shadowed)
-
-    def _refuse(self, error: Exception) -> None:
-        _log.warning("run %s: the change is refused: %s", self.run.id, error)
-        self._recorder.event("configuration_refused", error=str(error))
-
-    def _tell_shadowed(self, keys: Sequence[str]) -> None:
-        remedy = " ".join(("mindscope set", self.run.id, *(f"{key}={{}}" for key in keys)))
-        _log.warning(
-            "run %s: the file has changed %s, where what was set holds; %s takes that back",
-            self.run.id,
-            ", ".join(keys),
-            remedy,
-        )
-        self._recorder.event("configuration_shadowed", keys=[*keys], remedy=remedy)
-
     def _emit(self, record: StepRecord) -> None:
-        if self._control is not None and self._control.is_time():
-            self._follow(self._control)
+        if self._reconfiguration is not None and self._reconfiguration.control.is_time():
+            self._reconfiguration.follow()
         if self._adapter.structure_version != self._told:
             self._told = self._adapter.structure_version
             self._writer.put_structure(self._adapter.structure())

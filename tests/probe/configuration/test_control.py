@@ -230,7 +230,7 @@ def test_a_refused_setting_has_no_effect_on_those_behind_it(store, is_between_tw
             looks(training)
     looks(training, 3)
     records = training.records()
-    assert (training.monitor._control._now.config.every, activations(records[-1])) == (2, {"0"})
+    assert (training.monitor._reconfiguration.control._now.config.every, activations(records[-1])) == (2, {"0"})
     assert kinds(training) == ["changed", "refused", "changed", "changed"]
 
 
@@ -273,7 +273,8 @@ def test_settings_in_another_place_than_those_that_were_seen_hold_from_the_first
     box.post("set", {"every": 4})
     looks(training)
     training.monitor.close()
-    assert (training.monitor._control._now.config.every, training.monitor._control._now.config.depth) == (4, None)
+    held = training.monitor._reconfiguration.control._now.config
+    assert (held.every, held.depth) == (4, None)
 
 
 @pytest.mark.parametrize(
@@ -293,7 +294,7 @@ def test_settings_in_another_place_than_those_that_were_seen_hold_from_the_first
 def test_what_was_set_is_taken_back_for_every_key(store, key, value):
     begun = load_config({"every": 1, "exclude": ["1"]})
     training = Training(store, begun)
-    control, box = training.monitor._control, store.mailbox(training.monitor.run.id)
+    control, box = training.monitor._reconfiguration.control, store.mailbox(training.monitor.run.id)
     ask_for(box, {key: value, **({} if key == "depth" else {"depth": 2})})
     looks(training)
     assert control._now.config != begun
@@ -310,7 +311,7 @@ def test_a_part_of_a_key_is_taken_back_and_the_rest_of_it_stays(store):
     ask_for(box, {"subjects": {"gradient": {"every": {}}}})
     looks(training, 2)
     training.monitor.close()
-    assert training.monitor._control._now.fields == {"subjects": {"weight": False}}
+    assert training.monitor._reconfiguration.control._now.fields == {"subjects": {"weight": False}}
     with pytest.raises(ConfigError, match="did you mean 'every'"):
         ask_for(box, {"evry": {}})
 
