@@ -6,7 +6,7 @@ known to the rounding of their dtypes. State that was loaded, scaled, lost or hi
 the very step, whatever the loss says.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from ..history.series import Floats, Mask
 from .anatomy import Anatomy
-from .facts import as_number
-from .groups import group_of
+from .recurrence_terms import MOMENTUM_SLOT, SLOTS, Terms, by_site, options_of, terms_of
 from .rest import Rest, first
 from .table import Rows, Table, some
 
@@ -25,33 +24,11 @@ if TYPE_CHECKING:
     from .moment import Moment
     from .stretch import Stretch
 
-#: Relative misfit that rounding leaves: 1e-6 in float32 trainings of ours, and half a digit of what is narrower.
-_MISFIT = {"float16": 2.0**-8, "bfloat16": 2.0**-5}
-_FITS = 1e-4
 #: Steps in a row in which it must have held before a step in which it does not means anything: options that are not
 #: recorded (a penalty, a scale, a hook behind ours) break it from the start.
 _HELD = 5
-#: An option that was changed, or one factor of all gradients, explains so many rows and more to so many times the
-#: misfit of each; momentum and beta2 below this are no options.
-_FEWEST, _EXACT, _LEAST_KEPT = 2, 4.0, 0.3
 #: Of the norm of the whole slot: more than this is one element.
 _SINGLE = 0.9
-#: By kind: the slot that holds a mean of squares. Decay that is added to the gradient is left out.
-_SQUARES = {
-    "adam": "exp_avg_sq",
-    "adamw": "exp_avg_sq",
-    "nadam": "exp_avg_sq",
-    "radam": "exp_avg_sq",
-    "adamweightdecay": "exp_avg_sq",
-    "rmsprop": "square_avg",
-}
-_MOMENTUM = ("sgd", "momentum")
-_MOMENTUM_SLOT = "optimizer/momentum_buffer"
-_SLOTS = sorted({*(f"optimizer/{name}" for name in _SQUARES.values()), _MOMENTUM_SLOT})
-
-
-#: The values of a statistic of a subject, by the rows of the slot.
-_Columns = Callable[[str, str], Floats]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,48 +75,6 @@ class _Slot:
     held: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
 
-@dataclass(frozen=True, slots=True)
-class _Terms:
-    """Of each row: `now` must be `keep * before + gain * fed`, to `scale` times the relative misfit.
-
-    Args:
-        is_mean: `gain` is `1 - keep`, so that a changed option changes both.
-    """
-
-    now: Floats
-    before: Floats
-    fed: Floats
-    keep: Floats
-    gain: Floats
-    scale: Floats
-    is_mean: bool
-
-    @property
-    def expected(self) -> Floats:
-        return self.keep * self.before + self.gain * self.fed
-
-    def has_one_reason(self, rows: Mask) -> bool:
-        """Whether one changed option, or one factor of all gradients since the look at them, explains these rows."""
-        if rows.sum() < _FEWEST:
-            return False
-        base = self.fed if self.is_mean else np.zeros(len(self.fed))
-        kept = self._ratio(self.now - np.where(self.is_mean, 1.0, self.gain) * self.fed, self.before - base, rows)
-        gain = 1.0 - kept if self.is_mean else self.gain
-        scaled = self._ratio(self.now - self.keep * self.before, self.gain * self.fed, rows)
-        by_option = _LEAST_KEPT < kept <= 1.0 and self._fits(kept * self.before + gain * self.fed, rows)
-        by_scale = 0.0 < scaled <= 1.0 and self._fits(self.keep * self.before + scaled * self.gain * self.fed, rows)
-        return by_option or by_scale
-
-    def _ratio(self, above: Floats, below: Floats, rows: Mask) -> float:
-        """Of the row where it is the surest."""
-        sure = np.where(rows, np.abs(below) / np.maximum(self.scale, 1e-300), -1.0)
-        row = int(np.argmax(sure))
-        return float(above[row] / below[row]) if below[row] else 0.0
-
-    def _fits(self, expected: Floats, rows: Mask) -> bool:
-        return bool((np.abs(self.now - expected) <= _EXACT * self.scale)[rows].all())
-
-
 @dataclass(slots=True)
 class Recurrence:
     """The slots of a run, asked once a record, in order."""
@@ -155,7 +90,7 @@ class Recurrence:
         """The parameters whose state was held by its recurrence for five steps and more and is not in this one."""
         found: list[Break] = []
         self.kept = []
-        for slot in _SLOTS:
+        for slot in SLOTS:
             table = now.table(slot)
             if table is None or now.table("gradient") is None:
                 continue
@@ -169,8 +104,8 @@ class Recurrence:
             self.kept.append((table.rows, memory.held))
             memory.step = memory.moved = now.step
             memory.before = means if table.is_whole else np.where(table.present, means, np.nan)
-            if slot == _MOMENTUM_SLOT:
-                memory.weights = _by_site(now, "weight", "mean", table.rows)
+            if slot == MOMENTUM_SLOT:
+                memory.weights = by_site(now, "weight", "mean", table.rows)
         return found
 
     def rests(self, stretch: "Stretch") -> Rest | None:
@@ -178,7 +113,7 @@ class Recurrence:
         if not stretch.carries("gradient"):
             return Rest(len(stretch), self._forget)
         rests = []
-        for slot in filter(stretch.carries, _SLOTS):
+        for slot in filter(stretch.carries, SLOTS):
             rest = _rest(stretch, slot, self.slots.setdefault(slot, _Slot()))
             if rest is None:
                 return None
@@ -241,7 +176,7 @@ def _rest(stretch: "Stretch", slot: str, memory: _Slot) -> Rest | None:
         return None
     if some(now.changes.behind(memory.moved, table.rows.sites)):
         return Rest(0)  # the state of some begins anew in the first
-    weights = stretch.columns("weight", "mean") if slot == _MOMENTUM_SLOT and stretch.carries("weight") else None
+    weights = stretch.columns("weight", "mean") if slot == MOMENTUM_SLOT and stretch.carries("weight") else None
     subjects = [slot, "gradient"] if weights is None else [slot, "gradient", "weight"]
     count = stretch.finite(*subjects)
     tables = [one for subject in subjects if (one := now.table(subject)) is not None]
@@ -252,9 +187,9 @@ def _rest(stretch: "Stretch", slot: str, memory: _Slot) -> Rest | None:
     judged = np.zeros(means.shape, dtype=np.bool_)
     if _can_be_judged(now, slot, table, memory):
         before = np.vstack((memory.before, means[:-1]))
-        earlier = np.vstack((memory.weights, weights[:-1])) if slot == _MOMENTUM_SLOT else weights
+        earlier = np.vstack((memory.weights, weights[:-1])) if slot == MOMENTUM_SLOT else weights
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            terms = _terms_of(slot, memory.options, stretch.sure, before, earlier)
+            terms = terms_of(slot, memory.options, stretch.sure, before, earlier)
             misfit = np.abs(terms.now - terms.expected)
             judged = np.isfinite(misfit) & (terms.now != terms.before)
             count = min(count, first(judged & ~(misfit <= terms.scale)))
@@ -265,7 +200,7 @@ def _rest(stretch: "Stretch", slot: str, memory: _Slot) -> Rest | None:
         memory.held = memory.held + judged[:records].sum(axis=0)
         memory.step = memory.moved = steps[records]
         memory.before = means[records - 1]
-        if slot == _MOMENTUM_SLOT:
+        if slot == MOMENTUM_SLOT:
             memory.weights = weights[records - 1]
 
     return Rest(count, learn)
@@ -280,69 +215,18 @@ def _can_be_judged(now: "Moment", slot: str, table: Table, memory: _Slot) -> boo
         memory.held[:] = 0
         return False
     if memory.checked is not now.anatomy or len(memory.options[0]) != count:
-        memory.checked, memory.options = now.anatomy, _options(now, slot, table.rows.sites)
+        memory.checked, memory.options = now.anatomy, options_of(now, slot, table.rows.sites)
         memory.is_known = not np.isnan(memory.options[0]).all()
     return memory.is_known
 
 
-def _terms(now: "Moment", slot: str, memory: _Slot) -> _Terms:
+def _terms(now: "Moment", slot: str, memory: _Slot) -> Terms:
     """The terms of one step."""
     table = now.table(slot)
     assert table is not None  # its caller has it
     rows = table.rows
 
     def column(subject: str, statistic: str) -> Floats:
-        return table.column(statistic) if subject == slot else _by_site(now, subject, statistic, rows)
+        return table.column(statistic) if subject == slot else by_site(now, subject, statistic, rows)
 
-    return _terms_of(slot, memory.options, column, memory.before, memory.weights)
-
-
-def _terms_of(
-    slot: str, options: tuple[Floats, Floats, Floats], column: _Columns, before: Floats, weights: Floats
-) -> _Terms:
-    """The terms of `(rows,)`, or of the `(records, rows)` of several steps.
-
-    Args:
-        before: The mean of the slot after the step before; `weights` that of the weights.
-    """
-    size, norm = column("gradient", "size"), column("gradient", "l2_norm")
-    squares = norm * norm / size
-    keep, decay, misfit = options
-    means = column(slot, "mean")
-    if slot != _MOMENTUM_SLOT:
-        scale = misfit * (means + keep * before)
-        return _Terms(means, before, squares, keep, 1.0 - keep, scale, is_mean=True)
-    rms = column(slot, "l2_norm") / np.sqrt(column(slot, "size"))
-    plain = np.where(decay == 0.0, 0.0, decay * weights)
-    fed = column("gradient", "mean") + plain
-    # the mean of what has both signs is small against its elements, whose rounding it inherits
-    scale = misfit * np.abs(means) + 0.1 * misfit * (rms + np.sqrt(squares))
-    return _Terms(means, before, fed, keep, np.ones(keep.shape), scale, is_mean=False)
-
-
-def _by_site(now: "Moment", subject: str, statistic: str, rows: Rows) -> Floats:
-    """`(rows,)` the statistic of another subject; NaN where it is not there, or holds what is not finite."""
-    table = now.table(subject)
-    if table is None:
-        return np.full(len(rows.sites), np.nan)
-    return table.at(rows, table.finite(table.column(statistic)))
-
-
-def _options(now: "Moment", slot: str, sites: list[str]) -> tuple[Floats, Floats, Floats]:
-    """`(sites,)` how much is kept of the state, decay added to the gradient, relative misfit; NaN where not known."""
-    keep, decay, misfit = (np.full(len(sites), np.nan) for _ in range(3))
-    for row, site in enumerate(sites):
-        if (found := group_of(now.anatomy, site)) is None:
-            continue
-        kind, group = found.kind, found.options
-        misfit[row] = _MISFIT.get(now.anatomy.parameters[site].dtype, _FITS)
-        added = 0.0 if kind in ("adamw", "adamweightdecay") or group.get("decoupled_weight_decay") is True else None
-        decay[row] = added if added is not None else as_number(group.get("weight_decay"), 0.0)
-        if slot == _MOMENTUM_SLOT:
-            is_plain = kind in _MOMENTUM and not group.get("maximize") and not as_number(group.get("dampening"), 0.0)
-            keep[row] = as_number(group.get("momentum")) if is_plain else np.nan
-        elif _SQUARES.get(kind) == slot.removeprefix("optimizer/") and decay[row] == 0.0:
-            betas = group.get("betas")
-            second = betas[1] if isinstance(betas, list | tuple) and len(betas) == 2 else group.get("alpha")
-            keep[row] = as_number(second)
-    return keep, decay, misfit
+    return terms_of(slot, memory.options, column, memory.before, memory.weights)
