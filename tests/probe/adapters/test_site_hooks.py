@@ -1,7 +1,11 @@
 """Hooks on modules are there while they are needed, and the numbers are the same whether they ever came off."""
 
+from types import SimpleNamespace
+
 import mindscope
 import pytest
+from mindscope.probe.taps.handles import Several
+from mindscope.probe.taps.site_hooks import SiteHooks
 from mindscope.storage import open_store
 
 torch = pytest.importorskip("torch")
@@ -138,3 +142,22 @@ def test_the_store_hears_of_the_last_step_though_nothing_was_due(tmp_path):
             step()
         monitor.flush()
         assert store.runs(limit=1)[0].last_step == 29
+
+
+@pytest.mark.parametrize(("may_rest", "left"), [({"may_rest": lambda site: site == "0"}, ["1"]), ({}, ["0", "1"])])
+def test_a_site_whose_hooks_rest_is_watched_still_and_hooks_rest_only_where_they_may(may_rest, left):
+    idle = SimpleNamespace(is_looking=False, sees_inputs=False, sees_input_grads=False)
+    recorder, on = SimpleNamespace(current=idle, due=SimpleNamespace(rests=lambda _: True)), []
+
+    def register(site, _is_again):
+        on.append(site)
+        return Several([SimpleNamespace(remove=lambda: on.remove(site))])
+
+    sites = SiteHooks(recorder, register, **may_rest)
+    sites.watch(["0", "1"])
+    sites.follow()
+    assert on == left
+    assert "0" in sites
+    sites.watch(["1"])
+    assert on == ["1"]
+    assert "0" not in sites
