@@ -100,7 +100,11 @@ def begin(
     source: Path | None = None,
     resume: str | None = None,
 ) -> Monitor:
-    """A monitor over an adapter; the run begins once its hooks are on, so that a wrong configuration begins none."""
+    """A monitor over an adapter; the run begins once its hooks are on, so that a wrong configuration begins none.
+
+    The source is followed where it lies now, also when the training goes into another folder.
+    """
+    source = None if source is None else source.absolute()
     if is_watched(adapter.model):
         raise NotWatchable(
             f"{type(adapter.model).__name__} is watched already; close() its monitor first, or use that one: "

@@ -78,6 +78,19 @@ def test_an_edited_file_holds_from_the_next_step_on(tmp_path):
         assert event.data["modules"] == ["2"]
 
 
+def test_edits_of_a_relative_file_are_followed_from_another_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    edit(tmp_path / "monitor.yaml", {"subjects": ["gradient", "loss"]})
+    with open_store(tmp_path / "runs") as store:
+        training = Training(store, "monitor.yaml")
+        training.steps(2)
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        edit(tmp_path / "monitor.yaml", {"subjects": ["weight", "loss"]})
+        training.steps(2)
+        assert [subjects(record) for record in training.records()] == [{"gradient"}] * 2 + [{"weight"}] * 2
+
+
 def test_settings_of_a_run_are_laid_over_its_configuration(store):
     training = Training(store, {"subjects": ["gradient", "activation"]})
     training.steps(2)
