@@ -1,8 +1,9 @@
 """When something is due, in words."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from .spans import and_words, spans_in_words
 
 if TYPE_CHECKING:
     from ..probe import Schedule
@@ -14,7 +15,7 @@ def in_words(schedule: "Schedule") -> str:
     """When it is due, as `every 10 steps and at steps 1, 2 and 100 to 110, from step 500 on`."""
     if not schedule.is_ever_due:
         return "never"
-    ruled = _and(_rules(schedule))
+    ruled = and_words(_rules(schedule))
     words = f"{ruled}{_bounds(schedule)}" if ruled else ""
     if not schedule.around or words == "every step":
         return words
@@ -41,20 +42,10 @@ def _rules(schedule: "Schedule") -> list[str]:
     if schedule.first:
         rules.append("at the first step" if schedule.first == 1 else f"at the first {schedule.first}")
     if schedule.windows:
-        rules.append(_windows(schedule.windows))
+        rules.append(f"at {spans_in_words(sorted(schedule.windows))}")
     if schedule.per_decade:
         rules.append(f"at {schedule.per_decade} steps a decade (1 to 10, 10 to 100 and so on)")
     return rules
-
-
-def _windows(windows: Sequence[tuple[int, int]]) -> str:
-    spans = [
-        word
-        for first, last in sorted(windows)
-        for word in ([f"{first} to {last}"] if last > first + 1 else map(str, range(first, last + 1)))
-    ]
-    is_one = len(spans) == 1 and spans[0].isdigit()
-    return f"at step{'' if is_one else 's'} {_and(spans)}"
 
 
 def _bounds(schedule: "Schedule") -> str:
@@ -63,7 +54,3 @@ def _bounds(schedule: "Schedule") -> str:
     if schedule.start:
         return f", from step {schedule.start} to {schedule.stop - 1}"
     return f", up to step {schedule.stop - 1}"
-
-
-def _and(words: Sequence[str]) -> str:
-    return " and ".join([*([", ".join(words[:-1])] if words[1:] else []), *words[-1:]])

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from .spans import Span, merged, steps_in_words
+
 if TYPE_CHECKING:
     from ..storage import Event, Run, Store
 
@@ -23,9 +25,11 @@ class Dumped:
         subjects: And of what there.
         first_step: The step of the oldest, -1 of none.
         last_step: The step of the newest.
+        steps: The first and the last step of each stretch without a gap of which there are some.
         left_out: How many could not be stored.
         first_left_out: The first step of which some could not, -1 where that is not known.
         last_left_out: The last of these.
+        steps_left_out: The first and the last of these by event, in stretches as far as they meet.
         is_counted: Whether the run has come to its end, and with it the count of what could not be stored.
         reason: Why they could not; empty where all could.
         folder: Where their files are; empty where neither store nor configuration tell.
@@ -37,9 +41,11 @@ class Dumped:
     subjects: tuple[str, ...]
     first_step: int
     last_step: int
+    steps: tuple[Span, ...]
     left_out: int
     first_left_out: int
     last_left_out: int
+    steps_left_out: tuple[Span, ...]
     is_counted: bool
     reason: str
     folder: str
@@ -54,7 +60,7 @@ class Dumped:
             return f"no whole tensor; {lost}"
         rest = len(self.sites) - _NAMED
         sites = ", ".join(map(display_site, self.sites[:_NAMED])) + (f" and {rest} more sites" if rest > 0 else "")
-        when = _steps(self.first_step, self.last_step)
+        when = steps_in_words(self.steps)
         what = f"{self.count} whole tensors ({', '.join(self.subjects)} of {sites}; {when}), {self._place()}"
         return f"{what}; {lost}" if self.left_out else what
 
@@ -63,7 +69,7 @@ class Dumped:
         if self.first_left_out < 0:
             return f"{self.left_out} were left out: {self.reason}"
         if self.is_counted:
-            return f"{self.left_out} were left out ({_steps(self.first_left_out, self.last_left_out)}): {self.reason}"
+            return f"{self.left_out} were left out ({steps_in_words(self.steps_left_out)}): {self.reason}"
         return f"{self.left_out} or more were left out, from step {self.first_left_out} on: {self.reason}"
 
     def _place(self) -> str:
@@ -89,9 +95,11 @@ def dumped_of(store: "Store", run: "Run") -> Dumped | None:
         subjects=_distinct(str(one.data["subject"]) for one in told),
         first_step=min((one.step for one in told), default=-1),
         last_step=max((one.step for one in told), default=-1),
+        steps=merged((one.step, one.step) for one in told),
         left_out=sum(_numbers(lost, "count")),
         first_left_out=min(_numbers(lost, "first"), default=-1),
         last_left_out=max(_numbers(lost, "first", "last"), default=-1),
+        steps_left_out=merged((min(both), max(both)) for one in lost if (both := _numbers([one], "first", "last"))),
         is_counted=run.state in ("finished", "failed"),
         reason=", ".join(_distinct(str(one.data["reason"]) for one in lost)),
         folder="" if files is None else str(files.folder),
@@ -105,10 +113,6 @@ def _events(store: "Store", run: "Run", kind: str) -> "list[Event]":
 
 def _numbers(events: "Iterable[Event]", *names: str) -> list[int]:
     return [number for one in events for name in names if isinstance(number := one.data.get(name), int)]
-
-
-def _steps(first: int, last: int) -> str:
-    return f"step {first}" if last == first else f"steps {first} to {last}"
 
 
 def _distinct(names: Iterable[str]) -> tuple[str, ...]:

@@ -112,10 +112,11 @@ def test_show_tells_what_was_dumped_where_it_is_and_what_found_no_room(command: 
     ]
     lost = Event("tensors_left_out", 8, data={"count": 3, "reason": "the disk is full"})
     text, document = told([*stored, lost], "some")
-    words = "12 whole tensors (weight of head.0, head.1, head.2, head.3 and 2 more sites; steps 2 to 8), 6."
+    words = "12 whole tensors (weight of head.0, head.1, head.2, head.3 and 2 more sites; steps 2 and 8), 6."
     assert f"dumped: {words}" in text
     assert f" kB in {blobs.folder}; 3 were left out: the disk is full" in " ".join(text.split())
     assert (document["count"], len(document["sites"]), document["left_out"]) == (12, 6, 3)
+    assert (document["first_step"], document["last_step"], document["steps"]) == (2, 8, [[2, 2], [8, 8]])
     assert document["size_bytes"] == blobs.size_bytes() > 6000
     assert "whose files are not there any more" in told(stored, "moved")[0]
     assert "dumped: no whole tensor; 3 were left out: the disk is full" in told([lost], "full")[0]
@@ -126,6 +127,10 @@ def test_show_tells_what_was_dumped_where_it_is_and_what_found_no_room(command: 
     text, document = told([*stored, *since], "short")
     assert "; 6 were left out (steps 3 to 8): no room" in " ".join(text.split())
     assert (document["first_left_out"], document["last_left_out"], document["reason"]) == (3, 8, "no room")
+    apart = [lost_at for lost_at in since if lost_at.step == 3] + [
+        replace(since[1], data={**since[1].data, "first": 6})
+    ]
+    assert "; 6 were left out (steps 3 and 6 to 8): no room" in " ".join(told([*stored, *apart], "apart")[0].split())
     assert told([], "none") == (command("show", "none", "--store", folder).out, None)
     assert "dumped:" not in command("show", "none", "--store", folder).out
 
