@@ -16,6 +16,7 @@ _ALL: list[str] = []
 #: Columns of the table when nobody chooses; our choice: what fits a line.
 _COLUMNS = 10
 _BESIDE = ("result.loss", "worst")
+_RESULT = "result."
 
 _Where = Annotated[
     list[str],
@@ -36,7 +37,11 @@ def lineage(
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many runs are read, newest first.")] = 1000,
     as_document: JsonOption = False,
 ) -> int:
-    """Compare the origins and results of runs: filter, sort, and say which parameters a result depends on."""
+    """Compare the origins and results of runs: filter, sort, and say which parameters a result depends on.
+
+    `result.loss` is the median of the last tenth of the losses of a run, `result.loss.min` and `.max` the least and the
+    largest; so of everything that a run has logged.
+    """
     store = same_store or store
     from ..insight.lineage import importance, ordered, parse_condition, select
     from ..insight.lineage import lineage as lineage_of
@@ -58,7 +63,7 @@ def lineage(
 
 
 def _print_runs(store: str, rows: "tuple[Provenance, ...]", fields: list[str]) -> None:
-    from ..insight.lineage import known_fields, resolve
+    from ..insight.lineage import RESULT_WORDS, known_fields, resolve
 
     if not rows:
         console().print(f"no runs in {store!r} meet that")
@@ -69,6 +74,8 @@ def _print_runs(store: str, rows: "tuple[Provenance, ...]", fields: list[str]) -
     for row in rows:
         add_row(listing, row.run, str(row.fields["name"]), *(_cell(row.fields.get(name)) for name in names))
     console().print(listing)
+    if any(name.startswith(_RESULT) for name in names):
+        console().print(RESULT_WORDS, markup=False)
 
 
 def _telling(rows: "tuple[Provenance, ...]", known: tuple[str, ...]) -> list[str]:
@@ -83,6 +90,8 @@ def _cell(value: "Json") -> str:
 
 
 def _print_importance(result: str, found: "tuple[Importance, ...]") -> None:
+    from ..insight.lineage import RESULT_WORDS
+
     if not found:
         console().print(f"no parameter differs over six runs or more that have the result {result!r}")
         return
@@ -91,3 +100,4 @@ def _print_importance(result: str, found: "tuple[Importance, ...]") -> None:
         correlation = "" if one.correlation != one.correlation else f"{one.correlation:+.2f}"
         add_row(listing, one.field, f"{one.share:.2f}", correlation, f"{one.p_value:.3f}", str(one.runs))
     console().print(listing)
+    console().print(RESULT_WORDS, markup=False)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import dash_ag_grid
 
-from ...insight.lineage import Provenance
+from ...insight.lineage import RESULT_WORDS, Provenance
 from ...storage import Json
 from ..address import Address
 from .grid_theme import GRID_THEME
@@ -37,7 +37,7 @@ def _column(name: str, *, is_number: bool) -> Row:
         "field": name,
         "colId": name,
         "headerName": name.removeprefix("tag.").removeprefix("config."),
-        "headerTooltip": name,
+        "headerTooltip": f"{name}: {RESULT_WORDS}" if name.startswith("result.") else name,
         **({"valueFormatter": _SHORT} if is_number else {}),
         "minWidth": 92,
         "flex": 1,

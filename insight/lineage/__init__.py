@@ -1,10 +1,11 @@
 """The runs of a store side by side: where each comes from, what came of it, which parameters made the difference."""
 
 from .importance import Importance, correlation, importance
-from .provenance import Provenance, lineage, provenance
+from .provenance import RESULT_WORDS, Provenance, lineage, provenance
 from .select import Condition, differing_settings, known_fields, ordered, parse_condition, resolve, select
 
 __all__ = [
+    "RESULT_WORDS",
     "Condition",
     "Importance",
     "Provenance",

@@ -10,7 +10,7 @@ import numpy as np
 from ...storage import ROOT_SITE, Json, Run, Store, Structure
 from ..arguments import named_arguments
 
-__all__ = ["Provenance", "lineage", "provenance"]
+__all__ = ["RESULT_WORDS", "Provenance", "lineage", "provenance"]
 
 #: Scalars that describe the course of a training, and not what came of it.
 _COURSE = (
@@ -24,6 +24,10 @@ _COURSE = (
     "throughput/",
     "time/",
 )
+#: What the fields `result.*` hold of a scalar, in words.
+RESULT_WORDS = (
+    "result.NAME is the median of the last tenth of what was logged of NAME; result.NAME.min and .max are of all of it"
+)
 #: Batches whose checksums make that of the data, and how far the first of them are looked for. Our choice: other data
 #: or another order shows at once, and runs that stopped early have as many.
 _BATCHES, _LOOKED_AT = 8, 200
@@ -36,8 +40,8 @@ class Provenance:
     Args:
         fields: By dotted name, in this order: `name`, `state`, ... of the run; `tag.*`; `optimizer`, `optimizer.*`
             (options of its first group; `optimizer.1.*` of a second optimizer); `model.*`; `data.checksum`; `git.*`;
-            `script`; `argument.*` (numbers as numbers); `machine.*`; `package.*`; `config.*`; `result.*`. Absent is
-            what the run has not recorded.
+            `script`; `argument.*` (numbers as numbers); `machine.*`; `package.*`; `config.*`; `result.*` (as
+            `RESULT_WORDS` says). Absent is what the run has not recorded.
     """
 
     run: str

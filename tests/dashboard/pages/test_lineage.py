@@ -46,6 +46,7 @@ def test_every_run_is_a_row_with_its_parameters_and_its_result(app):
     assert rows["lr-1-2"]["result.loss"] == "NaN"
     formatted = [column["field"] for column in said["columnDefs"] if "valueFormatter" in column]
     assert formatted == ["tag.lr", "tag.seed", "result.loss"]
+    assert "the median of the last tenth" in said["columnDefs"][-1]["headerTooltip"]
 
 
 def test_conditions_leave_the_runs_that_meet_them_and_the_order_is_that_of_the_address(app):
