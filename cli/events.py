@@ -1,7 +1,7 @@
 """`mindscope events RUN` lists what exactly happened in a run: skipped steps, changes, faults, and whatever else."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -116,17 +116,20 @@ def _print(shown: Sequence[_Told], *, with_rank: bool, is_full: bool) -> None:
     for rank, event in shown:
         site = display_site(event.site) if event.site else ""
         micro = {"micro-step": event.micro_step} if event.micro_step else {}
-        whole = _words({**micro, **event.data})
-        what = whole if is_full else _words({**micro, **event.data}, _clipped)
-        is_cut |= what != whole
+        what, is_short = _words({**micro, **event.data}, is_full=is_full)
+        is_cut |= is_short
         add_row(listing, str(event.step), *([str(rank)] if with_rank else []), event.kind, site, what)
     console().print(listing)
     if is_cut:
         remark("what ends in ... is cut; --full shows all of it, and so does --json")
 
 
-def _words(data: Mapping[str, object], told: Callable[[str], str] = str) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {told(_text(value))}" for name, value in data.items())
+def _words(data: Mapping[str, object], *, is_full: bool) -> tuple[str, bool]:
+    """The fields in a line, and whether some are cut."""
+    whole = [_text(value) for value in data.values()]
+    told = whole if is_full else [_clipped(text) for text in whole]
+    line = ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in zip(data, told, strict=True))
+    return line, told != whole
 
 
 def _text(value: object) -> str:

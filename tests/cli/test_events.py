@@ -75,6 +75,21 @@ def test_all_of_a_text_is_there_where_it_is_asked_for(command: Callable, tmp_pat
     )
 
 
+@pytest.mark.parametrize("words", [(), ("--full",)], ids=["cut", "full"])
+def test_every_field_is_put_into_words_once(
+    command: Callable, folder: Path, monkeypatch, words: tuple[str, ...]
+) -> None:
+    asked: list[object] = []
+
+    def text(value: object) -> str:
+        asked.append(value)
+        return "some text"
+
+    monkeypatch.setattr("mindscope.cli.events._text", text)
+    assert command("events", "busy", "--store", folder, "--kind", "modules_changed", *words).out.count("some text") == 2
+    assert len(asked) == 2  # the count and the sites
+
+
 @pytest.mark.parametrize(
     ("kind", "words", "guess"),
     [
