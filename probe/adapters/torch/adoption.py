@@ -1,4 +1,4 @@
-"""Whose optimizers step a torch model: those that were given, those that take their place, or whichever turn out to."""
+"""Which optimizers step a torch model: those that were given, whichever turn out to, or those that take their place."""
 
 import logging
 from collections.abc import Callable
@@ -21,8 +21,9 @@ _SETTLED: Final = 2
 class Adoption:
     """Puts the hooks of steps on optimizers.
 
-    One that was not given takes the place of a watched one whose parameters it steps, as far as the model has them
-    still: at its first step where the training was under way before, or as soon as it steps twice without the other.
+    Where none is given, each that steps parameters of the model is taken. One that comes later takes the place of a
+    watched one whose parameters it steps, as far as the model has them still: at its first step where the training was
+    under way before, or as soon as it steps twice without the other.
 
     Args:
         steps: The hooks.
@@ -64,8 +65,12 @@ class Adoption:
             handle.remove()
         self._handles, self._hooks = [], {}
 
-    def _perhaps_adopt(self, optimizer: Any, _arguments: Any, _options: Any) -> None:
-        if not self._is_watched(optimizer) and self._mine(optimizer):
+    def _perhaps_adopt(self, optimizer: Any, arguments: Any, options: Any) -> None:
+        if id(optimizer) in self._hooks or not (mine := self._mine(optimizer)):
+            return
+        if self._covered(mine):
+            self._look(optimizer, arguments, options)
+        else:
             self._adopt(optimizer)  # whose own hooks run after this one
 
     def _look(self, optimizer: Any, _arguments: Any, _options: Any) -> None:
@@ -85,8 +90,7 @@ class Adoption:
         if optimizer in self._replaced:
             self._adopt(optimizer)
             return
-        covered = [one for one in self._view.optimizers if self._mine(one) <= mine] if mine else []
-        if covered:
+        if covered := self._covered(mine):
             for one in covered:
                 self._drop(one)
             self._adopt(optimizer)
@@ -122,6 +126,10 @@ class Adoption:
 
     def _is_watched(self, optimizer: Any) -> bool:
         return id(optimizer) in self._hooks
+
+    def _covered(self, mine: set[int]) -> list[Any]:
+        """The watched optimizers all of whose parameters are among these, as far as the model has them still."""
+        return [one for one in self._view.optimizers if self._mine(one) <= mine] if mine else []
 
     def _mine(self, optimizer: Any) -> set[int]:
         """The numbers of the model's parameters that the optimizer steps."""

@@ -3,6 +3,7 @@
 Argument: a folder, for the store, the rendezvous, and what came out.
 """
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -97,8 +98,9 @@ def main(folder):
     dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
     for name, store in (("plain", None), ("watched", folder / "runs")):
         (folder / f"{name}{rank}").write_text(step(rank, store))
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
+    gc.collect()  # a model of DDP holds the group, whose threads must end before the process does
+    dist.destroy_process_group()

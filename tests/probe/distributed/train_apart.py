@@ -4,6 +4,7 @@ Arguments: the store ("-" for no monitor), a file for the losses, a file for the
 "away" behind it all numbers take the way of a device.
 """
 
+import gc
 import os
 import sys
 
@@ -60,8 +61,9 @@ def main(store, losses_file, rendezvous, wrong):
         monitor.close()
     with open(losses_file, "w") as file:
         file.write("\n".join(losses))
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
+    gc.collect()  # a model of DDP holds the group, whose threads must end before the process does
+    dist.destroy_process_group()

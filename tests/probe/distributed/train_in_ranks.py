@@ -3,6 +3,8 @@
 Arguments: the store ("-" for no monitor), a file for the losses, a file for the rendezvous, and a mode.
 """
 
+import gc
+import os
 import sys
 
 import torch
@@ -14,8 +16,6 @@ STEPS, PERTURBED = 8, 5
 
 def main(store, losses_file, rendezvous, mode):
     """Trains; rank 1's batch of one step is scaled up in mode "perturbed"."""
-    import os
-
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=size)
     torch.manual_seed(0)
@@ -49,8 +49,9 @@ def main(store, losses_file, rendezvous, mode):
         monitor.close()
     with open(losses_file, "w") as file:
         file.write("\n".join(losses))
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
+    gc.collect()  # a model of DDP holds the group, whose threads must end before the process does
+    dist.destroy_process_group()

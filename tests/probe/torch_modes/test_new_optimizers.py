@@ -1,5 +1,6 @@
 """An optimizer that is made under way, and given to nobody, is watched in the place of the one that was given."""
 
+import mindscope
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -101,3 +102,38 @@ def test_what_steps_inside_of_a_watched_optimizer_or_beside_it_takes_no_place(al
     assert seen.values("", "scalar/loss").tolist() == seen.losses
     assert len(seen.events("optimizer_changed")) == 0
     assert seen.store.structure(seen.run).optimizers[0].kind == "Outer"
+
+
+@pytest.mark.parametrize(("made_at", "steps"), [(1, STEPS - 1), (3, STEPS)])  # so early it might be one of two
+def test_where_none_was_given_a_new_one_takes_the_place_of_the_one_that_turned_up(made_at, steps):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+    with mindscope.open_store("memory:") as store:
+        with mindscope.watch(net, store=store) as monitor:
+            for number in range(STEPS):
+                if number in (0, made_at):
+                    optimizer = optim.Adam(net.parameters(), lr=1e-2 / (1 + number))
+                net.zero_grad()
+                net(torch.randn(5, 4)).square().mean().backward()
+                optimizer.step()
+        run = monitor.run.id
+        rates = store.series(run, "", "scalar/learning_rate").values
+        assert rates[-1] == pytest.approx(1e-2 / (1 + made_at))
+        (event,) = store.events(run, kind="optimizer_changed")
+        assert (event.data["optimizer_kind"], event.data["before"]) == ("Adam", ["Adam"])
+        assert len(store.structure(run).optimizers) == 1
+        assert monitor.step == steps
+
+
+def test_where_none_was_given_networks_with_an_optimizer_each_keep_both():
+    parts = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
+    with mindscope.open_store("memory:") as store:
+        with mindscope.watch(parts, store=store) as monitor:
+            both = [optim.SGD(part.parameters(), 0.1) for part in parts]
+            for _ in range(STEPS):
+                for part, optimizer in zip(parts, both, strict=True):
+                    optimizer.zero_grad()
+                    part(torch.ones(1, 2)).sum().backward()
+                    optimizer.step()
+        assert store.events(monitor.run.id, kind="optimizer_changed") == ()
+        assert len(store.structure(monitor.run.id).optimizers) == 2
