@@ -69,10 +69,10 @@ class Course:
             return False
         try:
             begins_step, self._expects_none = self._expects_none, False
-            self._passes.backward_begins(begins_step=begins_step)
+            is_anew = self._passes.backward_begins(begins_step=begins_step)
             if begins_step:
                 self._residues.look_away()
-            recorder.backward_begins(loss())
+            recorder.backward_begins(loss(), is_anew=is_anew)
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
             recorder.fail("loss", error)
         return True

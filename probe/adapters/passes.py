@@ -47,18 +47,24 @@ class Passes:
         self._left: dict[int, float] = {}
         self._used = 0
 
-    def backward_begins(self, *, begins_step: bool) -> None:
-        """A pass is about to add to the gradients; `begins_step`: the first since a step, and none is declared to be
-        summed."""
+    def backward_begins(self, *, begins_step: bool) -> bool:
+        """A pass is about to add to the gradients; whether those before it in the step count for nothing.
+
+        Args:
+            begins_step: The first since a step, and none is declared to be summed.
+        """
         if begins_step:
             self._left = self._held() if self._view.has_gradients() else {}
         elif self._left:
             held = self._view.rows_held()
             self._left = {row: norm for row, norm in self._left.items() if row in held}
+        is_anew = True
         for optimizer in self._view.optimizers or (None,):
             count = self._counts.get(id(optimizer), 0)
             is_fresh = count > 0 and self._view.is_cleared(optimizer)
+            is_anew = is_anew and is_fresh
             self._counts[id(optimizer)] = 1 if is_fresh else count + 1
+        return is_anew
 
     def stepped(self, optimizer: Any) -> None:
         """The optimizer, None where there is none, has used its gradients."""

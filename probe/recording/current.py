@@ -1,6 +1,7 @@
 """The step in progress: where the training stands, what was told of it, and what is due in it."""
 
 import math
+from threading import get_ident
 
 from ..kernels import USUAL_BINS, Bins
 from ..outbox.promises import LateScalar
@@ -15,6 +16,7 @@ class CurrentStep:
         micro_step: Of the one in progress, from 0.
         stamp: Another one in every micro-step.
         refused: Of the step whose update was left out so that the training ends before it, -1 without.
+        thread: Number of the thread in which the model was called last.
         is_open: Whether anything of it was seen.
         saw_backward: Whether a backward pass has begun in the micro-step.
         has_recorded: Whether any step was closed with a record.
@@ -40,12 +42,12 @@ class CurrentStep:
         "batch_checksum", "bins", "clip", "due", "dumps", "has_bad_gradient", "has_recorded", "is_away", "is_idle",
         "is_looking", "is_open", "loss", "loss_scale", "micro_batches", "micro_step", "refused", "root", "saw_backward",
         "sees_backward", "sees_communication", "sees_forward", "sees_input_grads", "sees_inputs", "sees_unreduced",
-        "stamp", "step", "wants_histogram",
+        "stamp", "step", "thread", "wants_histogram",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.step = self.micro_step = self.stamp = 0
-        self.refused = -1
+        self.refused, self.thread = -1, get_ident()
         self.is_open = self.saw_backward = self.has_recorded = self.has_bad_gradient = False
         self.root: float | LateScalar | None = None
         self.loss: float | LateScalar | None = None

@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from threading import get_ident
 from typing import ParamSpec
 
 from ...storage.records import Block, Event, StepRecord
@@ -101,16 +102,22 @@ class Recorder:
         current = self.current
         if current.saw_backward and current.is_open:
             self._finish_micro_step()
-        current.is_open = True
+        current.is_open, current.thread = True, get_ident()
         self.due.enter(FORWARD)
 
-    def backward_begins(self, loss: float | LateScalar | None) -> None:
-        """A backward pass starts from a scalar of this value, known or late, or from something that is none."""
+    def backward_begins(self, loss: float | LateScalar | None, *, is_anew: bool = False) -> None:
+        """A backward pass starts from a scalar of this value, known or late, or from something that is none.
+
+        Args:
+            is_anew: Whether what earlier passes of the step have brought counts for nothing, and their losses.
+        """
         if self._newest.record is not None or self.outbox.waiting:
             self.flush()
         current = self.current
         current.saw_backward = current.is_open = True
         current.root = loss
+        if is_anew:
+            current.loss = None
         if loss is not None:
             current.loss = loss if current.loss is None else sum_of(current.loss, loss)
         self.due.enter(BACKWARD)

@@ -1,6 +1,7 @@
 """Which losses and clippings of the process belong to a torch model, and what they tell of its training."""
 
 from collections.abc import Callable, Mapping
+from threading import get_ident
 from typing import Any, Final
 
 import torch
@@ -62,6 +63,8 @@ class TorchFacts:
         """A loss function was called, by this model's training if it was called in this step and gradients flow."""
         if not (isinstance(input_, torch.Tensor) and input_.requires_grad and self.facts.has_forward):
             return
+        if self._recorder.current.thread != get_ident():
+            return
         self._is_loss, self._is_looked = True, False
         if input_.layout is not torch.strided or not self.facts.loss_is_due(name):
             return
@@ -101,7 +104,7 @@ class TorchFacts:
 
     def loss_returned(self, result: Any, options: dict[str, Any]) -> None:
         """That loss has returned; its value is read where its input was."""
-        if self._is_loss:
+        if self._is_loss and self._recorder.current.thread == get_ident():
             is_number = self._is_looked and isinstance(result, torch.Tensor) and result.numel() == 1
             reduction = options.get("reduction", "mean")
             self.facts.loss_returned(self._value_of(result) if is_number else None, str(reduction))

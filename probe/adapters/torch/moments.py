@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -25,6 +26,8 @@ from .view import TorchView
 
 class Moments:
     """Listens to the process for what no hook of one model tells: a `TrainingListener`.
+
+    A training is in the thread in which its model was called last: backward passes of others are none of its.
 
     Attributes:
         course: Of the training.
@@ -78,17 +81,19 @@ class Moments:
             self._places.is_compiled = True
             self.opening.was_compiled = self._recorder.expects_activations = False
             self.course.forward_begins()
+        if self._current.thread != get_ident():  # whose gradients may come and go while they are looked at
+            return
         if self.course.backward_begins(partial(self._roots.loss_of, roots)):
             self._facts.facts.backward_begins(self._current.root)
 
     def backward_ends(self) -> None:
         """The backward pass is over."""
-        if not self._current.is_idle:
+        if not self._current.is_idle and self._current.thread == get_ident():
             self._recorder.backward_ends()
 
     def around_backward(self, roots: Any) -> Sequence[AbstractContextManager[Any]]:
         """What the backward pass runs inside of, if anything."""
-        if self.tracer is None or not self._current.is_open:
+        if self.tracer is None or not self._current.is_open or self._current.thread != get_ident():
             return ()
         return (self.tracer.backward(roots, self._roots.known(roots)),)
 
