@@ -1,6 +1,7 @@
 """What happens in a training of the engine, from forward to step, told to all who follow it in their order."""
 
 from functools import partial
+from threading import get_ident
 
 from ....framework.tensor import Tensor
 from ...recording.recorder import Recorder
@@ -51,7 +52,7 @@ class Moments:
 
     def backward_begins(self, root: Tensor) -> None:
         """A backward pass of the process starts from this tensor."""
-        if self._current.is_idle:
+        if self._current.is_idle or self._current.thread != get_ident():  # of a training in another thread
             return
         if self.tracer is not None:
             self.tracer.backward_begins(self.roots.loss_of(root))

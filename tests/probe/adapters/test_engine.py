@@ -1,5 +1,7 @@
 """Engine cells are watched as torch modules are."""
 
+from threading import Event, Thread
+
 import numpy as np
 import pytest
 from mindscope.framework import Key, Tensor, nn, ops, value_and_grad
@@ -143,3 +145,26 @@ def test_gradients_left_of_the_last_step_are_noted():
 def test_an_optimizer_of_another_framework_is_refused():
     with pytest.raises(NotWatchable, match="must be an engine optimizer, got int"):
         watch(network(), 3, store=open_store("memory:"))
+
+
+def test_a_training_in_another_thread_is_left_alone():
+    is_over = Event()
+
+    def beside():
+        other = network()
+        optimizer = nn.Adam(other.trainable_params(), 1e-2)
+        while not is_over.is_set():
+            by_backward(other, optimizer, 4)
+
+    thread = Thread(target=beside)
+    thread.start()
+    model = network()
+    optimizer = nn.Adam(model.trainable_params(), 1e-2)
+    with open_store("memory:") as store:
+        try:
+            with watch(model, optimizer, store=store) as monitor:
+                losses = by_backward(model, optimizer, 200)
+        finally:
+            is_over.set()
+            thread.join()
+        assert store.series(monitor.run.id, "", "scalar/loss", limit=1000).values.tolist() == losses
