@@ -6,6 +6,7 @@ ProbeError(RuntimeError)
 ├── NotWatchable(TypeError)     what was handed over is no model or optimizer of a framework that is there
 ├── ScriptNotFound(OSError)     the script to run does not exist
 ├── NotReplayable(LookupError)  what a module was given, or gave, is not in the run, or the module is another
+├── TrainingTouched             a function of the user's has written into a tensor of the training
 └── TrainingStopped             the configuration, or a person, asked for the training to end here
 """
 
@@ -44,6 +45,10 @@ class ScriptNotFound(ProbeError, OSError):
 
 class NotReplayable(ProbeError, LookupError):
     """What a module was given, or gave, is not in the run, or the module is not the one that was recorded."""
+
+
+class TrainingTouched(ProbeError):
+    """A function of the user's has written into a tensor of the training; it is recorded, and raised to nobody."""
 
 
 class TrainingStopped(ProbeError):

@@ -16,6 +16,7 @@ from ..view.moment import Moment
     is_fact=True,
     fires_on=(
         Recording(events=(Event("monitor_fault", 0, "fc", data={"collector": "weight", "error": "ValueError: no"}),)),
+        Recording(events=(Event("monitor_fault", 0, data={"collector": "mine", "error": "no", "touched": True}),)),
         Recording(events=(Event("observations_lost", 0, data={"count": 7}),)),
     ),
     silent_on=(Recording(events=(Event("step_skipped", 0, data={"loss_scale": 1024.0}),)),),
@@ -31,13 +32,13 @@ def check(now: Moment, memory: None) -> Iterator[Finding]:
         collector = str(event.data.get("collector", ""))
         what = f"{collector or 'a collector'} " + ("cannot be recorded here" if event.site else "failed and is off")
         words = f"observations of {lost} steps were lost" if lost else what
+        touched = "the training was touched" if event.data.get("touched") else "the training was not touched"
         yield now.finding(
             event.site or collector,
             "",
             {"count": float(lost) if isinstance(lost, int | float) else 1.0},
             severity="warning",
-            explanation=f"{words} at step {event.step}: {event.data.get('error', 'the queue was full')}; "
-            "the training was not touched",
+            explanation=f"{words} at step {event.step}: {event.data.get('error', 'the queue was full')}; {touched}",
             advice="do not read the missing observations as health; for lost steps record less often or choose a "
             "faster place for the store, for a failed collector report its message",
         )

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from typing import Any, Final, TypeAlias
 
 from numpy.typing import NDArray
@@ -50,6 +50,8 @@ class Access:
         is_repeated: Whether what runs is computed once more only because it was not kept; another time counts.
         needs_gradient: Whether a gradient of the tensor will be computed.
         remote: What of a tensor lies on a device that measures by itself; None of any other. Raises `Unsupported`.
+        shown: The same values outside the graph, for a function of the user's; read-only where a framework has that.
+        copied: The same of a copy, which may be written.
         plain: Where the values of a floating-point tensor lie, if it keeps them there itself; None of any other.
     """
 
@@ -64,6 +66,8 @@ class Access:
     is_repeated: Callable[[], bool] = bool  # never
     needs_gradient: Callable[[Tensor], bool] = attrgetter("requires_grad")
     remote: Callable[[Tensor], Tensor | None] = nowhere
+    shown: Callable[[Tensor], Tensor] = methodcaller("detach")
+    copied: Callable[[Tensor], Tensor] = methodcaller("copy")
     plain: Callable[[Tensor], Place | None] = not_plain
 
 

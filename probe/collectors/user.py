@@ -19,7 +19,8 @@ def quantity(
     """Puts a function among the collectors: monitors that begin from now on record what it returns.
 
     It is due as often as the configuration's `every` says, or as `subjects: {NAME: {every: 10}}` does; a function that
-    raises is switched off and reported, as any collector is.
+    raises is switched off and reported, as any collector is; so is one that writes into the tensor that it is shown, of
+    which the first of a site is a copy.
 
         forward, backward          called with the output of every module at the sites, or with the gradient that
                                    arrives there, detached; returns a number or a mapping of statistics to numbers:

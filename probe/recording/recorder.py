@@ -20,6 +20,7 @@ from ...storage.records import Block, Event, StepRecord
 from ..collectors.collector import View
 from ..configuration.config import Config
 from ..configuration.reactions import Refusal, refusal_of
+from ..errors import TrainingTouched
 from ..kernels import More
 from ..outbox.late import sum_of
 from ..outbox.outbox import Outbox
@@ -183,7 +184,11 @@ class Recorder:
         self.due.agenda.off.add(name)
         step = self.current.step
         _log.error("collector %r failed at step %d and is switched off: %s", name, step, error, exc_info=error)
-        self.event("monitor_fault", collector=name, error=f"{type(error).__name__}: {error}")
+        said = f"{type(error).__name__}: {error}"
+        if isinstance(error, TrainingTouched):
+            self.event("monitor_fault", collector=name, error=said, touched=True)
+        else:
+            self.event("monitor_fault", collector=name, error=said)
         self.due.decide()
 
     # What the monitor tells -------------------------------------------------------------------------------------

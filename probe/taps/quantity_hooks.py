@@ -17,6 +17,7 @@ from ..configuration.routers import Router
 from ..quantities.router import EXPERT, ROUTER, router_statistics
 from ..recording.recorder import Recorder
 from .router_sites import routers_in
+from .showing import Showing
 
 _log = logging.getLogger(__name__)
 
@@ -74,10 +75,10 @@ class QuantityHooks:
         return {**found, **named}
 
     def _user_hook(self, site: str, taken: Quantity) -> Callable[[Any, Any, Any], None]:
-        recorder, calls = self._recorder, _Calls(self._recorder)
+        recorder, calls, show = self._recorder, _Calls(self._recorder), Showing(taken, self._access)
 
         def take(call: int, tensor: Tensor) -> None:
-            found = taken(tensor.detach())
+            found = show(tensor)
             if found:
                 recorder.open_rows(taken.subject, tuple(found)).row(site, call).put(tuple(found.values()))
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....framework.context import is_recording
-from ....framework.tensor import Parameter, Tensor
+from ....framework.tensor import Parameter, Tensor, wrap
 from ...access.tensors import Access, Node, Place, Unsupported
 from ...kernels import Arrays, readable, table_of
 from ..left_out import Choosing, with_gaps
@@ -45,8 +45,30 @@ def _nodes_before(node: Node) -> Iterable[Node]:
     return [one._node for one in node.inputs or () if isinstance(one, Tensor) and one._node is not None]
 
 
+def _shown(tensor: Tensor) -> Tensor:
+    held = tensor.detach()
+    if type(held) is not Tensor:
+        return held
+    view = held.numpy().view()
+    view.flags.writeable = False
+    return wrap(view)
+
+
+def _copied(tensor: Tensor) -> Tensor:
+    return Tensor(tensor.asnumpy())
+
+
 ACCESS = Access(
-    Tensor, _place, _is_floating, lambda tensor: tensor.version, _node, _nodes_before, is_recording, Tensor.numpy
+    Tensor,
+    _place,
+    _is_floating,
+    lambda tensor: tensor.version,
+    _node,
+    _nodes_before,
+    is_recording,
+    Tensor.numpy,
+    shown=_shown,
+    copied=_copied,
 )
 
 

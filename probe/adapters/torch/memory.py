@@ -1,7 +1,7 @@
 """Where a torch tensor lies, and the rest of what the hooks need to know of torch's tensors."""
 
 from collections.abc import Iterable, Sequence
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from typing import Any
 
 import ml_dtypes
@@ -148,5 +148,6 @@ ACCESS = Access(
     array_of,
     is_repeated,
     remote=remote,
+    copied=methodcaller("clone"),
     plain=plain_place,
 )

@@ -13,6 +13,7 @@ from mindscope.storage import open_store
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 MODEL_AWARE = ("attention", "router", "weight/spectrum", "update/direction", "gradient/signal", "gradient_noise_scale")
+WRITES = (lambda one: one.mul_(2), lambda one: one.numpy().fill(2), lambda one: one.data.zero_())
 EVERYTHING = {"subjects": dict.fromkeys(MODEL_AWARE, 1), "routers": [{"sites": ["*gate"], "top_k": 2}]}
 
 
@@ -315,6 +316,62 @@ def test_a_user_quantity_that_fails_is_switched_off_and_reported_once(taken):
     assert len(calls) == 1
     assert sorted(faults)[0] == "RuntimeError: no idea"
     assert "quantity 'wordy' must return a number or a mapping of names to numbers, got str" in sorted(faults)[1]
+
+
+@pytest.mark.parametrize("at", ["forward", "backward"])
+@pytest.mark.parametrize("writes", WRITES)
+def test_a_user_quantity_that_writes_is_off_before_it_sees_a_tensor_of_the_training(taken, writes, at):
+    @taken("mutating", at=at, sites="relu")
+    def mutating(tensor):
+        writes(tensor)
+        return 1.0
+
+    plain, *_ = pytorch()
+    losses, found, _, faults = pytorch({})
+    assert losses == plain
+    (fault,) = faults
+    assert "quantity 'mutating' must leave the tensor that it is shown as it is" in fault
+    assert not any(subject == "quantity/mutating" for _, subject, _, _ in found)
+
+
+@pytest.mark.parametrize("first", [0, 3])
+def test_nor_does_it_see_one_of_the_engine_that_it_could_write(taken, first):
+    calls = []
+
+    @taken("mutating", at="forward", sites="attn")
+    def mutating(tensor):
+        calls.append(tensor)
+        if len(calls) > first:
+            tensor[...] = 2.0
+        return 1.0
+
+    plain, *_ = engine(steps=6)
+    losses, _, _, faults = engine({}, steps=6)
+    assert losses == plain
+    assert len(calls) == first + 1
+    assert len(faults) == 1
+
+
+def test_one_that_writes_at_a_later_call_is_off_from_then_on_and_the_training_is_said_to_be_touched(taken):
+    calls = []
+
+    @taken("sometimes", at="forward", sites="1")
+    def sometimes(tensor):
+        calls.append(tensor)
+        return (tensor.mul_(2) if len(calls) == 3 else tensor).sum()
+
+    net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Dropout(0.0))
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    with open_store("memory:") as store:
+        with watch(net, optimizer, store=store) as monitor:
+            for _ in range(6):
+                optimizer.zero_grad()
+                net(torch.ones(2, 3)).sum().backward()
+                optimizer.step()
+        (fault,) = store.events(monitor.run.id, kind="monitor_fault")
+    assert len(calls) == 3
+    assert (fault.step, fault.data["touched"]) == (2, True)
+    assert "quantity 'sometimes' has written into a tensor of the training" in fault.data["error"]
 
 
 def test_names_are_unique_but_a_cell_of_a_notebook_may_run_again(taken):

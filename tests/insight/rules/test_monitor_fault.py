@@ -1,0 +1,20 @@
+"""What is said of a monitor that failed."""
+
+import pytest
+from mindscope.insight import RULES
+from mindscope.insight.engine import Engine
+from mindscope.storage import Event, StepRecord
+
+
+def said(event):
+    engine = Engine({"monitor-fault": RULES["monitor-fault"]})
+    (found,) = engine.observe(StepRecord(3, 0.0, events=(event,)))
+    return found.explanation
+
+
+@pytest.mark.parametrize(
+    ("data", "words"), [({}, "; the training was not touched"), ({"touched": True}, "; the training was touched")]
+)
+def test_of_a_function_that_wrote_into_the_training_it_is_not_said_that_it_was_not_touched(data, words):
+    event = Event("monitor_fault", 3, data={"collector": "mine", "error": "it wrote", **data})
+    assert said(event) == f"mine failed and is off at step 3: it wrote{words}"
