@@ -65,7 +65,7 @@ def explain(
         print_json({"run": kept.id, "parent": kept.parent, "explanations": [_document(one) for one in found]})
     else:
         _print(found)
-        remark(f"stored as {kept.id} in {store}")
+        remark(f"stored as {kept.id} in {opened.url}")
     return 0
 
 

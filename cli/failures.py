@@ -23,8 +23,10 @@ def describe(error: BaseException) -> tuple[int, str]:
     """Exit code and the one line that tells the user what was expected, what came and what to do."""
     if isinstance(error, KeyboardInterrupt | Interrupted):
         return INTERRUPTED, f"mindscope: {error}" if str(error) else "mindscope: interrupted"
+    from ..storage.passwords import without_passwords
+
     code = _exit_code(error)
-    text = " ".join(_message(error).split())
+    text = without_passwords(" ".join(_message(error).split()))
     if code == OUR_FAULT:
         text = f"unexpected {type(error).__name__}: {text}; this is a fault of mindscope, see it whole with --debug"
     return code, f"mindscope: {text}"

@@ -52,7 +52,7 @@ def landscape(
         print_json({"run": kept.id, "parent": known.id, "surface": as_json(found)})
     else:
         _print(found)
-        remark(f"stored as {kept.id} in {store}")
+        remark(f"stored as {kept.id} in {opened.url}")
     return 0
 
 

@@ -54,11 +54,11 @@ def lineage(
         rows = ordered(rows, sort.removeprefix("-"), descending=sort.startswith("-"))
     found = importance(rows, explain) if explain else ()
     if as_document:
-        print_json({"store": store, "runs": rows, "importance": found})
+        print_json({"store": opened.url, "runs": rows, "importance": found})
     elif explain:
         _print_importance(explain, found)
     else:
-        _print_runs(store, rows, field)
+        _print_runs(opened.url, rows, field)
     return 0
 
 

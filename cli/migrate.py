@@ -12,10 +12,11 @@ def migrate(
     store = same_store or store
     require_existing(store)
     from ..storage import migrate as migrate_store
+    from ..storage.passwords import without_passwords
 
     done = migrate_store(store)
     if as_document:
-        print_json({"store": store, "migrated": done})
+        print_json({"store": without_passwords(store), "migrated": done})
     else:
-        print("\n".join(done) if done else f"{store} is up to date")
+        print("\n".join(done) if done else f"{without_passwords(store)} is up to date")
     return 0

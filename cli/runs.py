@@ -39,7 +39,7 @@ def runs(
     with open_existing(store) as opened:
         found = opened.runs(limit=limit)
     if as_document:
-        print_json({"store": store, "runs": found})
+        print_json({"store": opened.url, "runs": found})
         return 0
     listing = table(
         "", "id", "name", "state", "kind", "steps", "findings", "updated", "tags", right=("steps", "findings")
@@ -51,7 +51,7 @@ def runs(
             _tags(run),
         )  # fmt: skip
     out = console()
-    out.print(listing if found else f"no runs in {store!r} yet; 'mindscope demo' makes two")
+    out.print(listing if found else f"no runs in {opened.url!r} yet; 'mindscope demo' makes two")
     return 0
 
 

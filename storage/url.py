@@ -8,11 +8,12 @@ from .database.postgres import Database, connect_database, migrate_database
 from .errors import InvalidName, StoreUnavailable, nearest
 from .history.retention import Retention
 from .memory.store import MemoryStore
+from .passwords import without_passwords
 from .schema.connect import file_writer, in_our_words
 from .schema.migrations import upgrade
 from .store import Store
 
-_SCHEMES = ("postgresql+psycopg", "postgresql", "memory")
+_SCHEMES = ("postgresql+psycopg", "memory")
 
 
 def open_store(url: str | Path, *, retention: Retention | None = None) -> Store:
@@ -73,8 +74,8 @@ def _is_database(url: str) -> bool:
         return False
     if scheme not in ("postgresql+psycopg", "postgresql"):
         raise InvalidName(
-            f"store {url!r} has an unknown scheme {scheme!r}{nearest(scheme, _SCHEMES)}; give a folder, a run file, "
-            f"postgresql+psycopg://... or memory:"
+            f"store {without_passwords(url)!r} has an unknown scheme {scheme!r}{nearest(scheme, _SCHEMES)}; give a "
+            f"folder, a run file, postgresql+psycopg://... or memory:"
         )
     return True
 

@@ -86,5 +86,5 @@ def evaluate(
         print_json(found)
     else:
         print(found.table())
-        remark(f"stored as {found.run} in {store}")
+        remark(f"stored as {found.run} in {opened.url}")
     return INTERRUPTED if found.interrupted else 0

@@ -9,6 +9,7 @@ from sqlalchemy.exc import ArgumentError
 from ..errors import InvalidName, StoreUnavailable
 from ..history.retention import Retention
 from ..mail.mailbox import DatabaseMailbox
+from ..passwords import without_passwords
 from ..records import Finding, Json
 from ..run import Run
 from ..schema.changes import mark_changed
@@ -33,7 +34,7 @@ class Database:
     def __init__(self, url: str, *, retention: Retention) -> None:
         self._retention = retention
         self._engine = _engine(url)
-        self.url = self._engine.url.render_as_string(hide_password=True)
+        self.url = without_passwords(self._engine.url.render_as_string(hide_password=True))
         with in_our_words(self.url), self._engine.begin() as connection:
             self._ready = schema_version(connection) > 0
             if self._ready:
@@ -146,7 +147,7 @@ class _Server:
 
 def migrate_database(engine: Engine) -> list[str]:
     """What was done, one line a step, to bring a schema to today's version."""
-    with in_our_words(engine.url.render_as_string()), engine.begin() as connection:
+    with in_our_words(without_passwords(engine.url.render_as_string())), engine.begin() as connection:
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
         done = upgrade(connection)
         if done:
@@ -176,8 +177,10 @@ def _engine(url: str, *, one_writer: bool = False) -> Engine:
     pool = {"pool_size": 1, "max_overflow": 0} if one_writer else {"pool_size": 4, "max_overflow": 16}
     try:
         engine = create_engine(spelled, **pool)
-    except ArgumentError as error:
-        raise InvalidName(f"store {url!r} is no URL: expected postgresql+psycopg://user@host:port/database") from error
+    except (ArgumentError, ValueError) as error:  # a port that is no number is a ValueError
+        raise InvalidName(
+            f"store {without_passwords(url)!r} is no URL: expected postgresql+psycopg://user@host:port/database"
+        ) from error
     except ModuleNotFoundError as error:
         raise StoreUnavailable(f"PostgreSQL needs a driver: pip install 'mindscope[postgres]' ({error})") from error
     guard_forks(engine)
