@@ -40,13 +40,19 @@ def init(
 @application.command("check")
 def check(file: _File, as_document: JsonOption = False) -> int:
     """Say whether a configuration is right; exit code 2 and a line for each mistake if not."""
+    from ..probe.configuration.lateness import late_reactions
+
     config, mistakes = _examined(file, as_document=as_document)
     if mistakes:
         return _refused(file, mistakes, as_document=as_document)
+    notes = late_reactions(config)
     if as_document:
-        print_json({"file": file, "mistakes": mistakes, "config": config.model_dump(mode="json", exclude_unset=True)})
-    else:
-        print(f"{file} is right")
+        told = config.model_dump(mode="json", exclude_unset=True)
+        print_json({"file": file, "mistakes": mistakes, "notes": notes, "config": told})
+        return 0
+    print(f"{file} is right")
+    for words in notes:
+        remark(f"mindscope: note: {words}")
     return 0
 
 

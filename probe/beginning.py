@@ -1,5 +1,6 @@
 """From a model and a store to a monitor: everything that can be wrong is said before the run begins."""
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from .configuration.cadence import Cadence
 from .configuration.config import Config
 from .configuration.control import Control
 from .configuration.dumps import Dump
+from .configuration.lateness import late_reactions
 from .configuration.load import load_config
 from .configuration.reactions import saving
 from .errors import NotWatchable
@@ -25,6 +27,8 @@ from .outside import refuse_own_watch
 from .ranks import agree_on_run, place
 from .rehearsal import is_rehearsal, stand_in
 from .resume import resume_points
+
+_log = logging.getLogger(__name__)
 
 
 def watch(
@@ -138,6 +142,8 @@ def begin(
     except BaseException:
         adapter.detach()
         raise
+    for words in () if rank else late_reactions(config):
+        _log.warning("%s", words)
     return monitor
 
 

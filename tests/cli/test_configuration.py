@@ -204,3 +204,12 @@ def test_a_script_that_trains_nothing_is_said(command: Callable, tmp_path: Path)
     told = command("sites", tmp_path / "nothing.py")
     assert (told.code, told.out) == (2, "")
     assert "trained no model" in told.err
+
+
+def test_check_notes_reactions_that_may_come_late(command: Callable, tmp_path: Path) -> None:
+    path = tmp_path / "late.yaml"
+    path.write_text("every: 5\non_finding: {do: checkpoint, causes: [non_finite_*]}\n")
+    told = command("config", "check", path)
+    assert (told.code, told.out) == (0, f"{path} is right\n")
+    assert "up to 4 steps after the first bad value" in told.err
+    assert len(json.loads(command("config", "check", path, "--json").out)["notes"]) == 1
