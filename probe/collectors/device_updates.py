@@ -28,7 +28,7 @@ class DeviceUpdates:
         return self._copies is not None and now.keys() == self._norms.keys() and self._copies.fit([*now.values()])
 
     def are_of(self, now: Mapping[int, Any]) -> bool:
-        """Whether these tensors, of which there are copies, lie where those lay that were copied."""
+        """Whether these tensors, of which there are copies, are those that were copied, and unchanged since."""
         return not now or bool(self._copies.are_of([*now.values()]))
 
     def take(self, now: Mapping[int, Any], outbox: Outbox) -> None:

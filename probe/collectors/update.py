@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernels import STATISTICS, Arrays, measure_updates, readable, table_of, values_at
+from ..kernels import STATISTICS, Arrays, are_same, measure_updates, readable, table_of, values_at
 from .collector import Rows, Step, collector
 from .device_updates import DeviceUpdates
 
@@ -18,9 +18,12 @@ _ITEM_BYTES = np.array([4, 8, 2, 2], np.int64)
 class Update:
     """Statistics of `w_after - w_before`, and `ratio_to_weight`, its norm over that of `w_before`.
 
+    What changes weights between two steps, as clipping them or loading others does, is no part of it; on an accelerator
+    it is where it is done through `.data`, which torch's version counters do not count.
+
     One copy of the weights is kept. The pass that reads the weights after a step reads the copy beside them and
-    refreshes it, so that a step costs one pass; the copy is taken anew where the previous step was not recorded, and
-    where weights have moved to other memory.
+    refreshes it; before the next step both are compared. The copy is taken anew where they differ, where the previous
+    step was not recorded, and where weights have moved to other memory.
     """
 
     def __init__(self) -> None:
@@ -35,7 +38,7 @@ class Update:
     def prepare(self, step: Step) -> None:
         """Copies the weights where the copy is not the end of the previous step."""
         now = _weights(step)
-        if self._step == step.number - 1 and self._fits(now) and self._are_where_they_were(now):
+        if self._step == step.number - 1 and self._fits(now) and self._are_as_they_were(now):
             return
         self._known = None
         self._copied = now.addresses.copy()
@@ -71,9 +74,10 @@ class Update:
         step.weight_rows = weights
         return {"update": Rows(moved, now.present)}
 
-    def _are_where_they_were(self, now: Arrays) -> bool:
-        """Whether the copies are of this memory: a layer that has taken another's place has weights of its own."""
-        return np.array_equal(now.addresses, self._copied) and self._on_device.are_of(now.remote)
+    def _are_as_they_were(self, now: Arrays) -> bool:
+        """Whether the copies are of this memory, since another layer has weights of its own, and it has not changed."""
+        is_here = np.array_equal(now.addresses, self._copied) and self._on_device.are_of(now.remote)
+        return is_here and are_same(now.addresses, now.sizes, now.codes, self._addresses)
 
     def _fits(self, now: Arrays) -> bool:
         if now is self._known and not now.remote:

@@ -4,6 +4,7 @@ from .arrays import readable, statistics_of, values_at
 from .bins import USUAL_BINS, Bins
 from .checked import measure_checked
 from .cpu import STATISTICS, measure, measure_many
+from .equality import are_same
 from .histogram import count_values, edges_between, histogram_of
 from .memory import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from .more import MORE, NO_MORE, More, measure_more, measure_more_many
@@ -23,6 +24,7 @@ __all__ = [
     "Arrays",
     "Bins",
     "More",
+    "are_same",
     "count_silent",
     "count_values",
     "edges_between",

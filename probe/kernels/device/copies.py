@@ -14,7 +14,7 @@ class DeviceCopies:
 
     def __init__(self) -> None:
         self._copies: list[Any] = []
-        self._places: list[int] = []
+        self._places: list[tuple[int, int]] = []
 
     def fit(self, tensors: Sequence[Any]) -> bool:
         """Whether there is a copy of this shape, dtype and device for every tensor."""
@@ -24,13 +24,16 @@ class DeviceCopies:
         )
 
     def are_of(self, tensors: Sequence[Any]) -> bool:
-        """Whether the tensors lie where those lay of which the copies were taken."""
-        return [one.data_ptr() for one in tensors] == self._places
+        """Whether the tensors lie where those lay of which the copies are, and nobody has changed them since.
+
+        What is changed through `.data` is not noticed: torch does not count it.
+        """
+        return _places_of(tensors) == self._places
 
     @torch.no_grad()
     def take(self, tensors: Sequence[Any]) -> None:
         """Nothing; the copies are those of the tensors as they are."""
-        self._places = [one.data_ptr() for one in tensors]
+        self._places = _places_of(tensors)
         if self.fit(tensors):
             torch._foreach_copy_(self._copies, [one.detach() for one in tensors])
         else:
@@ -39,10 +42,16 @@ class DeviceCopies:
     @torch.no_grad()
     def changes(self, tensors: Sequence[Any]) -> Iterator[Any]:
         """What each tensor has moved by since its copy, which is refreshed; 16-bit floats are subtracted as float32."""
+        self._places = _places_of(tensors)
         for start, end in _groups(tensors):
             now, before = [one.detach() for one in tensors[start:end]], self._copies[start:end]
             yield from torch._foreach_sub([_wide(one) for one in now], [_wide(one) for one in before])
             torch._foreach_copy_(before, now)
+
+
+def _places_of(tensors: Sequence[Any]) -> list[tuple[int, int]]:
+    """Where each lies, and how often it was changed."""
+    return [(one.data_ptr(), one._version) for one in tensors]
 
 
 def _wide(tensor: Any) -> Any:

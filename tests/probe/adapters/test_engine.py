@@ -168,3 +168,19 @@ def test_a_training_in_another_thread_is_left_alone():
             is_over.set()
             thread.join()
         assert store.series(monitor.run.id, "", "scalar/loss", limit=1000).values.tolist() == losses
+
+
+@pytest.mark.parametrize("train", [by_backward, by_gradient_function])
+def test_what_changes_weights_between_steps_is_no_part_of_their_updates(train):
+    net, moved = network(), []
+    optimizer = nn.Adam(net.trainable_params(), 1e-2)
+    weight = net.head.weight
+    with open_store("memory:") as store:
+        with watch(net, optimizer, store=store) as monitor:
+            for _ in range(4):
+                before = weight.asnumpy().astype(np.float64)
+                train(net, optimizer, 1)
+                moved.append(np.linalg.norm(weight.numpy() - before))
+                weight.copy_(weight.numpy().clip(-0.1, 0.1) * 1.1)
+        found = store.series(monitor.run.id, "head.weight", "update/l2_norm").values
+    np.testing.assert_allclose(found, moved, rtol=1e-5)

@@ -377,6 +377,38 @@ def test_updates_are_right_when_they_are_due_now_and_then():
     close(values(*sometimes[:2], "head.weight", "update/ratio_to_weight"), every[::3])
 
 
+def clip_in_place(model):
+    with torch.no_grad():
+        model.head.weight.clamp_(-0.1, 0.1).mul_(1.1)
+
+
+def clip_data(model):
+    model.head.weight.data.clamp_(-0.1, 0.1)
+
+
+def load_others(model):
+    model.load_state_dict({name: value * 1.5 for name, value in model.state_dict().items()})
+
+
+@pytest.mark.parametrize("change", [clip_in_place, clip_data, load_others])
+def test_what_changes_weights_between_steps_is_no_part_of_their_updates(change):
+    model = seeded()
+    optimizer, before, moved, ratios = adam(model), [], [], []
+    optimizer.register_step_pre_hook(lambda *_: before.append(model.head.weight.detach().double().clone()))
+
+    def each(_loss):
+        moved.append((model.head.weight.double() - before[-1]).norm().item())
+        ratios.append(moved[-1] / before[-1].norm().item())
+        change(model)
+
+    store = open_store("memory:")
+    with watch(model, optimizer, store=store) as monitor:
+        train(model, optimizer, 4, each=each)
+    close(values(store, monitor.run.id, "head.weight", "update/l2_norm"), moved)
+    close(values(store, monitor.run.id, "head.weight", "update/ratio_to_weight"), ratios)
+    assert not store.findings(monitor.run.id)
+
+
 def test_patterns_limit_what_is_recorded():
     model = seeded()
     store, run, _ = recorded(model, adam(model), 1, config={"modules": ["body.*"], "parameters": ["*.weight"]})

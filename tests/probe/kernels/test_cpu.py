@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from mindscope.probe.kernels import STATISTICS, measure_many, measure_updates, readable, statistics_of, table_of
+from mindscope.probe.kernels import (
+    STATISTICS,
+    are_same,
+    measure_many,
+    measure_updates,
+    readable,
+    statistics_of,
+    table_of,
+)
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 FLOATS = [np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.float16), BFLOAT16]
@@ -149,3 +157,15 @@ def test_an_update_is_measured_against_the_copy_which_it_refreshes(dtype, spoile
     assert moved[0, 10] == pytest.approx(slow(change)[0] / slow(before)[0], rel=1e-12)
     assert norms[0] == weights[0, 0]
     assert copy.tobytes() == after.tobytes()
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("place", [0, 4095, 4096, 9000])
+def test_an_array_is_the_same_as_its_copy_until_one_bit_of_it_differs(dtype, place):
+    x = np.random.default_rng(9).normal(size=9001).astype(dtype)
+    x[5] = np.nan
+    copy, (held, code) = x.copy(), readable(x)
+    columns = np.array([[held.ctypes.data, 0], [x.size, 0], [code, 0], [copy.ctypes.data, 0]], np.int64)
+    assert are_same(*columns)
+    copy.view(np.uint8)[place * x.itemsize] ^= 1
+    assert not are_same(*columns)

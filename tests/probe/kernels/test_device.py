@@ -142,10 +142,13 @@ def test_any_tensor_agrees_with_numpy(x) -> None:
     agree(measure_on_device([torch.from_numpy(x)]), [torch.from_numpy(x)], 1e-9)
 
 
-def test_copies_are_of_the_memory_that_was_copied_whatever_is_written_there() -> None:
+def test_copies_are_of_the_memory_that_was_copied_until_something_else_is_written_there() -> None:
     tensors, copies = [made(50, torch.float32, seed) for seed in range(3)], DeviceCopies()
     copies.take(tensors)
+    assert copies.are_of(tensors)
     tensors[0] += 2.0
+    assert not copies.are_of(tensors)
+    assert [one.sum().item() for one in copies.changes(tensors)] == [pytest.approx(100.0), 0.0, 0.0]
     assert copies.are_of(tensors)
     others = [tensors[0].clone(), *tensors[1:]]
     assert copies.fit(others)

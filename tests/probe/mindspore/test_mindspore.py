@@ -205,6 +205,19 @@ def test_every_subject_equals_what_mindspore_computes_itself():
     close(values(store, run, "", "scalar/learning_rate"), [0.01] * 4)
 
 
+def test_what_changes_weights_between_steps_is_no_part_of_their_updates():
+    model, moved = seeded(), []
+    optimizer, weight = adam(model), model.head.weight
+    store = open_store("memory:")
+    with watch(model, optimizer, store=store) as monitor:
+        for _ in range(4):
+            before = weight.asnumpy().astype(np.float64)
+            by_gradient_function(model, optimizer, 1)
+            moved.append(np.linalg.norm(weight.asnumpy() - before))
+            weight.set_data(mindspore.Tensor(weight.asnumpy().clip(-0.1, 0.1) * 1.1))
+    close(values(store, monitor.run.id, "head.weight", "update/l2_norm"), moved)
+
+
 def test_the_structure_tells_order_edges_groups_and_what_is_never_called():
     model = seeded()
     groups = [

@@ -19,7 +19,9 @@ nn, functional = torch.nn, torch.nn.functional
 _UNSTEADY = ("step_seconds", "throughput", "memory", "time")
 
 
-def trained(*, steps=4, inplace=False, scaled=False, accumulate=1, optimizers=1, device="cpu", wide=False):
+def trained(
+    *, steps=4, inplace=False, scaled=False, accumulate=1, optimizers=1, device="cpu", wide=False, clipped=False
+):
     def train(watching):
         torch.manual_seed(0)
         net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(inplace=inplace), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 3))
@@ -41,6 +43,9 @@ def trained(*, steps=4, inplace=False, scaled=False, accumulate=1, optimizers=1,
                 scaler.update()
                 for one in several:
                     one.zero_grad()
+                if clipped:
+                    with torch.no_grad():
+                        net[2].weight.clamp_(-0.1, 0.1)
         return [one.item() for one in losses], net.cpu()
 
     return train
@@ -71,8 +76,8 @@ def same(found, expected):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"accumulate": 2}, {"optimizers": 2}, {"scaled": True}, {"wide": True}],
-    ids=["plain", "micro-steps", "two optimizers", "loss scale", "float64"],
+    [{}, {"accumulate": 2}, {"optimizers": 2}, {"scaled": True}, {"wide": True}, {"clipped": True}],
+    ids=["plain", "micro-steps", "two optimizers", "loss scale", "float64", "weights clipped"],
 )
 @pytest.mark.parametrize("kept", [{}, {"flight_recorder": {"steps": 2}, "every": 2}], ids=["every step", "in flight"])
 def test_numbers_of_a_device_are_those_of_the_processor(alike, forced, options, kept):
