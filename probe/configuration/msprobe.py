@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ...storage.errors import nearest
+from ...storage.names import display_site
 from ..errors import ConfigError
 
 __all__ = ["is_msprobe", "translate"]
@@ -19,6 +20,7 @@ _SWITCHES: Final = {
     "param_distribution": ("weight",),
     "ur_distribution": ("update",),
 }
+_OF_PARAMETERS: Final = ("wg_distribution", "mv_distribution", "param_distribution", "ur_distribution")
 #: What is recorded whatever the switches say: it costs nothing, and every diagnosis rests on it.
 _ALWAYS: Final = ("loss", "loss_scale", "learning_rate", "step_seconds")
 
@@ -58,11 +60,18 @@ _COLLECTIVES: Final = {
 }
 #: Keys that no configuration of ours has; `format` and `alert` alone would not tell.
 _TELLING: Final = frozenset(_USED) | {"ndigits", "ops", "print_struct"}
+#: Keys of msprobe's dump, one of which stands beside `task`.
+_DUMPS: Final = frozenset(("dump_path", "level"))
+_OF_THE_DUMP: Final = (
+    "this is one of its dump, and only the form of its trend monitor (`targets`, `start_step`, ...) is translated; "
+    "write `every: 1` for statistics of every tensor at every step, or "
+    '`dump: {sites: ["*"], when: {windows: [[0, 0]]}}` for whole tensors, here of step 0'
+)
 
 
 def is_msprobe(data: Mapping[str, Any]) -> bool:
-    """Whether the keys are those of msprobe's monitor."""
-    return not _TELLING.isdisjoint(data)
+    """Whether the keys are those of msprobe's monitor, or of its dump."""
+    return not _TELLING.isdisjoint(data) or _is_dump(data)
 
 
 def translate(data: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -71,7 +80,8 @@ def translate(data: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]
     Raises:
         ConfigError: A key is unknown, a value is of a wrong kind, or no distribution is switched on.
     """
-    mistakes = tuple(f"msprobe configuration: {words}" for words in _mistakes(data))
+    found = [_OF_THE_DUMP] if _is_dump(data) else _mistakes(data)
+    mistakes = tuple(f"msprobe configuration: {words}" for words in found)
     if mistakes:
         raise ConfigError("; ".join(mistakes), mistakes)
     collectives = _collectives(data)
@@ -83,6 +93,10 @@ def translate(data: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]
     fields: dict[str, Any] = {"every": 0, "subjects": {**subjects, **dict.fromkeys(_ALWAYS, 1)}}
     fields["histograms"] = {"every": 0}
     return {**fields, **_where(data)}, notes
+
+
+def _is_dump(data: Mapping[str, Any]) -> bool:
+    return "task" in data and not _DUMPS.isdisjoint(data)
 
 
 def _mistakes(data: Mapping[str, Any]) -> Iterator[str]:
@@ -137,5 +151,7 @@ def _where(data: Mapping[str, Any]) -> dict[str, Any]:
     if not targets:
         return {}
     names = [name.rpartition(":")[2] for name in targets]  # a pipeline stage may stand before the name
-    modules = ("*",) if data.get("all_xy") else tuple(names)
-    return {"modules": modules, "parameters": tuple(pattern for name in names for pattern in (name, f"{name}.*"))}
+    modules = ("*",) if data.get("all_xy") else tuple(map(display_site, names))
+    if not any(data.get(switch) for switch in _OF_PARAMETERS):  # a module without any may be a target as well
+        return {"modules": modules}
+    return {"modules": modules, "parameters": tuple(f"{name}.*" if name else "*" for name in names)}

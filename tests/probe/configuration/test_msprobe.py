@@ -4,6 +4,7 @@ import json
 
 import pytest
 from mindscope.probe import COLLECTORS, ConfigError, load_config
+from mindscope.probe.configuration.select import choose_sites
 
 FULL = {
     "targets": {"0:language_model.encoder.0": {"output": "tensor"}},
@@ -21,6 +22,30 @@ FULL = {
     "ndigits": 12,
 }
 
+DUMP = {"task": "statistics", "dump_path": "./out", "rank": [], "step": [0], "level": "L0", "statistics": {"list": []}}
+
+
+def test_a_dump_is_told_in_one_sentence_without_its_keys():
+    with pytest.raises(ConfigError) as caught:
+        load_config(DUMP)
+    assert len(caught.value.mistakes) == 1
+    assert "did you mean" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "modules", "parameters"),
+    [("", [""], ["0.weight", "1.weight"]), ("0:", [""], ["0.weight", "1.weight"]), ("1", ["1"], ["1.weight"])],
+)
+def test_a_target_picks_its_module_and_its_parameters_and_no_name_the_model(name, modules, parameters):
+    config = load_config({"targets": {name: {}}, "xy_distribution": True, "wg_distribution": True})
+    there = dict.fromkeys(("", "0", "1", "2"), object())
+    assert choose_sites(there, ["0.weight", "1.weight"], config) == (tuple(modules), tuple(parameters))
+
+
+def test_a_target_without_parameters_is_one_where_none_are_asked_for():
+    config = load_config({"targets": {"2": {}}, "xy_distribution": True})
+    assert choose_sites(dict.fromkeys(("", "2"), object()), ["0.weight"], config)[0] == ("2",)
+
 
 def test_switches_become_subjects_and_steps_a_cadence(caplog):
     config = load_config(FULL)
@@ -30,7 +55,7 @@ def test_switches_become_subjects_and_steps_a_cadence(caplog):
     assert due["activation_grad"] == due["optimizer"] == due["weight"] == due["histogram"] == []
     assert due["loss"] == list(range(60))
     assert config.modules == ("language_model.encoder.0",)
-    assert config.parameters == ("language_model.encoder.0", "language_model.encoder.0.*")
+    assert config.parameters == ("language_model.encoder.0.*",)
     said = {record.args[1].partition(":")[0] for record in caplog.records}
     assert said == {"cc_distribution.cc_codeline", "alert", "format", "ops", "ndigits"}
 
@@ -58,6 +83,7 @@ def test_it_may_stand_in_a_file(tmp_path):
         ({"wg_distribution": True, "step_interval": 0}, "step_interval must be a whole number from 1 up, got 0"),
         ({"wg_distribution": True, "targets": ["fc"]}, "targets must map names"),
         ({"wg_distribution": "false"}, "wg_distribution must be true or false, got 'false'; write it without quotes"),
+        (DUMP, r"only the form of its trend monitor \(`targets`, .*; write `every: 1` .* or `dump: \{sites: "),
         ({"cc_distribution": {"enable": 1}}, "cc_distribution.enable must be true or false, got 1"),
     ],
 )
