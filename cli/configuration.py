@@ -143,5 +143,8 @@ def _what_else(config: "Config") -> list[str]:
     if config.webhook is not None:
         lines.append(f"told over the web: findings, {config.webhook.severity} or worse")
     if config.budget is not None:
-        lines.append(f"thinned where monitoring costs more than {100.0 * config.budget:g} %")
+        lines.append(
+            f"thinned where recording tensors costs more than {100.0 * config.budget:g} %; scalars are recorded at "
+            "every due step, which is not counted (where steps take milliseconds, `every: 32` costs less)"
+        )
     return lines

@@ -14,7 +14,7 @@ every: 1                      # cadence of every subject that says nothing else;
 #   gradient: {per_decade: 20, start: 1000, stop: 90000}
 #   optimizer: false
 # around: {after: 50, severity: warning}   # everything at each of so many steps behind a finding
-# budget: 3%                  # what all this may cost; the schedule is thinned to stay below
+# budget: 3%                  # what tensors may cost; they are thinned to stay below, scalars are not
 
 # Where. `mindscope sites SCRIPT` prints the names.
 modules: ["*"]                # globs over the sites of modules

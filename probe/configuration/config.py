@@ -27,7 +27,7 @@ watchpoints:                  # conditions of your own; `storage/conditions.py` 
   - {when: "nan @ *", name: any NaN, severity: error, pause: true}
 on_finding: stop              # or checkpoint, skip_step, callback, pause; `reactions.py` shows how
 webhook: {url: "https://example.org/hook", severity: error, timeout_s: 5}   # is told of findings in small JSON bodies
-budget: 3%                    # what all this may cost the training; the schedule is thinned to stay below
+budget: 3%                    # what tensors may cost the training; they are thinned to stay below, scalars are not
 """
 
 from collections.abc import Iterator, Mapping
@@ -153,8 +153,8 @@ class Config(Strict):
         on_finding: What the training does about findings; whatever it is, they are judged in step with the training,
             which then waits for the rules.
         webhook: Who is told of findings; the address itself is not recorded.
-        budget: Cost of monitoring that is allowed, as a share of the training's own time; `"3%"` is 0.03. None for
-            any. 1 is refused, for it may mean a hundredth as well as all of it.
+        budget: Cost of recording tensors that is allowed, as a share of the training's own time; `"3%"` is 0.03. None
+            for any. 1 is refused, for it may mean a hundredth as well as all of it.
     """
 
     every: Whole = Field(default=1, ge=0)

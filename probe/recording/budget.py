@@ -1,9 +1,9 @@
-"""The overhead budget: the monitor measures what it costs the training thread, and thins its schedule to stay below.
+"""The overhead budget: the monitor measures what tensors cost the training thread, and thins them to stay below.
 
 A step in which everything due was timed gives one figure: the share of monitoring in the rest of the step. The factor
 `k` makes every quantity due only at every k-th of its due steps, so that a share s costs s / k on average; k is the
 smallest power of two that fits. It is found again whenever enough steps were timed, and told in the run each time it
-changes. What a step costs when nothing is due is not thinned: it is part of the figure of a step without observation.
+changes. What a step costs without its tensors, its scalars and what is told of it, is neither counted nor thinned.
 """
 
 from collections import deque

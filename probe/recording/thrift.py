@@ -45,7 +45,9 @@ class ThriftyDue(Due):
 
 
 class ThriftyRecorder(Recorder):
-    """Records like `Recorder`, within the budget of its configuration; scalars are recorded at every due step.
+    """Records like `Recorder`, tensors within the budget of its configuration; scalars are recorded at every due step.
+
+    What they cost at the steps that are skipped is not counted.
 
     Every decision is an event `schedule_thinned` (factor, share, budget, subjects: what is recorded less often) of the
     run.
