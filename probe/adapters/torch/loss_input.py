@@ -45,7 +45,7 @@ def sample_of(name: str, tensor: Tensor) -> NDArray[Any]:
 
 def rows_of(name: str, tensor: Tensor) -> Tensor:
     """The same where the tensor lies."""
-    held = tensor.detach()
+    held = tensor.detach().resolve_neg()
     if name in ("cross_entropy", "nll_loss") and held.dim() > 1:
         held = held.movedim(1, -1)
     if held.dim() == 0 or held.shape[-1] > _COLUMNS:

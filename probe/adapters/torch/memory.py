@@ -32,9 +32,9 @@ CODES = {
 def place_of(tensor: Tensor) -> tuple[Place, Tensor]:
     """(address, size, code) of the tensor's values, and the tensor that keeps them there.
 
-    Values stay where they are if they fill their memory without gaps, in whatever order; otherwise, and on other
-    devices, a copy is made. Dtypes that the kernels do not read become float32 (8-bit floats) or float64. Of a tensor
-    that several ranks share the part of this rank is meant.
+    Values stay where they are if they fill their memory without gaps, in whatever order, and not with their negatives;
+    otherwise, and on other devices, a copy is made. Dtypes that the kernels do not read become float32 (8-bit floats)
+    or float64. Of a tensor that several ranks share the part of this rank is meant.
 
     Raises:
         Unsupported: The tensor is sparse, quantized or complex, or only stands for one, as under `torch.func`.
@@ -43,7 +43,13 @@ def place_of(tensor: Tensor) -> tuple[Place, Tensor]:
     if tensor.layout is not torch.strided:
         raise Unsupported(f"{str(tensor.layout).removeprefix('torch.')} tensors are not supported, only dense ones are")
     try:
-        if code is not None and type(tensor) in PLAIN and tensor.is_cpu and tensor.is_contiguous():
+        if (
+            code is not None
+            and type(tensor) in PLAIN
+            and tensor.is_cpu
+            and tensor.is_contiguous()
+            and not tensor.is_neg()
+        ):
             return (tensor.data_ptr() or 1, tensor.numel(), code), tensor
         return _prepared(own_part(tensor))
     except (RuntimeError, NotImplementedError) as error:
@@ -56,7 +62,9 @@ def plain_place(tensor: Tensor) -> Place | None:
     if code is None or type(tensor) not in PLAIN or not tensor.is_cpu or parts.is_any_taken_for_remote:
         return None
     try:
-        return (tensor.data_ptr() or 1, tensor.numel(), code) if tensor.is_contiguous() else None
+        return (
+            (tensor.data_ptr() or 1, tensor.numel(), code) if tensor.is_contiguous() and not tensor.is_neg() else None
+        )
     except (RuntimeError, NotImplementedError):
         return None
 
@@ -100,7 +108,7 @@ def code_on_host(tensor: Tensor) -> int:
 def _prepared(tensor: Tensor) -> tuple[Place, Tensor]:
     if tensor.is_complex() or tensor.is_quantized:
         raise Unsupported(f"{str(tensor.dtype).removeprefix('torch.')} tensors are not supported, only real ones are")
-    held = tensor.detach()
+    held = tensor.detach().resolve_neg()
     if held.dtype not in CODES:
         held = held.to(torch.float32 if held.is_floating_point() and held.element_size() == 1 else torch.float64)
     if not held.is_cpu:
@@ -128,7 +136,7 @@ def array_of(tensor: Tensor) -> NDArray[Any]:
     if tensor.layout is not torch.strided or tensor.is_quantized:
         raise Unsupported(f"only dense tensors can be stored whole, got {tensor.layout}")
     try:
-        held = own_part(tensor).detach().cpu().contiguous()
+        held = own_part(tensor).detach().resolve_neg().cpu().contiguous()
         if held.dtype is torch.bfloat16:
             array: NDArray[Any] = held.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
             return array

@@ -62,7 +62,7 @@ class OutputHook(Hook):
         ):
             try:
                 code = CODES[output.dtype]
-                if output.is_cpu and output.is_contiguous():
+                if output.is_cpu and output.is_contiguous() and not output.is_neg():
                     self._see(output, output.data_ptr() or 1, code)
                     return
             except Exception:  # noqa: BLE001  the longer way meets it again and knows what to say
@@ -114,7 +114,7 @@ def _see_gradient(recorder: Recorder, pair: Pair, stamp: int, others: list[Row],
         row = pair.gradient_row
         try:
             code = CODES[gradient.dtype]
-            if gradient.is_cpu and gradient.is_contiguous():
+            if gradient.is_cpu and gradient.is_contiguous() and not gradient.is_neg():
                 recorder.measure(gradient.data_ptr() or 1, gradient.numel(), code, row.address)
                 row.present[row.index] = 1
                 recorder.activation_grads.is_wide |= code == FLOAT64

@@ -73,4 +73,4 @@ def remote(tensor: Tensor) -> Tensor | None:
         raise Unsupported(f"{str(tensor.dtype).removeprefix('torch.')} tensors are not supported, only real ones are")
     if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
         raise Unsupported("what a CUDA graph computes is not seen; its first pass, before it is recorded, is")
-    return own_part(tensor)
+    return own_part(tensor).resolve_neg()

@@ -6,7 +6,7 @@ from mindscope.storage import open_store
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from mindscope.probe.access.tensors import Unsupported  # noqa: E402
-from mindscope.probe.adapters.torch.memory import array_of, place_of  # noqa: E402
+from mindscope.probe.adapters.torch.memory import array_of, place_of, plain_place  # noqa: E402
 
 
 class Wrapped(torch.Tensor):
@@ -44,6 +44,58 @@ def test_a_subclass_with_memory_is_read_where_it_lies():
     tensor = torch.arange(6.0).as_subclass(Named)
     (address, size, _), owner = place_of(tensor)
     assert (address, size, owner.tolist()) == (tensor.data_ptr(), 6, list(range(6)))
+
+
+class Negated(torch.autograd.Function):
+    """Gives a tensor whose memory holds the negatives of its values, as of `z.conj().imag`, and such a gradient."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return torch._neg_view(-x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return torch._neg_view(-gradient)
+
+
+class Negating(torch.nn.Module):
+    def forward(self, x):
+        return Negated.apply(x)
+
+
+def test_a_tensor_whose_memory_holds_the_negatives_of_its_values_is_read_with_their_sign():
+    tensor = torch._neg_view(torch.arange(1.0, 10.0))
+    (_, _, _), owner = place_of(tensor)
+    assert not owner.is_neg()
+    assert owner.tolist() == array_of(tensor).tolist() == tensor.tolist()
+    assert plain_place(tensor) is None
+
+
+@pytest.mark.parametrize("is_rich", [False, True])
+def test_outputs_and_gradients_of_that_kind_are_recorded_as_they_are(is_rich):
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(4, 4), Negating(), torch.nn.Identity())
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    outputs, gradients = [], []
+
+    def keep(_module, _inputs, output):
+        outputs.append(output.detach().double())
+        output.register_hook(gradients.append)
+
+    net[0].register_forward_hook(keep)
+    config = {"histograms": {"every": 1, "subjects": ["activation", "activation_grad"]}} if is_rich else {}
+    with open_store("memory:") as store:
+        with watch(net, optimizer, store=store, config=config) as monitor:
+            for _ in range(4):
+                optimizer.zero_grad()
+                net(torch.rand(3, 4) + 1.0).square().sum().backward()
+                optimizer.step()
+        run = monitor.run.id
+        for site, subject, values in (("1", "activation", outputs), ("0", "activation_grad", gradients)):
+            for name in ("mean", "min", "max"):
+                told = store.series(run, site, f"{subject}/{name}").values.tolist()
+                assert told == pytest.approx([getattr(one, name)().item() for one in values], rel=1e-5)
+    assert gradients[0].is_neg()
 
 
 class Waves(torch.nn.Module):
