@@ -20,6 +20,7 @@ from .flight.tensors import HeldTensors
 from .lifecycle import register, unregister
 from .reconfiguration import Reconfiguration
 from .recording.recorder import Recorder
+from .recording.scalars import numbers_in
 from .recording.thrift import ThriftyRecorder
 from .resume import ResumePoint
 
@@ -92,16 +93,12 @@ class Monitor:
 
         Args:
             scalars: For names that are no Python words: `{"loss/validation": 0.3}`.
-            more: `loss=0.3`. One-element tensors are read; what is no number is left out with a warning.
+            more: `loss=0.3`. One-element tensors are read; what is no number, or has no name, is left out with a
+                warning.
         """
-        values: dict[str, float] = {}
-        for name, value in {**(scalars or {}), **more}.items():
-            try:
-                values[name] = float(value)
-            except (TypeError, ValueError, RuntimeError):
-                warnings.warn(
-                    f"scalar {name!r} must be one number, got {type(value).__name__}; it is left out", stacklevel=2
-                )
+        values, mistakes = numbers_in({**(scalars or {}), **more})
+        for mistake in mistakes:
+            warnings.warn(mistake, stacklevel=2)
         if not self._is_closed:
             self._recorder.log_of_user(values)
         self._say_if_copied()

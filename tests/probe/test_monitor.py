@@ -83,6 +83,27 @@ def test_what_is_no_number_is_left_out_with_a_warning(watched):
         monitor.log(note="fine")
 
 
+@pytest.mark.parametrize(
+    ("scalars", "words"),
+    [
+        ({5: 1.0}, "the name of a scalar must be a string that is not empty and can be encoded, got 5"),
+        ({"": 1.0}, "the name of a scalar must be a string that is not empty and can be encoded, got ''"),
+        ({"\ud800bad": 1.0}, "the name of a scalar must be a string .* got '.ud800bad'"),
+        ({"a": 10**400}, "scalar 'a' must be one number that a float can hold, got a larger one"),
+    ],
+)
+def test_neither_are_names_that_are_none_nor_numbers_beyond_every_float(watched, scalars, words):
+    monitor, model, optimizer, store = watched
+    with pytest.warns(UserWarning, match=words):
+        monitor.log({**scalars, "good": 1.0})
+    train(model, optimizer, 2)
+    monitor.close()
+    assert store.series(monitor.run.id, "", "scalar/good").values.tolist() == [1.0]
+    names = {name for record in store.replay(monitor.run.id) for name in record.scalars}
+    assert not names & set(scalars)
+    assert not store.events(monitor.run.id, kind="monitor_fault")
+
+
 def test_a_loop_without_an_optimizer_closes_its_steps_by_hand():
     model, store = network(), open_store("memory:")
     with watch(model, store=store) as monitor:

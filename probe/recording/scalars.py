@@ -1,0 +1,36 @@
+"""What a user logs: names and numbers, and what is said of anything else."""
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["numbers_in"]
+
+
+def numbers_in(scalars: Mapping[Any, Any]) -> tuple[dict[str, float], list[str]]:
+    """The numbers by their names, and a sentence for each that is left out."""
+    values: dict[str, float] = {}
+    said: list[str] = []
+    for name, value in scalars.items():
+        if not _is_name(name):
+            said.append(
+                f"the name of a scalar must be a string that is not empty and can be encoded, got {name!r}; it is left out"
+            )
+            continue
+        try:
+            values[name] = float(value)
+        except OverflowError:
+            said.append(f"scalar {name!r} must be one number that a float can hold, got a larger one; it is left out")
+        except (TypeError, ValueError, RuntimeError):
+            said.append(f"scalar {name!r} must be one number, got {type(value).__name__}; it is left out")
+    return values, said
+
+
+def _is_name(name: object) -> bool:
+    """Whether it is text that a store can hold: lone surrogates are none."""
+    if not isinstance(name, str) or not name:
+        return False
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
