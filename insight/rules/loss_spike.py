@@ -48,6 +48,7 @@ class _Memory:
     silent_on=(
         Recording({"scalar/loss": _CALM}),
         Recording({"scalar/loss": (*_CALM, 2.5, 0.9, 0.8, 0.8)}),
+        Recording({"scalar/loss": (0.0,) * 40}),
         # a model that acts, on one sample at a time, and learns from batches of what it saw
         Recording(
             {"scalar/loss": (*_CALM, 2.5, 3.0, 2.8, 2.9), " batch/size": 640.0, " batch/eval/size": (None, 10.0) * 22}
@@ -74,7 +75,8 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     memory.first = loss if isnan(memory.first) else memory.first
     usual, spread = memory.history.median(), memory.history.noise()
     progress = max(memory.first - usual, 0.1 * abs(memory.first))
-    if len(memory.history) < _WARM_UP or loss < usual + max(8 * spread, 0.5 * progress):
+    limit = usual + max(8 * spread, 0.5 * progress)
+    if len(memory.history) < _WARM_UP or loss < limit or loss <= usual:
         memory.history.add(loss)
         memory.streak = 0
         return
