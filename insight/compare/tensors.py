@@ -23,8 +23,9 @@ class TensorDifference:
 
     Args:
         differing: Elements whose bits differ; a NaN equals any NaN.
-        max_abs: Largest absolute difference over elements that are finite in both.
-        max_rel: Largest |a - b| / max(|a|, |b|) over these.
+        max_abs: Largest absolute difference over elements that are finite in both; NaN where elements differ and none
+            of those is.
+        max_rel: Largest |a - b| / max(|a|, |b|) over these; NaN likewise.
         cosine: Of the angle between them, over these; NaN where one of them is zero.
         torn: Elements that are finite in one only.
         first: Index of the first differing element, None if there is none.
@@ -56,14 +57,16 @@ def compare_tensors(first: NDArray[Any], second: NDArray[Any]) -> TensorDifferen
         gap, scale = np.abs(a - b)[both], np.maximum(np.abs(a), np.abs(b))[both]
         relative = np.where(scale > 0.0, gap / scale, 0.0)
         cosine = _cosine(a[both], b[both])
-    place = None
+    place, largest = None, (float(gap.max(initial=0.0)), float(relative.max(initial=0.0)))
     if differs.any():
         place = tuple(int(axis) for axis in np.unravel_index(int(np.argmax(differs)), a.shape))
+        if not (differs & both).any():
+            largest = float("nan"), float("nan")
     return TensorDifference(
         a.size,
         int(differs.sum()),
-        float(gap.max(initial=0.0)),
-        float(relative.max(initial=0.0)),
+        largest[0],
+        largest[1],
         cosine,
         int((np.isfinite(a) != np.isfinite(b)).sum()),
         place,

@@ -171,5 +171,8 @@ def test_the_difference_of_two_tensors_by_hand():
     assert (found.max_abs, found.max_rel, found.torn) == (0.5, 0.2, 1)
     assert found.cosine == pytest.approx((1 + 5 + 16) / np.sqrt((1 + 4 + 16) * (1 + 6.25 + 16)))
     assert compare_tensors(a, a).differing == 0
+    lost = compare_tensors(np.array([1.0, 2.0, 3.0]), np.array([1.0, np.nan, np.inf]))
+    assert (lost.differing, lost.torn) == (2, 2)
+    assert np.isnan([lost.max_abs, lost.max_rel]).all()  # nothing that differs is a number on both sides
     with pytest.raises(ValueError, match="cannot be compared"):
         compare_tensors(a, b[0])
