@@ -13,7 +13,7 @@ def numbers_in(scalars: Mapping[Any, Any]) -> tuple[dict[str, float], list[str]]
     for name, value in scalars.items():
         if not _is_name(name):
             said.append(
-                f"the name of a scalar must be a string that is not empty and can be encoded, got {name!r}; it is left out"
+                f"the name of a scalar must be a non-empty string that can be encoded, got {name!r}; it is left out"
             )
             continue
         try:

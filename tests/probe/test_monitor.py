@@ -86,9 +86,9 @@ def test_what_is_no_number_is_left_out_with_a_warning(watched):
 @pytest.mark.parametrize(
     ("scalars", "words"),
     [
-        ({5: 1.0}, "the name of a scalar must be a string that is not empty and can be encoded, got 5"),
-        ({"": 1.0}, "the name of a scalar must be a string that is not empty and can be encoded, got ''"),
-        ({"\ud800bad": 1.0}, "the name of a scalar must be a string .* got '.ud800bad'"),
+        ({5: 1.0}, "the name of a scalar must be a non-empty string that can be encoded, got 5"),
+        ({"": 1.0}, "the name of a scalar must be a non-empty string that can be encoded, got ''"),
+        ({"\ud800bad": 1.0}, "the name of a scalar must be a non-empty string .* got '.ud800bad'"),
         ({"a": 10**400}, "scalar 'a' must be one number that a float can hold, got a larger one"),
     ],
 )
