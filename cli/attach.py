@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ..storage.mail.commands import TrainingState
 
 _SUBJECTS = ("weight", "gradient")
+#: Parameters that are named where a pattern matches none.
+_NAMED = 8
 _DEEDS = ("state", "pause", "step", "continue", "stop", "show")
 _INTRO = "halt the training with pause, go on with step [N] or continue; help lists all, quit leaves it as it is"
 
@@ -110,7 +112,9 @@ class _Talk(cmd.Cmd):
         known = [one.site for one in self._store.structure(self._run).parameters]
         if any(fnmatchcase(site, sites) for site in known):
             raise WrongUse(f"no {subject} of {sites!r} is there after step {state.step}: zero_grad may have removed it")
-        raise WrongUse(f"no parameter matches {sites!r}{nearest(sites, known)}; `mindscope show` lists the sites")
+        more = f" and {len(known) - _NAMED} more" if len(known) > _NAMED else ""
+        there = nearest(sites, known) or f"; there are {', '.join(known[:_NAMED])}{more}"
+        raise WrongUse(f"no parameter matches {sites!r}{there}; --site '*' shows them all")
 
     def do_state(self, _: str) -> None:
         """state: where the training is"""

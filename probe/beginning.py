@@ -1,6 +1,7 @@
 """From a model and a store to a monitor: everything that can be wrong is said before the run begins."""
 
 import logging
+import reprlib
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from .configuration.dumps import Dump
 from .configuration.lateness import late_reactions
 from .configuration.load import load_config
 from .configuration.reactions import saving
-from .errors import NotWatchable
+from .errors import ConfigError, NotWatchable
 from .facts import environment
 from .lifecycle import is_watched
 from .monitor import Monitor
@@ -61,11 +62,12 @@ def watch(
 
     Raises:
         RunNotFound: There is no such run to resume.
-        ConfigError, SiteNotFound: The configuration is wrong, or does not fit the model.
+        ConfigError, SiteNotFound: The configuration is wrong, or does not fit the model; store, run or tags are none.
         NotWatchable: The model or the optimizer is of no known framework, they do not belong together, or the model is
             watched already.
         StoreError: The store cannot take a new run.
     """
+    _check(store, run, tags)
     settings = load_config(config)
     adapter = adapter_for(model, _several(optimizer))
     name = run or type(model).__name__
@@ -154,10 +156,23 @@ def _dump_of(config: Config) -> Dump | None:
     return config.dump
 
 
+def _check(store: object, run: object, tags: object) -> None:
+    """Raises ConfigError for what is no store, no name or no tags."""
+    if not hasattr(store, "begin_run"):
+        expected, got = "store must be a folder, `postgresql+psycopg://...`, `memory:` or an open store", store
+    elif not isinstance(run, str | None):
+        expected, got = "run must be a name", run
+    elif not isinstance(tags, Mapping | None) or not all(isinstance(key, str) for key in tags or ()):
+        expected, got = 'tags must map names to values, as {"lr": 3e-4}', tags
+    else:
+        return
+    raise ConfigError(f"{expected}, got {type(got).__name__} {reprlib.repr(got)}")
+
+
 def _several(optimizer: object | Sequence[object] | None) -> tuple[object, ...]:
     if optimizer is None:
         return ()
     several = tuple(optimizer) if isinstance(optimizer, list | tuple) else (optimizer,)
     if not several:
         raise NotWatchable("optimizer is an empty sequence; pass an optimizer, several, or leave it out")
-    return several
+    return tuple({id(one): one for one in several}.values())  # one that is named twice steps once

@@ -43,3 +43,33 @@ def test_a_reaction_to_what_nobody_finds_is_an_error_that_names_the_nearest(tmp_
     with pytest.raises(ConfigError, match="'los_spike'; did you mean 'loss_spike'"):
         ms.watch(model, store=tmp_path, config=config)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"store": 5}, "store must be a folder, .* got int 5"),
+        ({"run": 5}, "run must be a name, got int 5"),
+        ({"tags": 5}, "tags must map names to values, .* got int 5"),
+        ({"tags": {1: 2}}, "tags must map names to values, .* got dict"),
+    ],
+)
+def test_what_is_no_store_name_or_tags_is_refused_with_what_was_expected(tmp_path, wrong, words):
+    with pytest.raises(ConfigError, match=words):
+        ms.watch(nn.Dense(2, 2, key=Key(0)), **{"store": tmp_path, **wrong})
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_optimizer_that_is_given_twice_is_one(tmp_path):
+    model = nn.Dense(2, 1, key=Key(0)).set_train()
+    optimizer = nn.SGD(model.trainable_params(), 0.1)
+    with ms.watch(model, [optimizer, optimizer], store=tmp_path, run="twice") as monitor:
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(Tensor(np.ones((5, 2), np.float32))).mean().backward()
+            optimizer.step()
+    assert not [one for one in monitor.findings if "optimizer" in one.cause]
+    with ms.open_store(tmp_path) as store:
+        run = store.find_run("twice")
+        assert (run.last_step, len(store.structure(run.id).optimizers)) == (2, 1)
+        assert not store.events(run.id, kind="monitor_fault", limit=9)

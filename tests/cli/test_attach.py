@@ -109,7 +109,7 @@ def test_the_state_of_a_running_training_is_how_far_its_run_has_come(
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        (["--site", "nope.*"], "no parameter matches 'nope.*'"),
+        (["--site", "nope.*"], "no parameter matches 'nope.*'; there are weight, bias; --site '*' shows them all"),
         (["--site", "wieght"], "no parameter matches 'wieght'; did you mean 'weight'"),
         (["--subject", "activation"], "--subject must be one of weight, gradient"),
     ],

@@ -50,6 +50,12 @@ class TorchAdapter:
     def __init__(self, model: Any, optimizers: tuple[Any, ...] = ()) -> None:
         if not isinstance(model, torch.nn.Module):
             raise NotWatchable(f"model must be a torch.nn.Module, got {type(model).__name__}; pass the module itself")
+        if isinstance(model, torch.jit.ScriptModule):
+            raise NotWatchable(
+                f"model must be a torch.nn.Module that Python calls, got a {type(model).__name__} of torch.jit: "
+                "nothing of its calls is seen; watch the module before torch.jit.trace or torch.jit.script, or the "
+                "module around a traced one"
+            )
         for optimizer in optimizers:
             if not isinstance(optimizer, torch.optim.Optimizer):
                 raise NotWatchable(f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}")
@@ -70,7 +76,9 @@ class TorchAdapter:
 
         Raises:
             SiteNotFound: A pattern of the configuration matches nothing.
+            NotWatchable: A part of the model takes no hooks.
         """
+        _check_scripted(self._places.modules)
         self._recorder, places, view = recorder, self._places, self.view
         recorder.outbox.device = DeviceQueue()
         self._check_refusal(recorder)
@@ -173,3 +181,13 @@ class TorchAdapter:
 
     def _report(self, site: str, reason: str) -> None:
         self._recorder.event("monitor_fault", site, collector="gradient", error=reason)
+
+
+def _check_scripted(modules: Mapping[str, Any]) -> None:
+    """Raises NotWatchable where a part takes no hooks."""
+    for site, part in modules.items():
+        if isinstance(part, torch.jit.RecursiveScriptModule):
+            raise NotWatchable(
+                f"{site} of the model is made by torch.jit.script, which takes no hooks; watch the model before this "
+                "part of it is scripted, or trace the part with torch.jit.trace"
+            )
