@@ -49,7 +49,7 @@ def examine(script: "Program", arguments: Sequence[str], *, steps: int, is_causa
         return monitor
 
     with redirect_stdout(sys.stderr), rehearsal():  # what the script prints is not ours
-        code, reason = run_to_end(script, arguments, watch)
+        code, reason, _ = run_to_end(script, arguments, watch)
     if reason:
         raise WrongUse(reason)
     run = monitors[0].run.id

@@ -49,6 +49,9 @@ class _Finder(Protocol):
     def stop(self) -> None:
         """Stops looking."""
 
+    def left_out(self) -> str:
+        """What was trained beside the model that was found; empty where nothing is known of that."""
+
 
 class Closable(Protocol):
     """What watches the model that was found."""
@@ -67,21 +70,24 @@ class Stopped(SystemExit):
 def run_script(script: Path | Program, arguments: Sequence[str], begin: Callable[[Adapter], Closable]) -> int:
     """The script's exit code, its training recorded; what it raises is recorded and shown as Python shows it.
 
-    Of a script that trains nothing, stderr says so, whatever the script has done to logging.
+    Of a script that trains nothing, or other models beside the first, stderr says so, whatever the script has done to
+    logging.
 
     Raises:
         ScriptNotFound, ProbeError, StoreError: As `run_to_end` says.
     """
-    code, reason = run_to_end(script, arguments, begin)
+    code, reason, left_out = run_to_end(script, arguments, begin)
     if reason:
         sys.stderr.write(f"mindscope: {reason}; nothing was recorded\n")
+    if left_out:
+        sys.stderr.write(f"mindscope: {left_out}\n")
     return code
 
 
 def run_to_end(
     script: Path | Program, arguments: Sequence[str], begin: Callable[[Adapter], Closable]
-) -> tuple[int, str]:
-    """The script's exit code, and why nothing was watched; empty where something was.
+) -> tuple[int, str, str]:
+    """The script's exit code, why nothing was watched, empty where something was, and what was trained beside it.
 
     Args:
         script: A Python file, or a module.
@@ -109,7 +115,8 @@ def run_to_end(
             monitor.close(error)
     if start.refusals:
         raise start.refusals[0]
-    return code, "" if start.monitors else _reason(program, code, error)
+    left_out = "; ".join(words for finder in finders if (words := finder.left_out()))
+    return code, "" if start.monitors else _reason(program, code, error), left_out
 
 
 class _Start:

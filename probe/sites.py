@@ -74,7 +74,7 @@ def sites_of_script(script: Path | Program, arguments: Sequence[str]) -> Seen:
         return _Detaching(monitor)
 
     with rehearsal():
-        _, reason = run_to_end(script, arguments, begin)
+        _, reason, _ = run_to_end(script, arguments, begin)
     sites = _collected(model[0], seen, outputs) if model else ()
     return Seen(sites, reason, any(not site for site, _ in seen), tuple(others))
 

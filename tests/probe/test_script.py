@@ -214,3 +214,30 @@ def test_the_engine_is_as_it_was_after_a_script(tmp_path):
     run(tmp_path, "pass")
     run(tmp_path, ENGINE)
     assert (nn.Cell.__call__, Optimizer.__init__) == before
+
+
+SEVERAL = """
+import torch
+def train(optimizers=1):
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1))
+    for _ in range(optimizers):
+        optimizer = torch.optim.Adam(model.parameters(), 0.01)
+        for step in range(3):
+            optimizer.zero_grad()
+            model(torch.randn(5, 3)).square().mean().backward()
+            optimizer.step()
+"""
+
+
+def test_a_second_model_that_is_trained_behind_the_first_is_told_at_the_end(tmp_path, capsys):
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    assert run(tmp_path, SEVERAL + "train()\ntrain()\n") == 0
+    told = capsys.readouterr().err
+    assert "only Sequential was recorded, the first model that was trained; of others, Adam stepped 4" in told
+    assert latest(tmp_path)[1].last_step == 2
+
+
+def test_a_second_optimizer_of_the_same_model_is_no_second_model(tmp_path, capsys):
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    assert run(tmp_path, SEVERAL + "train(2)\n") == 0
+    assert "was recorded" not in capsys.readouterr().err

@@ -35,6 +35,10 @@ class EngineFinder:
             setattr(owner, name, original)
         self._originals = []
 
+    def left_out(self) -> str:
+        """Nothing: of other cells nothing is known."""
+        return ""
+
     def _replace(self, owner: type, name: str, build: Callable[[Any], Any]) -> None:
         original = getattr(owner, name)
         self._originals.append((owner, name, original))

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 from typing import Any
-from weakref import ref
+from weakref import WeakSet, ref
 
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
@@ -32,6 +32,9 @@ class TorchFinder:
         self._found = found
         self._adapter: TorchAdapter | None = None
         self._evaluated: list[ref[Any]] = []
+        self._seen: WeakSet[Any] = WeakSet()
+        self._elsewhere: list[str] = []
+        self._is_first = True
         self._closures = register_optimizer_step_pre_hook(self._look_into_closure)
         self._handles = [
             register_module_forward_pre_hook(self._look_at_module),
@@ -43,6 +46,15 @@ class TorchFinder:
         for handle in (self._closures, *self._handles):
             handle.remove()
         self._handles = []
+
+    def left_out(self) -> str:
+        """What was trained beside the model that was found; empty where nothing is known of that."""
+        if self._adapter is None or not self._elsewhere:
+            return ""
+        return (
+            f"only {type(self._adapter.model).__name__} was recorded, the first model that was trained; of others, "
+            f"{', '.join(self._elsewhere)}: call mindscope.watch in the script, once for each model"
+        )
 
     def _look_at_module(self, module: Any, _inputs: Any) -> None:
         if self._adapter is not None or not torch.is_grad_enabled():
@@ -72,8 +84,21 @@ class TorchFinder:
             self._adapter.closure_evaluated(optimizer)
 
     def _look_at_optimizer(self, optimizer: Any, _arguments: Any, _options: Any) -> None:
-        """Says once what of the first optimizer's parameters is not watched."""
+        """Looks once at each, and remembers those that step another model."""
+        if torch.compiler.is_compiling() or optimizer in self._seen:
+            return
+        self._seen.add(optimizer)
         stepped = [one for group in optimizer.param_groups for one in group["params"]]
+        if self._is_first:
+            self._is_first = False
+            self._look_at_the_first(optimizer, stepped)
+        elif self._adapter is not None:
+            known = {id(one) for one in self._adapter.model.parameters()}
+            if not any(id(one) in known for one in stepped):
+                self._elsewhere.append(f"{type(optimizer).__name__} stepped {len(stepped)} parameters")
+
+    def _look_at_the_first(self, optimizer: Any, stepped: list[Any]) -> None:
+        """Finds the model by it where none is found, and says what of its parameters is not watched."""
         if self._adapter is None:
             ids = {id(one) for one in stepped}
             held = (module for one in self._evaluated if (module := one()) is not None)
@@ -92,4 +117,3 @@ class TorchFinder:
                 type(optimizer).__name__,
                 watched,
             )
-        self._handles.pop().remove()
