@@ -74,7 +74,8 @@ class Event:
     reason that is new, and at the end for what followed; of a flight recorder also how many steps, and the memory that
     would have been enough), `first_bad_operation` (operation, phase, file, line,
     code, inputs, output; source: where the cause lies before it; once, then not until the weights are finite again),
-    `monitor_fault` (collector, error; touched, where the training was), `observations_lost` (count),
+    `monitor_fault` (collector, error; touched, where the training was),
+    `observations_lost` (count; error, where the store refused them),
     `exception` (type, message), `collective` (file, line: a place that calls it, once),
     `flight_recorder` (first, records, tensors: what was stored of the steps from `first` on, because of a finding),
     `compiled` (modules: how many are inside of one graph, unseen),

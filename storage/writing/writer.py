@@ -15,7 +15,7 @@ from typing import Literal
 from ..encoding.rounding import round_records
 from ..errors import StoreError
 from ..order import check_order
-from ..records import Event, Finding, StepRecord
+from ..records import Event, Finding, Json, StepRecord
 from ..run import Run, RunState, Structure
 from ..store import Keeper, Listener, RunWriter
 from .audience import Audience
@@ -68,6 +68,7 @@ class QueueWriter:
         self._has_begun = False
         self._last = (-(2**62), 0)
         self._last_step = 0
+        self._refusal = ""  # why the store did not take what was lost since the last word of it
         self._telling = 0  # losses of which the records tell that are being written
         self._thread = threading.Thread(target=self._work, name="mindscope-writer", daemon=True)
         self._thread.start()
@@ -208,6 +209,7 @@ class QueueWriter:
         self._outlet.tell(findings)
         self._backlog.have_heard(len(records))
         if ready and not self._outlet.write(ready, findings, earlier):
+            self._refusal = _words(self._outlet.fault)
             self._backlog.lose(len(ready), told=self._telling)
 
     def _noted(self, record: StepRecord, rounded: StepRecord | Exception) -> StepRecord | None:
@@ -218,6 +220,7 @@ class QueueWriter:
                 raise rounded
         except (StoreError, TypeError, ValueError) as error:
             self._outlet.fail(f"the record of step {record.step} is lost", error, lasting=False)
+            self._refusal = _words(error)
             self._backlog.lose(1)
             return None
         self._last, self._last_step = (int(record.step), int(record.micro_step)), int(record.step)
@@ -230,7 +233,9 @@ class QueueWriter:
         """Nothing; the next record, or the end of the run, tells how many were lost since the last time."""
         if untold := self._backlog.take_untold():
             self._telling += untold
-            self._audience.notices.append(Event("observations_lost", self._last_step, data={"count": untold}))
+            why, self._refusal = self._refusal, ""
+            data: dict[str, Json] = {"count": untold, "error": why} if why else {"count": untold}
+            self._audience.notices.append(Event("observations_lost", self._last_step, data=data))
 
     def _end(self, state: RunState, error: str) -> None:
         self._outlet.make_room()
@@ -244,3 +249,9 @@ class QueueWriter:
         self._outlet.tell(last)
         self._outlet.write((), last, rest)
         self._outlet.close(state, error, (*self._audience.take_notices(), *self._last_events))
+
+
+def _words(error: BaseException | None) -> str:
+    """The error as text that any store takes."""
+    said = "" if error is None else f"{type(error).__name__}: {error}"
+    return said.encode(errors="backslashreplace").decode()

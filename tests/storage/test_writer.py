@@ -161,6 +161,7 @@ def test_a_full_queue_may_drop_the_oldest_and_says_how_many() -> None:
     assert kept[-1] == 19
     counted = [one.data["count"] for one in store.events(queue.run.id, kind="observations_lost")]
     assert sum(counted) == queue.lost
+    assert not any("error" in one.data for one in store.events(queue.run.id, kind="observations_lost"))
     assert store.structure(queue.run.id).subjects == ("weight",)
 
 
@@ -181,7 +182,8 @@ def test_a_store_that_fails_costs_records_until_it_recovers() -> None:
     assert queue.close()
     assert queue.fault is None
     assert [one.step for one in store.replay(queue.run.id)] == [3, 4, 5]
-    assert [one.data["count"] for one in store.events(queue.run.id, kind="observations_lost")] == [3]
+    (told,) = store.events(queue.run.id, kind="observations_lost")
+    assert told.data == {"count": 3, "error": "StoreUnavailable: the disk is full"}
 
 
 def test_a_listener_that_fails_is_switched_off_and_reported() -> None:

@@ -45,7 +45,7 @@ class ModuleSites:
         self._outermost: dict[int, Any] = {}
         outermost: dict[str, Any] = {}
         for name, module in self._model.named_modules():
-            site = _without_wrappers(name)
+            site = _site_of(name)
             self._outermost[id(module)] = outermost.setdefault(site, module)
             self.modules[site] = module
         self._parts = self._parts_now()
@@ -104,7 +104,7 @@ def models_beside(model: Any) -> list[str]:
 def owners_of(modules: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
     """Site, module and attribute of every parameter; one that several modules hold stands under each of its sites."""
     return [
-        (f"{site}.{name}" if site else name, module, name)
+        (_encodable(f"{site}.{name}" if site else name), module, name)
         for site, module in modules.items()
         for name, parameter in module._parameters.items()
         if parameter is not None
@@ -114,7 +114,7 @@ def owners_of(modules: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
 def parameters_of(model: Any) -> Iterator[tuple[str, Any]]:
     """Site and parameter, in model order, each parameter once."""
     for name, parameter in model.named_parameters():
-        yield _without_wrappers(name), parameter
+        yield _site_of(name), parameter
 
 
 def _is_a_list(module: Any) -> bool:
@@ -131,5 +131,11 @@ def _inside_of_its_graph(module: Any, outermost: Any) -> list[Any]:
     return []
 
 
-def _without_wrappers(name: str) -> str:
-    return ".".join(part for part in name.split(".") if part not in _WRAPPERS)
+def _site_of(name: str) -> str:
+    """The name without those of wrappers."""
+    return _encodable(".".join(part for part in name.split(".") if part not in _WRAPPERS))
+
+
+def _encodable(name: str) -> str:
+    """The name; what no store could encode, a lone surrogate, is written as its escape."""
+    return name if name.isascii() else name.encode(errors="backslashreplace").decode()

@@ -291,6 +291,21 @@ def test_other_dtypes_are_measured_in_their_own_precision(dtype):
     assert found == pytest.approx(expected.norm().item(), rel=1e-12 if dtype == torch.float64 else 1e-6)
 
 
+def test_a_module_whose_name_cannot_be_encoded_is_recorded_under_its_escape():
+    net = torch.nn.Sequential()
+    net.add_module("\ud800bad", torch.nn.Linear(2, 2))
+    net.add_module("слой", torch.nn.Linear(2, 2))
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    with open_store("memory:") as store:
+        with watch(net, optimizer, store=store) as monitor:
+            net(torch.ones(3, 2)).sum().backward()
+            optimizer.step()
+        for site in ("\\ud800bad", "слой"):
+            assert len(store.series(monitor.run.id, site, "activation/mean").values) == 1
+            assert len(store.series(monitor.run.id, f"{site}.weight", "gradient/mean").values) == 1
+        assert not store.events(monitor.run.id, kind="observations_lost")
+
+
 def test_a_sparse_gradient_is_named_and_costs_only_itself():
     model = seeded(lambda: nn.Sequential(nn.Embedding(10, 4, sparse=True), nn.Linear(4, 3)))
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
