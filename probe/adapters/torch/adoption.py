@@ -68,10 +68,11 @@ class Adoption:
     def _perhaps_adopt(self, optimizer: Any, arguments: Any, options: Any) -> None:
         if id(optimizer) in self._hooks or not (mine := self._mine(optimizer)):
             return
-        if self._covered(mine):
-            self._look(optimizer, arguments, options)
-        else:
+        both_step = self._seen.get(optimizer, self._steps.count) != self._steps.count
+        if both_step or not self._covered(mine):
             self._adopt(optimizer)  # whose own hooks run after this one
+        else:
+            self._look(optimizer, arguments, options)
 
     def _look(self, optimizer: Any, _arguments: Any, _options: Any) -> None:
         if id(optimizer) in self._hooks or self._steps.is_inside or optimizer in self._strangers:
