@@ -13,8 +13,8 @@ from ..view.moment import Moment
 _NAMES = ("memory/device_bytes", "memory/host_bytes")
 #: Looks that are left out: caches, compiled code and optimizer state come into being in the first steps.
 _SETTLING, _JUDGED = 2, 6
-#: Our choice: pages of a loader come and go within some megabytes, an allocator that keeps what is freed has gained 5 in
-#: a healthy run of ours, and a leak of less takes days to matter.
+#: Our choice: pages of a loader come and go within some megabytes, an allocator that keeps what is freed has gained 5
+#: MB in a healthy run of ours, and a leak of less takes days to matter.
 _SHARE, _LEAST = 0.02, 8 * 2.0**20
 #: Of all that was gained, what a single look may lose, and in how many looks, never two in a row, nothing need be
 #: gained: an allocator fills what it has before it asks for more.
