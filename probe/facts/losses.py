@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,10 @@ from ...storage.records import Json
 from .domain import domain_of
 from .targets import Targets
 
-#: Rows of the sample: enough to tell probabilities from chance, too few to cost anything.
-ROWS = 8
+_Rows = TypeVar("_Rows", bound=Any)
+#: Rows of the sample: enough to tell probabilities from chance, too few to cost anything; and elements, of which fewer
+#: may look like anything.
+_ROWS, _ELEMENTS = 8, 64
 #: From then on every so many calls one is looked at; before it the first three and every power of two (our choice).
 _EVERY = 256
 _FIRST = 3
@@ -85,3 +87,10 @@ class LossFacts:
             "shapes": [list(shape) for shape in call.shapes],
             "options": dict(call.options or {}),
         }
+
+
+def some_of(rows: _Rows) -> _Rows:
+    """The sample of all rows, `(rows, columns)` of any framework: spread evenly over them, with all their columns."""
+    wanted = max(_ROWS, -(-_ELEMENTS // max(1, rows.shape[1])))
+    sample: _Rows = rows[:: max(1, rows.shape[0] // wanted)][:wanted]
+    return sample

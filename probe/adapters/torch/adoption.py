@@ -55,7 +55,7 @@ class Adoption:
 
     def closure_evaluated(self, optimizer: Any) -> None:
         """Nothing; an optimizer whose step began before the model was watched has evaluated its closure for once."""
-        if not self._is_watched(optimizer) and self._mine(optimizer):
+        if id(optimizer) not in self._hooks and self._mine(optimizer):
             self._adopt(optimizer)
             self._steps.evaluated(optimizer)
 
@@ -124,9 +124,6 @@ class Adoption:
             handle.remove()
         self._view.forget_optimizer(optimizer)
         self._replaced.add(optimizer)
-
-    def _is_watched(self, optimizer: Any) -> bool:
-        return id(optimizer) in self._hooks
 
     def _covered(self, mine: set[int]) -> list[Any]:
         """The watched optimizers all of whose parameters are among these, as far as the model has them still."""

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 from ...access.tensors import Tensor
-from ...facts.losses import ROWS
+from ...facts.losses import some_of
 
 _COLUMNS: Final = 65536
 #: Operations whose result holds values of their input as they are, and how many of them are looked through.
@@ -50,6 +50,4 @@ def rows_of(name: str, tensor: Tensor) -> Tensor:
         held = held.movedim(1, -1)
     if held.dim() == 0 or held.shape[-1] > _COLUMNS:
         return held.new_empty((0, 0), dtype=torch.float32)
-    rows = held.reshape(-1, held.shape[-1])
-    wanted = max(ROWS, -(-64 // max(1, rows.shape[1])))  # at least 64 elements: fewer may look like anything
-    return rows[:: max(1, rows.shape[0] // wanted)][:wanted]
+    return some_of(held.reshape(-1, held.shape[-1]))
