@@ -10,8 +10,8 @@ from .insight.webhook import Webhook
 from .probe import Config, ConfigError, Monitor, begin, load_config
 from .probe import run_script as _run_script
 from .probe import watch as _watch
-from .probe.ranks import place as rank_here
-from .probe.script import Program
+from .probe.process_ranks import process_rank as rank_here
+from .probe.script_runner import TrainingScript
 from .storage import Json, Listener, Store, nearest, open_store
 
 
@@ -68,7 +68,7 @@ def watch(
 
 
 def run_script(
-    script: Path | Program,
+    script: Path | TrainingScript,
     arguments: Sequence[str],
     *,
     config: str | Path | None = None,

@@ -1,4 +1,4 @@
-"""Attacks on trained models, and what they leave of the accuracy."""
+"""Attacks on trained models, and the accuracy that they leave."""
 
 from .attacks import (
     APGDCE,
@@ -34,17 +34,19 @@ from .attacks import (
     Spatial,
     Square,
 )
-from .contract.attack import Attack
-from .contract.registry import ATTACKS, make_attack
-from .contract.result import AttackResult
+from .contract.attack import ATTACKS, Attack, make_attack
+from .contract.attack_result import AttackResult
 from .distances import DISTANCES, Norm
 from .errors import ArmourError, InvalidInput, InvalidModel, InvalidSearch, UnknownAttack
 from .evaluation.evaluate import evaluate
+from .evaluation.evaluation_report import WORST_CASE, Evaluation
 from .evaluation.masking import Symptom
-from .evaluation.report import WORST_CASE, Evaluation
-from .model import Model, Normalization, wrap
+from .model import Normalization, WrappedModel, wrap
 from .problem import Problem
 from .problem.criterion import Criterion, Misclassification, Targeted
+
+#: The name that `WrappedModel` had before; the framework has a `Model` too.
+Model = WrappedModel
 
 __all__ = [
     "APGDCE",
@@ -98,6 +100,7 @@ __all__ = [
     "Symptom",
     "Targeted",
     "UnknownAttack",
+    "WrappedModel",
     "evaluate",
     "make_attack",
     "wrap",

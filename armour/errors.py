@@ -1,26 +1,26 @@
-"""What can go wrong when a model is attacked.
+"""Errors of attacks.
 
 ArmourError(Exception)
-├── UnknownAttack(KeyError)      no attack, norm or option answers to that name
-├── InvalidInput(ValueError)     inputs, labels, epsilons or bounds that cannot be what was meant
-├── InvalidModel(TypeError)      the model is none, or does not return differentiable logits
-└── InvalidSearch(RuntimeError)  an attack's own search broke its contract
+├── UnknownAttack(KeyError)      no attack, norm or option has that name
+├── InvalidInput(ValueError)     inputs, labels, epsilons or bounds are not valid
+├── InvalidModel(TypeError)      the model is not a model, or does not return differentiable logits
+└── InvalidSearch(RuntimeError)  an attack's search broke its contract
 """
 
 
 class ArmourError(Exception):
-    """Anything that keeps an attack from being carried out or believed."""
+    """An error that keeps an attack from running or its result from being valid."""
 
 
 class UnknownAttack(ArmourError, KeyError):
-    """No attack, norm or option answers to that name; the message lists the nearest."""
+    """No attack, norm or option has that name; the message lists the nearest."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class InvalidInput(ArmourError, ValueError):
-    """Inputs, labels, epsilons or bounds that cannot be what was meant."""
+    """Inputs, labels, epsilons or bounds are not valid."""
 
 
 class InvalidModel(ArmourError, TypeError):
@@ -28,4 +28,4 @@ class InvalidModel(ArmourError, TypeError):
 
 
 class InvalidSearch(ArmourError, RuntimeError):
-    """The search of an attack returned something that is not one candidate per sample."""
+    """The search of an attack did not return one candidate per sample."""

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from environment import machine
 from mindscope.storage import Block, Layout, QueueWriter, RunWriter, StepRecord, open_store
-from mindscope.storage.encoding.layout import pack
+from mindscope.storage.encoding.block_packing import pack
 
 STATISTICS = ("l2_norm", "mean", "std", "min", "max", "zeros", "nans", "pos_infs", "neg_infs", "size")
 DTYPES = ("float32",) * 5 + ("uint64",) * 5

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..probe.trainers.huggingface import TrainerWatch
+from ..probe.trainers.huggingface_watch import TrainerWatch
 from ..watching import watch
 
 

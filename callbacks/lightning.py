@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..probe.trainers.lightning import LightningWatch
+from ..probe.trainers.lightning_watch import LightningWatch
 from ..watching import watch
 
 

@@ -8,32 +8,24 @@ from typing import Annotated
 
 import typer
 
-from . import (
-    armour,
-    attach,
-    comparing,
-    configuration,
-    dashboard,
-    demonstrate,
-    diagnosis,
-    doctor,
-    events,
-    explaining,
-    export,
-    graph,
-    importing,
-    landscape,
-    lineage,
-    migrate,
-    profiling,
-    replaying,
-    runs,
-    script,
-    setting,
-    sites,
-)
+from . import armour, configuration_commands, transfer_commands
+from .attach_command import attach
+from .compare_command import compare
+from .dashboard_command import dashboard
+from .demo_command import demo
+from .diagnose_command import diagnose
+from .doctor_command import doctor
+from .events_command import events
+from .explain_command import explain
 from .failures import describe
-from .own_code import calls_own_code
+from .graph_command import graph
+from .landscape_command import landscape
+from .lineage_command import lineage
+from .profile_command import profile
+from .replay_command import replay
+from .runs_command import runs, show
+from .script_commands import run, sites
+from .user_code import calls_own_code
 
 application = typer.Typer(
     name="mindscope",
@@ -49,28 +41,28 @@ _WATCH = "Watch"
 _READ = "Read"
 _KEEP = "Keep house"
 
-application.command("demo", rich_help_panel=_WATCH)(demonstrate.demo)
-application.command("run", rich_help_panel=_WATCH, context_settings={"allow_interspersed_args": False})(script.run)
-application.command("dashboard", rich_help_panel=_READ)(dashboard.dashboard)
-application.command("sites", rich_help_panel=_WATCH, context_settings={"allow_interspersed_args": False})(sites.sites)
-application.add_typer(configuration.application, name="config", rich_help_panel=_WATCH)
-application.command("set", rich_help_panel=_WATCH)(setting.set_)
-application.command("attach", rich_help_panel=_WATCH)(attach.attach)
-application.command("runs", rich_help_panel=_READ)(runs.runs)
-application.command("show", rich_help_panel=_READ)(runs.show)
-application.command("events", rich_help_panel=_READ)(events.events)
-application.command("diagnose", rich_help_panel=_READ)(diagnosis.diagnose)
-application.command("compare", rich_help_panel=_READ)(comparing.compare)
-application.command("graph", rich_help_panel=_READ)(graph.graph)
-application.command("explain", rich_help_panel=_READ)(calls_own_code()(explaining.explain))
-application.command("landscape", rich_help_panel=_READ)(calls_own_code()(landscape.landscape))
-application.command("lineage", rich_help_panel=_READ)(lineage.lineage)
-application.command("profile", rich_help_panel=_READ)(profiling.profile)
-application.command("replay", rich_help_panel=_READ)(calls_own_code()(replaying.replay))
-application.command("export", rich_help_panel=_READ)(export.export)
-application.command("import", rich_help_panel=_READ)(importing.import_)
-application.command("migrate", rich_help_panel=_KEEP)(migrate.migrate)
-application.command("doctor", rich_help_panel=_KEEP, context_settings={"ignore_unknown_options": True})(doctor.doctor)
+application.command("demo", rich_help_panel=_WATCH)(demo)
+application.command("run", rich_help_panel=_WATCH, context_settings={"allow_interspersed_args": False})(run)
+application.command("dashboard", rich_help_panel=_READ)(dashboard)
+application.command("sites", rich_help_panel=_WATCH, context_settings={"allow_interspersed_args": False})(sites)
+application.add_typer(configuration_commands.application, name="config", rich_help_panel=_WATCH)
+application.command("set", rich_help_panel=_WATCH)(configuration_commands.set_)
+application.command("attach", rich_help_panel=_WATCH)(attach)
+application.command("runs", rich_help_panel=_READ)(runs)
+application.command("show", rich_help_panel=_READ)(show)
+application.command("events", rich_help_panel=_READ)(events)
+application.command("diagnose", rich_help_panel=_READ)(diagnose)
+application.command("compare", rich_help_panel=_READ)(compare)
+application.command("graph", rich_help_panel=_READ)(graph)
+application.command("explain", rich_help_panel=_READ)(calls_own_code()(explain))
+application.command("landscape", rich_help_panel=_READ)(calls_own_code()(landscape))
+application.command("lineage", rich_help_panel=_READ)(lineage)
+application.command("profile", rich_help_panel=_READ)(profile)
+application.command("replay", rich_help_panel=_READ)(calls_own_code()(replay))
+application.command("export", rich_help_panel=_READ)(transfer_commands.export)
+application.command("import", rich_help_panel=_READ)(transfer_commands.import_)
+application.command("migrate", rich_help_panel=_KEEP)(transfer_commands.migrate)
+application.command("doctor", rich_help_panel=_KEEP, context_settings={"ignore_unknown_options": True})(doctor)
 application.add_typer(armour.application, name="armour", rich_help_panel=_READ)
 
 
@@ -97,7 +89,7 @@ def _options(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code of one call of the command.
+    """Run one call of the command and return its exit code.
 
     Args:
         arguments: What follows the command's name; None reads the process's own. `--debug` may stand anywhere

@@ -23,7 +23,7 @@ def describe(error: BaseException) -> tuple[int, str]:
     """Exit code and the one line that tells the user what was expected, what came and what to do."""
     if isinstance(error, KeyboardInterrupt | Interrupted):
         return INTERRUPTED, f"mindscope: {error}" if str(error) else "mindscope: interrupted"
-    from ..storage.passwords import without_passwords
+    from ..storage.errors import without_passwords
 
     code = _exit_code(error)
     text = without_passwords(" ".join(_message(error).split()))
@@ -46,7 +46,7 @@ def _exit_code(error: BaseException) -> int:
 
 
 def _is_usage_error(error: BaseException) -> bool:
-    """Typer's own complaints, told by their shape: the class lives in click or in typer, depending on the version."""
+    """Recognise Typer's own errors by their shape: the class lives in click or in typer, depending on the version."""
     return getattr(error, "exit_code", None) == WRONG_USE and hasattr(error, "format_message")
 
 

@@ -21,24 +21,24 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 def console() -> "Console":
-    """A rich console on stdout; into a pipe it is wide and plain, so that nothing is cut."""
+    """Return a rich console on stdout; into a pipe it is wide and plain, so that nothing is cut."""
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False, soft_wrap=False)
 
 
 def remark(text: str) -> None:
-    """Says something to the person without touching stdout."""
+    """Say something to the person without touching stdout."""
     print(text, file=sys.stderr, flush=True)
 
 
 def print_json(document: object) -> None:
-    """Prints the one JSON document of a `--json` command; numbers that JSON lacks become words."""
+    """Print the one JSON document of a `--json` command; numbers that JSON lacks become words."""
     print(json.dumps(as_json(document), indent=2, allow_nan=False, ensure_ascii=False))
 
 
 def as_json(value: object) -> Any:  # a JSON document is a tree of unlike things
-    """`value` as lists, dicts and numbers; NaN and infinities become "NaN", "Infinity" and "-Infinity"."""
+    """Return `value` as lists, dicts and numbers; NaN and infinities become "NaN", "Infinity" and "-Infinity"."""
     if is_dataclass(value) and not isinstance(value, type):
         return {entry.name: as_json(getattr(value, entry.name)) for entry in fields(value)}
     if isinstance(value, Mapping):
@@ -51,7 +51,7 @@ def as_json(value: object) -> Any:  # a JSON document is a tree of unlike things
 
 
 def table(title: str, *columns: str, right: Sequence[str] = ()) -> "Table":
-    """An empty rich table with these columns; those in `right` hold numbers."""
+    """Return an empty rich table with these columns; those in `right` hold numbers."""
     from rich import box
     from rich.table import Table
 
@@ -62,14 +62,14 @@ def table(title: str, *columns: str, right: Sequence[str] = ()) -> "Table":
 
 
 def add_row(to: "Table", *cells: "str | Text") -> None:
-    """Adds a row; what stands in brackets stays text."""
+    """Add a row; what stands in brackets stays text."""
     from rich.text import Text
 
     to.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in cells))
 
 
 def age(then: float, now: float | None = None) -> str:
-    """How long ago that was, in one unit: `3 s`, `12 min`, `5 h`, `2 d`."""
+    """Return how long ago that was, in one unit: `3 s`, `12 min`, `5 h`, `2 d`."""
     seconds = max(0.0, (time.time() if now is None else now) - then)
     for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
         if seconds >= size:
@@ -78,7 +78,8 @@ def age(then: float, now: float | None = None) -> str:
 
 
 def sparkline(values: Sequence[float], width: int = 40) -> str:
-    """The course of `values` in at most `width` bars, each the mean of its bucket; a bucket with NaN or Inf is `!`."""
+    """Return the course of `values` in at most `width` bars, each the mean of its bucket; a bucket with NaN or Inf is
+    `!`."""
     buckets = _buckets(values, width)
     means = [sum(bucket) / len(bucket) for bucket in buckets]
     finite = [mean for mean in means if math.isfinite(mean)]

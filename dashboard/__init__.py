@@ -11,8 +11,8 @@ if typing.TYPE_CHECKING:
 __all__ = ["Server", "Settings", "SettingsError", "create_app", "new_token", "serve", "start_in_thread"]
 
 
-def __getattr__(name: str) -> typing.Any:  # what a module may be asked for has no type
-    """`create_app` when it is asked for: with it come Dash and all pages, which the server does not wait for."""
+def __getattr__(name: str) -> object:
+    """Import `create_app` on first access: it brings Dash and all pages, which the server does not wait for."""
     if name != "create_app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from .app import create_app  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""The grammar of the dashboard's URLs: a short address that restores what is seen."""
+"""The grammar of the dashboard's URLs: a short address restores what the reader sees."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,11 +15,11 @@ class BadAddress(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class QueryKey:
     """One key that the addresses of a page may have beside run, metric, site and step.
 
     Args:
-        usual: What is meant when the key is not said.
+        usual: What is meant when the key is absent.
         words: All that it may say; empty lets it say anything.
         pattern: A regular expression that all it says must match; empty lets it say anything.
         example: One thing that matches it.
@@ -31,25 +31,25 @@ class Key:
     pattern: str = ""
     example: str = ""
 
-    def of(self, address: "Address") -> str:
-        """What the address says under this key."""
+    def of(self, address: "PageAddress") -> str:
+        """Return the value of this key in the address, or its default."""
         return address.options.get(self.name, self.usual)
 
     def check(self, word: str) -> None:
-        """Refuses what the key cannot say.
+        """Refuse a value that the key does not allow.
 
         Raises:
             BadAddress: The word is none of those that it knows, or does not match.
         """
-        said = f"{self.name}={word[:40]!r} in the address"
+        values = f"{self.name}={word[:40]!r} in the address"
         if self.words and word not in self.words:
-            raise BadAddress(f"{said} is not known; expected {' or '.join(self.words)}")
+            raise BadAddress(f"{values} is not known; expected {' or '.join(self.words)}")
         if self.pattern and word and not re.fullmatch(self.pattern, word, re.ASCII):
-            raise BadAddress(f"{said} cannot be read; expected something like {self.name}={self.example}")
+            raise BadAddress(f"{values} cannot be read; expected something like {self.name}={self.example}")
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class PageAddress:
     """Where a reader is and what is looked at there.
 
     Args:
@@ -69,34 +69,34 @@ class Address:
     @property
     def search(self) -> str:
         """The query with its question mark; empty when everything is as usual."""
-        said = {name: value for name in _TEXTS if (value := getattr(self, name))}
+        values = {name: value for name in _TEXTS if (value := getattr(self, name))}
         if self.site == "":
-            said["site"] = ""
+            values["site"] = ""
         if self.step is not None:
-            said["step"] = self.step
-        said.update(self.options)
-        return "?" + urlencode(said, safe="/:,*") if said else ""
+            values["step"] = self.step
+        values.update(self.options)
+        return "?" + urlencode(values, safe="/:,*") if values else ""
 
     @property
     def href(self) -> str:
         """The whole address, from the first slash on."""
         return f"/{self.page}{self.search}"
 
-    def to(self, page: str) -> "Address":
-        """Another page about the same run."""
-        return Address(page=page, run=self.run)
+    def to(self, page: str) -> "PageAddress":
+        """Return the address of another page about the same run."""
+        return PageAddress(page=page, run=self.run)
 
-    def at(self, metric: str, site: str | None = None, step: int | None = None) -> "Address":
-        """The same page, looking at another place."""
+    def at(self, metric: str, site: str | None = None, step: int | None = None) -> "PageAddress":
+        """Return the same page with another metric, site and step."""
         return replace(self, metric=metric, site=site, step=step)
 
-    def having(self, **options: str) -> "Address":
-        """The same place with some of the page's own keys saying something else."""
+    def having(self, **options: str) -> "PageAddress":
+        """Return the same address with some of the page's own keys changed."""
         return replace(self, options={**self.options, **options})
 
 
-def parse(pathname: str | None, search: str | None, keys: Sequence[Key] = ()) -> Address:
-    """The address that a URL spells; keys that are neither everybody's nor the page's own are ignored.
+def parse(pathname: str | None, search: str | None, keys: Sequence[QueryKey] = ()) -> PageAddress:
+    """Parse the address in a URL; ignore keys that belong neither to every page nor to this one.
 
     Raises:
         BadAddress: A value is none of the words that its key knows, or the query is too long.
@@ -104,16 +104,16 @@ def parse(pathname: str | None, search: str | None, keys: Sequence[Key] = ()) ->
     query = (search or "").removeprefix("?")
     if len(query) > _LONGEST:
         raise BadAddress(f"the query has {len(query)} characters, expected at most {_LONGEST}; start from a run's page")
-    said = dict(parse_qsl(query, keep_blank_values=True))
+    values = dict(parse_qsl(query, keep_blank_values=True))
     for key in keys:
-        key.check(said.get(key.name, key.usual))
-    return Address(
+        key.check(values.get(key.name, key.usual))
+    return PageAddress(
         page=(pathname or "/").strip("/"),
-        run=said.get("run", ""),
-        metric=said.get("metric", ""),
-        site=said.get("site"),
-        step=_step(said.get("step")),
-        options={key.name: said[key.name] for key in keys if said.get(key.name, key.usual) != key.usual},
+        run=values.get("run", ""),
+        metric=values.get("metric", ""),
+        site=values.get("site"),
+        step=_step(values.get("step")),
+        options={key.name: values[key.name] for key in keys if values.get(key.name, key.usual) != key.usual},
     )
 
 
@@ -123,3 +123,17 @@ def _step(text: str | None) -> int | None:
     if not text.isascii() or not text.isdigit() or len(text) > 18:
         raise BadAddress(f"step={text[:40]!r} in the address is not a step; expected a whole number such as step=120")
     return int(text)
+
+
+Span = tuple[int, int]
+
+#: The range of steps that the figures of a page show.
+SPAN = QueryKey("steps", pattern=r"\d{1,18}-\d{1,18}", example="120-480")
+
+
+def span_of(text: str | None) -> Span | None:
+    """Return the first and last step of a range, None for all steps or for text that is no range."""
+    first, _, last = (text or "").partition("-")
+    if not (first.isascii() and first.isdigit() and last.isascii() and last.isdigit()):
+        return None
+    return min(int(first), int(last)), max(int(first), int(last))

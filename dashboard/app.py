@@ -1,7 +1,6 @@
 """The Dash application over a store: shell, pages, and what happens when a page fails."""
 
 import logging
-from typing import Any
 
 import dash
 import flask
@@ -10,29 +9,26 @@ from dash.development.base_component import Component
 from werkzeug.exceptions import HTTPException
 
 from ..storage import InvalidName, RunNotFound, Store, StoreError
-from .address import Address, BadAddress
-from .components import notice
-from .components.shell import navigation, shell
-from .data import Reader
-from .document import HEAD, RENDERER, REST, needed
+from .address import BadAddress, PageAddress
+from .components.page_parts import notice
+from .components.shell import ShellIds, navigation, shell
 from .downloads import serve_downloads
-from .health import serve_health
-from .ids import Shell
-from .metrics import serve_metrics
-from .page import address_of
+from .formatting import prose
+from .page_registry import address_of
 from .pages import PAGES
-from .pages.not_found import bad_address, unknown_page, unknown_run, unreadable_store
+from .pages.error_pages import bad_address, unknown_page, unknown_run, unreadable_store
+from .prometheus_endpoint import serve_metrics
+from .queries.reader import Reader
 from .security import NotAllowed, add_headers, protect
 from .settings import Settings
-from .static import serve_static
+from .static_answers import HEAD, RENDERER, REST, needed_scripts, serve_health, serve_static
 from .theme import SCHEME_SHOWN
-from .words import prose
 
 _log = logging.getLogger(__name__)
 
 
 def create_app(store: Store, settings: Settings | None = None) -> dash.Dash:
-    """The application; its `server` is a Flask application that any WSGI server can serve."""
+    """Create the application; its `server` is a Flask application that any WSGI server can serve."""
     settings = settings or Settings()
     reader = Reader(store)
     server = _server(settings)
@@ -67,14 +63,14 @@ def create_app(store: Store, settings: Settings | None = None) -> dash.Dash:
 class _Application(dash.Dash):  # type: ignore[misc]  # Dash has no types that mypy is shown
     """Dash, with fewer scripts in its document."""
 
-    def interpolate_index(self, **parts: Any) -> str:
-        """The document of the first answer."""
-        document: str = super().interpolate_index(**{**parts, "scripts": needed(parts["scripts"])})
+    def interpolate_index(self, **parts: str) -> str:
+        """Return the HTML document of the first answer."""
+        document: str = super().interpolate_index(**{**parts, "scripts": needed_scripts(parts["scripts"])})
         return document
 
 
 def _server(settings: Settings) -> flask.Flask:
-    """The Flask application with its guards in front, before Dash adds its routes."""
+    """Create the Flask application with its guards in front, before Dash adds its routes."""
     server = flask.Flask("mindscope.dashboard", static_folder=None)
     server.config["MAX_CONTENT_LENGTH"] = 4 * 1024 * 1024
     protect(server, settings)
@@ -82,7 +78,7 @@ def _server(settings: Settings) -> flask.Flask:
 
     @server.errorhandler(Exception)
     def fail(error: Exception) -> flask.typing.ResponseReturnValue:
-        """Says in one line what went wrong; the trace goes to the log, never to the browser."""
+        """Answer with one line about the error; the trace goes to the log, never to the browser."""
         if isinstance(error, HTTPException):
             return error
         if isinstance(error, StoreError):
@@ -97,13 +93,13 @@ def _plain(words: str, status: int) -> flask.Response:
     return flask.Response(words + "\n", status=status, mimetype="text/plain")
 
 
-def page_at(reader: Reader, pathname: str | None, search: str | None) -> tuple[int, Address, Component]:
-    """HTTP status, address and content of what a URL leads to; never raises for anything in the URL or the store."""
+def page_at(reader: Reader, pathname: str | None, search: str | None) -> tuple[int, PageAddress, Component]:
+    """Return HTTP status, address and content for a URL; never raise for anything in the URL or the store."""
     path = (pathname or "/").strip("/")
     try:
         address = address_of(pathname, search)
     except BadAddress as error:
-        return 400, Address(path), bad_address(str(error), path if path in PAGES else "")
+        return 400, PageAddress(path), bad_address(str(error), path if path in PAGES else "")
     if path not in PAGES:
         return 404, address, unknown_page(path)
     try:
@@ -117,17 +113,17 @@ def page_at(reader: Reader, pathname: str | None, search: str | None) -> tuple[i
 
 def _connect_shell(app: dash.Dash, reader: Reader) -> None:
     @app.callback(
-        Output(Shell.content, "children"),
-        Output(Shell.navigation, "children"),
-        Output(Shell.shown, "data"),
-        Output(Shell.banner, "children"),
-        Input(Shell.url, "pathname"),
-        Input(Shell.url, "search"),
-        Input(Shell.scheme, "data"),
-        State(Shell.shown, "data"),
+        Output(ShellIds.content, "children"),
+        Output(ShellIds.navigation, "children"),
+        Output(ShellIds.shown, "data"),
+        Output(ShellIds.banner, "children"),
+        Input(ShellIds.url, "pathname"),
+        Input(ShellIds.url, "search"),
+        Input(ShellIds.scheme, "data"),
+        State(ShellIds.shown, "data"),
     )
     def show(pathname: str | None, search: str | None, scheme: str, shown: list[str] | None) -> tuple[object, ...]:
-        """Lays out the page unless it is what is laid out: a page that changes its own address says so in `shown`."""
+        """Lay out the page unless it is already shown: a page that changes its own address records that in `shown`."""
         key = _key(reader, pathname, search, scheme)
         if key is not None and key == shown:
             raise dash.exceptions.PreventUpdate
@@ -137,18 +133,18 @@ def _connect_shell(app: dash.Dash, reader: Reader) -> None:
 
     app.clientside_callback(
         ClientsideFunction("mindscope", "scheme"),
-        Output(Shell.scheme_choice, "data"),
-        Output(Shell.scheme, "data"),
-        Output(Shell.provider, "forceColorScheme"),
-        Input(Shell.scheme_button, "n_clicks"),
-        Input(Shell.scheme_choice, "modified_timestamp"),
-        State(Shell.scheme_choice, "data"),
-        State(Shell.scheme, "data"),
+        Output(ShellIds.scheme_choice, "data"),
+        Output(ShellIds.scheme, "data"),
+        Output(ShellIds.provider, "forceColorScheme"),
+        Input(ShellIds.scheme_button, "n_clicks"),
+        Input(ShellIds.scheme_choice, "modified_timestamp"),
+        State(ShellIds.scheme_choice, "data"),
+        State(ShellIds.scheme, "data"),
     )
 
 
 def _key(reader: Reader, pathname: str | None, search: str | None, scheme: str) -> list[str] | None:
-    """What is laid out: page, run, colours and query; None for an address that leads nowhere."""
+    """Return what identifies the page shown: page, run, colours and query; None for an address that leads nowhere."""
     try:
         address = address_of(pathname, search)
         needs_run = address.page in PAGES and PAGES[address.page].needs_run
@@ -158,7 +154,7 @@ def _key(reader: Reader, pathname: str | None, search: str | None, scheme: str) 
 
 
 def _answer_unknown_addresses(server: flask.Flask, reader: Reader) -> None:
-    """The first answer for an address that leads nowhere carries 404 or 400, its page says the rest."""
+    """Answer an address that leads nowhere with 404 or 400; its page explains the rest."""
 
     @server.after_request
     def mark(answer: flask.Response) -> flask.Response:
@@ -186,7 +182,7 @@ def _status_of(reader: Reader, path: str, query: str) -> int:
 
 
 # Dash hands over whatever was raised and takes anything as outputs; None leaves them as they are.
-def _on_error(error: Exception) -> Any:
+def _on_error(error: Exception) -> None:
     if isinstance(error, NotAllowed | InvalidName):
         words = prose(str(error))
     elif isinstance(error, RunNotFound):
@@ -194,7 +190,6 @@ def _on_error(error: Exception) -> Any:
     elif isinstance(error, StoreError):
         words = f"The store cannot be read at the moment: {error}"
     else:
-        words = "Something went wrong on this page; the server's log says what. The run is not affected."
+        words = "Something went wrong on this page; see the server's log. The run is not affected."
     _log.warning("a callback failed: %s", error, exc_info=not isinstance(error, StoreError))
-    dash.set_props(Shell.banner, {"children": notice(words)})
-    return None
+    dash.set_props(ShellIds.banner, {"children": notice(words)})

@@ -1,7 +1,8 @@
-"""A whole series as a file: CSV for every program, Parquet for the ones that read it."""
+"""Files to download: a whole series as CSV or Parquet, and steps as a timeline for chrome://tracing and Perfetto."""
 
 import csv
 import io
+import json
 import re
 from collections.abc import Callable
 from importlib import import_module
@@ -9,33 +10,35 @@ from typing import Final
 
 import flask
 
+from ..insight.profile import chrome_trace
 from ..storage import InvalidName, RunNotFound, Series
-from .address import Address
-from .data import Reader, whole_series
+from .address import SPAN, BadAddress, PageAddress, Span, span_of
+from .queries.reader import Reader
+from .queries.tensor_queries import whole_series
 
 FORMATS: Final = ("csv", "parquet")
-_ROUTE: Final = "/download"
+_SERIES_ROUTE: Final = "/download"
 
 
-def download_link(address: Address, *, form: str, rank: int = 0, call: int = 0) -> str:
-    """Where the series that the address looks at can be fetched."""
+def download_link(address: PageAddress, *, form: str, rank: int = 0, call: int = 0) -> str:
+    """Return the link that downloads the series at this address."""
     options = {"format": form, "rank": str(rank), "call": str(call)}
-    return Address(_ROUTE[1:], address.run, address.metric, address.site or "", options=options).href
+    return PageAddress(_SERIES_ROUTE[1:], address.run, address.metric, address.site or "", options=options).href
 
 
 def serve_downloads(server: flask.Flask, reader: Reader) -> None:
-    """Adds the route: 404 for what was not recorded, 400 for what is no request, 501 where Parquet is not installed."""
+    """Add the route: 404 for a series that was not recorded, 400 for a bad request, 501 without Parquet."""
 
-    @server.get(_ROUTE)
+    @server.get(_SERIES_ROUTE)
     def download() -> flask.Response:
-        said = flask.request.args
-        form = said.get("format", "csv")
+        query = flask.request.args
+        form = query.get("format", "csv")
         if form not in FORMATS:
             return _refusal(f"format={form[:20]!r} is not known; expected {' or '.join(FORMATS)}", 400)
         try:
-            run = reader.find(said.get("run", "")).id
-            rank, call = (int(said.get(name, "0")) for name in ("rank", "call"))
-            series = whole_series(reader, run, said.get("site", ""), said.get("metric", ""), rank=rank, call=call)
+            run = reader.find(query.get("run", "")).id
+            rank, call = (int(query.get(name, "0")) for name in ("rank", "call"))
+            series = whole_series(reader, run, query.get("site", ""), query.get("metric", ""), rank=rank, call=call)
         except RunNotFound as error:
             return _refusal(str(error), 404)
         except (InvalidName, ValueError) as error:
@@ -58,7 +61,7 @@ def _file(run: str, series: Series, form: str) -> flask.Response:
 
 
 def _csv(series: Series) -> bytes:
-    """Every number with all its digits; what is not finite as `nan`, `inf` and `-inf`."""
+    """Write every number with all its digits, non-finite values as `nan`, `inf` and `-inf`."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(("step", "time", "value"))
@@ -77,3 +80,41 @@ def _parquet(series: Series) -> bytes:
 
 def _refusal(words: str, status: int) -> flask.Response:
     return flask.Response(words + "\n", status=status, mimetype="text/plain")
+
+
+_TRACE_ROUTE: Final = "/trace"
+#: Steps that one file holds. Our choice: some hundred thousand events, more than a viewer opens with ease.
+_MOST_STEPS: Final = 20_000
+
+
+def timeline_link(run: str, span: str | None) -> str:
+    """Return the link that downloads the timeline of these steps, or of the newest ones."""
+    query = f"&{SPAN.name}={span}" if span_of(span) else ""
+    return f"{_TRACE_ROUTE}?run={run}{query}"
+
+
+def serve_timelines(server: flask.Flask, reader: Reader) -> None:
+    """Add the route: 404 for an unknown run, 400 for a range of steps that is invalid or too long."""
+
+    @server.get(_TRACE_ROUTE)
+    def timeline() -> flask.Response:
+        try:
+            run = reader.find(flask.request.args.get("run", ""))
+            first, last = _requested_span(flask.request.args.get(SPAN.name, "")) or (None, None)
+        except RunNotFound as error:
+            return _refusal(str(error), 404)
+        except BadAddress as error:
+            return _refusal(str(error), 400)
+        document = reader.read(lambda store: chrome_trace(store, run, first=first, last=last))
+        answer = flask.Response(json.dumps(document, allow_nan=False), mimetype="application/json")
+        name = re.sub(r"[^A-Za-z0-9.-]+", "_", run.id)
+        answer.headers["Content-Disposition"] = f'attachment; filename="{name}.trace.json"'
+        return answer
+
+
+def _requested_span(text: str) -> Span | None:
+    SPAN.check(text)
+    span = span_of(text)
+    if span is not None and span[1] - span[0] >= _MOST_STEPS:
+        raise BadAddress(f"a timeline holds at most {_MOST_STEPS:,} steps, got {text}; choose fewer")
+    return span

@@ -1,12 +1,17 @@
-"""The four things a reader came for: what is wrong first, where, why, and until when all was well."""
+"""The verdict on a run, and the place that a page shows when its address names none: the first anomaly, if any."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Final, Literal
 
-from ..insight import root_causes
-from ..storage import Finding, Run, Structure
-from .data.reader import Reader
+import numpy as np
+
+from ..insight import deviation, root_causes
+from ..storage import Finding, InvalidName, Run, Structure, metric_name, split_metric
+from .address import PageAddress
+from .formatting import prose
+from .queries.reader import Reader
+from .queries.tensor_queries import ELEMENT_COUNTS
 
 Tone = Literal["good", "bad", "watch", "quiet"]
 
@@ -28,15 +33,15 @@ class Headline:
 
 
 def headline_of(reader: Reader, run: Run) -> Headline:
-    """The headline of a recorded run."""
+    """Return the headline of a recorded run."""
     return headline(run, reader.findings(run.id), lambda: reader.structure(run.id))
 
 
 def headline(run: Run, findings: Sequence[Finding], structure: Callable[[], Structure] | None = None) -> Headline:
-    """The headline of a run from its findings.
+    """Return the headline of a run from its findings.
 
     Args:
-        structure: Reads the model's, by whose data flow one finding is told from its consequences.
+        structure: Reads the model's, by whose data flow one finding is distinguished from its consequences.
     """
     roots = root_causes(findings, structure() if structure and len(findings) > 1 else None)
     if roots:
@@ -50,3 +55,75 @@ def headline(run: Run, findings: Sequence[Finding], structure: Callable[[], Stru
     if run.state in ("failed", "crashed"):
         return Headline("Ended early", "watch", None, run.last_step)
     return Headline("Healthy", "good", None, run.last_step)
+
+
+#: The three maps that tell most stories side by side, each with what stands in for it where it was not recorded.
+_MAPS: Final = (
+    ("activation/l2_norm", "activation/rms", "activation/std"),
+    ("gradient/l2_norm", "activation_grad/l2_norm"),
+    ("update/ratio_to_weight", "update/l2_norm", "weight/l2_norm"),
+)
+
+
+def default_maps(metrics: tuple[str, ...], metric: str = "") -> list[str]:
+    """Return the default maps for these metrics; a chosen metric comes first if it is not among them."""
+    maps = [found for choices in _MAPS if (found := next((name for name in choices if name in metrics), ""))]
+    maps = maps or list(metrics[:1])
+    return maps if metric in maps or metric not in metrics else [metric, *maps[:2]]
+
+
+def tensor_of(reader: Reader, run: Run, finding: Finding) -> tuple[str, str | None]:
+    """Return metric and site of the tensor that a finding is about.
+
+    One that speaks of the whole model leads to the tensor that departed most from its own history at that step; no site
+    when none did.
+    """
+    metrics = reader.metrics(run.id)
+    metric = _metric_to_show(finding.metric, metrics)
+    if finding.site in reader.sites(run.id, metric):
+        return metric, finding.site
+    metric = metric or next(iter(default_maps(metrics)), "")
+    return metric, _most_deviating(reader, run.id, metric, finding.first_step) if metric else None
+
+
+def _most_deviating(reader: Reader, run: str, metric: str, step: int) -> str | None:
+    """Return the site that deviates most from its own history at a step or right after it, where an update shows."""
+    matrix = reader.matrix(run, metric, maps=len(default_maps(reader.metrics(run), metric)))
+    at = int(np.searchsorted(matrix.steps, step, side="right")) - 1
+    around = np.s_[:, max(0, at) : at + 2]
+    broken = (matrix.non_finite[around] > 0).any(axis=1)
+    far = np.nan_to_num(np.abs(deviation(matrix)[around]), nan=0.0).max(axis=1, initial=0.0)
+    worth = np.where(broken, np.inf, far)
+    return matrix.sites[int(worth.argmax())] if worth.size and worth.max() > 0 else None
+
+
+def _metric_to_show(metric: str, metrics: tuple[str, ...]) -> str:
+    """Return the metric that shows a finding's tensor best: for counts of NaN its norm, where they are marked."""
+    subject, _, statistic = metric.rpartition("/")
+    norm = metric_name(subject, "l2_norm")
+    if statistic in ELEMENT_COUNTS and norm in metrics:
+        return norm
+    return metric if metric in metrics else ""
+
+
+def filled_address(reader: Reader, run: Run, address: PageAddress) -> PageAddress:
+    """Return the address with its missing metric, site and step filled in."""
+    first = headline_of(reader, run).first
+    if first is not None and not address.metric and address.site is None:
+        address = address.at(*tensor_of(reader, run, first), first.first_step)
+    if not address.metric:
+        address = replace(address, metric=next(iter(default_maps(reader.metrics(run.id))), ""))
+    return address
+
+
+def metric_error(name: str) -> str:
+    """Return a sentence on why the name is not a metric; empty when it is one."""
+    if not name:
+        return "There is no metric to draw here."
+    if name.startswith("scalar/"):
+        return ""
+    try:
+        split_metric(name)
+    except InvalidName as error:
+        return prose(str(error))
+    return ""

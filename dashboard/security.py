@@ -30,9 +30,9 @@ class NotAllowed(PermissionError):
 
 
 def protect(server: flask.Flask, settings: Settings) -> None:
-    """Puts the guards before every request of the server, pages, callbacks and assets alike."""
+    """Guard every request of the server: pages, callbacks and assets alike."""
     cookie = f"mindscope_{settings.port}"
-    secret = _proof(settings.token) if settings.token else ""
+    secret = _cookie_value(settings.token) if settings.token else ""
 
     @server.before_request
     def check() -> flask.typing.ResponseReturnValue | None:
@@ -41,7 +41,7 @@ def protect(server: flask.Flask, settings: Settings) -> None:
         origin = flask.request.headers.get("Origin")
         if flask.request.method not in ("GET", "HEAD") and origin and urlsplit(origin).netloc != flask.request.host:
             return _refuse(403, f"a page of {origin} may not use this dashboard")
-        knows = settings.token is not None and _knows(settings.token, secret, cookie)
+        knows = settings.token is not None and _has_token(settings.token, secret, cookie)
         flask.g.may_change = knows and not settings.is_read_only
         flask.g.is_read_only = settings.is_read_only
         if settings.token is None:
@@ -52,12 +52,12 @@ def protect(server: flask.Flask, settings: Settings) -> None:
 
 
 def may_change() -> bool:
-    """Whether the visitor who is being answered may change what is stored: the token is known, and it is allowed."""
+    """Return whether this visitor may change what is stored: the token is known, and changes are allowed."""
     return bool(flask.has_request_context() and flask.g.get("may_change"))
 
 
 def demand_change() -> None:
-    """Lets only those through who may change what is stored.
+    """Raise unless this visitor may change what is stored.
 
     Raises:
         NotAllowed: The visitor brought no token, or the dashboard is read-only.
@@ -69,8 +69,8 @@ def demand_change() -> None:
     raise NotAllowed("changes need the token; open the address that the dashboard printed when it started")
 
 
-def _proof(token: str) -> str:
-    """What the cookie holds instead of the token itself."""
+def _cookie_value(token: str) -> str:
+    """Return the value that the cookie holds instead of the token itself."""
     return hashlib.sha256(b"mindscope dashboard cookie\0" + token.encode()).hexdigest()
 
 
@@ -78,7 +78,7 @@ def _equal(given: str, expected: str) -> bool:
     return hmac.compare_digest(given.encode(), expected.encode())
 
 
-def _knows(token: str, secret: str, cookie: str) -> bool:
+def _has_token(token: str, secret: str, cookie: str) -> bool:
     bearer = flask.request.headers.get("Authorization", "").removeprefix("Bearer ")
     return _equal(flask.request.cookies.get(cookie, ""), secret) or _equal(bearer, token)
 
@@ -94,7 +94,7 @@ def _welcome_or_refuse(token: str, secret: str, cookie: str) -> flask.typing.Res
 
 
 def _without_token() -> flask.Response:
-    """Sends the visitor to the same address without the token, so that it stays out of history and screenshots."""
+    """Redirect to the same address without the token, so that it stays out of history and screenshots."""
     query = [(key, value) for key, value in flask.request.args.items(multi=True) if key != "token"]
     path = "/" + flask.request.path.lstrip("/\\")
     return flask.redirect(path + ("?" + urlencode(query) if query else ""), code=303)  # type: ignore[return-value]  # it is one
@@ -106,7 +106,7 @@ def _refuse(status: int, why: str) -> flask.Response:
 
 
 def _is_own_host(asked: str, host: str) -> bool:
-    """True for addresses in figures and this machine's own names: a rebinding attack needs a name of its own."""
+    """Accept IP addresses and this machine's own names: a DNS rebinding attack needs a name of its own."""
     name = urlsplit(f"//{asked}").hostname or ""
     if is_loopback(name):
         return True
@@ -121,12 +121,12 @@ def _is_own_host(asked: str, host: str) -> bool:
 
 
 def hash_of(script: str) -> str:
-    """What a policy calls a script that stands inside of a document."""
+    """Return the hash by which a policy allows an inline script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
 def add_headers(server: flask.Flask, script_hashes: tuple[str, ...]) -> None:
-    """Every answer carries a policy that lets the browser load from here and from nowhere else."""
+    """Add to every answer a policy that lets the browser load from here and from nowhere else."""
     policy = "; ".join(
         (
             "default-src 'self'",

@@ -12,7 +12,7 @@ import waitress
 from waitress import wasyncore
 
 from ..storage import Store, open_store
-from .opening import Opening
+from .first_paint import FirstPaintApp
 from .settings import Settings, SettingsError, settings_for
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ class Server:
         self._is_stopping = threading.Event()
         self._thread: threading.Thread | None = None
         socket_ = _bound(settings.host, settings.port)
-        self._opening = Opening(store, settings, partial(_pages, store, settings, ready))
+        self._first_paint = FirstPaintApp(store, settings, partial(_pages, store, settings, ready))
         self._http = waitress.create_server(
-            self._opening,
+            self._first_paint,
             map=self._sockets,
             sockets=[socket_],
             threads=settings.threads,
@@ -55,7 +55,7 @@ class Server:
         return self.link("/")
 
     def link(self, place: str) -> str:
-        """The address of a page, `/run?run=latest`, with the token if there is one."""
+        """Return the address of a page, `/run?run=latest`, with the token if there is one."""
         host = self._settings.host
         host = socket.gethostname() if host in ("0.0.0.0", "::") else host
         host = f"[{host}]" if ":" in host else host
@@ -64,20 +64,20 @@ class Server:
         return f"http://{host}:{self._http.effective_port}{place}{token}"
 
     def run(self) -> None:
-        """Serves until `stop` is called or Ctrl-C is pressed; raises what stopped the pages from being made."""
+        """Serve until `stop` is called or Ctrl-C is pressed; raise what stopped the pages from being built."""
         while not self._is_stopping.is_set():
-            self._opening.fail_if_broken()
+            self._first_paint.fail_if_broken()
             wasyncore.loop(timeout=_WAKE_S, map=self._sockets, count=1)
 
     def start(self) -> Self:
-        """Serves in a thread that does not keep the process alive; comes back when the pages are there."""
-        self._opening.wait()
+        """Serve in a thread that does not keep the process alive; return when the pages are ready."""
+        self._first_paint.wait()
         self._thread = threading.Thread(target=self.run, name="mindscope-dashboard", daemon=True)
         self._thread.start()
         return self
 
     def stop(self) -> None:
-        """Stops listening, ends what is being answered and closes the store; a second call does nothing."""
+        """Stop listening, end open requests and close the store; a second call does nothing."""
         if self._is_stopping.is_set():
             return
         self._is_stopping.set()
@@ -98,7 +98,7 @@ class Server:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """A socket on the first address of the host: `localhost` has two, which would get two different free ports."""
+    """Bind a socket to the first address of the host: `localhost` has two, which would get two different free ports."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except OSError as error:
@@ -112,7 +112,7 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def start_in_thread(store_url: str, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None) -> Server:
-    """A dashboard over the store that serves in its own thread; stop it when done."""
+    """Serve a dashboard over the store in its own thread; stop it when done."""
     return _opened(store_url, settings_for(host, port, token)).start()
 
 
@@ -126,7 +126,7 @@ def serve(
     announce: Callable[[str], object] | None = None,
     ready: Callable[[], object] | None = None,
 ) -> None:
-    """Serves the dashboard over the store until Ctrl-C, which comes through as `KeyboardInterrupt`.
+    """Serve the dashboard over the store until Ctrl-C, which comes through as `KeyboardInterrupt`.
 
     Args:
         store_url: What `open_store` takes.
@@ -140,7 +140,7 @@ def serve(
     """
     settings = settings_for(host, port, token, is_read_only=is_read_only)
     with _opened(store_url, settings, ready) as server:
-        (announce or _tell)(server.url)
+        (announce or _announce)(server.url)
         server.run()
 
 
@@ -154,7 +154,7 @@ def _opened(store_url: str, settings: Settings, ready: Callable[[], object] | No
 
 
 def _pages(store: Store, settings: Settings, ready: Callable[[], object] | None) -> "WSGIApplication":
-    """The pages; imported here and not above, for that takes longer than all else and the server listens meanwhile."""
+    """Build the pages; imported here because that takes longer than all else, and the server listens meanwhile."""
     from .app import create_app  # noqa: PLC0415
 
     pages: WSGIApplication = create_app(store, settings).server
@@ -163,6 +163,6 @@ def _pages(store: Store, settings: Settings, ready: Callable[[], object] | None)
     return pages
 
 
-def _tell(url: str) -> None:
+def _announce(url: str) -> None:
     sys.stderr.write(f"mindscope: dashboard on {url}\n")
     sys.stderr.flush()

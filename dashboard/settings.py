@@ -55,7 +55,7 @@ class Settings:
 
 
 def settings_for(host: str, port: int, token: str | None, *, is_read_only: bool = False) -> Settings:
-    """What a dashboard at that address is served with when a person gave no more than this.
+    """Return the settings of a dashboard at that address with defaults for the rest.
 
     A token that was given is asked of everybody. Else one is made: other machines must bring it to read, this machine
     only to change something.
@@ -66,12 +66,12 @@ def settings_for(host: str, port: int, token: str | None, *, is_read_only: bool 
 
 
 def new_token() -> str:
-    """A token that nobody guesses: 256 random bits, safe in a URL."""
+    """Generate a token that nobody guesses: 256 random bits, safe in a URL."""
     return secrets.token_urlsafe(32)
 
 
 def is_loopback(host: str) -> bool:
-    """True when only this machine reaches the address."""
+    """Return whether only this machine reaches the address."""
     if host == "localhost":
         return True
     try:

@@ -19,7 +19,7 @@ class Palette:
     """The colours of one scheme.
 
     Args:
-        lines: Colours of series; hues after Okabe and Ito 2008, told apart under every common colour blindness.
+        lines: Colours of series; hues after Okabe and Ito 2008, distinguished under every common colour blindness.
         diverging: From far below through usual to far above; its middle is the surface, so that only news has colour.
         sequential: From small to large.
         non_finite: NaN and infinities; in no scale, so that it is never mistaken for a value.
@@ -39,7 +39,7 @@ class Palette:
     sequential: ColorScale
 
     def severity(self, severity: Severity) -> str:
-        """The colour of a severity."""
+        """Return the colour of a severity."""
         return {"error": self.error, "warning": self.warning, "info": self.info}[severity]
 
 
@@ -91,7 +91,7 @@ DARK: Final = Palette(
 
 
 def palette_of(scheme: str | None) -> Palette:
-    """The palette of a scheme; light for whatever is not `dark`."""
+    """Return the palette of a scheme; light for whatever is not `dark`."""
     return DARK if scheme == "dark" else LIGHT
 
 
@@ -100,12 +100,12 @@ SCHEME_SHOWN: Final[ContextVar[str | None]] = ContextVar("scheme_shown", default
 
 
 def template(palette: Palette) -> go.layout.Template:
-    """The template that every figure starts from: no frame, quiet grid, the page's own font."""
+    """Build the template that every figure starts from: no frame, quiet grid, the page's own font."""
     axis = {
         "gridcolor": palette.grid,
         "linecolor": palette.grid,
         "zeroline": False,
-        "ticks": "outside",  # of no colour: they keep labels off the picture
+        "ticks": "outside",  # of no colour: they keep labels off the figure
         "ticklen": 4,
         "tickcolor": "rgba(0,0,0,0)",
         "tickfont": {"color": palette.muted, "size": 11},
@@ -131,3 +131,9 @@ def template(palette: Palette) -> go.layout.Template:
             "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"color": palette.muted}},
         }
     )
+
+
+def faint(color: str, share: float = 0.22) -> str:
+    """Make the colour, spelled `#rrggbb`, so transparent that what is behind it shows."""
+    red, green, blue = (int(color[at : at + 2], 16) for at in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{share})"

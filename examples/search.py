@@ -11,8 +11,9 @@ import mindscope as ms
 import numpy as np
 import optuna
 from mindscope.framework import Key, Tensor, nn, ops
+from mindscope.insight import tune
 from mindscope.insight.lineage import importance, lineage
-from mindscope.insight.tune import Attempt, search
+from mindscope.insight.tune import Attempt
 from sklearn.datasets import load_digits
 
 
@@ -45,7 +46,7 @@ def main(url: str) -> None:
             network.set_train(False)
             return float(ops.cross_entropy(network(Tensor(images[1500:])), Tensor(labels[1500:])).numpy())
 
-        found = search(train, store, trials=9, study="digits")
+        found = tune.search(train, store, trials=9, study="digits")
         for trial in found.trials:
             print(f"{trial.number:2} {trial.state:<8} {trial.value:8.3f} {dict(trial.parameters)} {trial.pruned_by}")
         best = found.best

@@ -37,12 +37,12 @@ from .errors import (
     NumericalError,
     ShapeError,
 )
-from .hooks import Handle, register_backward_start_hook
+from .hooks import Handle
 from .primitive import PRIMITIVES, Primitive
 from .random import Key, set_seed
-from .saved import saved_tensors_hooks
 from .symbolic import Dim
-from .tape import gradients
+from .tape import gradients, register_backward_start_hook
+from .tape_node import saved_tensors_hooks
 from .tensor import Parameter, Tensor
 from .transforms import (
     custom_vjp,
@@ -158,7 +158,7 @@ _WHERE = {
 
 
 def __getattr__(name: str) -> object:
-    """What loads on first use."""
+    """Return what loads on first use."""
     if name in _FOLDERS:
         return importlib.import_module(f".{name}", __name__)
     if name in _WHERE:

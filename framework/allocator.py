@@ -22,7 +22,7 @@ _SAID_IN = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_")
 
 
 def keep_freed_memory() -> bool:
-    """Whether the allocator of this process keeps from here on what is freed, up to a gigabyte.
+    """Return whether the allocator of this process keeps from here on what is freed, up to a gigabyte.
 
     False where it is another than glibc's, and where the environment says already what it is to do.
     """
@@ -34,14 +34,14 @@ def keep_freed_memory() -> bool:
 
 
 def release_freed_memory() -> None:
-    """Nothing; what was kept goes back to the operating system, where the allocator can."""
+    """Give memory that was kept back to the operating system, where the allocator can."""
     libc = _glibc()
     if libc is not None:
         libc.malloc_trim(0)
 
 
 def _glibc() -> Any | None:
-    """The process's C library; None where it is another."""
+    """Return the process's C library; None where it is another."""
     try:
         libc = ctypes.CDLL(None)
         _ = libc.gnu_get_libc_version

@@ -6,7 +6,7 @@ from pathlib import Path
 from . import nn, ops
 from .primitive import PRIMITIVES, Primitive
 from .vmap import BATCHING
-from .vmap.sequential import of_unknown_shape, one_by_one
+from .vmap.array_rules import of_unknown_shape, one_by_one
 
 _HEAD = f"""# Primitives
 
@@ -30,7 +30,7 @@ These have no call of their own: the vector-Jacobian products of the primitives 
 
 
 def primitives_page() -> str:
-    """The page as Markdown: a table of those with a public call, and the names of the others."""
+    """Return the page as Markdown: a table of those with a public call, and the names of the others."""
     public = [name for name in sorted(PRIMITIVES) if name in ops.__all__]
     inner = [f"`{name}`" for name in sorted(PRIMITIVES) if name not in ops.__all__]
     return _HEAD + "".join(_row(PRIMITIVES[name]) for name in public) + _INNER + ", ".join(inner) + ".\n"

@@ -24,43 +24,44 @@ class Capture(Protocol):
     """What turns running code into a graph: while one is set, it sees what would otherwise be computed."""
 
     def apply(self, primitive: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-        """The traced result of a primitive."""
+        """Return the traced result of a primitive."""
 
     def assign(self, target: Any, data: Any) -> None:
-        """Nothing; the graph will overwrite the tensor `target` in place."""
+        """Let the graph overwrite the tensor `target` in place."""
 
     def next_key(self) -> Any:
-        """The traced next random key."""
+        """Return the traced next random key."""
 
     def draw_key(self, source: Any) -> Any:
-        """A traced key that `source()` gives when the graph runs."""
+        """Return a traced key that `source()` gives when the graph runs."""
 
     def host(self, function: Any, values: tuple[Any, ...], types: tuple[Any, ...]) -> Any:
-        """The traced results, of those types, of a Python function that the graph will call with arrays."""
+        """Return the traced results, of those types, of a Python function that the graph will call with arrays."""
 
     def touch_grad(self, leaf: Any, is_overwritten: bool = False) -> None:
-        """Nothing; called before `.grad` of a leaf is added to or overwritten: the graph's runs will do it."""
+        """Let the graph's runs add to or overwrite `.grad` of a leaf; called before either."""
 
     def act(self, function: Any, values: tuple[Any, ...]) -> None:
-        """Nothing; `function` will be called with tensors of the traced values when the graph has run."""
+        """Call `function` with tensors of the traced values when the graph has run."""
 
     def call_cell(self, cell: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """The traced output of a cell."""
+        """Return the traced output of a cell."""
 
     def pull_back(self, composition: Any, needs: Any, g: Any, inputs: Any, attributes: dict[str, Any]) -> Any:
-        """The traced cotangents of the inputs that need one of a function of tensors; only rules ask for this."""
+        """Return the traced cotangents of those inputs of a function that need one; only rules ask for this."""
 
 
 CAPTURE: "ContextVar[Capture | None]" = ContextVar("capture", default=None)
 
 
 def is_recording() -> bool:
-    """Whether operations on tensors that require gradients are recorded for the way back."""
+    """Return whether operations on tensors that require gradients are recorded for the way back."""
     return RECORDING.get()
 
 
 def is_recomputing() -> bool:
-    """Whether the running code ran before and runs again for what it did not save: who counts or observes, looks."""
+    """Return whether the running code ran before and runs again for what it did not save: who counts or observes,
+    looks."""
     return RECOMPUTING.get()
 
 

@@ -11,15 +11,15 @@ class _Cpu:
     """The processor that the engine runs on."""
 
     def is_available(self) -> bool:
-        """Whether it can be used: always."""
+        """Return whether it can be used: always."""
         return True
 
     def device_count(self) -> int:
-        """How many there are: the cores that this process may use count as one."""
+        """Return how many there are: the cores that this process may use count as one."""
         return 1
 
     def cores(self) -> int:
-        """Cores that this process may use."""
+        """Return cores that this process may use."""
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
     def __repr__(self) -> str:
@@ -30,11 +30,11 @@ class _Gpu:
     """Graphics processors, which are reached through the XLA backend (extra `xla`)."""
 
     def is_available(self) -> bool:
-        """Whether there is one that the XLA backend sees."""
+        """Return whether there is one that the XLA backend sees."""
         return self.device_count() > 0
 
     def device_count(self) -> int:
-        """How many the XLA backend sees; 0 without JAX."""
+        """Return how many the XLA backend sees; 0 without JAX."""
         if find_spec("jax") is None:
             return 0
         try:
@@ -43,7 +43,7 @@ class _Gpu:
             return 0
 
     def why_not(self) -> str:
-        """What is missing, in words; empty when nothing is."""
+        """Return what is missing, in words; empty when nothing is."""
         if find_spec("jax") is None:
             return "JAX is not installed; pip install 'mindscope[xla]'"
         return "" if self.is_available() else "JAX sees no GPU; install its CUDA build, or check the driver"

@@ -71,7 +71,7 @@ _raw_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char
 
 
 def _drop(capsule: int) -> None:
-    """Nothing; what a capsule that nobody took has held is let go."""
+    """Free what a capsule that nobody took has held."""
     if _is_valid(capsule, b"dltensor"):
         _given.pop(_raw_pointer(capsule, b"dltensor"), None)
 
@@ -80,7 +80,7 @@ _unused = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_drop)
 
 
 def _capsule(array: Array) -> Any:
-    """A capsule of a bfloat16 array."""
+    """Return a capsule of a bfloat16 array."""
     shape = (ctypes.c_int64 * array.ndim)(*array.shape)
     strides = (ctypes.c_int64 * array.ndim)(*(stride // array.itemsize for stride in array.strides))
     tensor = _Tensor(array.ctypes.data, *_HOST, array.ndim, _BFLOAT, 16, 1, shape, strides, 0)
@@ -99,7 +99,8 @@ def __dlpack__(  # noqa: N807 (the protocol's name)
     dl_device: tuple[int, int] | None = None,
     copy: bool | None = None,
 ) -> Any:
-    """A capsule of the values, shared; a tensor that requires a gradient is handed over without it only by `detach()`.
+    """Return a capsule of the values, shared; a tensor that requires a gradient is handed over without it only by
+    `detach()`.
 
     Raises:
         BufferError: The tensor requires a gradient, or another device or a stream is asked for.
@@ -119,13 +120,13 @@ def __dlpack__(  # noqa: N807 (the protocol's name)
 
 @method
 def __dlpack_device__(x: Tensor) -> tuple[int, int]:  # noqa: N807 (the protocol's name)
-    """Device type and number: that of the CPU."""
+    """Return device type and number: that of the CPU."""
     del x
     return _HOST
 
 
 def from_dlpack(source: Any) -> Tensor:
-    """A tensor that shares the memory of an object with `__dlpack__`: an array of NumPy, PyTorch, JAX, CuPy, ...
+    """Return a tensor that shares the memory of an object with `__dlpack__`: an array of NumPy, PyTorch, JAX, CuPy, ...
 
     Args:
         source: On the CPU. What it shares may be read-only (JAX's arrays are).
@@ -149,7 +150,7 @@ def _is_bfloat16(source: Any) -> bool:
 
 
 def _read(capsule: Any, source: Any) -> Array:
-    """The array of a bfloat16 capsule; its memory is let go with the array."""
+    """Return the array of a bfloat16 capsule; its memory is let go with the array."""
     address = _pointer_of(capsule, b"dltensor")
     managed = ctypes.cast(address, ctypes.POINTER(_Managed))
     tensor = managed.contents.tensor

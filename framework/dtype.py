@@ -58,7 +58,7 @@ _KNOWN = (bool_, *_INTEGERS, float16, bfloat16, float32, float64, complex64, com
 
 
 def as_dtype(name: npt.DTypeLike) -> Dtype:
-    """The dtype of that name ("bfloat16" included).
+    """Return the dtype of that name ("bfloat16" included).
 
     Raises:
         DtypeError: The engine has no such element type.
@@ -73,17 +73,17 @@ def as_dtype(name: npt.DTypeLike) -> Dtype:
 
 
 def is_floating(dtype: Dtype) -> bool:
-    """Whether elements of this dtype are real floating-point numbers."""
+    """Return whether elements of this dtype are real floating-point numbers."""
     return dtype in _FLOATING
 
 
 def is_complex(dtype: Dtype) -> bool:
-    """Whether elements of this dtype are complex numbers."""
+    """Return whether elements of this dtype are complex numbers."""
     return dtype in _COMPLEX
 
 
 def is_inexact(dtype: Dtype) -> bool:
-    """Whether tensors of this dtype can have gradients: real and complex floating-point numbers.
+    """Return whether tensors of this dtype can have gradients: real and complex floating-point numbers.
 
     The gradient of a real loss by a complex tensor `a + ib` is `dL/da + i dL/db`, the conjugate Wirtinger derivative
     (PyTorch's convention): a step against it lowers the loss.
@@ -92,7 +92,7 @@ def is_inexact(dtype: Dtype) -> bool:
 
 
 def real_dtype(dtype: Dtype) -> Dtype:
-    """The dtype of the real part: that of the components for a complex type, else the type itself."""
+    """Return the dtype of the real part: that of the components for a complex type, else the type itself."""
     return float32 if dtype == complex64 else float64 if dtype == complex128 else dtype
 
 
@@ -101,7 +101,7 @@ def _complex_of(dtype: Dtype) -> Dtype:
 
 
 def promote(a: Dtype, b: Dtype) -> Dtype:
-    """The dtype of a result computed from tensors of dtypes `a` and `b`.
+    """Return the dtype of a result computed from tensors of dtypes `a` and `b`.
 
     Raises:
         DtypeError: uint64 and a signed integer, which no integer type holds together.
@@ -124,7 +124,7 @@ def promote(a: Dtype, b: Dtype) -> Dtype:
 
 
 def promote_scalar(a: Dtype, number: Number | complex) -> Dtype:
-    """The dtype of a result computed from a tensor of dtype `a` and a Python number."""
+    """Return the dtype of a result computed from a tensor of dtype `a` and a Python number."""
     if isinstance(number, complex):
         return _complex_of(a)
     if a in _INEXACT:

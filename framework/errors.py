@@ -32,7 +32,7 @@ class EngineError(Exception):
     site: str | None = None
 
     def at(self, site: str) -> Self:
-        """This error, with the innermost running cell named in front of its message (the first name stays)."""
+        """Return this error, with the innermost running cell named in front of its message (the first name stays)."""
         if self.site is None:
             self.site = site
             self.args = (f"in cell '{site}': {self.args[0] if self.args else ''}", *self.args[1:])
@@ -52,7 +52,7 @@ class DataDependentShape(EngineError, TypeError):
 
     @classmethod
     def of(cls, what: str, instead: str) -> Self:
-        """The error of that operation, with what to use where shapes must be known."""
+        """Return the error of that operation, with what to use where shapes must be known."""
         return cls(
             f"the shape of {what} depends on the data, so it cannot be inferred or compiled; "
             f"use {instead}, or run this part eagerly"

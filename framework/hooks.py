@@ -1,25 +1,23 @@
-"""Hooks: functions that are called when something happens, and the handles that take them off again."""
+"""Hooks: functions called when something happens, the handles that remove them, and the nodes that hold some."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
-if TYPE_CHECKING:
-    from .tensor import Tensor
-
-__all__ = ["SKIP_STEP", "Handle", "Hooks", "register_backward_start_hook", "register_loss_scaled_hook"]
+__all__ = ["SKIP_STEP", "AutogradNode", "Handle", "Hooks"]
 
 _numbers = count()
 
-#: How often a hook came or went, or an attribute of a cell was set: compiled functions look again when it moves.
+#: Counts added and removed hooks and attributes set on cells: compiled functions check their guards when it moves.
 CHANGES = [0]
 
-# The signatures of hooks differ by the place that calls them; each `register_*_hook` states its own.
+# The signatures of hooks differ by the caller; each `register_*_hook` states its own.
 Hooks: TypeAlias = dict[int, Callable[..., Any]]
 
 
 class Handle:
-    """A registered hook; `remove()` takes it off, as often as one likes, and so does the end of a `with` block."""
+    """A registered hook; `remove()` removes it, as often as one likes, and so does the end of a `with` block."""
 
     __slots__ = ("_hooks", "_number")
 
@@ -30,7 +28,7 @@ class Handle:
         CHANGES[0] += 1
 
     def remove(self) -> None:
-        """Nothing; the hook is not called any more, not even later in the round of calls that is running."""
+        """Remove the hook; it is not called any more, not even later in the running round of calls."""
         self._hooks.pop(self._number, None)
         CHANGES[0] += 1
 
@@ -41,35 +39,54 @@ class Handle:
         self.remove()
 
 
-BACKWARD_START: Hooks = {}
-
-
-def register_backward_start_hook(hook: "Callable[[Tensor], object]") -> Handle:
-    """A handle on `hook(root)`, called in this process whenever a backward pass starts from a tensor `root`.
-
-    Called by `Tensor.backward`, `grad` and `value_and_grad`, before any gradient is computed. What it returns is
-    ignored.
-    """
-    return Handle(BACKWARD_START, hook)
-
-
-LOSS_SCALED: Hooks = {}
-
-
-def register_loss_scaled_hook(hook: "Callable[[Tensor, Tensor, float], object]") -> Handle:
-    """A handle on `hook(loss, scaled, scale)`, called in this process whenever a loss scaler has multiplied a loss."""
-    return Handle(LOSS_SCALED, hook)
-
-
-#: What a hook before an optimizer's update returns to keep it from being made.
+#: Returned by a hook before an optimizer's update to skip that update.
 SKIP_STEP: Final = object()
 
 
 def call_hooks(hooks: Hooks, *arguments: object) -> bool:
-    """Whether any returned `SKIP_STEP`; all are called, in order of registration, also when hooks come and go."""
+    """Call all hooks in order of registration and return whether any returned `SKIP_STEP`.
+
+    Hooks may be added and removed while they run.
+    """
     skips = False
     for number in tuple(hooks):
         hook = hooks.get(number)
         if hook is not None and hook(*arguments) is SKIP_STEP:
             skips = True
     return skips
+
+
+class NamedOperation(Protocol):
+    """An operation that was recorded: a primitive, or a function with its own backward."""
+
+    name: str
+
+
+class AutogradNode(ABC):
+    """The recorded operation that made a tensor, as the tensor knows it; `tape_node.TapeNode` implements it.
+
+    Attributes:
+        order: Larger than that of every node recorded before.
+        primitive: The operation.
+        inputs: Its arguments; None once they are freed.
+        is_packed: Whether the arguments were packed by `saved_tensors_hooks`.
+        hooks: The hooks on the gradient of each output that has some.
+    """
+
+    __slots__ = ()
+    order: int
+    primitive: NamedOperation
+    is_packed: bool
+    inputs: tuple[Any, ...] | None
+    hooks: dict[int, Hooks] | None
+
+    def __lt__(self, other: "AutogradNode") -> bool:
+        return self.order > other.order  # the latest first: the order of the backward pass, as a heap wants it
+
+    @abstractmethod
+    def hooks_of(self, index: int) -> Hooks:
+        """Return the hooks on the gradient of output `index`, to which more can be added."""
+
+    @abstractmethod
+    def saved_inputs(self) -> tuple[Any, ...]:
+        """Return the arguments, if they are saved and unchanged."""

@@ -17,7 +17,7 @@ from inspect import signature
 from typing import Any
 
 from . import ops
-from .shape import Axes
+from .specs import Axes
 from .tensor import Tensor
 
 #: Names that `ops` spells differently; after the name the order of the arguments, where that differs too.
@@ -50,13 +50,13 @@ _OWN: dict[str, Callable[..., Any]] = {}
 
 
 def _own(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, which stands in the table instead of the one of `ops`."""
+    """Return the function, which stands in the table instead of the one of `ops`."""
     _OWN[function.__name__.lstrip("_")] = function
     return function
 
 
 def _extreme(x: Tensor, second: Any, keepdims: bool, *, largest: bool) -> Any:
-    """One number; with an axis the values and their places; with a second tensor the larger (smaller) of both."""
+    """Return one number; with an axis values and indices; with a second tensor the larger (smaller) of both."""
     if isinstance(second, Tensor):
         return ops.maximum(x, second) if largest else ops.minimum(x, second)
     if second is None:
@@ -68,45 +68,45 @@ def _extreme(x: Tensor, second: Any, keepdims: bool, *, largest: bool) -> Any:
 
 @_own
 def _max(x: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
-    """The largest element; with `dim` also its index; with `other` the larger of two."""
+    """Return the largest element; with `dim` also its index; with `other` the larger of two."""
     return _extreme(x, dim if other is None else other, keepdim, largest=True)
 
 
 @_own
 def _min(x: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
-    """The smallest element; with `dim` also its index; with `other` the smaller of two."""
+    """Return the smallest element; with `dim` also its index; with `other` the smaller of two."""
     return _extreme(x, dim if other is None else other, keepdim, largest=False)
 
 
 @_own
 def _var(x: Tensor, dim: Axes = None, *, correction: int = 1, keepdim: bool = False) -> Tensor:
-    """The variance of a sample: divided by the number of elements less `correction`."""
+    """Return the variance of a sample: divided by the number of elements less `correction`."""
     return ops.var_mean(x, dim, keepdim, correction)[0]
 
 
 @_own
 def _std(x: Tensor, dim: Axes = None, *, correction: int = 1, keepdim: bool = False) -> Tensor:
-    """The standard deviation of a sample."""
+    """Return the standard deviation of a sample."""
     return ops.std(x, dim, keepdim, correction)
 
 
 @_own
 def _argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """The index of the largest element."""
+    """Return the index of the largest element."""
     found = ops.argmax(x, dim)
     return ops.expand_dims(found, dim % x.ndim) if keepdim and dim is not None else found
 
 
 @_own
 def _argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """The index of the smallest element."""
+    """Return the index of the smallest element."""
     found = ops.argmin(x, dim)
     return ops.expand_dims(found, dim % x.ndim) if keepdim and dim is not None else found
 
 
 @_own
 def _unique(x: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
-    """The distinct elements; with the inverse and the counts where they are asked for."""
+    """Return the distinct elements; with the inverse and the counts where they are asked for."""
     found = ops.unique(x, sorted=sorted)
     asked = (return_inverse, return_counts)
     rest = [part for part, wanted in zip((found.inverse.reshape(x.shape), found.counts), asked, strict=True) if wanted]
@@ -115,24 +115,24 @@ def _unique(x: Tensor, sorted: bool = True, return_inverse: bool = False, return
 
 @_own
 def _scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """The tensor with the values of `src` added at the indices."""
+    """Return the tensor with the values of `src` added at the indices."""
     return ops.scatter_elements(x, index, src, dim, "add")
 
 
 @_own
 def _cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, **options: Any) -> Tensor:
-    """`ops.cross_entropy` with the classes along axis 1."""
+    """Return `ops.cross_entropy` with the classes along axis 1."""
     return ops.cross_entropy(input, target, weight=weight, axis=1 if input.ndim > 1 else 0, **options)
 
 
 @_own
 def _nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, **options: Any) -> Tensor:
-    """`ops.nll` with the classes along axis 1."""
+    """Return `ops.nll` with the classes along axis 1."""
     return ops.nll(input, target, weight=weight, axis=1 if input.ndim > 1 else 0, **options)
 
 
 def _spelled(function: Callable[..., Any], order: tuple[str, ...]) -> Callable[..., Any]:
-    """The function with its arguments under the names, and in the order, of PyTorch."""
+    """Return the function with its arguments under the names, and in the order, of PyTorch."""
     known = signature(function).parameters
 
     def renamed(keyword: str) -> str:
@@ -183,12 +183,12 @@ nn = _Namespace(functional=_Namespace())
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
-    """The operation of that name."""
+    """Return the operation of that name."""
     if name.startswith("__"):
         raise AttributeError(name)
     return _find(name)
 
 
 def __dir__() -> list[str]:
-    """The names of all operations."""
+    """Return the names of all operations."""
     return _names()

@@ -25,11 +25,10 @@ import numpy as np
 
 from .context import CAPTURE, QUIET, RECORDING
 from .dtype import is_inexact
-from .errors import NameTaken
-from .interception import intercepted, record_above
-from .node import Node, output_of
+from .errors import DtypeError, NameTaken
 from .random import Key
-from .specs import refusal
+from .specs import evaluation_error
+from .tape_node import TapeNode, attach_output, unrecorded_alias
 from .tensor import Tensor, wrap
 
 __all__ = ["NOT_DIFFERENTIABLE", "PRIMITIVES", "Primitive"]
@@ -91,23 +90,23 @@ class Primitive:
         PRIMITIVES[name] = self
 
     def __call__(self, *inputs: Any, **attributes: Any) -> Tensor:
-        """The output; a primitive of several outputs is called by `several`."""
+        """Return the output; a primitive of several outputs is called by `several`."""
         tracked = False
         values = []
         for x in inputs:
             if isinstance(x, Tensor):
                 if x.__fallback__ is not None:
-                    return intercepted(self, inputs, attributes)  # type: ignore[no-any-return]
+                    return call_fallback(self, inputs, attributes)  # type: ignore[no-any-return]
                 values.append(x._data)
                 if x.requires_grad:
                     tracked = True
             elif isinstance(x, Key) and x.__fallback__ is not None:
-                return intercepted(self, inputs, attributes)  # type: ignore[no-any-return]
+                return call_fallback(self, inputs, attributes)  # type: ignore[no-any-return]
             else:
                 values.append(x)
         capture = CAPTURE.get()
         if capture is not None:
-            captured: Tensor = record_above(self, inputs, attributes, capture.apply(self, inputs, attributes))
+            captured: Tensor = record_intercepted(self, inputs, attributes, capture.apply(self, inputs, attributes))
             return captured
         try:
             if QUIET.get():
@@ -116,7 +115,7 @@ class Primitive:
                 with np.errstate(all="ignore"):
                     result = self.evaluate(*values, **attributes)
         except (ValueError, TypeError, IndexError) as error:
-            raise refusal(self, values, attributes, error) from error
+            raise evaluation_error(self.name, self.infer, values, attributes, error) from error
         made = (
             self._record(inputs, attributes, result)
             if tracked and self.is_differentiable and RECORDING.get()
@@ -129,27 +128,29 @@ class Primitive:
         return made
 
     def several(self, *inputs: Any, **attributes: Any) -> tuple[Tensor, ...]:
-        """The outputs of a primitive that has more than one."""
+        """Return the outputs of a primitive that has more than one."""
         return self(*inputs, **attributes)  # type: ignore[return-value]
 
     def _record(self, inputs: tuple[Any, ...], attributes: dict[str, Any], result: Any) -> Any:
         if type(result) is tuple:
-            node = Node(self, inputs, attributes, result if self.saves_output else None, len(result))
-            return tuple([output_of(array, node, index) for index, array in enumerate(result)])
+            node = TapeNode(self, inputs, attributes, result if self.saves_output else None, len(result))
+            return tuple([attach_output(array, node, index) for index, array in enumerate(result)])
         if type(result) is not np.ndarray:
             result = np.asarray(result)
         made = wrap(result)
         if not is_inexact(result.dtype):
             return made
-        node = Node(self, inputs, attributes, result if self.saves_output else None, 1)
+        node = TapeNode(self, inputs, attributes, result if self.saves_output else None, 1)
         if not node.is_packed:
             node.eager_vjp = self.eager_vjp
         made._node = node
         made.requires_grad = True
         return made
 
-    def pull_back(self, node: Node, inputs: tuple[Any, ...], needs: Sequence[bool], g: Any) -> Sequence[Tensor | None]:
-        """The gradients of the arguments that need one, from the gradients `g` of the outputs."""
+    def pull_back(
+        self, node: TapeNode, inputs: tuple[Any, ...], needs: Sequence[bool], g: Any
+    ) -> Sequence[Tensor | None]:
+        """Return the gradients of the arguments that need one, from the gradients `g` of the outputs."""
         out = node.saved_output()
         if self._joint is not None:
             return self._joint(needs, g, out, *inputs, **node.attributes)  # type: ignore[no-any-return]
@@ -169,7 +170,7 @@ def _wrapped(result: Any) -> Any:
 
 
 def _share_versions(made: Any, inputs: tuple[Any, ...]) -> None:
-    """Nothing; results that share the memory of an input also share its count of changes in place."""
+    """Let results that share the memory of an input also share its count of changes in place."""
     for result in made if type(made) is tuple else (made,):
         array = result._data
         base = array.base
@@ -179,3 +180,39 @@ def _share_versions(made: Any, inputs: tuple[Any, ...]) -> None:
                 if of_input is array or (base is not None and (of_input is base or of_input.base is base)):
                     result._version = x._version
                     break
+
+
+def call_fallback(primitive: Primitive, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    """Return what the first class of the inputs that handles this primitive makes of it, in order of priority."""
+    kinds: dict[Any, None] = {
+        type(x): None for x in inputs if isinstance(x, Tensor | Key) and x.__fallback__ is not None
+    }
+    for kind in sorted(kinds, key=lambda kind: -kind.__fallback_priority__):
+        handler = kind.__fallback__
+        result = NotImplemented if handler is None else handler(primitive, inputs, attributes)
+        if result is not NotImplemented:
+            return record_intercepted(primitive, inputs, attributes, result)
+    names = ", ".join(kind.__name__ for kind in kinds)
+    raise DtypeError(f"'{primitive.name}' is not implemented by {names}; handle it in __fallback__, or pass a Tensor")
+
+
+def record_intercepted(primitive: Primitive, inputs: tuple[Any, ...], attributes: dict[str, Any], result: Any) -> Any:
+    """Return the result that an interception gave, recorded where an argument requires a gradient.
+
+    The node holds the arguments and results as they are, tensors of the intercepting class: the way back is made of
+    the same primitives and is intercepted in the same way.
+    """
+    if not primitive.is_differentiable or not RECORDING.get():
+        return result
+    if not any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
+        return result
+    outputs = result if isinstance(result, tuple) else (result,)
+    if not any(isinstance(y, Tensor) and is_inexact(y.dtype) for y in outputs):
+        return result
+    saved: Any = None
+    if primitive.saves_output:
+        saved = tuple([unrecorded_alias(y) if isinstance(y, Tensor) else y for y in outputs])
+        saved = saved if isinstance(result, tuple) else saved[0]
+    node = TapeNode(primitive, inputs, attributes, saved, len(outputs))
+    placed = tuple([attach_output(y, node, i) if isinstance(y, Tensor) else y for i, y in enumerate(outputs)])
+    return placed if isinstance(result, tuple) else placed[0]

@@ -42,17 +42,17 @@ class Key:
 
     @staticmethod
     def from_bits(bits: int) -> "Key":
-        """The key of these 128 bits: one that was stored."""
+        """Return the key of these 128 bits: one that was stored."""
         key = object.__new__(Key)
         object.__setattr__(key, "bits", bits)
         return key
 
     def child(self, word: bytes, *numbers: int) -> "Key":
-        """The key that these name among the children of this one."""
+        """Return the key that these name among the children of this one."""
         return Key.from_bits(_hash(word, self.bits, *numbers))
 
     def generator(self) -> np.random.Generator:
-        """A NumPy generator that starts at the beginning of this key's numbers."""
+        """Return a NumPy generator that starts at the beginning of this key's numbers."""
         return np.random.Generator(np.random.Philox(key=self.bits))
 
 
@@ -68,12 +68,12 @@ from_bits = Key.from_bits
 
 
 def fold_in(key: Key, number: int) -> Key:
-    """The child of that number."""
+    """Return the child of that number."""
     return key.child(b"fold", number)
 
 
 def split(key: Key, parts: int = 2) -> tuple[Key, ...]:
-    """Keys that are independent of each other and of `key`."""
+    """Return keys that are independent of each other and of `key`."""
     return tuple(key.child(b"split", part) for part in range(parts))
 
 
@@ -94,12 +94,12 @@ _DEFAULT = _Sequence(Key(0))
 
 
 def set_seed(seed: int) -> None:
-    """Nothing; `next_key` starts anew from this seed."""
+    """Restart `next_key` from this seed."""
     _SEQUENCE.set(_Sequence(Key(seed)))
 
 
 def next_key() -> Key:
-    """The next key of the running context, for those who were given none (initialization, dropout)."""
+    """Return the next key of the running context, for those who were given none (initialization, dropout)."""
     between = BETWEEN.get()
     return _taken() if between is None else between(_taken)
 
@@ -115,7 +115,7 @@ def _taken() -> Key:
 
 
 def draw_key(source: Callable[[], Key]) -> Key:
-    """The key that `source` gives; in a compiled function it is asked at every call of that."""
+    """Return the key that `source` gives; in a compiled function it is asked at every call of that."""
     capture = CAPTURE.get()
     asked = source if capture is None else partial(capture.draw_key, source)
     between = BETWEEN.get()
@@ -123,12 +123,12 @@ def draw_key(source: Callable[[], Key]) -> Key:
 
 
 def get_state() -> tuple[int, int]:
-    """Where `next_key` stands in the running context: the bits of its key, and how many keys were taken."""
+    """Return where `next_key` stands in the running context: the bits of its key, and how many keys were taken."""
     sequence = _SEQUENCE.get(_DEFAULT)
     return sequence.key.bits, sequence.taken
 
 
 def set_state(state: tuple[int, int]) -> None:
-    """Nothing; `next_key` goes on from a place that `get_state` told."""
+    """Continue `next_key` from a state that `get_state` returned."""
     bits, taken = state
     _SEQUENCE.set(_Sequence(from_bits(bits), taken))

@@ -35,7 +35,7 @@ def save_checkpoint(
     *,
     metadata: Mapping[str, Any] | None = None,
 ) -> None:
-    """Nothing; afterwards the file holds the arrays, or, if anything fails, what it held before.
+    """Write the arrays to the file; if anything fails, the file keeps what it held before.
 
     Args:
         source: A cell (all its parameters), named parameters, or a mapping of names to tensors or arrays.
@@ -58,7 +58,7 @@ def save_checkpoint(
 def load_checkpoint(
     path: str | os.PathLike[str], net: Cell | None = None, *, strict: bool = True
 ) -> dict[str, Parameter]:
-    """The parameters in a file, by name; with `net`, they are also loaded into it.
+    """Return the parameters in a file, by name; with `net`, they are also loaded into it.
 
     Raises:
         CheckpointError: The file is no checkpoint, is cut short or damaged, or does not fit `net`.
@@ -71,7 +71,7 @@ def load_checkpoint(
 
 
 def load_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What `save_checkpoint` was given as metadata; empty for files of others.
+    """Return what `save_checkpoint` was given as metadata; empty for files of others.
 
     Raises:
         CheckpointError: The file is no checkpoint, is cut short or damaged.
@@ -83,7 +83,7 @@ def load_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
 def load_param_into_net(
     net: Cell, parameters: Mapping[str, Tensor | Array], *, strict: bool = True
 ) -> tuple[list[str], list[str]]:
-    """Names that the network has and the parameters lack, and the reverse; both empty when `strict`.
+    """Return names that the network has and the parameters lack, and the reverse; both empty when `strict`.
 
     Values are copied into the network's own arrays, converted to their dtype. If the call raises, nothing was changed.
 

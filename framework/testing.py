@@ -20,7 +20,7 @@ _STEP = 6e-6
 def check_gradients(
     fn: Callable[..., Any], *inputs: Tensor, order: int = 2, tolerance: float = 1e-6, seed: int = 0
 ) -> None:
-    """Nothing, if the derivatives of `fn` are right at `inputs`.
+    """Check that the derivatives of `fn` are right at `inputs`.
 
     Args:
         fn: Takes the inputs, returns a tensor or a tuple of tensors.
@@ -53,7 +53,7 @@ def check_gradients(
 
 
 def _weighted(fn: Callable[..., Any], seed: int) -> Callable[..., Tensor]:
-    """The function, its outputs summed with fixed random weights."""
+    """Return the function, its outputs summed with fixed random weights."""
 
     def scalar(*inputs: Tensor) -> Tensor:
         weights = np.random.default_rng(seed)
@@ -68,7 +68,7 @@ def _weighted(fn: Callable[..., Any], seed: int) -> Callable[..., Tensor]:
 
 
 def _differences(scalar: Callable[..., Tensor], inputs: Sequence[Tensor], position: int) -> Array:
-    """The gradient by one input, by central differences; `dL/da + i dL/db` by a complex one."""
+    """Return the gradient by one input, by central differences; `dL/da + i dL/db` by a complex one."""
     x = inputs[position].asnumpy()
     result = np.empty(x.shape, x.dtype)
     for place in np.ndindex(x.shape):
@@ -86,7 +86,7 @@ def _slope(
     place: tuple[int, ...],
     direction: complex,
 ) -> float:
-    """How fast the scalar rises when one element moves in a direction of the complex plane."""
+    """Return how fast the scalar rises when one element moves in a direction of the complex plane."""
     values = []
     for sign in (1.0, -1.0):
         moved = inputs[position].asnumpy()

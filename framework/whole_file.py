@@ -9,7 +9,7 @@ __all__ = ["write_whole"]
 
 
 def write_whole(target: Path, content: bytes) -> None:
-    """Nothing; the file has this content, or, if that fails, what it had before."""
+    """Write this content to the file; if that fails, the file keeps what it had before."""
     with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", suffix=".part", delete=False) as part:
         try:
             part.write(content)

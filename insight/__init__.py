@@ -1,12 +1,12 @@
 """From what was recorded to what is wrong: rules, live and offline diagnosis, root causes."""
 
-from .causes.root_cause import root_causes
 from .deviation import deviation
 from .diagnosis import Diagnosis, LiveDiagnosis, Verdict, diagnose
 from .document import finding_to_json, render_json
 from .errors import InsightError, InvalidRule, UnknownRule
 from .recording import Recording
 from .render import render_markdown, render_text
+from .root_causes import root_causes
 from .rule import Rule, find_rule, rule
 from .rules import RULES
 

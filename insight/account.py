@@ -4,9 +4,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ..storage import Finding
-from .causes.calibration import NAMED
-from .causes.consequences import possible_causes
-from .causes.root_cause import is_alike
+from .calibration import NAMED
+from .root_causes import is_alike, possible_causes
 from .rules import RULES
 
 #: Steps before and after a finding that are worth a look.

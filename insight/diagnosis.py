@@ -7,12 +7,12 @@ from typing import Literal
 
 from ..storage import Finding, FindingKey, Json, Run, RunState, StepRecord, Store, Structure
 from .account import Account, account_of
-from .causes.root_cause import appearance, folded, leading
 from .document import render_json
 from .engine import Engine
 from .render import render_markdown, render_text
+from .root_causes import appearance, folded, leading
 from .rules import RULES
-from .thinning import Thinning, thinning_of
+from .schedule_thinning import Thinning, thinning_of
 from .watchpoints import rules_with
 
 Verdict = Literal["healthy", "unhealthy", "undetermined"]

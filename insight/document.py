@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..storage import Finding, Json
 from .account import Account
-from .thinning import Thinning
+from .schedule_thinning import Thinning
 
 if TYPE_CHECKING:
     from .diagnosis import Diagnosis

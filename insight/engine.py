@@ -8,16 +8,15 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from ..storage import Event, Finding, FindingKey, Json, StepRecord, Structure
-from .batches import Batches
-from .causes.root_cause import appearance
-from .changes import Changes
-from .rota import Asked, Kind, Rota
+from .context.model_index import Anatomy
+from .context.optimizer_bounds import AdamBound
+from .context.record_burst import Burst
+from .context.step_context import Moment
+from .context.subject_table import Rows
+from .finding_onset import Batches, Changes
+from .root_causes import appearance
 from .rule import NEW_STRUCTURE, Rule
-from .view.adam_bound import AdamBound
-from .view.anatomy import Anatomy
-from .view.burst import Burst
-from .view.moment import Moment
-from .view.table import Rows
+from .rule_scheduler import Asked, Kind, Rota
 from .watchpoints import PREFIX, rules_with
 
 _log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..storage import Finding, display_site
 from .account import Account
-from .causes.consequences import NON_FINITE
+from .root_causes import NON_FINITE
 
 if TYPE_CHECKING:
     from .diagnosis import Diagnosis

@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from ..storage import Finding, nearest
+from .context.step_context import Moment, Rest, Stretch
 from .errors import InvalidRule, UnknownRule
 from .recording import Recording
-from .view.moment import Moment
-from .view.rest import Rest
-from .view.stretch import Stretch
 
 #: Phases of a step, in the order in which they happen; a finding of an earlier phase is nearer to the root.
 CONFIGURATION, FORWARD, LOSS, BACKWARD, OPTIMIZER = range(5)

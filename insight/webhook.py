@@ -16,7 +16,7 @@ from urllib.error import URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-from ..storage import SEVERITIES, Finding, FindingKey, Foresight, Listener, Run, Severity, StepRecord, Structure
+from ..storage import SEVERITIES, BatchListener, Finding, FindingKey, Listener, Run, Severity, StepRecord, Structure
 from .document import finding_to_json
 from .errors import InvalidRule
 
@@ -59,7 +59,7 @@ class Webhook:
 
     def foresee(self, records: Sequence[StepRecord]) -> None:
         """Tells the other, if it wants to know."""
-        if isinstance(self._listener, Foresight):
+        if isinstance(self._listener, BatchListener):
             self._listener.foresee(records)
 
     def observe(self, record: StepRecord) -> Iterable[Finding]:

@@ -2,18 +2,17 @@
 
 from . import collectors
 from .aside import aside
-from .beginning import begin, watch
 from .collectors.collector import COLLECTORS, Collector, collector
-from .collectors.quantity import Seen
-from .collectors.user import quantity
+from .collectors.custom_quantities import Seen, quantity
+from .configuration.cadence import NEVER, Schedule
 from .configuration.config import Config
-from .configuration.load import load_config
-from .configuration.schedule import NEVER, Schedule
+from .configuration.config_loading import load_config
 from .errors import ConfigError, NotWatchable, ProbeError, ScriptNotFound, SiteNotFound, TrainingStopped
 from .facts import Causality, check_causality
 from .kernels import STATISTICS
 from .monitor import Monitor
-from .script import run_script
+from .script_runner import run_script
+from .watch_session import begin, watch
 
 __all__ = [
     "COLLECTORS",

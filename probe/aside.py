@@ -1,5 +1,7 @@
-"""Forwards that belong to no training step: an attack on the model, a hand-written search, a look from outside."""
+"""Work beside the training: forwards that no monitor records, calls that leave the random generators as they were."""
 
+import random
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -11,7 +13,7 @@ is_aside = _ASIDE.get
 
 @contextmanager
 def aside() -> Iterator[None]:
-    """A block whose forwards and backward passes no monitor of this thread records, in whatever mode the model is.
+    """Keep all monitors of this thread from recording the block's forwards and backward passes, in any mode.
 
     `mindscope.armour` enters it around everything that it asks of a model; a training that looks for adversarial
     inputs in its own loop does the same, so that the search does not count as micro-steps.
@@ -21,3 +23,17 @@ def aside() -> Iterator[None]:
         yield
     finally:
         _ASIDE.reset(token)
+
+
+@contextmanager
+def same_random_numbers() -> Iterator[None]:
+    """Restore the states of `random` and `numpy.random` after the block."""
+    numpy = sys.modules.get("numpy.random")
+    ours = random.getstate()
+    theirs = numpy.get_state() if numpy is not None else None
+    try:
+        yield
+    finally:
+        random.setstate(ours)
+        if numpy is not None:
+            numpy.set_state(theirs)

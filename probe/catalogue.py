@@ -18,7 +18,7 @@ link has more words below.
 
 
 def collectors_page() -> str:
-    """The page as Markdown: one table, then a section for each collector that has more than a paragraph."""
+    """Return the page as Markdown: one table, then a section for each collector that has more than a paragraph."""
     known = [COLLECTORS[name] for name in sorted(COLLECTORS)]
     return _HEAD + "".join(map(_row, known)) + "".join(map(_section, known))
 
@@ -35,7 +35,7 @@ def _section(collector: Collector) -> str:
 
 
 def _told(collector: Collector) -> tuple[str, str]:
-    """The first paragraph of the docstring, and the others."""
+    """Return the first paragraph of the docstring, and the others."""
     summary, _, more = cleandoc(collector.doc).partition("\n\n")
     return summary, more
 

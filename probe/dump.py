@@ -4,6 +4,7 @@ A tensor that would take the waiting copies beyond their memory limit, or the fi
 out; that some are is an event of the run at once, and how many were at its end: never a step that waits.
 """
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -13,11 +14,59 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..storage.names import display_site
+from ..storage.metric_series import display_site
 from ..storage.records import Event, Json
-from ..storage.tensors.blobs import Blob, Blobs
-from .configuration.dumps import Dump
-from .omissions import Omissions
+from ..storage.stored_tensors import Blob, Blobs
+from .configuration.sections import Dump
+
+__all__ = ["Omissions"]
+
+_log = logging.getLogger(__name__)
+
+
+class _Span:
+    """How many for one reason since it was told last, and of which steps."""
+
+    def __init__(self) -> None:
+        self.count, self.first, self.last = 0, -1, -1
+        self.is_told = False
+
+    def add(self, step: int) -> None:
+        self.first = step if not self.count else min(self.first, step)
+        self.count, self.last = self.count + 1, max(self.last, step)
+
+    def take(self, reason: str) -> Event:
+        data: dict[str, Json] = {"count": self.count, "reason": reason, "first": self.first, "last": self.last}
+        event = Event("tensors_left_out", self.first, data=data)
+        self.count, self.last, self.is_told = 0, -1, True
+        return event
+
+
+class Omissions:
+    """Counts of any thread, as events `tensors_left_out` at the first of their steps."""
+
+    def __init__(self) -> None:
+        self._spans: dict[str, _Span] = {}
+        self._lock = threading.Lock()
+
+    def note(self, step: int, reason: str) -> None:
+        """Count a missing tensor of this step."""
+        with self._lock:
+            is_new = reason not in self._spans
+            self._spans.setdefault(reason, _Span()).add(step)
+        if is_new:
+            _log.warning("whole tensors are left out since step %d: %s", step, reason)
+
+    def take_new(self) -> list[Event]:
+        """Return one event for each reason that was not reported before."""
+        with self._lock:
+            return [span.take(reason) for reason, span in self._spans.items() if not span.is_told]
+
+    def take_rest(self) -> list[Event]:
+        """Return one event for each reason with unreported omissions."""
+        with self._lock:
+            return [span.take(reason) for reason, span in self._spans.items() if span.count]
+
 
 #: Why a tensor is left out, where a limit is the reason.
 _TOO_LARGE: Final = "the files would take more than dump.limit_gb, {:g} GB; raise it or dump less"
@@ -57,17 +106,17 @@ class Dumper:
         self._thread.start()
 
     def subjects_due(self, step: int) -> frozenset[str]:
-        """The subjects whose tensors are wanted at this step."""
+        """Return the subjects whose tensors are wanted at this step."""
         return frozenset(self._config.subjects if self._schedule.is_due(step) else ())
 
     def wants(self, site: str) -> bool:
-        """Whether tensors of this site are wanted."""
+        """Return whether tensors of this site are wanted."""
         if site not in self._chosen:
             self._chosen[site] = is_one_of(site, self._config.sites)
         return self._chosen[site]
 
     def take(self, subject: str, site: str, call: int, moment: tuple[int, int], array: NDArray[Any]) -> None:
-        """Nothing; a copy of the array will be stored, unless a limit is reached."""
+        """Queue a copy of the array for storage, unless a limit is reached."""
         why = self._why_not(array)
         if not why and self._waiting_bytes + array.nbytes > self._memory:
             why = _TOO_SLOW.format(self._config.memory_gb)
@@ -81,7 +130,7 @@ class Dumper:
             self._changed.notify()
 
     def store(self, copies: Sequence[TensorCopy]) -> None:
-        """Nothing; these copies will be stored, as far as the disk's limit allows: their memory is another's matter."""
+        """Queue these copies for storage, as far as the disk limit allows; their memory is not counted here."""
         with self._changed:
             for copy in copies:
                 if why := self._why_not(copy.array):
@@ -92,13 +141,13 @@ class Dumper:
             self._changed.notify()
 
     def take_events(self) -> Sequence[Event]:
-        """The events of what was stored since the last time, and of what is left out for a reason that is new."""
+        """Return events of what was stored since the last time, and of omissions for new reasons."""
         with self._changed:
             events, self._events = self._events, []
         return [*events, *self._omissions.take_new()]
 
     def close(self) -> Sequence[Event]:
-        """The last events, once everything is stored; some of them tell what was left out and is not told yet."""
+        """Store everything and return the last events, with the omissions not yet reported."""
         with self._changed:
             self._waiting.append(None)
             self._changed.notify()
@@ -106,7 +155,7 @@ class Dumper:
         return [*self.take_events(), *self._omissions.take_rest()]
 
     def _why_not(self, array: NDArray[Any]) -> str:
-        """Why this one cannot be stored: the disk; empty where it can."""
+        """Return why the disk cannot take this array; empty where it can."""
         if self._fault or self._written_bytes + self._waiting_bytes + array.nbytes <= self._limit:
             return self._fault
         return _TOO_LARGE.format(self._config.limit_gb)
@@ -138,7 +187,7 @@ class Dumper:
             self._events.append(Event("tensor", copy.step, copy.site, copy.micro_step, data))
 
     def _put(self, copy: TensorCopy) -> Blob | None:
-        """The file; None where there is none, which is noted."""
+        """Store the tensor and return its file; None where that failed, which is noted."""
         try:
             return self._blobs.put(copy.array)
         except (OSError, TypeError) as error:
@@ -150,6 +199,6 @@ class Dumper:
 
 
 def is_one_of(site: str, patterns: Sequence[str]) -> bool:
-    """Whether one of the globs matches the site, or that of the module whose several tensors it tells apart."""
+    """Return whether a glob matches the site, or the module whose tensors it numbers."""
     names = {display_site(site), display_site(site.partition("[")[0])}
     return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)

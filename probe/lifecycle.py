@@ -9,13 +9,13 @@ from weakref import WeakSet
 
 class _Closable(Protocol):
     def watches(self, model: object) -> bool:
-        """Whether this very model is watched."""
+        """Return whether this very model is watched."""
 
     def close(self, error: BaseException | None = None) -> None:
-        """Ends the run."""
+        """End the run."""
 
     def disown(self) -> None:
-        """Becomes inert: the process is a copy of the one that watches."""
+        """Become inert: the process is a fork of the one that watches."""
 
 
 _open: "WeakSet[_Closable]" = WeakSet()
@@ -23,24 +23,24 @@ _seen_before: list[BaseException | None] = [None]
 
 
 def register(monitor: _Closable) -> None:
-    """Nothing; the monitor is closed at exit, and inert in forked copies of this process."""
+    """Close the monitor at exit, and make it inert in forked copies of this process."""
     if not _open:
         _seen_before[0] = _last_error()
     _open.add(monitor)
 
 
 def unregister(monitor: _Closable) -> None:
-    """Nothing; the monitor looks after itself again."""
+    """Stop looking after the monitor."""
     _open.discard(monitor)
 
 
 def is_watched(model: object) -> bool:
-    """Whether a monitor that is open watches this model."""
+    """Return whether a monitor that is open watches this model."""
     return any(monitor.watches(model) for monitor in tuple(_open))
 
 
 def _last_error() -> BaseException | None:
-    """The exception that nobody caught, as the interpreter leaves it behind when it prints one."""
+    """Return the uncaught exception, as the interpreter leaves it behind when it prints one."""
     return getattr(sys, "last_value", None)
 
 

@@ -7,21 +7,19 @@ from types import TracebackType
 from typing import Self
 
 from ..storage import Finding, Listener, QueueWriter, Run, RunWriter, StepRecord
-from ..storage.mail.mailbox import Mailbox
-from ..storage.tensors.blobs import Blobs
-from .actions.standby import Standby
+from ..storage.control_channel import ControlChannel
+from ..storage.stored_tensors import Blobs
+from .actions.reactions import StepActions
 from .adapters import Adapter
 from .configuration.config import Config
-from .configuration.control import Control
-from .configuration.dumps import Dump
+from .configuration.sections import Dump
 from .dump import Dumper
-from .flight.keeper import FlightKeeper
-from .flight.tensors import HeldTensors
+from .flight_recorder import FlightKeeper, HeldTensors
 from .lifecycle import register, unregister
-from .reconfiguration import Reconfiguration
+from .reconfiguration import ChangeWatcher, Reconfiguration
+from .recording.overhead_budget import ThriftyRecorder
 from .recording.recorder import Recorder
 from .recording.scalars import numbers_in
-from .recording.thrift import ThriftyRecorder
 from .resume import ResumePoint
 
 _log = logging.getLogger(__name__)
@@ -40,7 +38,7 @@ class Monitor:
         self._reconfiguration: Reconfiguration | None = None
         self._told = -1
         self._is_closed = self._is_copy = False
-        self._standby = Standby(config, adapter)
+        self._standby = StepActions(config, adapter)
         try:
             adapter.attach(self._recorder)
         except BaseException:
@@ -53,11 +51,11 @@ class Monitor:
         self._queue = QueueWriter(writer, listeners, self._capacity, self._when_full, keeper=self._keeper, held=held)
         register(self)
 
-    def stand_by(self, url: str, mailbox: Mailbox, run: str, *, rank: int, look_s: float) -> None:
+    def stand_by(self, url: str, mailbox: ControlChannel, run: str, *, rank: int, look_s: float) -> None:
         """Nothing; from now on the training can be saved, halted and let go where findings or persons ask for it."""
         self._standby.open(url, mailbox, run, rank=rank, look_s=look_s)
 
-    def control(self, control: Control, run: str) -> None:
+    def control(self, control: ChangeWatcher, run: str) -> None:
         """Nothing; what is recorded of this run follows the changes that the control sees."""
         self._reconfiguration = Reconfiguration(control, self._recorder, self._adapter, self._standby, run)
 

@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..storage.records import Json
-from .access.tensors import Place, Unsupported
 from .kernels import STATISTICS, measure
 from .recording.first_step import finite_or_none
 from .recording.recorder import Recorder
+from .tensor_access import Place, Unsupported
 from .user_line import user_line
 
 __all__ = ["NanTrace"]
@@ -59,7 +60,7 @@ class NanTrace:
         self,
         recorder: Recorder,
         place: Callable[[Any], tuple[Place, object]],
-        weights: Callable[[], Iterable[Any]],
+        weights: Callable[[], Iterable[object]],
         foreign: Sequence[str],
     ) -> None:
         self._recorder, self._place, self._weights = recorder, place, weights
@@ -82,12 +83,12 @@ class NanTrace:
     def operation(
         self,
         name: str,
-        inputs: Iterable[Any],
-        outputs: Iterable[Any],
+        inputs: Iterable[object],
+        outputs: Iterable[object],
         *,
-        behind: Callable[[], dict[str, Any]] = dict,
+        behind: Callable[[], dict[str, Json]] = dict,
     ) -> None:
-        """Nothing; one operation has happened. Inputs that it has overwritten are seen as they are now.
+        """Look at one operation; inputs that it has overwritten are seen as they are now.
 
         Args:
             behind: Of an operation of the backward pass, the `node` that it belongs to, and the `site`, `file` and
@@ -115,7 +116,8 @@ class NanTrace:
             self._tell(self._described(name, given, made, behind))
 
     def loss_is_bad(self, operations: Sequence[str]) -> None:
-        """Nothing; the loss is not finite though the model's output was: these operations lie between, nearest last."""
+        """Record that the loss is not finite though the model's output was; these operations lie between, nearest
+        last."""
         if not self.is_looking:
             return
         self._is_found = True
@@ -135,8 +137,8 @@ class NanTrace:
         told["code"] = linecache.getline(file, line).strip() if isinstance(file, str) and isinstance(line, int) else ""
         self._recorder.event("first_bad_operation", site, **told)
 
-    def _statistics(self, tensor: Any) -> Any:
-        """The statistics of a tensor; None of what has none."""
+    def _statistics(self, tensor: object) -> NDArray[np.float64] | None:
+        """Return the statistics of a tensor; None of an unsupported value."""
         try:
             (address, size, code), owner = self._place(tensor)
         except Unsupported:
@@ -147,7 +149,11 @@ class NanTrace:
         return row
 
     def _described(
-        self, name: str, given: Sequence[Any], made: Sequence[Any], behind: Callable[[], dict[str, Any]]
+        self,
+        name: str,
+        given: Sequence[NDArray[np.float64]],
+        made: Sequence[NDArray[np.float64]],
+        behind: Callable[[], dict[str, Json]],
     ) -> dict[str, Json]:
         file, line = user_line(*self._foreign)
         inputs: list[Json] = [_shown(row) for row in given[:4]]
@@ -156,5 +162,5 @@ class NanTrace:
         return {**data, **behind()}
 
 
-def _shown(row: Any) -> Json:
+def _shown(row: NDArray[np.float64]) -> Json:
     return {name: finite_or_none(float(row[STATISTICS.index(name)])) for name in _SHOWN}

@@ -1,12 +1,134 @@
-"""Changes of the configuration that are made while a training runs, or refused and told."""
+"""Changes of the configuration while a training runs: how they are found and judged, and how the recording follows."""
 
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
-from .actions.standby import Standby
+from ..storage.control_channel import (
+    SETTINGS,
+    ControlChannel,
+    combined_settings,
+    overlay_settings,
+    request_settings,
+    requested_settings,
+)
+from ..storage.records import Json
+from .actions.reactions import StepActions
 from .adapters import Adapter
-from .configuration.control import Asked, Control, differences
+from .configuration.config import Config
+from .configuration.config_loading import examine, load_config
+from .errors import ConfigError
 from .recording.recorder import Recorder
+
+__all__ = ["CHANGEABLE", "ChangeWatcher", "ConfigChange", "request_change"]
+
+
+#: Fields that take effect at the next step; the others belong to the start of a run.
+CHANGEABLE: Final = ("every", "subjects", "histograms", "modules", "types", "depth", "exclude", "watchpoints")
+
+Stamp = tuple[int, int] | None
+#: What one `mindscope set` has left; None for the file, which was edited.
+SettingsRequest = Mapping[str, object] | None  # Any: plain values, which the configuration checks
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """A change that the configuration allows, and that holds once it is kept.
+
+    Args:
+        config: All that is recorded with it.
+        below: What `mindscope set` is laid over: the configuration of the beginning, or the file's.
+        fields: What is laid over it.
+        shadowed: Keys that the file has changed in vain, since they are set.
+    """
+
+    config: Config
+    below: Config
+    fields: Mapping[str, object]
+    shadowed: tuple[str, ...] = ()
+
+
+class ChangeWatcher:
+    """Looks for changes.
+
+    Args:
+        config: What is recorded now.
+        source: The file that the configuration came from, if it came from one.
+        mailbox: Where `mindscope set` leaves what it was asked for.
+        look_s: How often to look.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        source: Path | None,
+        mailbox: ControlChannel,
+        *,
+        look_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock, self._look_s = clock, look_s
+        self._now = ConfigChange(config, config, {})
+        self._source, self._mailbox = source, mailbox
+        self._stamps: tuple[Stamp, object] = (_stamp(source), None)
+        self._seen: tuple[SettingsRequest, ...] = ()
+        self._looked = clock()
+
+    def is_time(self) -> bool:
+        """Return whether the next look is due."""
+        return self._clock() - self._looked >= self._look_s
+
+    def look(self) -> tuple[SettingsRequest, ...]:
+        """Return the requests since the last look, each to be judged; each is returned once.
+
+        Raises:
+            StoreUnavailable: The store cannot be asked at present, or what lies there is no settings.
+        """
+        if not self.is_time():
+            return ()
+        self._looked = self._clock()
+        before, self._stamps = self._stamps, (_stamp(self._source), self._mailbox.stamp(SETTINGS))
+        is_edited = self._stamps[0] not in (None, before[0])
+        left: tuple[SettingsRequest, ...] = ()
+        if self._stamps[1] != before[1]:
+            left = self._left()
+        return (None, *left) if is_edited else left
+
+    def judge(self, asked: SettingsRequest) -> ConfigChange:
+        """Return the change that the request makes to the current configuration.
+
+        Raises:
+            ConfigError: It is wrong or cannot be made under way.
+        """
+        now = self._now
+        below = load_config(self._source) if asked is None else now.below
+        fields = now.fields if asked is None else overlay_settings(now.fields, asked)
+        found = load_config(overlay_settings(below.model_dump(exclude_unset=True), fields))
+        fixed = [name for name in type(found).model_fields if name not in CHANGEABLE]
+        changed = [name for name in fixed if getattr(found, name) != getattr(now.config, name)]
+        if changed:
+            raise ConfigError(
+                f"{', '.join(changed)} cannot change while a training runs; what can is {', '.join(CHANGEABLE)}"
+            )
+        old, new = (one.model_dump(mode="json", exclude_unset=True) for one in (now.below, below))
+        return ConfigChange(found, below, fields, tuple(_shadowed(old, new, fields)))
+
+    def keep(self, change: ConfigChange) -> None:
+        """Make the change the base of later ones."""
+        self._now = change
+
+    def _left(self) -> tuple[SettingsRequest, ...]:
+        """Return the settings behind those already seen; all of them where they were replaced."""
+        changes = requested_settings(self._mailbox)
+        number = len(self._seen)
+        if changes[:number] != self._seen:
+            self._now, number = ConfigChange(self._now.config, self._now.below, {}), 0
+        self._seen = changes
+        return changes[number:]
+
 
 _log = logging.getLogger(__name__)
 
@@ -21,20 +143,22 @@ class Reconfiguration:
         control: Looks for changes.
     """
 
-    def __init__(self, control: Control, recorder: Recorder, adapter: Adapter, standby: Standby, run: str) -> None:
+    def __init__(
+        self, control: ChangeWatcher, recorder: Recorder, adapter: Adapter, standby: StepActions, run: str
+    ) -> None:
         self.control = control
         self._recorder, self._adapter, self._standby, self._run = recorder, adapter, standby, run
 
     def follow(self) -> None:
-        """Nothing; changes that were asked for are made, one after the other."""
+        """Make the requested changes, one after the other."""
         try:
             for asked in self.control.look():
                 self._change(asked)
         except Exception as error:  # noqa: BLE001  nothing that others leave for a run may stop it
             self._refuse(error)
 
-    def _change(self, asked: Asked) -> None:
-        """Makes the change that is asked for, or says why not."""
+    def _change(self, asked: SettingsRequest) -> None:
+        """Make the requested change, or report why not."""
         recorder = self._recorder
         before = recorder.config
         try:
@@ -49,7 +173,7 @@ class Reconfiguration:
             return
         self.control.keep(change)
         if change.config != before:
-            recorder.event("configuration_changed", **differences(before, change.config))
+            recorder.event("configuration_changed", "", **differences(before, change.config))
             _log.info("run %s: the configuration has changed", self._run)
         if change.shadowed:
             self._tell_shadowed(change.shadowed)
@@ -67,3 +191,55 @@ class Reconfiguration:
             remedy,
         )
         self._recorder.event("configuration_shadowed", keys=[*keys], remedy=remedy)
+
+
+def differences(before: Config, after: Config) -> dict[str, Json]:
+    """Return the fields that changed, with their new values, as JSON."""
+    old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
+    return {name: value for name, value in new.items() if value != old[name]}
+
+
+def request_change(mailbox: ControlChannel, fields: Mapping[str, object]) -> None:
+    """Leave the request for the training, after earlier ones.
+
+    Whether it agrees with the run's own configuration is seen where that is, by the training.
+
+    Raises:
+        ConfigError: A field is unknown, wrong, or cannot change under way; nothing is asked for.
+        StoreUnavailable: It cannot be left for the run.
+    """
+    for name in fields:
+        if name in Config.model_fields and name not in CHANGEABLE:
+            raise ConfigError(f"{name} cannot change while a training runs; what can is {', '.join(CHANGEABLE)}")
+    unknown = {name: value for name, value in fields.items() if name not in Config.model_fields}
+    mistakes = _mistakes({**combined_settings([fields]), **unknown})
+    if mistakes and _mistakes({**combined_settings([*requested_settings(mailbox), fields]), **unknown}):
+        raise ConfigError(f"configuration: {'; '.join(mistakes)}", mistakes)
+    request_settings(mailbox, fields)
+
+
+def _mistakes(fields: Mapping[str, object]) -> tuple[str, ...]:
+    return examine(fields, is_part=True)[1]
+
+
+def _shadowed(old: Mapping[str, object], new: Mapping[str, object], above: Mapping[str, object]) -> Iterator[str]:
+    """Yield the dotted keys whose values differ below and are overridden above."""
+    for name, value in above.items():
+        before, after = old.get(name), new.get(name)
+        if before == after or after == value:
+            continue
+        if isinstance(value, Mapping) and isinstance(after, Mapping):
+            inner = before if isinstance(before, Mapping) else {}
+            yield from (f"{name}.{key}" for key in _shadowed(inner, after, value))
+        else:
+            yield name
+
+
+def _stamp(file: Path | None) -> Stamp:
+    if file is None:
+        return None
+    try:
+        known = file.stat()
+    except OSError:
+        return None
+    return known.st_mtime_ns, known.st_size

@@ -1,7 +1,7 @@
-"""Where earlier runs stood when they ended, so that a run that goes on from there can be compared with them."""
+"""Where earlier runs stood when they ended, and what differs in a run that goes on from there."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -36,7 +36,7 @@ class ResumePoint:
 
     @classmethod
     def of(cls, run: str, event: Event, *, is_declared: bool) -> Self:
-        """The point that this event tells of."""
+        """Return the point that this event describes."""
         data = event.data
         parameters, generators = data.get("parameters"), data.get("generators")
         rates, counts = data.get("learning_rates"), data.get("counts")
@@ -53,7 +53,7 @@ class ResumePoint:
 
 
 def resume_points(store: Store, name: str, resumed: str | None, *, rank: int) -> tuple[ResumePoint, ...]:
-    """The points from which a run that begins now may go on, the latest first.
+    """Return the points from which a new run may resume, the latest first.
 
     Args:
         name: Of the new run; earlier ones of this name are looked at where nothing was said.
@@ -72,7 +72,7 @@ def resume_points(store: Store, name: str, resumed: str | None, *, rank: int) ->
 
 
 def _unasked(store: Store, name: str, rank: int) -> Iterator[ResumePoint]:
-    """Points of earlier runs of this name; what cannot be read is left out, for nobody has asked for it.
+    """Yield points of earlier runs of this name; what cannot be read is left out, since nobody requested it.
 
     The run that begins may be among them, when another rank has begun it already; it has no points yet.
     """
@@ -95,3 +95,44 @@ def _earlier(store: Store) -> tuple[Run, ...]:
 def _points(store: Store, run: str, rank: int, *, is_declared: bool) -> Iterator[ResumePoint]:
     for event in reversed(store.events(run, rank=rank, kind="resume_point", limit=16)):
         yield ResumePoint.of(run, event, is_declared=is_declared)
+
+
+_MOST: Final = 16
+
+
+def resume_differences(points: Sequence[ResumePoint], here: Mapping[str, Json]) -> dict[str, Json] | None:
+    """Return the data of the event `resume_seam`; None where this run resumes from none of the points.
+
+    Args:
+        points: The latest first. The first with the same parameters is the one; else the first that was declared.
+        here: What a resume point of this run would say at its first step.
+    """
+    same = [point for point in points if point.checksum == here["checksum"]]
+    declared = [point for point in points if point.is_declared]
+    if not (same or declared):
+        return None
+    point = (same or declared)[0]
+    parameters, generators = _named(here["parameters"]), _named(here["generators"])
+    changed: list[Json] = [
+        site
+        for site in dict.fromkeys((*point.parameters, *parameters))
+        if point.parameters.get(site) != parameters.get(site)
+    ]
+    return {
+        "run": point.run,
+        "step": point.step,
+        "is_declared": point.is_declared,
+        "is_same_parameters": bool(same),
+        "changed": changed[:_MOST],
+        "learning_rates_before": list(point.learning_rates),
+        "learning_rates": here["learning_rates"],
+        "counts_before": list(point.counts),
+        "counts": here["counts"],
+        "generators_changed": [
+            name for name, state in generators.items() if point.generators.get(name, state) != state
+        ],
+    }
+
+
+def _named(value: Json) -> Mapping[str, Json]:
+    return value if isinstance(value, dict) else {}

@@ -16,7 +16,7 @@ _OURS: Final = tuple(
 
 
 def user_line(*foreign: str) -> tuple[str, int]:
-    """File and line of the innermost frame that is neither ours nor in a `foreign` folder; ("", 0) if there is none."""
+    """Return file and line of the innermost frame that is neither ours nor in a `foreign` folder, else ("", 0)."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename

@@ -1,35 +1,43 @@
 """The nouns of mindscope and the store that keeps them."""
 
-from .encoding.quantized import quantize
+from .encoding.block_rounding import quantize
 from .errors import InvalidName, RunNotFound, StoreDamaged, StoreError, StoreTooNew, StoreUnavailable, nearest
-from .history.retention import Retention
-from .memory.store import MemoryStore
-from .names import ROOT_SITE, SEVERITIES, SUBJECTS, Severity, display_site, metric_name, split_metric
+from .history.compaction import Retention
+from .memory_store import MemoryStore
+from .metric_series import (
+    ROOT_SITE,
+    SEVERITIES,
+    SUBJECTS,
+    Matrix,
+    Series,
+    Severity,
+    display_site,
+    metric_name,
+    split_metric,
+)
 from .records import Block, Event, Finding, FindingKey, Histogram, Json, Layout, Outcome, StepRecord
-from .run import FormerStructure, ModuleInfo, OptimizerInfo, ParameterInfo, Run, RunKind, RunState, Structure
-from .series import Matrix, Series
-from .store import Foresight, Keeper, Listener, RunWriter, Store
-from .tensors.blobs import Blob, Blobs, blobs_of
-from .tensors.stored import StoredTensor, read_tensors, tensor_files
+from .run_info import FormerStructure, ModuleInfo, OptimizerInfo, ParameterInfo, Run, RunKind, RunState, Structure
+from .store import BatchListener, FlightBuffer, Listener, RunWriter, Store
+from .stored_tensors import Blob, Blobs, StoredTensor, blobs_of, read_tensors, tensor_files
 from .url import migrate, open_store
-from .writing.writer import QueueWriter
+from .writing.queue_writer import QueueWriter
 
 __all__ = [
     "ROOT_SITE",
     "SEVERITIES",
     "SUBJECTS",
+    "BatchListener",
     "Blob",
     "Blobs",
     "Block",
     "Event",
     "Finding",
     "FindingKey",
-    "Foresight",
+    "FlightBuffer",
     "FormerStructure",
     "Histogram",
     "InvalidName",
     "Json",
-    "Keeper",
     "Layout",
     "Listener",
     "Matrix",

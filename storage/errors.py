@@ -9,8 +9,10 @@ StoreError(RuntimeError)
 └── InvalidName(ValueError)   a site, metric or URL that does not follow the grammar
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from typing import Final
 
 #: Files that cannot be read of which one error tells.
 _TOLD = 3
@@ -48,7 +50,7 @@ class InvalidName(StoreError, ValueError):
 
 
 def in_one_line(place: str, unreadable: Sequence[StoreDamaged | StoreTooNew]) -> StoreDamaged | StoreTooNew:
-    """One error for many, the first few in their own words; a single one is given back as it is."""
+    """Return one error for many, the first few in their own words; a single one is given back as it is."""
     if len(unreadable) == 1:
         return unreadable[0]
     kind = StoreTooNew if all(isinstance(one, StoreTooNew) for one in unreadable) else StoreDamaged
@@ -56,18 +58,27 @@ def in_one_line(place: str, unreadable: Sequence[StoreDamaged | StoreTooNew]) ->
 
 
 def in_words(errors: Sequence[StoreError]) -> str:
-    """The first few errors in their own words, and how many more there are."""
+    """Return the first few errors in their own words, and how many more there are."""
     rest = f"; and {len(errors) - _TOLD} more" if len(errors) > _TOLD else ""
     return "; ".join(map(str, errors[:_TOLD])) + rest
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` for the known name most like this one, else an empty string."""
+    """Return `; did you mean 'x'?` for the known name most like this one, else an empty string."""
     found = nearest_name(name, known)
     return "" if found is None else f"; did you mean {found!r}?"
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:
-    """The known name most like this one, None where none is like it."""
+    """Return the known name most like this one, None where none is like it."""
     found = get_close_matches(name, list(known), n=1, cutoff=0.5)
     return found[0] if found else None
+
+
+_OF_A_USER: Final = re.compile(r"(?<=://)([^/@\s:]*):\S*@")
+_IN_A_QUERY: Final = re.compile(r"([?&]\w*passw\w*=)[^&\s'\"]*", re.IGNORECASE)
+
+
+def without_passwords(text: str) -> str:
+    """Return a URL, or a sentence with URLs in it, with `***` where they have a password, well formed or not."""
+    return _IN_A_QUERY.sub(r"\1***", _OF_A_USER.sub(r"\1:***@", text))

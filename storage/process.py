@@ -6,7 +6,7 @@ import time
 from functools import lru_cache
 from pathlib import Path
 
-from .encoding.text import from_json, to_json
+from .encoding.record_codec import from_json, to_json
 from .records import Json
 
 #: A writer on another machine counts as gone when it has not been heard of for so long (it beats every 10 s).
@@ -14,14 +14,14 @@ SILENCE_S = 120.0
 
 
 def identity() -> str:
-    """This process in words that another can check: machine, process number, start of the process."""
+    """Return this process in words that another can check: machine, process number, start of the process."""
     return to_json(
         {"machine": _machine(), "host": platform.node(), "pid": (pid := os.getpid()), "started": _started(pid)}
     )
 
 
 def is_alive(writer: str, heard_at: float) -> bool:
-    """True when the process that called itself `writer` still runs, or may: on other machines silence decides."""
+    """Return True when the process that called itself `writer` still runs, or may: silence decides elsewhere."""
     if not writer:
         return False
     known = from_json(writer)
@@ -40,13 +40,13 @@ def is_alive(writer: str, heard_at: float) -> bool:
 
 
 def describe(writer: str) -> str:
-    """The writer as an error names it: `process 4711 on node-3`."""
+    """Return the writer as an error names it: `process 4711 on node-3`."""
     known = from_json(writer) if writer else {}
     return f"process {known.get('pid', '?')} on {known.get('host', '?')}"
 
 
 def machine() -> dict[str, Json]:
-    """What a run remembers of the machine it ran on."""
+    """Return what a run remembers of the machine it ran on."""
     return {
         "node": platform.node(),
         "system": platform.platform(),
@@ -58,7 +58,7 @@ def machine() -> dict[str, Json]:
 
 @lru_cache(maxsize=1)
 def _machine() -> str:
-    """One boot of one kernel, as one process-id namespace of it sees it."""
+    """Return one boot of one kernel, as one process-id namespace of it sees it."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{platform.node()}/{boot}/{os.readlink('/proc/self/ns/pid')}"

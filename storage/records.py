@@ -1,12 +1,13 @@
-"""What is recorded while a model trains: the step, its blocks of statistics, and the rare things beside them."""
+"""What is recorded while a model trains: a step, its blocks of statistics, and the events and findings beside them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .names import Severity
+from .errors import StoreError
+from .metric_series import Severity
 
 #: Rule, site, rank and first step of a finding.
 FindingKey = tuple[str, str, int, int]
@@ -187,3 +188,50 @@ class Outcome:
     samples: int
     median_distance: float = float("nan")
     details: Mapping[str, Json] = field(default_factory=dict)
+
+
+def check_order(run: str, last: tuple[int, int], records: Sequence[StepRecord]) -> tuple[int, int]:
+    """Return (step, micro-step) of the newest record.
+
+    Raises:
+        StoreError: A record does not come after the one before it.
+    """
+    for record in records:
+        now = (int(record.step), int(record.micro_step))
+        if now <= last:
+            raise StoreError(
+                f"run {run!r} expects a record after step {last[0]} (micro-step {last[1]}), got step {now[0]} "
+                f"(micro-step {now[1]}); a run that goes back in time is begun as a new one"
+            )
+        last = now
+    return last
+
+
+Key = tuple[int, int]
+
+
+def joined(record: StepRecord, more: StepRecord | None) -> StepRecord:
+    """Return the record with the blocks and scalars of another one of the same step, which holds other subjects."""
+    if more is None:
+        return record
+    blocks, scalars = (*record.blocks, *more.blocks), {**more.scalars, **record.scalars}
+    return replace(record, blocks=blocks, scalars=scalars, beside=None)
+
+
+def check_earlier(run: str, joined_last: Key, last: Key, earlier: Sequence[StepRecord]) -> Key:
+    """Return (step, micro-step) of the last of these records, which are to join those that are there.
+
+    Args:
+        joined_last: Of the last one that was joined before.
+        last: Of the newest record that is there.
+
+    Raises:
+        StoreError: One does not come after the one before it, or nothing of its step can be there yet.
+    """
+    newest = check_order(run, joined_last, earlier)
+    if earlier and newest > last:
+        raise StoreError(
+            f"run {run!r} cannot join observations to step {newest[0]} (micro-step {newest[1]}): its newest record is "
+            f"of step {last[0]} (micro-step {last[1]}); write the record first"
+        )
+    return newest

@@ -14,49 +14,48 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
 
-from .mail.mailbox import Mailbox
-from .names import Severity
+from .control_channel import ControlChannel
+from .metric_series import Matrix, Series, Severity
 from .records import Event, Finding, Histogram, Json, Layout, Outcome, StepRecord
-from .run import FormerStructure, Run, RunKind, RunState, Structure
-from .series import Matrix, Series
+from .run_info import FormerStructure, Run, RunKind, RunState, Structure
 
 
 class Listener(Protocol):
     """Sees every record on its way into the store; what it finds is written in the same transaction."""
 
     def begin(self, run: Run, structure: Structure) -> None:
-        """Called before the first record, and again whenever the structure has changed."""
+        """Receive the run and its structure, before the first record and after every change of the structure."""
 
     def observe(self, record: StepRecord) -> Iterable[Finding]:
-        """The findings that this record gives rise to."""
+        """Return the findings of this record."""
 
     def end(self) -> Iterable[Finding]:
-        """The findings that only the end of the run reveals."""
+        """Return the findings that only the end of the run reveals."""
 
 
 @runtime_checkable
-class Foresight(Protocol):
+class BatchListener(Protocol):
     """What a listener may have besides: it is told which records come next, to work out together what they share."""
 
     def foresee(self, records: Sequence[StepRecord]) -> None:
-        """Called before `observe` is called for each of these records; it may not be, when something fails."""
+        """Receive the records that `observe` gets next; a failure may keep some of them from coming."""
 
 
-class Keeper(Protocol):
+class FlightBuffer(Protocol):
     """Holds what was observed beside the schedule, and says when it is stored after all."""
 
     def show(self, record: StepRecord) -> StepRecord:
-        """The record as listeners see it: with what is beside it, with some of that, or without."""
+        """Return the record as listeners see it: with what is beside it, with some of that, or without."""
 
     def sort(self, record: StepRecord, findings: Sequence[Finding]) -> tuple[StepRecord, Sequence[StepRecord]]:
-        """What of the record is stored now, and what of earlier ones is stored after all; asked in their order.
+        """Return what of the record is stored now, and what of earlier ones is stored after all; asked in their order.
 
         Args:
             findings: What this record gave rise to.
         """
 
     def rest(self, findings: Sequence[Finding], *, failed: bool) -> Sequence[StepRecord]:
-        """What of earlier records is stored after all, now that the run has ended with these findings."""
+        """Return what of earlier records is stored after all, now that the run has ended with these findings."""
 
 
 class RunWriter(Protocol):
@@ -67,12 +66,12 @@ class RunWriter(Protocol):
         """The run as it was begun."""
 
     def write_structure(self, structure: Structure) -> None:
-        """Replaces the recorded structure, which stays that of the records before."""
+        """Replace the recorded structure, which stays that of the records before."""
 
     def write(
         self, records: Sequence[StepRecord], findings: Sequence[Finding] = (), earlier: Sequence[StepRecord] = ()
     ) -> None:
-        """Adds records and findings in one transaction. A finding with the rule, site, rank and first step of an
+        """Add records and findings in one transaction. A finding with the rule, site, rank and first step of an
         earlier one replaces it.
 
         `earlier` are blocks and scalars that join records which are there already, or come with this call; these, too,
@@ -80,25 +79,25 @@ class RunWriter(Protocol):
         """
 
     def preview(self, record: StepRecord) -> None:
-        """Shows a record to readers that is not final: it is there until `write` brings records, or another preview.
+        """Show a record to readers that is not final: it is there until `write` brings records, or another preview.
 
         It comes after all that were written, and is no record to `write`, which may bring the same step.
         """
 
     def write_events(self, events: Sequence[Event]) -> None:
-        """Adds events that belong to no record, in one transaction."""
+        """Add events that belong to no record, in one transaction."""
 
     def write_outcomes(self, outcomes: Sequence[Outcome]) -> None:
-        """Adds outcomes in one transaction; one of the same attack, norm and epsilon replaces the earlier."""
+        """Add outcomes in one transaction; one of the same attack, norm and epsilon replaces the earlier."""
 
     def maintain(self) -> bool:
-        """Does one bounded piece of housekeeping (compaction, checkpoint, retention); True when more is waiting."""
+        """Do one bounded piece of housekeeping (compaction, checkpoint, retention); True when more waits."""
 
     def make_room(self) -> None:
-        """Frees what was kept for the end of a run on a full disk; nothing but the last words is written after it."""
+        """Free what was kept for the end of a run on a full disk; nothing but the last words is written after it."""
 
     def close(self, state: RunState = "finished", error: str = "") -> None:
-        """Compacts, records how the run ended and lets go of the store; a second call does nothing."""
+        """Compact, record how the run ended and let go of the store; a second call does nothing."""
 
 
 class Store(Protocol):
@@ -119,33 +118,33 @@ class Store(Protocol):
         tags: Mapping[str, Json] | None = None,
         host: Mapping[str, Json] | None = None,
     ) -> RunWriter:
-        """Starts a run, or joins the run `run_id` as another rank of it; `host` stands beside what is known of it."""
+        """Start a run, or join the run `run_id` as another rank of it; `host` stands beside what is known of it."""
 
     def runs(self, *, limit: int = 1000) -> tuple[Run, ...]:
-        """The runs of the store, newest first."""
+        """Return the runs of the store, newest first."""
 
     def find_run(self, reference: str) -> Run:
-        """The run with that id, unique id prefix, name (its newest) or `latest`.
+        """Return the run with that id, unique id prefix, name (its newest) or `latest`.
 
         Raises:
             RunNotFound: None or several answer to it; the message lists the nearest.
         """
 
     def version(self, run: str) -> str:
-        """A word that changes whenever anything of the run has; cheap enough to poll."""
+        """Return a word that changes whenever anything of the run has; cheap enough to poll."""
 
     def structure(self, run: str, *, rank: int = 0) -> Structure:
-        """What was trained; empty before it is known."""
+        """Return what was trained; empty before it is known."""
 
     def former_structures(self, run: str, *, rank: int = 0) -> tuple[FormerStructure, ...]:
-        """What was trained before the structure changed, oldest first: each holds from the record behind the last one
-        of the one before it. Of a structure that changes more than a hundred times the first hundred."""
+        """Return what was trained before the structure changed, oldest first: each holds from the record behind the
+        last one of the one before it. Of a structure that changes more than a hundred times the first hundred."""
 
     def layouts(self, run: str, *, rank: int = 0) -> tuple[Layout, ...]:
-        """The streams that the rank has recorded."""
+        """Return the streams that the rank has recorded."""
 
     def metrics(self, run: str, *, rank: int = 0) -> tuple[str, ...]:
-        """All metrics of the rank, `scalar/...` among them, sorted."""
+        """Return all metrics of the rank, `scalar/...` among them, sorted."""
 
     def series(
         self,
@@ -159,7 +158,8 @@ class Store(Protocol):
         last: int | None = None,
         limit: int = 2000,
     ) -> Series:
-        """One series between two steps, both included; scalars have the root site. Unknown names give an empty one."""
+        """Return one series between two steps, both included; scalars have the root site. Unknown names give an empty
+        one."""
 
     def matrix(
         self,
@@ -171,12 +171,12 @@ class Store(Protocol):
         last: int | None = None,
         limit: int = 500,
     ) -> Matrix:
-        """One metric over all sites (first calls) in at most `limit` columns."""
+        """Return one metric over all sites (first calls) in at most `limit` columns."""
 
     def replay(
         self, run: str, *, rank: int = 0, first: int | None = None, last: int | None = None, limit: int | None = None
     ) -> Iterator[StepRecord]:
-        """The stored records again, oldest first, equal to what was written as far as retention has kept them.
+        """Return the stored records again, oldest first, equal to what was written as far as retention has kept them.
         With `limit`, only the newest that many."""
 
     def histograms(
@@ -190,40 +190,40 @@ class Store(Protocol):
         last: int | None = None,
         limit: int = 200,
     ) -> tuple[tuple[int, Histogram], ...]:
-        """(step, histogram), oldest first, evenly thinned to `limit`."""
+        """Return (step, histogram), oldest first, evenly thinned to `limit`."""
 
     def events(self, run: str, *, rank: int = 0, kind: str | None = None, limit: int = 1000) -> tuple[Event, ...]:
-        """The events that came last, in the order in which they came."""
+        """Return the events that came last, in the order in which they came."""
 
     def findings(self, run: str, *, minimum: Severity = "info", limit: int = 1000) -> tuple[Finding, ...]:
-        """Findings of all ranks by (first_step, order); muted ones left out."""
+        """Return findings of all ranks by (first_step, order); muted ones left out."""
 
     def outcomes(self, run: str, *, limit: int = 1000) -> tuple[Outcome, ...]:
-        """What attacks did, by (attack, norm, epsilon)."""
+        """Return what attacks did, by (attack, norm, epsilon)."""
 
     def write_findings(self, run: str, findings: Sequence[Finding]) -> None:
-        """Adds the findings of an offline diagnosis, by the same rule of replacement as `RunWriter.write`."""
+        """Add the findings of an offline diagnosis, by the same rule of replacement as `RunWriter.write`."""
 
     def annotate(
         self, run: str, *, name: str | None = None, tags: Mapping[str, Json] | None = None, remark: str | None = None
     ) -> Run:
-        """Changes what people add to a run; what is None stays."""
+        """Change what people add to a run; what is None stays."""
 
     def mute(self, run: str, rule: str, site: str, *, muted: bool = True) -> None:
-        """Hides the findings of a rule at a site from `findings` and the run's counts, or shows them again."""
+        """Hide the findings of a rule at a site from `findings` and the run's counts, or show them again."""
 
     def muted(self, run: str) -> tuple[tuple[str, str], ...]:
-        """The (rule, site) pairs that are muted, sorted."""
+        """Return the (rule, site) pairs that are muted, sorted."""
 
-    def mailbox(self, run: str) -> Mailbox:
-        """Where a running training and those who look at it leave each other documents."""
+    def mailbox(self, run: str) -> ControlChannel:
+        """Return where a running training and those who look at it leave each other documents."""
 
     def delete_run(self, run: str) -> None:
-        """Removes a run and everything of it, its whole tensors wherever they are, but no checkpoint; one that is
+        """Remove a run and everything of it, its whole tensors wherever they are, but no checkpoint; one that is
         running is refused."""
 
     def close(self) -> None:
-        """Lets go of every connection; the store can be opened again by its URL."""
+        """Let go of every connection; the store can be opened again by its URL."""
 
     def __enter__(self) -> Self: ...
 

@@ -2,22 +2,21 @@
 
 from pathlib import Path
 
-from .database.archive import Archive
-from .database.folder import Folder, run_files
-from .database.postgres import Database, connect_database, migrate_database
-from .errors import InvalidName, StoreUnavailable, nearest
-from .history.retention import Retention
-from .memory.store import MemoryStore
-from .passwords import without_passwords
+from .database.database_store import DatabaseStore
+from .database.folder_backend import FolderBackend, run_files
+from .database.postgres_backend import PostgresBackend, connect_database, migrate_database
+from .errors import InvalidName, StoreUnavailable, nearest, without_passwords
+from .history.compaction import Retention
+from .memory_store import MemoryStore
 from .schema.connect import file_writer, in_our_words
-from .schema.migrations import upgrade
+from .schema.table_definitions import upgrade
 from .store import Store
 
 _SCHEMES = ("postgresql+psycopg", "memory")
 
 
 def open_store(url: str | Path, *, retention: Retention | None = None) -> Store:
-    """The store at `url`: `runs/`, one run file `x.rank0.db`, `postgresql+psycopg://...` or `memory:`.
+    """Open the store at `url`: `runs/`, one run file `x.rank0.db`, `postgresql+psycopg://...` or `memory:`.
 
     A folder that is not there yet is an empty store; it is made when the first run begins.
 
@@ -34,15 +33,15 @@ def open_store(url: str | Path, *, retention: Retention | None = None) -> Store:
     if text == "memory:":
         return MemoryStore()
     if _is_database(text):
-        return Archive(Database(text, retention=kept))
+        return DatabaseStore(PostgresBackend(text, retention=kept))
     path = _path(text)
     if path.suffix == ".db":
-        return Archive(Folder(path.parent, text, only=path, retention=kept))
-    return Archive(Folder(path, text, retention=kept))
+        return DatabaseStore(FolderBackend(path.parent, text, only=path, retention=kept))
+    return DatabaseStore(FolderBackend(path, text, retention=kept))
 
 
 def migrate(url: str | Path) -> list[str]:
-    """What was done, one line a step, to bring every run of a store to today's schema; empty when nothing had to be.
+    """Bring every run of a store to today's schema; return what was done, one line a step.
 
     Raises:
         StoreTooNew: A newer mindscope wrote it.

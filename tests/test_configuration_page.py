@@ -9,11 +9,11 @@ from typing import get_args, get_origin
 
 import pytest
 import yaml
-from mindscope.cli.setting import fields_of
+from mindscope.cli.configuration_commands import fields_of
 from mindscope.probe import COLLECTORS, Config, ConfigError, Schedule, load_config
 from mindscope.probe.actions.attachment import DATABASE_LOOK_S, LOOK_S
 from mindscope.probe.configuration.cadence import Cadence
-from mindscope.probe.configuration.control import CHANGEABLE, ask_for
+from mindscope.probe.reconfiguration import CHANGEABLE, request_change
 from mindscope.storage import MemoryStore
 from pydantic import BaseModel
 
@@ -26,7 +26,7 @@ def due(schedule: Schedule, until: int) -> list[int]:
     return [step for step in range(until) if schedule.is_due(step)]
 
 
-def test_the_cadences_of_the_page_mean_what_it_says() -> None:
+def test_the_schedules_of_the_page_mean_what_it_says() -> None:
     config = load_config(EXAMPLES[0])
     assert config.schedule("loss") == Schedule(10)
     assert (config.schedule("activation"), config.schedule("weight")) == (Schedule(100), Schedule(1))
@@ -46,8 +46,8 @@ def test_a_dump_without_a_cadence_is_of_the_first_step_and_one_with_it_is_like_a
     assert due(bare.when.schedule(), 2001) == [0]
 
 
-def test_the_page_names_every_key_of_a_cadence() -> None:
-    (table,) = re.findall(r"\| key of a cadence .*?\n\n", PAGE, re.S)
+def test_the_page_names_every_key_of_a_schedule() -> None:
+    (table,) = re.findall(r"\| key of a schedule .*?\n\n", PAGE, re.S)
     keys = {key for row in re.findall(r"^\| (.*?) \|", table, re.M) for key in re.findall(r"`(\w+)`", row)}
     assert keys == set(Cadence.model_fields)
 
@@ -138,9 +138,9 @@ def test_the_keys_that_may_change_under_way_are_those_of_the_page_and_its_exampl
             settings = [word.strip('"') for word in re.findall(r'"[^"]*"|\S+', words)]
             fields = fields_of(settings)
             assert list(fields) == [key]
-            ask_for(store.mailbox("run"), fields)
+            request_change(store.mailbox("run"), fields)
         with pytest.raises(ConfigError, match="budget cannot change"):
-            ask_for(store.mailbox("run"), {"budget": 0.1})
+            request_change(store.mailbox("run"), {"budget": 0.1})
 
 
 def test_a_change_is_seen_as_soon_as_the_page_says() -> None:

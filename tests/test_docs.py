@@ -53,7 +53,7 @@ def test_the_programs_of_the_readme_run(workplace: Path) -> None:
 
 
 def test_the_configuration_of_the_readme_is_valid(tmp_path: Path) -> None:
-    from mindscope.probe.configuration.load import load_config
+    from mindscope.probe.configuration.config_loading import load_config
 
     (path := tmp_path / "monitor.yaml").write_text(blocks("yaml")[0])
     assert load_config(path).schedule("optimizer").is_ever_due is False

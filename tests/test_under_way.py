@@ -15,7 +15,7 @@ import yaml
 from mindscope.cli import main
 from mindscope.probe import load_config
 from mindscope.storage import open_store
-from mindscope.storage.mail.commands import state_of
+from mindscope.storage.control_channel import state_of
 
 pytest.importorskip("torch", reason="PyTorch (torch) is not installed")
 

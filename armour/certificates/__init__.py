@@ -1,4 +1,4 @@
-"""What no attack can do: lower bounds of robustness, proven by bounds of the network or by noise."""
+"""Lower bounds of robustness, proven by bounds of the network or by noise: no attack can beat them."""
 
 from .certify import Certificate, certified_radius, certify
 from .smoothing import ABSTAIN, Smoothed, certified_smoothing_radius, smooth

@@ -1,4 +1,4 @@
-"""Which predictions provably do not change within a budget: a lower bound of robust accuracy."""
+"""Predictions that provably do not change within a budget: a lower bound of robust accuracy."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,11 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...framework import Tensor
 from ...framework.nn import Cell
-from ..arrays import Floats
+from ...storage import Json, Outcome
+from ..array_api import Floats
 from ..errors import InvalidInput
 from .interval import Interval, interval_bounds
 from .linear_bounds import bound_below, crown_bounds
-from .program import Program, record
+from .network_program import NetworkProgram, record
 
 Method = Literal["ibp", "crown"]
 BallNorm = Literal["linf", "l2"]
@@ -21,7 +22,7 @@ BallNorm = Literal["linf", "l2"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Certificate:
-    """What is proven of N samples at K budgets.
+    """Proven margins of N samples at K budgets.
 
     Args:
         epsilons: The K budgets.
@@ -36,7 +37,7 @@ class Certificate:
 
     @property
     def is_certified(self) -> NDArray[np.bool_]:
-        """`(K, N)` whether the sample is classified as labelled everywhere in the budget."""
+        """`(K, N)` bool, True where the sample is classified as labelled everywhere in the budget."""
         return self.margins > 0
 
     @property
@@ -55,7 +56,7 @@ def certify(
     method: Method = "crown",
     bounds: tuple[float, float] = (0.0, 1.0),
 ) -> Certificate:
-    """Margins that hold everywhere in the budgets, computed in float64.
+    """Compute margins that hold everywhere in the budgets, in float64.
 
     Args:
         model: Engine cell in evaluation mode, of dense, convolution, batch normalization, relu and pooling layers in
@@ -68,10 +69,10 @@ def certify(
         bounds: Inputs outside these are not looked at.
 
     Raises:
-        InvalidInput: Inputs, labels, budgets or names that cannot be what was meant.
+        InvalidInput: Inputs, labels, budgets or names are not valid.
         InvalidModel: A primitive through which no bounds are known; the message names it.
     """
-    inputs, labels, budgets = _checked(x, y, epsilons, bounds)
+    inputs, labels, budgets = _check_arguments(x, y, epsilons, bounds)
     for name, value, known in (("norm", norm, ("linf", "l2")), ("method", method, ("ibp", "crown"))):
         if value not in known:
             raise InvalidInput(f"{name} expects one of {', '.join(known)}, got {value!r}")
@@ -82,7 +83,7 @@ def certify(
     margins = np.array(
         [
             [
-                _margin(program, sample, int(label), epsilon, norm, method, bounds)
+                _margin(program, sample, int(label), epsilon, norm=norm, method=method, bounds=bounds)
                 for sample, label in zip(inputs, labels, strict=True)
             ]
             for epsilon in budgets
@@ -102,7 +103,7 @@ def certified_radius(
     most: float = 1.0,
     tolerance: float = 1e-3,
 ) -> Floats:
-    """`(n,)` a budget for each sample that is proven, by halving an interval to `tolerance` of `most`; 0 for none."""
+    """Return `(n,)` proven budgets, found by halving an interval to `tolerance` of `most`; 0 where none is proven."""
     inputs, labels = np.asarray(x, np.float64), np.asarray(y)
     low, high = np.zeros(len(inputs)), np.full(len(inputs), float(most))
     for _ in range(max(1, int(np.ceil(-np.log2(tolerance))))):
@@ -120,10 +121,11 @@ def certified_radius(
 
 
 def _margin(
-    program: Program,
+    program: NetworkProgram,
     sample: Floats,
     label: int,
     epsilon: float,
+    *,
     norm: BallNorm,
     method: Method,
     bounds: tuple[float, float],
@@ -145,7 +147,7 @@ def _margin(
     return float(np.min(least))
 
 
-def _checked(
+def _check_arguments(
     x: ArrayLike, y: ArrayLike, epsilons: float | Iterable[float], bounds: tuple[float, float]
 ) -> tuple[Floats, NDArray[np.int64], tuple[float, ...]]:
     inputs = np.asarray(x.numpy() if isinstance(x, Tensor) else x, np.float64)
@@ -160,3 +162,15 @@ def _checked(
     if not budgets or not all(np.isfinite(e) and e >= 0 for e in budgets):
         raise InvalidInput(f"epsilons expects finite budgets of 0 or more, got {budgets}")
     return inputs, labels.astype(np.int64), budgets
+
+
+def certificate_outcomes(certificate: Certificate) -> list[Outcome]:
+    """Return one outcome for each budget, `certified ibp` or `certified crown`: a lower bound of the accuracy."""
+    details: dict[str, Json] = {"kind": "certificate", "method": certificate.method}
+    return [
+        Outcome(
+            f"certified {certificate.method}", certificate.norm, budget, float(share), certificate.margins.shape[1],
+            details=details,
+        )
+        for budget, share in zip(certificate.epsilons, certificate.accuracy, strict=True)
+    ]  # fmt: skip

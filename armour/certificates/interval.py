@@ -1,14 +1,14 @@
 """Interval bound propagation: the smallest and largest value of every unit, each on its own."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from ...framework import Tensor
-from ..arrays import Floats
+from ..array_api import Floats
 from ..errors import InvalidModel
-from .program import Program, Step
+from .network_program import NetworkProgram, ProgramStep
 
 #: Functions that are linear in the slot, with the positions where it may stand; all else must be constant.
 PRODUCTS: Final[dict[str, tuple[int, ...]]] = {
@@ -32,16 +32,16 @@ class Interval:
     high: Floats
 
 
-def is_affine(step: Step) -> bool:
-    """Whether the output is an affine function of the slots together."""
+def is_affine(step: ProgramStep) -> bool:
+    """Return whether the output is an affine function of the slots together."""
     name, slots = step.primitive.name, step.slots
     if name in PRODUCTS:
         return len(slots) == 1 and slots[0][0] in PRODUCTS[name]
     return name in (*SUMS, *ARRANGEMENTS, "negative")
 
 
-def interval_bounds(program: Program, region: Interval) -> list[Interval]:
-    """The bounds of every slot, the input's first.
+def interval_bounds(program: NetworkProgram, region: Interval) -> list[Interval]:
+    """Return the bounds of every slot, beginning with the input.
 
     Args:
         program: From `record`.
@@ -59,25 +59,25 @@ def interval_bounds(program: Program, region: Interval) -> list[Interval]:
     return found
 
 
-def step_interval(step: Step, known: list[Interval]) -> Interval:
-    """The bounds of a step's output from those of the slots before it."""
+def step_interval(step: ProgramStep, known: list[Interval]) -> Interval:
+    """Return the bounds of a step's output from those of the slots before it."""
     if is_affine(step):
         return _affine(step, known)
     if step.primitive.name in MONOTONE:
         low, high = (
-            step.apply({place: Tensor(getattr(known[slot], side)) for place, slot in step.slots}).numpy()
+            step.apply({position: Tensor(getattr(known[slot], side)) for position, slot in step.slots}).numpy()
             for side in ("low", "high")
         )
         return Interval(low, high)
     raise InvalidModel(
-        f"no bounds are known through the primitive '{step.primitive.name}'; certificates by bounds know dense, "
+        f"no bounds are known for the primitive '{step.primitive.name}'; certificates by bounds support dense, "
         f"convolution, normalization in evaluation mode, relu, pooling and arrangements of axes; else smooth the model"
     )
 
 
-def _affine(step: Step, known: list[Interval]) -> Interval:
-    middle = {place: Tensor((known[slot].low + known[slot].high) / 2) for place, slot in step.slots}
-    spread = {place: Tensor((known[slot].high - known[slot].low) / 2) for place, slot in step.slots}
+def _affine(step: ProgramStep, known: list[Interval]) -> Interval:
+    middle = {position: Tensor((known[slot].low + known[slot].high) / 2) for position, slot in step.slots}
+    spread = {position: Tensor((known[slot].high - known[slot].low) / 2) for position, slot in step.slots}
     centre = step.apply(middle).numpy()
     name = step.primitive.name
     if name in ("negative", "subtract"):
@@ -91,9 +91,9 @@ def _affine(step: Step, known: list[Interval]) -> Interval:
     return Interval(centre - radius, centre + radius)
 
 
-def _absolute(x: Any) -> Any:
+def _absolute(x: Tensor | float) -> Tensor | float:
     return Tensor(np.abs(x.numpy())) if isinstance(x, Tensor) else abs(x)
 
 
-def _zero(x: Any) -> Any:
+def _zero(x: object) -> Tensor | float:
     return Tensor(np.zeros_like(x.numpy())) if isinstance(x, Tensor) else 0.0

@@ -1,15 +1,15 @@
 """CROWN: linear functions of the input below and above every unit, pushed from the outputs back to the input."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ...framework import Tensor, vjp, vmap
-from ..arrays import Floats
+from ..array_api import Floats
 from ..errors import InvalidModel
 from .interval import Interval, is_affine, step_interval
-from .program import Program, Step
+from .network_program import NetworkProgram, ProgramStep
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,21 +25,21 @@ class Below:
     offsets: Floats
 
     def least(self, region: Interval) -> Floats:
-        """`(wanted,)` the smallest values in a box."""
+        """Return `(wanted,)` smallest values in a box."""
         middle, spread = (region.low + region.high)[0] / 2, (region.high - region.low)[0] / 2
         axes = middle.ndim
         value = np.tensordot(self.coefficients, middle, axes) - np.tensordot(np.abs(self.coefficients), spread, axes)
         return np.asarray(value + self.offsets, np.float64)
 
     def least_in_ball(self, centre: Floats, radius: float) -> Floats:
-        """`(wanted,)` the smallest values within an L2 distance of `centre` `(*input)`."""
+        """Return `(wanted,)` smallest values within an L2 distance of `centre` `(*input)`."""
         flat = self.coefficients.reshape(len(self.coefficients), -1)
         value = flat @ centre.reshape(-1) - radius * np.linalg.norm(flat, axis=1)
         return np.asarray(value + self.offsets, np.float64)
 
 
-def crown_bounds(program: Program, region: Interval) -> list[Interval]:
-    """The bounds of every slot: intervals, made tighter by CROWN where a relaxation depends on them.
+def crown_bounds(program: NetworkProgram, region: Interval) -> list[Interval]:
+    """Return the bounds of every slot: intervals, tightened by CROWN where a relaxation depends on them.
 
     Reference:
         Zhang et al. 2018, arXiv:1811.00866; Xu et al. 2020, arXiv:2002.12920 for graphs.
@@ -54,7 +54,7 @@ def crown_bounds(program: Program, region: Interval) -> list[Interval]:
     return found
 
 
-def _tighter(program: Program, known: list[Interval], slot: int, region: Interval) -> Interval:
+def _tighter(program: NetworkProgram, known: list[Interval], slot: int, region: Interval) -> Interval:
     interval = known[slot]
     shape = program.shape_of(slot)
     unsure = np.flatnonzero(interval.low.ravel() < interval.high.ravel())
@@ -70,8 +70,8 @@ def _tighter(program: Program, known: list[Interval], slot: int, region: Interva
     return Interval(low.reshape(shape), high.reshape(shape))
 
 
-def bound_below(program: Program, known: list[Interval], slot: int, wanted: Floats) -> Below:
-    """A linear function of the input below `wanted . slot`.
+def bound_below(program: NetworkProgram, known: list[Interval], slot: int, wanted: Floats) -> Below:
+    """Return a linear function of the input below `wanted . slot`.
 
     Args:
         program: From `record`.
@@ -97,7 +97,7 @@ def bound_below(program: Program, known: list[Interval], slot: int, wanted: Floa
 _Parts = tuple[list[tuple[int, Floats]], Floats]
 
 
-def _through(step: Step, known: list[Interval], weights: Floats) -> _Parts:
+def _through(step: ProgramStep, known: list[Interval], weights: Floats) -> _Parts:
     if is_affine(step):
         return _through_affine(step, known, weights)
     name = step.primitive.name
@@ -108,27 +108,28 @@ def _through(step: Step, known: list[Interval], weights: Floats) -> _Parts:
     raise InvalidModel(f"CROWN knows no relaxation of the primitive '{name}'; take method='ibp', or smooth the model")
 
 
-def _through_affine(step: Step, known: list[Interval], weights: Floats) -> _Parts:
-    zeros = {place: Tensor(np.zeros(known[slot].low.shape)) for place, slot in step.slots}
+def _through_affine(step: ProgramStep, known: list[Interval], weights: Floats) -> _Parts:
+    zeros = {position: Tensor(np.zeros(known[slot].low.shape)) for position, slot in step.slots}
     offset = np.broadcast_to(step.apply(dict(zeros)).numpy(), step.shape)
-    parts = [
-        (slot, _pulled(lambda x, place=place: step.apply({**zeros, place: x}), zeros[place], weights))
-        for place, slot in step.slots
-    ]
+
+    def at(position: int) -> Callable[[Tensor], Tensor]:
+        return lambda x: step.apply({**zeros, position: x})
+
+    parts = [(slot, _pull_back(at(position), zeros[position], weights)) for position, slot in step.slots]
     return parts, np.tensordot(weights, offset, offset.ndim)
 
 
-def _pulled(function: Any, at: Tensor, weights: Floats) -> Floats:
-    """What the transpose of the function's derivative at a point makes of each of `(wanted, 1, ...)` weights."""
+def _pull_back(function: Callable[[Tensor], Tensor], at: Tensor, weights: Floats) -> Floats:
+    """Pull each of `(wanted, 1, ...)` weights back through the function's derivative at a point."""
     _, back = vjp(function, at)
-    pulled: Floats = vmap(lambda one: back(one)[0])(Tensor(weights)).numpy()
+    pulled: Floats = vmap(lambda weight: back(weight)[0])(Tensor(weights)).numpy()
     return pulled
 
 
-def _through_relu(step: Step, known: list[Interval], weights: Floats) -> _Parts:
-    """max(x, c) between lines: above, the chord; below, the steeper side of the interval decides on 0 or 1."""
-    place, slot = step.slots[0]
-    other = 0.0 if step.primitive.name == "relu" else step.inputs[1 - place]
+def _through_relu(step: ProgramStep, known: list[Interval], weights: Floats) -> _Parts:
+    """Bound max(x, c) by lines: the chord above; below, slope 0 or 1 by the larger side of the interval."""
+    position, slot = step.slots[0]
+    other = 0.0 if step.primitive.name == "relu" else step.inputs[1 - position]
     corner = other.numpy() if isinstance(other, Tensor) else np.float64(other)
     if np.broadcast_shapes(np.shape(corner), step.shape) != known[slot].low.shape:
         raise InvalidModel("CROWN knows max(x, c) only where c does not widen x; take method='ibp'")
@@ -143,26 +144,28 @@ def _through_relu(step: Step, known: list[Interval], weights: Floats) -> _Parts:
     return [(slot, part)], constant
 
 
-def _through_max_pool(step: Step, known: list[Interval], weights: Floats) -> _Parts:
-    """Below, the input whose own lower bound is largest; above, that input where it always wins, else a constant."""
-    place, slot = step.slots[0]
+def _through_max_pool(step: ProgramStep, known: list[Interval], weights: Floats) -> _Parts:
+    """Bound a max pooling by the input of largest lower bound; above by a constant where it does not always win."""
+    position, slot = step.slots[0]
     bounds = known[slot]
     at = Tensor(bounds.low)
-    winner = _pulled(lambda x: step.apply({place: x}), at, np.ones((1, *step.shape)))[0]
+    winner = _pull_back(lambda x: step.apply({position: x}), at, np.ones((1, *step.shape)))[0]
     rivals = np.where(winner > 0, -np.inf, bounds.high)
     # An input that is the best of one window may be a rival in another: then its own upper bound must count there.
     shared = winner > 1
     if shared.any() or _overlaps(step):
         rivals = bounds.high
-    least, most = (step.apply({place: Tensor(values)}).numpy() for values in (bounds.low, bounds.high))
-    always = least >= step.apply({place: Tensor(np.where(np.isinf(rivals), np.finfo(np.float64).min, rivals))}).numpy()
+    least, most = (step.apply({position: Tensor(values)}).numpy() for values in (bounds.low, bounds.high))
+    always = (
+        least >= step.apply({position: Tensor(np.where(np.isinf(rivals), np.finfo(np.float64).min, rivals))}).numpy()
+    )
     positive, negative = np.maximum(weights, 0), np.minimum(weights, 0)
-    part = _pulled(lambda x: step.apply({place: x}), at, positive + negative * always)
+    part = _pull_back(lambda x: step.apply({position: x}), at, positive + negative * always)
     constant = np.sum(negative * np.where(always, 0.0, most), axis=tuple(range(1, weights.ndim)))
     return [(slot, part)], constant
 
 
-def _overlaps(step: Step) -> bool:
+def _overlaps(step: ProgramStep) -> bool:
     window = step.attributes["window"]
     spans = [(k - 1) * d + 1 for k, d in zip(window.kernel, window.dilation, strict=True)]
     return any(span > stride for span, stride in zip(spans, window.stride, strict=True)) or any(

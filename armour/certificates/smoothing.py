@@ -1,23 +1,25 @@
 """Randomized smoothing: certified L2 radii for any model, with the confidence of an exact binomial bound."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from statistics import NormalDist
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import to_numpy
+from ...storage import Json, Outcome
+from ..array_api import to_numpy
 from ..errors import InvalidInput
-from ..model import Model
+from ..model import WrappedModel
 
 ABSTAIN = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Smoothed:
-    """What the smoothed classifier says of N samples.
+    """Predictions of the smoothed classifier for N samples.
 
     Args:
         classes: `(n,)` its class, -1 where it abstains.
@@ -34,7 +36,7 @@ class Smoothed:
 
 
 def certified_smoothing_radius(successes: int, trials: int, sigma: float, *, alpha: float = 0.001) -> float:
-    """The L2 radius of a class that `successes` of `trials` noisy copies got; 0 when nothing can be said.
+    """Return the L2 radius for a class that `successes` of `trials` noisy copies got; 0 where no radius is certain.
 
     Args:
         successes: 0 to `trials`.
@@ -58,14 +60,14 @@ def certified_smoothing_radius(successes: int, trials: int, sigma: float, *, alp
 
 
 def lower_confidence(successes: int, trials: int, alpha: float) -> float:
-    """The smallest probability of success that `successes` or more of `trials` do not refute at level `alpha`."""
+    """Return the smallest success probability that `successes` or more of `trials` do not refute at level `alpha`."""
     if successes == 0:
         return 0.0
     return float(_special().betaincinv(successes, trials - successes + 1, alpha))
 
 
 def smooth(
-    model: Model,
+    model: WrappedModel,
     x: ArrayLike,
     sigma: float,
     *,
@@ -75,7 +77,7 @@ def smooth(
     batch_size: int = 500,
     seed: int = 0,
 ) -> Smoothed:
-    """The class that the model gives most often under Gaussian noise, with its certified radius.
+    """Find the class that the model predicts most often under Gaussian noise, and its certified radius.
 
     Args:
         model: Any wrapped model; noisy inputs may leave its bounds, as the theorem wants.
@@ -90,9 +92,10 @@ def smooth(
     inputs = np.asarray(x)
     if inputs.ndim < 2 or not len(inputs) or select < 1 or batch_size < 1:
         raise InvalidInput(
-            f"expected samples (n, ...), select and batch_size of 1 or more, got {inputs.shape}, {select}"
+            f"smooth expects samples (n, ...), select and batch_size of 1 or more, got shape {inputs.shape}, "
+            f"select={select}, batch_size={batch_size}"
         )
-    certified_smoothing_radius(0, trials, sigma, alpha=alpha)  # says what is out of range
+    certified_smoothing_radius(0, trials, sigma, alpha=alpha)  # checks the arguments
     classes, radii = np.full(len(inputs), ABSTAIN), np.zeros(len(inputs))
     for row, sample in enumerate(inputs):
         generator = np.random.default_rng((seed, row))
@@ -106,7 +109,12 @@ def smooth(
 
 
 def _votes(
-    model: Model, sample: NDArray[Any], sigma: float, copies: int, batch_size: int, generator: np.random.Generator
+    model: WrappedModel,
+    sample: NDArray[np.floating],
+    sigma: float,
+    copies: int,
+    batch_size: int,
+    generator: np.random.Generator,
 ) -> NDArray[np.int64]:
     found: NDArray[np.int64] = np.zeros(0, np.int64)
     for start in range(0, copies, batch_size):
@@ -118,11 +126,25 @@ def _votes(
     return found
 
 
-def _special() -> Any:
-    """scipy.special: a dependency of the extras alone."""
+def _special() -> ModuleType:
+    """Import scipy.special, which only the extras install."""
     try:
         return import_module("scipy.special")
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             "exact confidence bounds expect SciPy, which is not installed; pip install mindscope[privacy]"
         ) from error
+
+
+def smoothing_outcomes(
+    smoothed: Smoothed, y: ArrayLike, epsilons: Sequence[float], *, sigma: float, trials: int, alpha: float
+) -> list[Outcome]:
+    """Return one outcome for each L2 radius, `certified smoothing`: the accuracy that surely remains."""
+    details: dict[str, Json] = {"method": "smoothing", "sigma": sigma, "trials": trials, "alpha": alpha}
+    return [
+        Outcome(
+            "certified smoothing", "l2", float(radius), smoothed.accuracy(y, radius), len(smoothed.classes),
+            details={"kind": "certificate", **details},
+        )
+        for radius in epsilons
+    ]  # fmt: skip

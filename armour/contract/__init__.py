@@ -1,1 +1,1 @@
-"""What every attack obeys: its base class, the table it enters, checked options and inputs, and what comes back."""
+"""The contract of every attack: its base class, the table of attacks, checked inputs, and results."""

@@ -1,45 +1,80 @@
 """The attack that every paper's search plugs into: it validates, clips, judges and sweeps budgets; authors only search.
 
 To add one: a frozen dataclass in `attacks/`, derived from `Attack`, with a `search`, the `@attack` decorator, and a
-line in `attacks/__init__.py`. Whatever the search returns is moved into the budget, predicted again and measured again
-here, so no search can report more than it reached.
+line in `attacks/__init__.py`. Here every candidate of the search is moved into the budget, predicted
+again and measured again, so no search can report more than it reached.
 """
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from importlib import import_module
+from typing import ClassVar, Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...storage import Json
-from ..arrays import Array, Rows, copy, to_numpy
-from ..arrays.rows import all_finite, take
+from ...storage import Json, nearest
+from ..array_api import Array, Rows, all_finite, copy, take, to_numpy
 from ..distances import Norm, distance_named
-from ..errors import InvalidInput, InvalidSearch
-from ..model import Model
+from ..errors import InvalidInput, InvalidSearch, UnknownAttack
+from ..model import WrappedModel
 from ..problem import Gallery, Objective, Problem
-from ..search.halving import smallest_budgets
-from .result import AttackResult, Attempt, stacked
-from .samples import Samples, check_epsilons, check_samples
-from .spread import spread
+from ..search.nearest_examples import smallest_budgets
+from .attack_result import AttackResult, BudgetResult, stack_results
+from .checked_samples import Samples, check_epsilons, check_samples
 
-#: Told after each batch how many of how many batches are done.
+_Found = TypeVar("_Found")
+
+
+def spread(call: Callable[[Rows], _Found], batches: Sequence[Rows], jobs: int) -> Iterator[_Found]:
+    """Call the function for each batch and yield the results in order; they do not depend on `jobs`.
+
+    Args:
+        call: Can be sent to another process when there is more than one job.
+        jobs: Processes at once, -1 for one a core; 1 stays in this one.
+
+    Raises:
+        ModuleNotFoundError: More than one job without joblib.
+    """
+    if jobs == 1 or len(batches) < 2:
+        return map(call, batches)
+    try:
+        joblib = import_module("joblib")
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"jobs={jobs} expects joblib, which is not installed; pip install mindscope[cluster], or take jobs=1"
+        ) from error
+    found: Iterator[_Found] = joblib.Parallel(n_jobs=jobs, return_as="generator")(
+        joblib.delayed(call)(rows) for rows in batches
+    )
+    return found
+
+
+def check_jobs(jobs: int) -> None:
+    """Raise `InvalidInput` unless the number is 1 or more, or -1."""
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or (jobs < 1 and jobs != -1):
+        raise InvalidInput(f"jobs expects 1 or more, or -1 for one a core, got {jobs!r}")
+
+
+#: Called after each batch with the numbers of finished and of all batches.
 Progress = Callable[[int, int], None]
-#: Which samples are to be attacked at a budget, asked when its turn comes.
-Standing = Callable[[float], NDArray[np.bool_]]
+#: Returns which samples to attack at a budget, when its turn comes.
+Pending = Callable[[float], NDArray[np.bool_]]
+
+#: Raw and clipped candidates, distances, success, queries and gradient calls.
+_BatchResult = tuple[Array, Array, NDArray[np.float64], NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]
 
 
-class Sweep(NamedTuple):
-    """How a search is carried out.
+class SweepOptions(NamedTuple):
+    """Options of a search over budgets.
 
     Args:
         seed: The same seed gives the same result, whatever the batch size.
         batch_size: Samples that are searched for together.
-        progress: Told after each batch.
+        progress: Called after each batch.
         jobs: Processes over which batches are spread.
     """
 
@@ -58,7 +93,7 @@ class Attack(ABC):
     """
 
     name: ClassVar[str] = ""
-    #: True for searches of the nearest example, which know no budget and are carried out once for all of them.
+    #: True for searches of the nearest example: they take no budget and run once for all budgets.
     finds_minimum: ClassVar[bool] = False
 
     norm: Norm = "linf"
@@ -68,22 +103,22 @@ class Attack(ABC):
 
     @abstractmethod
     def search(self, problem: Problem) -> Array:
-        """One candidate for every sample of the batch, shaped as `problem.x`; failures are candidates, too."""
+        """Return one candidate for every sample of the batch, shaped as `problem.x`, also where the search failed."""
 
-    def opening(self) -> Objective | None:
-        """What the search climbs first at the inputs themselves, all at once, if it always begins so.
+    def initial_objective(self) -> Objective | None:
+        """Return the objective that the search climbs first at the inputs themselves, None if it begins elsewhere.
 
         Its gradient then comes with the clean logits, which are needed anyway: one pass less.
         """
         return None
 
     def options(self) -> dict[str, Json]:
-        """The attack's fields, for the record."""
+        """Return the attack's fields, for the record."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def __call__(
         self,
-        model: Model,
+        model: WrappedModel,
         x: Array,
         y: ArrayLike,
         *,
@@ -94,7 +129,7 @@ class Attack(ABC):
         batch_size: int = 256,
         progress: Progress | None = None,
     ) -> AttackResult:
-        """Adversarial examples at every budget, clipped, judged and measured.
+        """Search adversarial examples at every budget, then clip, judge and measure them.
 
         Args:
             model: Made by `wrap`.
@@ -113,39 +148,51 @@ class Attack(ABC):
         budgets = (math.inf,) if epsilons is None else check_epsilons(epsilons)
         with model.evaluating():
             samples = check_samples(
-                model, x, y, targets=targets, margin=margin, batch_size=batch_size, opening=self.opening()
+                model,
+                x,
+                y,
+                targets=targets,
+                margin=margin,
+                batch_size=batch_size,
+                initial_objective=self.initial_objective(),
             )
-            sweep = Sweep(seed, batch_size, progress)
+            sweep = SweepOptions(seed, batch_size, progress)
             attempts = list(self.attempts(model, samples, budgets, sweep))
-        return stacked(budgets, attempts, samples.solved)
+        return stack_results(budgets, attempts, samples.solved)
 
     def attempts(
         self,
-        model: Model,
+        model: WrappedModel,
         samples: Samples,
         budgets: tuple[float, ...],
-        sweep: Sweep,
-        standing: Standing | None = None,
-    ) -> Iterator[Attempt]:
-        """What each budget yields for samples that were checked already; `__call__` and `evaluate` sweep with it.
+        sweep: SweepOptions,
+        pending: Pending | None = None,
+    ) -> Iterator[BudgetResult]:
+        """Yield the result at each budget for samples that are checked already; `__call__` and `evaluate` use it.
 
         Args:
-            standing: Which samples are to be attacked; None for all that are not solved.
+            pending: Which samples to attack at a budget; None for all that are not solved.
         """
-        todo = standing if standing is not None else lambda _: ~samples.solved
+        is_pending = pending if pending is not None else lambda _: ~samples.solved
         if not self.finds_minimum:
             for number, budget in enumerate(budgets):
-                told = _shifted(sweep.progress, number, len(budgets))
-                yield self._attempt(model, samples, budget, np.flatnonzero(todo(budget)), sweep, told)
+                report = _shifted_progress(sweep.progress, number, len(budgets))
+                yield self._attempt(model, samples, budget, np.flatnonzero(is_pending(budget)), sweep, report)
             return
-        open_rows = np.flatnonzero(_any(samples, [todo(budget) for budget in budgets if budget > 0]))
-        whole = self._attempt(model, samples, math.inf, open_rows, sweep, sweep.progress)
+        open_rows = np.flatnonzero(_any_of(samples, [is_pending(budget) for budget in budgets if budget > 0]))
+        nearest = self._attempt(model, samples, math.inf, open_rows, sweep, sweep.progress)
         for budget in budgets:
-            yield whole if budget == math.inf else _cut(self, model, samples, whole, budget, sweep)
+            yield nearest if budget == math.inf else _within_budget(self, model, samples, nearest, budget, sweep)
 
     def _attempt(
-        self, model: Model, samples: Samples, epsilon: float, open_rows: Rows, sweep: Sweep, told: Progress | None
-    ) -> Attempt:
+        self,
+        model: WrappedModel,
+        samples: Samples,
+        epsilon: float,
+        open_rows: Rows,
+        sweep: SweepOptions,
+        report: Progress | None,
+    ) -> BudgetResult:
         count = len(samples.x)
         raw, clipped = copy(samples.x), copy(samples.x)
         distances, success = np.zeros(count), np.zeros(count, np.bool_)
@@ -155,20 +202,20 @@ class Attack(ABC):
         work = partial(self._batch, model, samples, epsilon, sweep.seed)
         for number, (rows, found) in enumerate(zip(batches, spread(work, batches, sweep.jobs), strict=True)):
             raw[rows], clipped[rows], distances[rows], success[rows], queries[rows], gradient_calls[rows] = found
-            if told is not None:
-                told(number + 1, len(batches))
-        if told is not None and not batches:
-            told(1, 1)
-        return Attempt(raw, clipped, distances, success, queries, gradient_calls)
+            if report is not None:
+                report(number + 1, len(batches))
+        if report is not None and not batches:
+            report(1, 1)
+        return BudgetResult(raw, clipped, distances, success, queries, gradient_calls)
 
-    def _batch(self, model: Model, samples: Samples, epsilon: float, seed: int, rows: Rows) -> tuple[Any, ...]:
-        """For the rows: raw and clipped candidates, distances, success, queries and gradient calls."""
+    def _batch(self, model: WrappedModel, samples: Samples, epsilon: float, seed: int, rows: Rows) -> _BatchResult:
+        """Return raw and clipped candidates, distances, success, queries and gradient calls for the rows."""
         problem = _problem(self, model, samples, rows, epsilon, seed)
-        raw = self._searched(problem)
-        return raw, *_judged(model, samples, rows, raw, problem), problem.queries, problem.gradient_calls
+        raw = self._run_search(problem)
+        return raw, *_judge(model, samples, rows, raw, problem), problem.queries, problem.gradient_calls
 
-    def _searched(self, problem: Problem) -> Array:
-        with np.errstate(all="ignore"):  # a model may well overflow off the data; the judge looks at what comes back
+    def _run_search(self, problem: Problem) -> Array:
+        with np.errstate(all="ignore"):  # a model may overflow far from the data; the result is checked below
             if self.finds_minimum or np.isfinite(problem.epsilon).all():
                 found = self.search(problem)
             else:
@@ -187,51 +234,146 @@ class Attack(ABC):
 
 
 def check_seed(seed: int) -> None:
-    """Raises `InvalidInput` unless the seed is an integer of 0 or more."""
+    """Raise `InvalidInput` unless the seed is an integer of 0 or more."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise InvalidInput(f"seed expects an integer of 0 or more, got {seed!r}")
 
 
-def _any(samples: Samples, masks: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+def _any_of(samples: Samples, masks: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:
     return np.any(masks, axis=0) if masks else np.zeros(len(samples.x), np.bool_)
 
 
-def _problem(attack: Attack, model: Model, samples: Samples, rows: Rows, epsilon: float, seed: int) -> Problem:
+def _problem(attack: Attack, model: WrappedModel, samples: Samples, rows: Rows, epsilon: float, seed: int) -> Problem:
     criterion, budgets = samples.criterion.take(rows), np.full(len(rows), epsilon)
     gallery = Gallery(samples.x, samples.clean_predictions)
     is_all = len(rows) == len(samples.x)
-    opening = samples.opening if is_all or samples.opening is None else samples.opening.take(rows)
+    initial_ascent = samples.initial_ascent
+    if initial_ascent is not None and not is_all:
+        initial_ascent = initial_ascent.take(rows)
     x = samples.x if is_all else take(samples.x, rows)
-    return Problem(model, x, criterion, distance_named(attack.norm), budgets, rows, (seed,), gallery, opening)
+    return Problem(
+        model,
+        x,
+        criterion,
+        distance_named(attack.norm),
+        epsilon=budgets,
+        samples=rows,
+        key=(seed,),
+        gallery=gallery,
+        initial_ascent=initial_ascent,
+    )
 
 
-def _cut(attack: Attack, model: Model, samples: Samples, whole: Attempt, epsilon: float, sweep: Sweep) -> Attempt:
-    """The nearest examples within a budget: those farther away are moved into it and judged again."""
-    clipped = copy(whole.adversarials)
-    distances, success = whole.distances.copy(), whole.success & (whole.distances <= epsilon)
-    far = np.flatnonzero(~success & (whole.queries > 0))
+def _within_budget(
+    attack: Attack, model: WrappedModel, samples: Samples, nearest: BudgetResult, epsilon: float, sweep: SweepOptions
+) -> BudgetResult:
+    """Cut the nearest examples to a budget: those farther away are moved into it and judged again."""
+    clipped = copy(nearest.adversarials)
+    distances, success = nearest.distances.copy(), nearest.success & (nearest.distances <= epsilon)
+    far = np.flatnonzero(~success & (nearest.queries > 0))
     for start in range(0, len(far), sweep.batch_size):
         rows = far[start : start + sweep.batch_size]
         if epsilon > 0:
             problem = _problem(attack, model, samples, rows, epsilon, sweep.seed)
-            clipped[rows], distances[rows], success[rows] = _judged(model, samples, rows, whole.raw[rows], problem)
+            clipped[rows], distances[rows], success[rows] = _judge(model, samples, rows, nearest.raw[rows], problem)
         else:
             clipped[rows], distances[rows] = samples.x[rows], 0.0
     spent = epsilon > 0
-    return Attempt(whole.raw, clipped, distances, success, whole.queries * spent, whole.gradient_calls * spent)
+    return BudgetResult(
+        nearest.raw, clipped, distances, success, nearest.queries * spent, nearest.gradient_calls * spent
+    )
 
 
-def _judged(
-    model: Model, samples: Samples, rows: Rows, raw: Array, problem: Problem
+def _judge(
+    model: WrappedModel, samples: Samples, rows: Rows, raw: Array, problem: Problem
 ) -> tuple[Array, NDArray[np.float64], NDArray[np.bool_]]:
-    """Candidates moved into the budget, their distances and whether they meet the criterion, none taken on trust."""
+    """Move candidates into the budget; return them, their distances, and whether they meet the criterion."""
     clipped = problem.clip(raw)
     with np.errstate(all="ignore"):
         met = samples.criterion.take(rows).met(model.logits(clipped))
     return clipped, problem.distance.measure(problem.x, clipped), np.asarray(to_numpy(met), np.bool_)
 
 
-def _shifted(progress: Progress | None, number: int, budgets: int) -> Progress | None:
+def _shifted_progress(progress: Progress | None, number: int, budgets: int) -> Progress | None:
     if progress is None:
         return None
     return lambda done, batches: progress(number * batches + done, budgets * batches)
+
+
+Asks = Literal["gradients", "logits", "decisions"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One attack of the catalogue.
+
+    Args:
+        make: Its class; takes `norm=` and the attack's own options.
+        norms: The norms that it knows.
+        reference: The paper.
+        asks: What it asks the model for: gradients, logits, or decisions alone.
+    """
+
+    name: str
+    make: type[Attack]
+    norms: tuple[Norm, ...]
+    reference: str
+    asks: Asks = "gradients"
+
+
+ATTACKS: Final[dict[str, Entry]] = {}
+
+_Class = TypeVar("_Class", bound=type[Attack])
+
+
+def attack(
+    name: str, *, norms: tuple[Norm, ...], reference: str, asks: Asks = "gradients"
+) -> Callable[[_Class], _Class]:
+    """Return a decorator that enters the class into `ATTACKS`; a name taken already raises `ValueError`."""
+
+    def enter(make: _Class) -> _Class:
+        if name in ATTACKS:
+            raise ValueError(f"attack {name!r} is registered by {ATTACKS[name].make.__qualname__} already")
+        ATTACKS[name] = Entry(name, make, norms, reference, asks)
+        make.name = name
+        return make
+
+    return enter
+
+
+def make_attack(name: str, norm: Norm = "linf") -> Attack:
+    """Return the attack of that name with its default options.
+
+    Raises:
+        UnknownAttack: There is none of that name, or it does not know the norm.
+    """
+    if name not in ATTACKS:
+        raise UnknownAttack(f"no attack {name!r}; attacks are {', '.join(sorted(ATTACKS))}{nearest(name, ATTACKS)}")
+    entry = ATTACKS[name]
+    if norm not in entry.norms:
+        raise UnknownAttack(f"attack {name!r} knows the norms {', '.join(entry.norms)}, got {norm!r}")
+    return entry.make(norm=norm)
+
+
+def at_least(attack: Attack, smallest: int, *names: str) -> None:
+    """Raise `InvalidInput` unless each named option is an integer of `smallest` or more."""
+    for name in names:
+        value = getattr(attack, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < smallest:
+            raise InvalidInput(f"{type(attack).__name__} expects {name} of {smallest} or more, got {name}={value!r}")
+
+
+def positive(attack: Attack, *names: str) -> None:
+    """Raise `InvalidInput` unless each named option is a finite number above 0."""
+    for name in names:
+        value = getattr(attack, name)
+        if isinstance(value, bool) or not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+            raise InvalidInput(f"{type(attack).__name__} expects {name} above 0, got {name}={value!r}")
+
+
+def fraction(attack: Attack, *names: str) -> None:
+    """Raise `InvalidInput` unless each named option is a number from 0 to 1."""
+    for name in names:
+        value = getattr(attack, name)
+        if isinstance(value, bool) or not (isinstance(value, int | float) and 0 <= value <= 1):
+            raise InvalidInput(f"{type(attack).__name__} expects {name} from 0 to 1, got {name}={value!r}")

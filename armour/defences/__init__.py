@@ -1,15 +1,22 @@
 """Defences: recipes of training that make a model robust, and transforms of its input."""
 
-from ..detectors.squeezing import BitDepth, MedianSmoothing
-from .adversarial import Adversarial
-from .distillation import Distillation
-from .ensemble import Ensemble
-from .free import FreeTraining
-from .inner import Inner, fast, single_step
+from typing import TYPE_CHECKING
+
+from ..detectors.prediction_detectors import BitDepth, MedianSmoothing
+from ..renamed_names import renamed
+from .defence_recipes import (
+    Adversarial,
+    Distillation,
+    EnsembleAdversarial,
+    Inner,
+    Lesson,
+    Recipe,
+    Trades,
+    fast,
+    single_step,
+)
+from .defended_training import DefendedStep, DefendedTraining, FreeTraining, robust_accuracy
 from .input_transforms import Jpeg, Transform, transformed
-from .recipe import Lesson, Recipe
-from .trades import Trades
-from .training import DefendedStep, DefendedTraining, robust_accuracy
 
 __all__ = [
     "Adversarial",
@@ -17,7 +24,7 @@ __all__ = [
     "DefendedStep",
     "DefendedTraining",
     "Distillation",
-    "Ensemble",
+    "EnsembleAdversarial",
     "FreeTraining",
     "Inner",
     "Jpeg",
@@ -31,3 +38,6 @@ __all__ = [
     "single_step",
     "transformed",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed(__name__, {"Ensemble": "EnsembleAdversarial"})

@@ -1,21 +1,29 @@
 """Detectors of adversarial inputs: scores, and alarms calibrated on clean inputs."""
 
-from .detector import Alarm, Detector, Features, calibrate
-from .ensemble import Ensemble, fit_ensemble
-from .local_intrinsic_dimension import LocalIntrinsicDimension
-from .magnet import PredictionDivergence, PrincipalComponents, ReconstructionError, fit_principal_components
-from .mahalanobis import Mahalanobis, fit_mahalanobis
-from .named import DETECTORS, fit_detector
-from .region_based import RegionBased
-from .similarity import QuerySimilarity
-from .squeezing import BitDepth, FeatureSqueezing, MedianSmoothing, spatial_smoothing
+from typing import TYPE_CHECKING
+
+from ..renamed_names import renamed
+from .detector import Alarm, Detector, DetectorEnsemble, Features, calibrate, fit_ensemble
+from .feature_detectors import LocalIntrinsicDimension, Mahalanobis, QuerySimilarity, fit_mahalanobis
+from .named_detectors import DETECTORS, fit_detector
+from .prediction_detectors import (
+    BitDepth,
+    FeatureSqueezing,
+    MedianSmoothing,
+    PredictionDivergence,
+    PrincipalComponents,
+    ReconstructionError,
+    RegionBased,
+    fit_principal_components,
+    spatial_smoothing,
+)
 
 __all__ = [
     "DETECTORS",
     "Alarm",
     "BitDepth",
     "Detector",
-    "Ensemble",
+    "DetectorEnsemble",
     "FeatureSqueezing",
     "Features",
     "LocalIntrinsicDimension",
@@ -33,3 +41,6 @@ __all__ = [
     "fit_principal_components",
     "spatial_smoothing",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed(__name__, {"Ensemble": "DetectorEnsemble"})

@@ -4,11 +4,7 @@ from typing import Final
 
 from ...storage import nearest
 from ..errors import UnknownAttack
-from .contract import Distance, Norm, Region
-from .l0 import L0
-from .l1 import L1
-from .l2 import L2
-from .linf import Linf
+from .norms import L0, L1, L2, Distance, Linf, Norm, Region
 
 __all__ = ["DISTANCES", "Distance", "Norm", "Region", "distance_named"]
 
@@ -16,7 +12,7 @@ DISTANCES: Final[dict[str, Distance]] = {"l0": L0(), "l1": L1(), "l2": L2(), "li
 
 
 def distance_named(norm: str) -> Distance:
-    """The distance of that name.
+    """Return the distance of that name.
 
     Raises:
         UnknownAttack: There is none; the message lists the known ones.

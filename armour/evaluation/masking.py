@@ -1,4 +1,4 @@
-"""Whether to believe a robust accuracy: the signs that gradients are hidden, which a model may show while it is weak.
+"""Whether to believe a robust accuracy: indicators of hidden gradients, and plain PGD to compare with.
 
 Reference:
     Athalye, Carlini and Wagner 2018, arXiv:1802.00420, section 3.1; Carlini et al. 2019, arXiv:1902.06705, section 5.
@@ -11,18 +11,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Array, namespace, to_numpy
-from ..arrays.rows import flat
+from ..array_api import Array, flat, namespace, to_numpy
 from ..attacks import PGD
-from ..contract.attack import Sweep
-from ..contract.samples import Samples
+from ..contract.attack import ATTACKS, SweepOptions
+from ..contract.checked_samples import Samples
 from ..distances import Norm, distance_named
-from ..model import Model
+from ..model import WrappedModel
 from ..problem import Problem
 from ..problem.objective import cross_entropy, margin
 
-# All thresholds are our choice; the tests hold masked models above them and a clean one below.
-_LOOKED_AT: Final = 128  # samples
+# All thresholds are our choice: in the tests masked models exceed them and a clean model does not.
+_SAMPLES: Final = 128  # samples
 _ZERO_SHARE: Final = 0.05
 _GAP: Final = 50.0  # between the two largest logits, in the median: float32 loses 1 - p from a gap of 17 on
 _RANDOM: Final = 1e-4  # of the spread of the logits
@@ -33,7 +32,7 @@ _BLACK_BOX: Final = 0.01  # of samples that only an attack without gradients def
 
 @dataclass(frozen=True, slots=True)
 class Symptom:
-    """One sign that a robust accuracy is too good to be true.
+    """One indicator that a robust accuracy is too good to be true.
 
     Args:
         name: `zero-gradient`, `logit-scale`, `randomness`, `training-mode`, `unbounded-attack`, `flat-loss` or
@@ -47,13 +46,15 @@ class Symptom:
     explanation: str
 
 
-def symptoms(model: Model, samples: Samples, norm: Norm, budget: float, sweep: Sweep) -> Iterator[Symptom]:
-    """What a few of the samples show of the model itself.
+def symptoms(
+    model: WrappedModel, samples: Samples, norm: Norm, budget: float, sweep: SweepOptions
+) -> Iterator[Symptom]:
+    """Yield the indicators of masking that a few of the samples show.
 
     Args:
         budget: The largest of the evaluation.
     """
-    rows = np.flatnonzero(~samples.solved)[:_LOOKED_AT]
+    rows = np.flatnonzero(~samples.solved)[:_SAMPLES]
     if not len(rows):
         return
     x, criterion = samples.x[rows], samples.criterion.take(rows)
@@ -61,7 +62,7 @@ def symptoms(model: Model, samples: Samples, norm: Norm, budget: float, sweep: S
     differing = float(np.abs(first - second).max() / max(float(first.std()), 1e-30))
     if differing > _RANDOM:
         yield Symptom(
-            "randomness", differing, "the same input gets other logits each time; average over the randomness"
+            "randomness", differing, "the same input gets different logits each time; average over the randomness"
         )
     top = np.sort(first, axis=1)
     gap = float(np.median(top[:, -1] - top[:, -2]))
@@ -71,23 +72,25 @@ def symptoms(model: Model, samples: Samples, norm: Norm, budget: float, sweep: S
     size = _numbers(namespace(x).max(flat(namespace(x).abs(gradient)), axis=1))
     zero = float(np.mean(~(size > 0)))
     if zero > _ZERO_SHARE:
-        yield Symptom("zero-gradient", zero, "inputs have no gradient; look for rounding or a step in the model")
+        yield Symptom(
+            "zero-gradient", zero, "inputs have no gradient; look for rounding or a step function in the model"
+        )
     yield from _climbing(model, samples, norm, budget, rows, sweep)
 
 
 def _climbing(
-    model: Model, samples: Samples, norm: Norm, budget: float, rows: NDArray[np.int64], sweep: Sweep
+    model: WrappedModel, samples: Samples, norm: Norm, budget: float, rows: NDArray[np.int64], sweep: SweepOptions
 ) -> Iterator[Symptom]:
-    """What 40 steps along the gradient make of the samples, within the budget and without one."""
+    """Check what 40 steps along the gradient reach, within the budget and without one."""
     attack, distance = PGD(norm=norm), distance_named(norm)
     x, criterion = samples.x[rows], samples.criterion.take(rows)
     everything = np.full(len(rows), float(_diameter(model, norm, x)))
-    problem = Problem(model, x, criterion, distance, everything, rows, (sweep.seed,))
+    problem = Problem(model, x, criterion, distance, epsilon=everything, samples=rows, key=(sweep.seed,))
     with np.errstate(all="ignore"):
         candidates = problem.clip(attack.search(problem))
         left = float(np.mean(~problem.is_adversarial(candidates, problem.rows)))
         if left > _LEFT:
-            yield Symptom("unbounded-attack", left, "an attack that may change everything fails; its gradients mislead")
+            yield Symptom("unbounded-attack", left, "an attack without a budget fails; the gradients mislead it")
         if budget <= 0:
             return
         bounded = problem.within(np.full(len(rows), budget))
@@ -95,11 +98,11 @@ def _climbing(
         before, after = (_numbers(cross_entropy(model.logits(at), criterion)[0]) for at in (x, ends))
     still = float(np.mean(~(after > before)))
     if still > _FLAT:
-        yield Symptom("flat-loss", still, "the loss does not grow along the attack; its gradients mislead")
+        yield Symptom("flat-loss", still, "the loss does not grow along the attack; the gradients mislead it")
 
 
-def training_mode(model: Model) -> Iterator[Symptom]:
-    """Asked before the model is switched to evaluation mode."""
+def training_mode(model: WrappedModel) -> Iterator[Symptom]:
+    """Yield an indicator for modules in training mode; call it before the model is switched to evaluation mode."""
     if count := model.training_modules():
         yield Symptom(
             "training-mode", float(count), "modules were left in training mode; call eval() before evaluating"
@@ -107,7 +110,7 @@ def training_mode(model: Model) -> Iterator[Symptom]:
 
 
 def black_box(by_gradients: NDArray[np.bool_], without: NDArray[np.bool_]) -> Iterator[Symptom]:
-    """Asked when attacks of both kinds were carried out.
+    """Yield an indicator if attacks without gradients beat those with gradients.
 
     Args:
         by_gradients: `(n,)` which samples attacks with gradients defeat at the largest budget.
@@ -118,10 +121,28 @@ def black_box(by_gradients: NDArray[np.bool_], without: NDArray[np.bool_]) -> It
         yield Symptom("black-box-stronger", share, "attacks without gradients find what those with gradients miss")
 
 
-def _diameter(model: Model, norm: Norm, x: Array) -> float:
+def _diameter(model: WrappedModel, norm: Norm, x: Array) -> float:
     size, (low, high) = int(np.prod(x.shape[1:])), model.bounds
     return float((high - low) * {"linf": 1.0, "l2": size**0.5, "l1": size, "l0": size / (high - low)}[norm])
 
 
 def _numbers(values: Array) -> NDArray[np.float64]:
     return np.asarray(to_numpy(values), np.float64)
+
+
+def plain_accuracy(
+    model: WrappedModel, samples: Samples, norm: Norm, budgets: tuple[float, ...], sweep: SweepOptions
+) -> dict[float, float]:
+    """Return the accuracy by budget under plain PGD; empty in a norm that PGD does not know.
+
+    Reference:
+        Madry et al. 2018, arXiv:1706.06083: a random start and steps of 2.5 / 40 of the budget.
+    """
+    if norm not in ATTACKS[PGD.name].norms:
+        return {}
+    attack = PGD(norm=norm, steps=40, step_size=2.5 / 40, random_start=True)
+    attempts = attack.attempts(model, samples, budgets, sweep)
+    return {
+        budget: float((~(attempt.success | samples.solved)).mean())
+        for budget, attempt in zip(budgets, attempts, strict=True)
+    }

@@ -1,4 +1,4 @@
-"""Where outcomes are written while an evaluation goes on; a store that fails costs records, never the evaluation."""
+"""A log of outcomes during an evaluation; a store that fails costs records, never the evaluation."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -11,10 +11,10 @@ _log = logging.getLogger(__name__)
 
 
 class OutcomeLog:
-    """Writes to one run of kind `evaluation`, or nowhere when there is no store.
+    """A writer to one run of kind `evaluation`, or to none where there is no store.
 
     Args:
-        parent: Reference to the training run; resolved before anything is begun.
+        parent: Reference to the training run; resolved before the run begins.
 
     Raises:
         RunNotFound: No run answers to `parent`.
@@ -33,17 +33,17 @@ class OutcomeLog:
             self.run = self._writer.run.id
 
     def write(self, outcomes: Sequence[Outcome]) -> None:
-        """Adds the outcomes; those of the same attack, norm and epsilon are replaced."""
+        """Add the outcomes; those of the same attack, norm and epsilon are replaced."""
         if self._writer is None:
             return
         try:
             self._writer.write_outcomes(outcomes)
         except (StoreError, OSError) as error:
-            _log.error("outcomes are no longer stored, the evaluation goes on: %s", error)
+            _log.error("outcomes are no longer stored, the evaluation continues: %s", error)
             self._writer = None
 
     def interrupted(self) -> None:
-        """Ends the run as one that a person stopped."""
+        """End the run as one that a person stopped."""
         self._end(KeyboardInterrupt("interrupted by the user"))
 
     def __enter__(self) -> Self:

@@ -1,9 +1,8 @@
-"""How reliable a model is: coverage of its neurons, fuzzing that seeks more of it, and faults in its values."""
+"""Reliability of a model: coverage of its neurons, fuzzing that seeks more of it, and faults in its values."""
 
-from .activations import Watched
-from .coverage import Coverage, NeuronCoverage
-from .faults import FAULTS, Fault, FaultOutcome, inject, inject_faults
+from .fault_injection import FAULTS, Fault, FaultOutcome, inject, inject_faults
 from .fuzzer import Corpus, Mutators, fuzz
+from .neuron_coverage import Coverage, NeuronCoverage, Watched
 
 __all__ = [
     "FAULTS",

@@ -1,22 +1,22 @@
-"""Coverage-guided fuzzing: inputs that show new behaviour are kept and mutated further; the corpus outlives a kill."""
+"""Coverage-guided fuzzing: inputs that show new behaviour are kept and mutated; the corpus survives a kill."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import to_numpy
+from ...storage import Json, Outcome
+from ..array_api import Images, to_numpy
 from ..contract.attack import Attack
 from ..corruptions import CORRUPTIONS, corrupt
 from ..errors import InvalidInput
-from .activations import Watched
-from .coverage import Coverage, NeuronCoverage
+from .neuron_coverage import Coverage, NeuronCoverage, Watched
 
-#: Told after each round: the corpus, and what it covers.
+#: Called after each round with the corpus and its coverage.
 Watcher = Callable[["Corpus", Coverage], None]
 
 _LABELS_HOLD: Final = 2  # severity up to which a mutation is taken to keep the label: our choice
@@ -33,13 +33,13 @@ class Corpus:
         rounds: How many rounds of fuzzing made it.
     """
 
-    inputs: NDArray[Any]
+    inputs: Images
     labels: NDArray[np.int64]
     failed: NDArray[np.bool_]
     rounds: int
 
     def save(self, path: Path) -> None:
-        """Nothing; the file is there whole or not at all."""
+        """Write the corpus to the file as a whole."""
         beside = path.with_suffix(".part.npz")
         np.savez_compressed(
             beside, inputs=self.inputs, labels=self.labels, failed=self.failed, rounds=np.int64(self.rounds)
@@ -48,14 +48,14 @@ class Corpus:
 
     @classmethod
     def load(cls, path: Path) -> "Corpus":
-        """The corpus that was saved."""
+        """Load a corpus that was saved."""
         with np.load(path) as file:
             return cls(file["inputs"], file["labels"], file["failed"], int(file["rounds"]))
 
 
 @dataclass(frozen=True, slots=True)
 class Mutators:
-    """What makes a mutant out of an input; each is drawn with the same probability.
+    """The mutations of an input; each is drawn with the same probability.
 
     Args:
         corruptions: Names of natural transforms, for images in [0, 1].
@@ -78,7 +78,7 @@ class Mutators:
 def fuzz(
     watched: Watched,
     coverage: NeuronCoverage,
-    x: NDArray[Any],
+    x: Images,
     y: ArrayLike,
     *,
     rounds: int = 20,
@@ -88,7 +88,7 @@ def fuzz(
     mutators: Mutators | None = None,
     watcher: Watcher | None = None,
 ) -> tuple[Corpus, Coverage]:
-    """A corpus of inputs that cover more than the seeds, and what it covers.
+    """Build a corpus of inputs that cover more than the seeds; return it with its coverage.
 
     Args:
         watched: The model.
@@ -101,7 +101,7 @@ def fuzz(
             call would have had without the interruption.
         seed: Round k draws from a stream of its own.
         mutators: Every natural transform by default.
-        watcher: Told after each round.
+        watcher: Called after each round.
     """
     labels = np.asarray(y)
     if labels.shape != x.shape[:1] or not len(x) or rounds < 0 or mutants < 1:
@@ -155,5 +155,28 @@ def _round(
     )
 
 
-def _fails(watched: Watched, x: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _fails(watched: Watched, x: Images, labels: NDArray[np.int64]) -> NDArray[np.bool_]:
     return np.asarray(watched.neurons(x)[0].argmax(axis=1) != labels, np.bool_)
+
+
+def coverage_outcome(before: Coverage, after: Coverage, corpus: Corpus, seeds: int, curve: Sequence[Json]) -> Outcome:
+    """Return the outcome of fuzzing; accuracy is the share of the corpus that keeps its seed's label.
+
+    Args:
+        curve: One entry a round, as far as it was watched.
+    """
+    details: dict[str, Json] = {
+        "kind": "coverage",
+        "before": _shares(before),
+        "after": _shares(after),
+        "rounds": corpus.rounds,
+        "inputs": len(corpus.inputs),
+        "seeds": seeds,
+        "failures": int(corpus.failed.sum()),
+        "curve": list(curve),
+    }
+    return Outcome("fuzz", "", 0.0, float(np.mean(~corpus.failed)), len(corpus.inputs), details=details)
+
+
+def _shares(coverage: Coverage) -> dict[str, Json]:
+    return {name: getattr(coverage, name) for name in Coverage.__slots__}

@@ -1,13 +1,10 @@
 """Numbers that describe attacks, defences and models: DEEPSEC's, CLEVER, empirical robustness."""
 
-from .asking import ask_both
-from .attack_quality import AttackQuality, attack_quality, examples_quality
-from .clever import clever
+from .attack_quality import AttackQuality, attack_quality, examples_quality, structural_similarity
 from .defence_quality import DefenceQuality, defence_quality
-from .detection import Detection, detection
-from .empirical_robustness import empirical_robustness
-from .query_defence import QueryDefence, query_defence
-from .structural_similarity import structural_similarity
+from .detection_quality import Detection, detection
+from .query_defence import QueryDefence, ask_both, query_defence
+from .robustness_estimates import clever, empirical_robustness
 
 __all__ = [
     "AttackQuality",

@@ -1,12 +1,13 @@
-"""What a defence does to a model's answers on clean inputs: what it mends, what it spoils, and how its mind changes."""
+"""The effect of a defence on a model's answers to clean inputs: what it rectifies, sacrifices and shifts."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays.statistics import jensen_shannon
 from ..errors import InvalidInput
+from ..row_statistics import jensen_shannon
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class DefenceQuality:
 
 
 def defence_quality(raw: ArrayLike, defended: ArrayLike, y: ArrayLike) -> DefenceQuality:
-    """The five numbers of a defence.
+    """Measure the five numbers of a defence.
 
     Args:
         raw: `(n, classes)` probabilities without the defence.
@@ -52,11 +53,10 @@ def defence_quality(raw: ArrayLike, defended: ArrayLike, y: ArrayLike) -> Defenc
             raise InvalidInput("raw and defended expect rows of probabilities, which sum to 1; apply softmax to logits")
     was_right, is_right = p.argmax(axis=1) == labels, q.argmax(axis=1) == labels
     both = was_right & is_right
-    nothing = float("nan")
     return DefenceQuality(
         accuracy_variance=float(is_right.mean() - was_right.mean()),
         rectify_ratio=float((is_right & ~was_right).mean()),
         sacrifice_ratio=float((was_right & ~is_right).mean()),
-        confidence_variance=float(np.abs(p[both].max(axis=1) - q[both].max(axis=1)).mean()) if both.any() else nothing,
-        output_stability=float(jensen_shannon(p[both], q[both]).mean()) if both.any() else nothing,
+        confidence_variance=float(np.abs(p[both].max(axis=1) - q[both].max(axis=1)).mean()) if both.any() else math.nan,
+        output_stability=float(jensen_shannon(p[both], q[both]).mean()) if both.any() else math.nan,
     )

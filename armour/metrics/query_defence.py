@@ -1,12 +1,19 @@
-"""What a defence against queries costs the attacker, and what it costs everybody else."""
+"""The cost of a defence against queries, for the attacker and for benign users."""
 
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..contract.result import AttackResult
+from ..array_api import Images, to_numpy
+from ..attacks import Square
+from ..contract.attack_result import AttackResult
+from ..detectors import Alarm
 from ..errors import InvalidInput
+from ..model import WrappedModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +43,7 @@ def query_defence(
     raw_seconds: ArrayLike,
     defended_seconds: ArrayLike,
 ) -> QueryDefence:
-    """The four numbers of a defence, at the last budget of both attacks.
+    """Measure the four numbers of a defence, at the last budget of both attacks.
 
     Samples that either model gets wrong without an attack are left out of the first two numbers.
 
@@ -71,3 +78,66 @@ def query_defence(
         false_positive_rate=float(flags.mean()),
         response_time_variance=float(after.mean() / before.mean() - 1),
     )
+
+
+_TIMED: Final = 50  # benign queries whose times are taken: our choice
+
+
+def ask_both(
+    bare: WrappedModel,
+    defended: WrappedModel,
+    x: Images,
+    y: ArrayLike,
+    *,
+    attack: Square,
+    epsilon: float,
+    alarm: Alarm | None = None,
+    seed: int = 0,
+) -> tuple[QueryDefence, float]:
+    """Measure what the defence costs the attacker and benign users, and the accuracy that the attack leaves with it.
+
+    Args:
+        bare: Without the defence.
+        defended: With it; the same model where the alarm is all there is.
+        x: `(n, ...)` inputs; the attack begins at them, and benign queries are they themselves.
+        attack: Asks for logits.
+        alarm: Looks at every query; an adversarial input that sets it off is no success.
+
+    Raises:
+        InvalidInput: No sample can be attacked.
+    """
+    raw = attack(bare, x, y, epsilons=[epsilon], seed=seed)
+    guarded_result = _without_alarms(attack(defended, x, y, epsilons=[epsilon], seed=seed), alarm)
+
+    def guarded(query: Images) -> None:
+        if alarm is not None:
+            alarm.flags(query)
+        defended.logits(defended.native(query))
+
+    seconds = _seconds(x[:_TIMED], lambda query: bare.logits(bare.native(query)), guarded)
+    flags = np.zeros(len(x), np.bool_) if alarm is None else alarm.flags(x)
+    found = query_defence(
+        raw, guarded_result, attack.queries, benign_flags=flags, raw_seconds=seconds[0], defended_seconds=seconds[1]
+    )
+    return found, float(guarded_result.robust_accuracy[-1])
+
+
+def _without_alarms(result: AttackResult, alarm: Alarm | None) -> AttackResult:
+    """Return the result without the successes that raise the alarm."""
+    if alarm is None:
+        return result
+    flags = np.stack([alarm.flags(to_numpy(found)) for found in result.adversarials])
+    return replace(result, success=result.success & ~flags)
+
+
+def _seconds(queries: Images, *answers: Callable[[Images], object]) -> tuple[list[float], ...]:
+    """Time each answer to each query in turn; the first query is a warm-up that does not count."""
+    times: tuple[list[float], ...] = tuple([] for _ in answers)
+    for at in range(-1, len(queries)):
+        query = queries[max(at, 0)][None]
+        for answer, spent in zip(answers, times, strict=True):
+            begin = time.perf_counter()
+            answer(query)
+            if at >= 0:
+                spent.append(time.perf_counter() - begin)
+    return times

@@ -1,8 +1,12 @@
 """Models as attacks see them: logits, gradients and confidences of inputs within bounds, in any framework."""
 
-from .classifier import Model, looks_like_probabilities
-from .network import Network
-from .normalization import Normalization
+from typing import TYPE_CHECKING
+
+from ..renamed_names import renamed
+from .classifier import Network, Normalization, WrappedModel, looks_like_probabilities
 from .wrapping import network_of, wrap
 
-__all__ = ["Model", "Network", "Normalization", "looks_like_probabilities", "network_of", "wrap"]
+__all__ = ["Network", "Normalization", "WrappedModel", "looks_like_probabilities", "network_of", "wrap"]
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed(__name__, {"Model": "WrappedModel"})

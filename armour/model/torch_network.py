@@ -6,9 +6,9 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-from ..arrays import Array
+from ..array_api import Array
 from ..errors import InvalidModel
-from .parts import part_size
+from .classifier import part_size
 
 
 class TorchNetwork:
@@ -24,26 +24,26 @@ class TorchNetwork:
         self._in_parts = convolves and self._device.type == "cpu"
 
     def native(self, x: Array) -> Array:
-        """`x` as a detached tensor on the module's device, its dtype kept."""
+        """Convert `x` to a detached tensor on the module's device; the dtype stays."""
         if isinstance(x, np.ndarray):
             x = np.require(x, requirements=["C", "W"])  # torch takes no negative strides and warns of read-only memory
         return torch.as_tensor(x, device=self._device).detach()
 
     def logits(self, x: Array) -> Array:
-        """What the module returns for `x`, outside autograd."""
+        """Return what the module returns for `x`, outside autograd."""
         with torch.no_grad():
-            return self._checked(self._module(x))
+            return self._check_output(self._module(x))
 
     def pullback(self, x: Array, cotangent: Callable[[Array], Array]) -> tuple[Array, Array]:
-        """The logits and the gradient to `x` alone: no parameter's `grad` is touched."""
+        """Return the logits and the gradient to `x` alone: no parameter's `grad` is touched."""
         logits, (gradient,) = self.pullbacks(x, lambda values: [cotangent(values)])
         return logits, gradient
 
     def pullbacks(self, x: Array, cotangents: Callable[[Array], Sequence[Array]]) -> tuple[Array, list[Array]]:
-        """The logits, and one gradient for each cotangent."""
+        """Return the logits, and one gradient for each cotangent."""
         leaf = x.detach().requires_grad_()
         with torch.enable_grad():
-            logits = self._recorded(leaf)
+            logits = self._forward(leaf)
         detached = logits.detach()
         weights = cotangents(detached)
         found = []
@@ -60,12 +60,12 @@ class TorchNetwork:
         return detached, found
 
     def training_modules(self) -> int:
-        """How many modules are in training mode."""
+        """Count the modules in training mode."""
         return sum(module.training for module in self._module.modules())
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """Every module in evaluation mode, each back in its own mode afterwards."""
+        """Switch every module to evaluation mode within the block, and back to its own mode afterwards."""
         switched = [module for module in self._module.modules() if module.training]
         for module in switched:
             module.training = False
@@ -75,13 +75,13 @@ class TorchNetwork:
             for module in switched:
                 module.training = True
 
-    def _recorded(self, x: torch.Tensor) -> torch.Tensor:
+    def _forward(self, x: torch.Tensor) -> torch.Tensor:
         if not self._in_parts or len(x) <= part_size(len(x)):
-            return self._checked(self._module(x))
-        return torch.cat([self._checked(self._module(part)) for part in x.split(part_size(len(x)))])
+            return self._check_output(self._module(x))
+        return torch.cat([self._check_output(self._module(part)) for part in x.split(part_size(len(x)))])
 
     @staticmethod
-    def _checked(output: object) -> torch.Tensor:
+    def _check_output(output: object) -> torch.Tensor:
         if not isinstance(output, torch.Tensor):
             raise InvalidModel(
                 f"the model must return one tensor of logits, got {type(output).__name__}; "

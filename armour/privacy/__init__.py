@@ -1,18 +1,30 @@
-"""How much a model gives away of its training data, and training that bounds it."""
+"""Leakage of training data through a model, and training that bounds it."""
 
-from .accountant import ACCOUNTANTS, Accountant, Ledger, Phase, epsilon, noise_for
+from typing import TYPE_CHECKING
+
+from ..renamed_names import renamed
 from .inversion import Inversion, invert_classes, reconstruct
-from .leakage import Leakage, measure_leakage
-from .mechanism import AdaptiveClipping, AdaptiveGaussian, Clipping, FixedClipping, Gaussian, Noise
 from .membership_inference import (
+    Leakage,
     Shadows,
     lira_attack,
     lira_scores,
+    measure_leakage,
     shadow_attack,
     threshold_attack,
     train_shadows,
 )
-from .training import PrivateStep, PrivateTraining
+from .privacy_accountant import ACCOUNTANTS, Accountant, Phase, PrivacyLedger, epsilon, noise_for
+from .private_training import (
+    AdaptiveClipping,
+    AdaptiveGaussian,
+    Clipping,
+    FixedClipping,
+    Gaussian,
+    Noise,
+    PrivateStep,
+    PrivateTraining,
+)
 
 __all__ = [
     "ACCOUNTANTS",
@@ -24,9 +36,9 @@ __all__ = [
     "Gaussian",
     "Inversion",
     "Leakage",
-    "Ledger",
     "Noise",
     "Phase",
+    "PrivacyLedger",
     "PrivateStep",
     "PrivateTraining",
     "Shadows",
@@ -41,3 +53,6 @@ __all__ = [
     "threshold_attack",
     "train_shadows",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed(__name__, {"Ledger": "PrivacyLedger"})

@@ -1,4 +1,4 @@
-"""Model inversion: inputs made from a model alone that show what it has learned of a class, or of one sample."""
+"""Model inversion: inputs, made from a model alone, that show what it has learned of a class or a sample."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import Array, from_numpy, namespace, to_numpy
+from ..array_api import Array, from_numpy, namespace, to_numpy
 from ..errors import InvalidInput
-from ..model import Model
+from ..model import WrappedModel
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,7 +27,7 @@ class Inversion:
 
 
 def invert_classes(
-    model: Model,
+    model: WrappedModel,
     classes: ArrayLike,
     shape: tuple[int, ...],
     *,
@@ -36,7 +36,7 @@ def invert_classes(
     smoothness: float = 0.0,
     seed: int = 0,
 ) -> Inversion:
-    """One input for each of `classes` of which the model is as sure as can be.
+    """Make one input for each of `classes` of which the model is as sure as possible.
 
     Args:
         model: Wrapped.
@@ -66,11 +66,11 @@ def invert_classes(
         slope[rows, wanted] -= 1.0
         return -log_probabilities[rows, wanted], slope
 
-    return _descend(model, (len(wanted), *shape), judge, steps, learning_rate, smoothness, seed)
+    return _descend(model, (len(wanted), *shape), judge, _Descent(steps, learning_rate, smoothness, seed))
 
 
 def reconstruct(
-    model: Model,
+    model: WrappedModel,
     logits: ArrayLike,
     shape: tuple[int, ...],
     *,
@@ -79,7 +79,7 @@ def reconstruct(
     smoothness: float = 0.0,
     seed: int = 0,
 ) -> Inversion:
-    """One input for each row of `logits` `(n, classes)` that the model answers with it; options as `invert_classes`.
+    """Make one input for each row of `logits` `(n, classes)` that it produces; options as `invert_classes`.
 
     Reference:
         Mahendran, Vedaldi 2015, arXiv:1412.0035, equation 1, with the logits as the representation.
@@ -95,42 +95,49 @@ def reconstruct(
         gap = found - wanted
         return np.sum(gap**2 / scale, axis=1), 2 * gap / scale
 
-    return _descend(model, (len(wanted), *shape), judge, steps, learning_rate, smoothness, seed)
+    return _descend(model, (len(wanted), *shape), judge, _Descent(steps, learning_rate, smoothness, seed))
 
 
 _Judge = Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Descent:
+    """Options of the gradient descent; see `invert_classes`."""
+
+    steps: int
+    learning_rate: float
+    smoothness: float
+    seed: int
+
+
 def _descend(
-    model: Model,
+    model: WrappedModel,
     shape: tuple[int, ...],
     judge: _Judge,
-    steps: int,
-    learning_rate: float,
-    smoothness: float,
-    seed: int,
+    options: _Descent,
 ) -> Inversion:
-    """Adam with a step length that falls to zero, clipped to the box: the paper's descent with a scale an element."""
-    if steps < 1 or not learning_rate > 0 or smoothness < 0:
+    """Descend by Adam with a step length that falls to zero, clipped to the box."""
+    if options.steps < 1 or not options.learning_rate > 0 or options.smoothness < 0:
         raise InvalidInput(
             f"steps, learning_rate, smoothness expect 1 or more, above 0, 0 or more; "
-            f"got {steps}, {learning_rate}, {smoothness}"
+            f"got {options.steps}, {options.learning_rate}, {options.smoothness}"
         )
     low, high = model.bounds
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(options.seed)
     x = (low + (high - low) * generator.uniform(0.4, 0.6, shape)).astype(np.float32)
     mean, square = np.zeros(shape), np.zeros(shape)
-    for step in range(steps):
-        gradient = _gradient(model, x, judge) + smoothness * _roughness(x)
+    for step in range(options.steps):
+        gradient = _gradient(model, x, judge) + options.smoothness * _roughness(x)
         mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient**2
         direction = (mean / (1 - 0.9 ** (step + 1))) / (np.sqrt(square / (1 - 0.999 ** (step + 1))) + 1e-12)
-        length = learning_rate * (high - low) * (1 - step / steps)
+        length = options.learning_rate * (high - low) * (1 - step / options.steps)
         x = np.clip(x - length * direction, low, high).astype(np.float32)
     logits = to_numpy(model.logits(model.native(x))).astype(np.float64)
     return Inversion(x, logits, judge(logits)[0])
 
 
-def _gradient(model: Model, x: NDArray[np.float32], judge: _Judge) -> NDArray[np.float64]:
+def _gradient(model: WrappedModel, x: NDArray[np.float32], judge: _Judge) -> NDArray[np.float64]:
     def cotangent(logits: Array) -> Array:
         slope = judge(to_numpy(logits).astype(np.float64))[1].astype(np.float32)
         return from_numpy(slope, logits)
@@ -141,7 +148,7 @@ def _gradient(model: Model, x: NDArray[np.float32], judge: _Judge) -> NDArray[np
 
 
 def _roughness(x: NDArray[np.float32]) -> NDArray[np.float64]:
-    """The gradient of half the squared differences between neighbours along the last two axes."""
+    """Return the gradient of half the squared differences between neighbours along the last two axes."""
     total = np.zeros(x.shape)
     for axis in range(max(1, x.ndim - 2), x.ndim):
         difference = np.diff(x.astype(np.float64), axis=axis)

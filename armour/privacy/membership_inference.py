@@ -1,25 +1,122 @@
 """Membership inference: was this sample in the training set? By a threshold, by a classifier of shadows, by LiRA."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import Floats
+from ..array_api import Floats
 from ..errors import InvalidInput
-from ..model import Model
-from ..model.confidence import cross_entropy, model_logits, true_class_margin
-from .leakage import Leakage, measure_leakage
-from .logistic import fit_logistic
+from ..model import WrappedModel
+from ..model.classifier import cross_entropy, model_logits, true_class_margin
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Leakage:
+    """The ROC curve of a membership attack.
+
+    Args:
+        false_positive_rates: `(points,)` from 0 to 1, ascending.
+        true_positive_rates: `(points,)` at these, ascending; 0 and 1 at the ends.
+    """
+
+    false_positive_rates: Floats
+    true_positive_rates: Floats
+
+    @property
+    def auc(self) -> float:
+        """Area under the curve: 0.5 for a guess, 1 for certainty."""
+        return float(np.trapezoid(self.true_positive_rates, self.false_positive_rates))
+
+    @property
+    def advantage(self) -> float:
+        """The largest difference of true and false positive rate."""
+        return float(np.max(self.true_positive_rates - self.false_positive_rates))
+
+    def tpr_at(self, false_positive_rate: float) -> float:
+        """Share of members recognised when at most that share of others is accused; 0.001 and 0.01 are usual.
+
+        Raises:
+            InvalidInput: The rate is not between 0 and 1.
+        """
+        if not 0 <= false_positive_rate <= 1:
+            raise InvalidInput(f"false_positive_rate expects a share from 0 to 1, got {false_positive_rate}")
+        allowed = self.false_positive_rates <= false_positive_rate * (1 + 1e-12)
+        return float(self.true_positive_rates[allowed][-1])
+
+    def __str__(self) -> str:
+        return (
+            f"AUC {self.auc:.3f}, TPR {self.tpr_at(0.001):.2%} at 0.1 % FPR, {self.tpr_at(0.01):.2%} at 1 % FPR, "
+            f"advantage {self.advantage:.3f}"
+        )
+
+
+def measure_leakage(members: ArrayLike, others: ArrayLike) -> Leakage:
+    """Return the ROC curve of scores that are meant to be larger for members.
+
+    Args:
+        members: `(m,)` scores of samples that the model was trained on.
+        others: `(n,)` scores of samples that it never saw. Equal scores are decided together.
+
+    Raises:
+        InvalidInput: One of them is empty or has NaN.
+    """
+    inside, outside = (np.asarray(values, np.float64).reshape(-1) for values in (members, others))
+    for name, scores in (("members", inside), ("others", outside)):
+        if not len(scores) or np.isnan(scores).any():
+            raise InvalidInput(f"{name} expects one score or more and no NaN, got {len(scores)} scores")
+    thresholds = np.unique(np.concatenate([inside, outside]))[::-1]
+
+    def rates(scores: Floats) -> Floats:
+        return 1 - np.searchsorted(np.sort(scores), thresholds, side="left") / len(scores)
+
+    start = np.zeros(1)
+    return Leakage(np.concatenate([start, rates(outside)]), np.concatenate([start, rates(inside)]))
+
+
+_RIDGE = 1e-3  # by the number of samples: keeps separable data finite; our choice
+
+
+def fit_logistic(x: Floats, is_positive: NDArray[np.bool_], *, steps: int = 50) -> Callable[[Floats], Floats]:
+    """Fit a function of features `(n, d)` to log-odds `(n,)` by maximum likelihood with a small ridge.
+
+    Args:
+        x: `(samples, d)` finite features.
+        is_positive: `(samples,)`, both classes present.
+        steps: Newton steps at most; it stops when a step no longer moves the weights.
+
+    Raises:
+        InvalidInput: Only one class is present.
+    """
+    if is_positive.all() or not is_positive.any():
+        raise InvalidInput("is_positive expects both classes, got one; train shadows on halves of the population")
+    mean, scale = x.mean(axis=0), np.maximum(x.std(axis=0), 1e-12)
+
+    def standardise(values: Floats) -> Floats:
+        return np.concatenate([(values - mean) / scale, np.ones((len(values), 1))], axis=1)
+
+    design = standardise(x)
+    ridge = _RIDGE * np.eye(design.shape[1])
+    weights = np.zeros(design.shape[1])
+    for _ in range(steps):
+        probabilities = 1 / (1 + np.exp(-np.clip(design @ weights, -500, 500)))
+        slope = design.T @ (is_positive - probabilities) / len(x) - ridge @ weights
+        curvature = (design * (probabilities * (1 - probabilities))[:, None]).T @ design / len(x) + ridge
+        move = np.linalg.solve(curvature, slope)
+        weights = weights + move * min(1.0, 5.0 / max(float(np.abs(move).max()), 1e-12))
+        if np.abs(move).max() < 1e-9:
+            break
+    return lambda values: standardise(values) @ weights
 
 
 class Trainer(Protocol):
-    """Trains a model as the attacked one was trained, on other data."""
+    """A function that trains a model like the attacked one on other data."""
 
-    def __call__(self, x: NDArray[np.float64], y: NDArray[np.int64], seed: int) -> Model:
-        """The trained model, wrapped."""
+    def __call__(self, x: NDArray[np.float64], y: NDArray[np.int64], seed: int) -> WrappedModel:
+        """Train a model and return it, wrapped."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,9 +133,9 @@ class Shadows:
 
 
 def threshold_attack(
-    model: Model, members: tuple[ArrayLike, ArrayLike], others: tuple[ArrayLike, ArrayLike]
+    model: WrappedModel, members: tuple[ArrayLike, ArrayLike], others: tuple[ArrayLike, ArrayLike]
 ) -> Leakage:
-    """Leakage when a sample counts as a member if its cross entropy is low.
+    """Measure the leakage when a sample counts as a member if its cross-entropy is low.
 
     Args:
         model: The attacked one, wrapped.
@@ -76,8 +173,8 @@ def train_shadows(train: Trainer, x: ArrayLike, y: ArrayLike, *, models: int = 1
     return Shadows(np.stack(logits), is_member)
 
 
-def shadow_attack(model: Model, x: ArrayLike, y: ArrayLike, is_member: ArrayLike, shadows: Shadows) -> Leakage:
-    """Leakage to a classifier that learned from shadow models how a member's outputs look.
+def shadow_attack(model: WrappedModel, x: ArrayLike, y: ArrayLike, is_member: ArrayLike, shadows: Shadows) -> Leakage:
+    """Measure the leakage to a classifier that learned from shadow models what a member's outputs look like.
 
     Args:
         model: The attacked one, wrapped.
@@ -94,11 +191,11 @@ def shadow_attack(model: Model, x: ArrayLike, y: ArrayLike, is_member: ArrayLike
     features = np.concatenate([_features(logits, labels) for logits in shadows.logits])
     classifier = fit_logistic(features, shadows.is_member.reshape(-1))
     scores = classifier(_features(model_logits(model, np.asarray(x)), labels))
-    return _judged(scores, is_member)
+    return _leakage_of(scores, is_member)
 
 
 def lira_attack(
-    model: Model,
+    model: WrappedModel,
     x: ArrayLike,
     y: ArrayLike,
     is_member: ArrayLike,
@@ -106,11 +203,11 @@ def lira_attack(
     *,
     mode: Literal["online", "offline"] = "online",
 ) -> Leakage:
-    """Leakage to the likelihood ratio attack; arguments as of `shadow_attack`, `mode` as of `lira_scores`."""
+    """Measure the leakage to the likelihood ratio attack; arguments as `shadow_attack`, `mode` as `lira_scores`."""
     labels = np.asarray(y)
     observed = true_class_margin(model_logits(model, np.asarray(x)), labels)
     margins = np.stack([true_class_margin(logits, labels) for logits in shadows.logits])
-    return _judged(lira_scores(observed, margins, shadows.is_member, mode=mode), is_member)
+    return _leakage_of(lira_scores(observed, margins, shadows.is_member, mode=mode), is_member)
 
 
 def lira_scores(
@@ -120,7 +217,7 @@ def lira_scores(
     *,
     mode: Literal["online", "offline"] = "online",
 ) -> Floats:
-    """`(n,)` log-likelihood ratios of being a member against not, from normal fits for each sample.
+    """Return `(n,)` log-likelihood ratios of membership, from normal fits for each sample.
 
     Args:
         observed: `(n,)` margins that the attacked model gives the samples.
@@ -179,7 +276,7 @@ def _features(logits: Floats, labels: NDArray[np.int64]) -> Floats:
     return features
 
 
-def _judged(scores: Floats, is_member: ArrayLike) -> Leakage:
+def _leakage_of(scores: Floats, is_member: ArrayLike) -> Leakage:
     truth = np.asarray(is_member)
     if truth.dtype != np.bool_ or truth.shape != scores.shape:
         raise InvalidInput(f"is_member expects {len(scores)} booleans, got {truth.dtype} of shape {truth.shape}")

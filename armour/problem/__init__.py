@@ -1,17 +1,17 @@
-"""What is searched: samples with budgets, when a candidate is adversarial, and the value that a search climbs."""
+"""The problem of a search: samples with budgets, a criterion, and the objective to climb."""
 
-from .batch import Ascent, Gallery, Opening, Problem, ascent_at
 from .criterion import Both, Criterion, Misclassification, Targeted
 from .objective import Objective
+from .search_problem import Ascent, Gallery, InitialAscent, Problem, ascent_at
 
 __all__ = [
     "Ascent",
     "Both",
     "Criterion",
     "Gallery",
+    "InitialAscent",
     "Misclassification",
     "Objective",
-    "Opening",
     "Problem",
     "Targeted",
     "ascent_at",

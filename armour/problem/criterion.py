@@ -1,14 +1,13 @@
-"""When an input counts as adversarial: criteria are values, made for a batch and combined with `&`."""
+"""Criteria for adversarial inputs: values made for a batch and combined with `&`."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from ..arrays import Array, Rows, namespace
-from ..arrays.rows import is_class, take
+from ..array_api import Array, Rows, is_class, namespace, take
 
 
 class Criterion(ABC):
-    """The judge of a batch, and the class that a search moves away from or towards."""
+    """A test whether inputs are adversarial, and the class that a search moves away from or towards."""
 
     @property
     @abstractmethod
@@ -23,15 +22,15 @@ class Criterion(ABC):
     @property
     @abstractmethod
     def lead(self) -> float:
-        """By how much the winning logit must lead."""
+        """The margin by which the winning logit must lead."""
 
     @abstractmethod
     def met(self, logits: Array) -> Array:
-        """`(n,)` bool, True where the `(n, classes)` logits make the input adversarial."""
+        """Return `(n,)` bool, True where the `(n, classes)` logits make the input adversarial."""
 
     @abstractmethod
     def take(self, rows: Rows) -> "Criterion":
-        """The same criterion for these samples of the batch."""
+        """Return the same criterion for these samples of the batch."""
 
     def __and__(self, other: "Criterion") -> "Criterion":
         return Both(self, other)
@@ -39,7 +38,7 @@ class Criterion(ABC):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Misclassification(Criterion):
-    """Adversarial is what the model no longer gives its label.
+    """A criterion: the model no longer predicts the label.
 
     Args:
         labels: `(n,)` true classes.
@@ -56,7 +55,7 @@ class Misclassification(Criterion):
 
     @property
     def is_targeted(self) -> bool:
-        """Never."""
+        """False."""
         return False
 
     @property
@@ -65,19 +64,19 @@ class Misclassification(Criterion):
         return self.margin
 
     def met(self, logits: Array) -> Array:
-        """`(n,)` bool, True where the prediction is not the label, by the margin."""
+        """Return `(n,)` bool, True where the prediction is not the label, by the margin."""
         if self.margin:
             return -_lead(logits, self.labels) >= self.margin
         return namespace(logits).argmax(logits, axis=1) != self.labels
 
     def take(self, rows: Rows) -> "Misclassification":
-        """The same criterion for these samples."""
+        """Return the same criterion for these samples."""
         return Misclassification(take(self.labels, rows), self.margin)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Targeted(Criterion):
-    """Adversarial is what the model gives the target class.
+    """A criterion: the model predicts the target class.
 
     Args:
         targets: `(n,)` classes to reach.
@@ -94,7 +93,7 @@ class Targeted(Criterion):
 
     @property
     def is_targeted(self) -> bool:
-        """Always."""
+        """True."""
         return True
 
     @property
@@ -103,19 +102,19 @@ class Targeted(Criterion):
         return self.margin
 
     def met(self, logits: Array) -> Array:
-        """`(n,)` bool, True where the prediction is the target, by the margin."""
+        """Return `(n,)` bool, True where the prediction is the target, by the margin."""
         if self.margin:
             return _lead(logits, self.targets) >= self.margin
         return namespace(logits).argmax(logits, axis=1) == self.targets
 
     def take(self, rows: Rows) -> "Targeted":
-        """The same criterion for these samples."""
+        """Return the same criterion for these samples."""
         return Targeted(take(self.targets, rows), self.margin)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Both(Criterion):
-    """Adversarial is what both criteria call so; the first one leads the search."""
+    """A criterion: both criteria are met; the first one leads the search."""
 
     first: Criterion
     second: Criterion
@@ -136,16 +135,16 @@ class Both(Criterion):
         return max(self.first.lead, self.second.lead)
 
     def met(self, logits: Array) -> Array:
-        """`(n,)` bool, True where both are met."""
+        """Return `(n,)` bool, True where both are met."""
         return self.first.met(logits) & self.second.met(logits)
 
     def take(self, rows: Rows) -> "Both":
-        """Both criteria for these samples."""
+        """Return both criteria for these samples."""
         return Both(self.first.take(rows), self.second.take(rows))
 
 
 def _lead(logits: Array, classes: Array) -> Array:
-    """`(n,)` by how much each row's own class leads the best of the others; negative when it does not."""
+    """Return `(n,)` leads of each row's own class over the best of the others; negative where it does not lead."""
     xp = namespace(logits)
     own = is_class(logits, classes)
     best_other = xp.max(xp.where(own, -xp.inf, logits), axis=1)

@@ -1,19 +1,18 @@
-"""What a search climbs: values and directions in logit space, in closed form, for every library alike."""
+"""Objectives that a search climbs: values and directions in logit space, in closed form, for every library."""
 
 from collections.abc import Callable
 
-from ..arrays import Array, namespace
-from ..arrays.rows import is_class
+from ..array_api import Array, is_class, namespace
 from .criterion import Criterion
 
 #: `(n,)` values to be raised, and their gradient `(n, classes)` to the logits, for a criterion.
 Objective = Callable[[Array, Criterion], tuple[Array, Array]]
 
-_TOUCH = 1e-9  # a tie is no other prediction yet, so a lead of exactly nothing is pulled on
+_TOUCH = 1e-9  # a tie does not change the prediction, so a lead of 0 is still pulled
 
 
 def cross_entropy(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
-    """The log-odds of all other classes against the anchor, which the cross-entropy is a rising function of.
+    """Return the log-odds of all other classes against the anchor, which rise with the cross-entropy.
 
     With `p` the anchor's probability the cross-entropy is `-log p`, and `1 - p` underflows when the logits are large:
     value, sign and direction are then lost, and the model only seems robust. The log-odds `log((1 - p) / p)` order all
@@ -29,31 +28,33 @@ def cross_entropy(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
     largest = xp.max(others, axis=1, keepdims=True)
     shares = xp.exp(others - largest)
     total = xp.sum(shares, axis=1, keepdims=True)
-    value = largest[:, 0] + xp.log(total)[:, 0] - _of(logits, criterion.anchor)
-    return _signed(value, xp.where(own, -1.0, shares / total), criterion)
+    value = largest[:, 0] + xp.log(total)[:, 0] - _logit_of(logits, criterion.anchor)
+    return _oriented(value, xp.where(own, -1.0, shares / total), criterion)
 
 
 def lead(logits: Array, criterion: Criterion) -> Array:
-    """`(n,)` the margin's value alone, for searches that ask for no gradient."""
+    """Return `(n,)` margins without a direction, for searches that ask for no gradient."""
     xp = namespace(logits)
     own = is_class(logits, criterion.anchor)
-    value = xp.max(xp.where(own, -xp.inf, logits), axis=1) - _of(logits, criterion.anchor)
+    value = xp.max(xp.where(own, -xp.inf, logits), axis=1) - _logit_of(logits, criterion.anchor)
     return -value if criterion.is_targeted else value
 
 
 def margin(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
-    """The lead of the best other class over the anchor, or of the anchor over it when targeted."""
+    """Return the lead of the best other class over the anchor, or of the anchor over it when targeted."""
     xp = namespace(logits)
     own = is_class(logits, criterion.anchor)
     others = xp.where(own, -xp.inf, logits)
     best = is_class(logits, xp.argmax(others, axis=1))
-    return _signed(
-        xp.max(others, axis=1) - _of(logits, criterion.anchor), _one(best, logits) - _one(own, logits), criterion
+    return _oriented(
+        xp.max(others, axis=1) - _logit_of(logits, criterion.anchor),
+        _as_number(best, logits) - _as_number(own, logits),
+        criterion,
     )
 
 
 def soft_margin(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
-    """The margin's value with the direction of the log-odds, in which all other classes share by their odds.
+    """Return the margin's value with the direction of the log-odds, in which all other classes share by their odds.
 
     Our choice for searches of the nearest example: the margin's own direction stays with the class that leads first,
     and on networks for digits such searches ended 2 to 8 percent farther away.
@@ -62,7 +63,7 @@ def soft_margin(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
 
 
 def hinge(weight: Array) -> Objective:
-    """The soft margin, to be raised until the criterion's lead is reached; the direction times `(n,)` weights."""
+    """Return the soft margin, raised until the criterion's lead is reached; its direction times `(n,)` weights."""
 
     def objective(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
         value, slope = soft_margin(logits, criterion)
@@ -73,7 +74,7 @@ def hinge(weight: Array) -> Objective:
 
 
 def logits_ratio(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
-    """The difference of logits ratio: the margin over the gap between the first and third largest logit.
+    """Return the difference of logits ratio: the margin over the gap between the first and third largest logit.
 
     With two classes there is no third one, and it is the margin itself; so it is when the criterion is targeted, as the
     ratio is constant wherever the target is the third.
@@ -90,7 +91,7 @@ def logits_ratio(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
 
 
 def targeted_logits_ratio(target: Array) -> Objective:
-    """The lead of `(n,)` target classes over the anchor, over the gap between the largest and those below the second.
+    """Return the lead of `(n,)` target classes over the anchor, over the gap from the largest to lower logits.
 
     With fewer than four classes the denominator would vanish, and it is the lead itself.
 
@@ -100,41 +101,41 @@ def targeted_logits_ratio(target: Array) -> Objective:
 
     def objective(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
         wanted, own = is_class(logits, target), is_class(logits, criterion.anchor)
-        value = _of(logits, target) - _of(logits, criterion.anchor)
-        direction = _one(wanted, logits) - _one(own, logits)
+        value = _logit_of(logits, target) - _logit_of(logits, criterion.anchor)
+        direction = _as_number(wanted, logits) - _as_number(own, logits)
         if logits.shape[1] < 4:
             return value, direction
         order = namespace(logits).argsort(logits, axis=1, descending=True, stable=True)
-        first, third, fourth = (is_class(logits, order[:, place]) for place in (0, 2, 3))
+        first, third, fourth = (is_class(logits, order[:, mask]) for mask in (0, 2, 3))
         return _ratio(value, direction, logits, ((1.0, first), (-0.5, third), (-0.5, fourth)))
 
     return objective
 
 
 def _ratio(value: Array, direction: Array, logits: Array, gap: tuple[tuple[float, Array], ...]) -> tuple[Array, Array]:
-    """The value over the weighted sum of logits that `gap` names, and the quotient's gradient."""
+    """Return the value over the weighted sum of logits that `gap` names, and the quotient's gradient."""
     xp = namespace(logits)
-    below = sum(weight * _at(logits, place) for weight, place in gap)
+    below = sum(weight * _masked_sum(logits, mask) for weight, mask in gap)
     tiny = xp.finfo(logits.dtype).smallest_normal ** 0.5
     below = xp.where(below > tiny, below, tiny)[:, None]
-    slope = sum(weight * _one(place, logits) for weight, place in gap)
+    slope = sum(weight * _as_number(mask, logits) for weight, mask in gap)
     ratio = value[:, None] / below
     return ratio[:, 0], (direction - ratio * slope) / below
 
 
-def _at(logits: Array, place: Array) -> Array:
+def _masked_sum(logits: Array, mask: Array) -> Array:
     xp = namespace(logits)
-    return xp.sum(xp.where(place, logits, 0.0), axis=1)
+    return xp.sum(xp.where(mask, logits, 0.0), axis=1)
 
 
-def _of(logits: Array, classes: Array) -> Array:
-    """`(n,)` the logit of each row's class."""
+def _logit_of(logits: Array, classes: Array) -> Array:
+    """Return `(n,)` logits of each row's class."""
     return namespace(logits).take_along_axis(logits, classes[:, None], axis=1)[:, 0]
 
 
-def _one(place: Array, like: Array) -> Array:
-    return namespace(like).astype(place, like.dtype)
+def _as_number(mask: Array, like: Array) -> Array:
+    return namespace(like).astype(mask, like.dtype)
 
 
-def _signed(value: Array, direction: Array, criterion: Criterion) -> tuple[Array, Array]:
+def _oriented(value: Array, direction: Array, criterion: Criterion) -> tuple[Array, Array]:
     return (-value, -direction) if criterion.is_targeted else (value, direction)

@@ -1,7 +1,6 @@
-"""Ways of searching that several attacks share; one paper's own idea stands in `attacks/`.
+"""Searches that several attacks share; the idea of a single paper stands in `attacks/`.
 
-within a budget     stepping, sparse, ascent, sparse_ascent
-the nearest         descent, quasi_newton, weighing, closest, polish, halving
-without gradients   scores, starts, windows
-several classes     rivals
+within a budget     gradient_steps, auto_pgd
+the nearest         nearest_examples, penalty_descent
+without gradients   black_box
 """

@@ -10,8 +10,8 @@ import mindscope.watching
 import sklearn.datasets
 import torch._dynamo
 import torch.distributed
-from mindscope.framework.optim import kernels
+from mindscope.framework.optim import update_kernels
 
 from . import cases
 
-__all__ = ["cases", "kernels", "mindscope", "sklearn", "torch"]
+__all__ = ["cases", "mindscope", "sklearn", "torch", "update_kernels"]

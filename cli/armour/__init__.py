@@ -2,19 +2,23 @@
 
 import typer
 
-from ..own_code import calls_own_code
-from . import attacks, certify, detect, drift, evaluate, fuzz, measure, privacy
+from ..user_code import calls_own_code
+from .attack_commands import attacks, evaluate
+from .certify_command import certify
+from .data_commands import drift, privacy
+from .defence_commands import detect, measure
+from .fuzz_command import fuzz
 
 application = typer.Typer(name="armour", help="Attack a model and measure what it withstands.", no_args_is_help=True)
 
-application.command("attacks")(attacks.attacks)
-for _name, _command in (
-    ("evaluate", evaluate.evaluate),
-    ("certify", certify.certify),
-    ("measure", measure.measure),
-    ("detect", detect.detect),
-    ("privacy", privacy.privacy),
-    ("fuzz", fuzz.fuzz),
-    ("drift", drift.drift),
+application.command("attacks")(attacks)
+for _name, _function in (
+    ("evaluate", evaluate),
+    ("certify", certify),
+    ("measure", measure),
+    ("detect", detect),
+    ("privacy", privacy),
+    ("fuzz", fuzz),
+    ("drift", drift),
 ):
-    application.command(_name)(calls_own_code()(_command))
+    application.command(_name)(calls_own_code()(_function))

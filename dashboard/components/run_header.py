@@ -1,4 +1,4 @@
-"""The head of a page about one run: its name, how it is doing, and the way to another run."""
+"""The head of a page about one run: its name, status and picker, and the headline cards with the verdict."""
 
 from collections.abc import Sequence
 
@@ -6,15 +6,17 @@ import dash_mantine_components as dmc
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ...storage import Run
-from ..words import age, count
-from .badges import state_badge
+from ...storage import Finding, Run, display_site
+from ..address import PageAddress
+from ..formatting import age, count, number, prose, sentence
+from ..headline import Headline
+from .page_parts import card, state_badge
 
 _OFFERED = 300
 
 
 def run_header(run: Run, status: Component, picker: Component, extra: Sequence[Component] = ()) -> html.Header:
-    """The head; `status` is the part that live pages keep up to date."""
+    """Build the head of a page; live pages keep `status` up to date."""
     title = html.H1(run.name or run.id, className="page-title", title=run.id)
     return html.Header(
         [
@@ -35,13 +37,16 @@ def run_status(run: Run, now: float) -> list[Component]:
 
 
 def run_picker(name: str, runs: Sequence[Run], run: Run, label: str = "Run") -> dmc.Select:
-    """A searchable list of the newest runs, this one chosen."""
+    """Build a searchable list of the newest runs, this one chosen."""
     offered = list(runs[:_OFFERED])
-    if all(one.id != run.id for one in offered):
+    if all(candidate.id != run.id for candidate in offered):
         offered.append(run)
     return dmc.Select(
         id=name,
-        data=[{"value": one.id, "label": f"{one.name or one.id} · {one.id[-4:]}"} for one in offered],
+        data=[
+            {"value": candidate.id, "label": f"{candidate.name or candidate.id} · {candidate.id[-4:]}"}
+            for candidate in offered
+        ],
         value=run.id,
         searchable=True,
         allowDeselect=False,
@@ -53,5 +58,67 @@ def run_picker(name: str, runs: Sequence[Run], run: Run, label: str = "Run") -> 
 
 
 def run_link(label: str, href: str) -> dcc.Link:
-    """A link that looks like a button."""
+    """Build a link that looks like a button."""
     return dcc.Link(label, href=href, className="button")
+
+
+def headline_cards(run: Run, headline: Headline, findings: int) -> list[html.Div]:
+    """Build the four cards, each one thing in large and its source in small, and under them what to do."""
+    cards = [
+        _verdict(run, headline, findings),
+        _where(run, headline),
+        _cause(headline),
+        _clean(run, headline),
+    ]
+    return cards if headline.first is None else [*cards, _summary(headline.first)]
+
+
+def _summary(first: Finding) -> html.Div:
+    """Say in one sentence cause, site and step, how it shows, and what to do."""
+    claim = f"{sentence(first.cause)} at {display_site(first.site)} since step {first.first_step:,}. "
+    parts: list[Component | str] = [html.Strong(claim), prose(first.explanation)]
+    if first.advice:
+        parts += [" ", html.Strong("What to do. "), prose(first.advice)]
+    return html.Div(parts, className="lead")
+
+
+def _verdict(run: Run, headline: Headline, findings: int) -> html.Div:
+    address = PageAddress("findings", run=run.id)
+    if headline.first is not None:
+        note: str | Component = html.Span(
+            [
+                f"first anomaly at step {headline.first.first_step:,} · ",
+                dcc.Link(count(findings, "finding"), href=address.href),
+            ]
+        )
+    elif run.error:
+        note = run.error
+    elif run.last_step < 0:
+        note = "nothing has been recorded yet"
+    else:
+        note = f"no anomaly in {count(run.last_step + 1, 'step')}"
+    return card("Verdict", headline.verdict, note, headline.tone)
+
+
+def _where(run: Run, headline: Headline) -> html.Div:
+    if headline.first is None:
+        return card("Where", "–", "no module or parameter has an anomaly")
+    site = display_site(headline.first.site)
+    address = PageAddress("run", run=run.id).at(headline.first.metric, headline.first.site, headline.first.first_step)
+    link = dcc.Link(site, href=address.href, className="mono site-link", title=site)
+    return card("Where", link, headline.first.metric)
+
+
+def _cause(headline: Headline) -> html.Div:
+    if headline.first is None:
+        return card("Why", "–", "no anomaly to explain")
+    confidence = headline.first.confidence
+    note = "a fact, not an estimate" if confidence >= 1 else f"confidence {confidence:.0%}"
+    return card("Why", sentence(headline.first.cause), note)
+
+
+def _clean(run: Run, headline: Headline) -> html.Div:
+    if run.last_step < 0:
+        return card("Clean until", "–", "the last step before the first anomaly")
+    value = f"step {number(headline.clean_until)}" if headline.clean_until >= 0 else "not at any step"
+    return card("Clean until", value, f"of {count(run.last_step + 1, 'step')} recorded")

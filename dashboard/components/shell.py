@@ -1,13 +1,30 @@
 """What stands around every page: navigation at the left, the colour scheme, the address."""
 
+from typing import Final
+
 import dash_mantine_components as dmc
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ..address import Address
-from ..ids import Shell
-from ..page import PAGES, Page
-from ..words import short_place
+from ..address import PageAddress
+from ..formatting import short_place
+from ..page_registry import PAGES, Page
+
+
+class ShellIds:
+    """What stands around every page."""
+
+    url: Final = "url"
+    provider: Final = "provider"
+    scheme: Final = "scheme"
+    scheme_choice: Final = "scheme-choice"
+    scheme_button: Final = "scheme-button"
+    navigation: Final = "navigation"
+    content: Final = "content"
+    shown: Final = "shown"
+    banner: Final = "banner"
+    connection: Final = "connection"  # written by assets/connection.js
+
 
 _THEME = {
     "primaryColor": "blue",
@@ -20,7 +37,7 @@ _THEME = {
 
 
 def shell(place: str) -> Component:
-    """The frame of the application; `place` says which store is looked at."""
+    """Build the frame of the application; `place` names the store."""
     side = html.Nav(
         [
             dcc.Link(
@@ -28,12 +45,12 @@ def shell(place: str) -> Component:
                 href="/",
                 className="brand",
             ),
-            html.Div(id=Shell.navigation, className="nav"),
+            html.Div(id=ShellIds.navigation, className="nav"),
             html.Div(
                 [
                     html.Button(
                         [html.Span(className="icon icon-scheme", **{"aria-hidden": "true"}), "Dark or light"],
-                        id=Shell.scheme_button,
+                        id=ShellIds.scheme_button,
                         className="scheme-button",
                         type="button",
                     ),
@@ -47,37 +64,37 @@ def shell(place: str) -> Component:
     )
     main = html.Main(
         [
-            html.Div(id=Shell.connection, role="status", className="connection"),
-            html.Div(id=Shell.banner, role="alert", **{"aria-live": "polite"}),
-            html.Div(_opening(), id=Shell.content),
+            html.Div(id=ShellIds.connection, role="status", className="connection"),
+            html.Div(id=ShellIds.banner, role="alert", **{"aria-live": "polite"}),
+            html.Div(_skeleton(), id=ShellIds.content),
         ],
         className="main",
         id="main",
     )
     return dmc.MantineProvider(
         [
-            dcc.Location(id=Shell.url, refresh="callback-nav"),
-            dcc.Store(id=Shell.scheme_choice, storage_type="local"),
-            dcc.Store(id=Shell.scheme),
-            dcc.Store(id=Shell.shown),
+            dcc.Location(id=ShellIds.url, refresh="callback-nav"),
+            dcc.Store(id=ShellIds.scheme_choice, storage_type="local"),
+            dcc.Store(id=ShellIds.scheme),
+            dcc.Store(id=ShellIds.shown),
             html.A("Skip to the page", href="#main", className="skip"),
             html.Div([side, main], className="app"),
         ],
-        id=Shell.provider,
+        id=ShellIds.provider,
         theme=_THEME,
     )
 
 
-def _opening() -> html.Div:
+def _skeleton() -> html.Div:
     return html.Div([dmc.Skeleton(height=height, radius="md") for height in (34, 92, 280, 360)], className="opening")
 
 
-def navigation(here: Address) -> list[dcc.Link]:
-    """One link for every page of the table, keeping the run that is looked at."""
+def navigation(here: PageAddress) -> list[dcc.Link]:
+    """Build one link for every page, keeping the run of the address."""
     return [_link(page, here) for page in PAGES.values()]
 
 
-def _link(page: Page, here: Address) -> dcc.Link:
+def _link(page: Page, here: PageAddress) -> dcc.Link:
     is_here = page.path == here.page
     href = here.to(page.path).href if page.needs_run else f"/{page.path}"
     content = [html.Span(className=f"icon icon-{page.icon}", **{"aria-hidden": "true"}), page.title]

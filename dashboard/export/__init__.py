@@ -1,6 +1,6 @@
 """What leaves the dashboard: a run as one file that opens without a server, and its figures in a notebook."""
 
-from .notebook import RunView, view_run
-from .report import export_report, report
+from .html_report import export_report, report
+from .notebook_view import RunView, view_run
 
 __all__ = ["RunView", "export_report", "report", "view_run"]

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -16,7 +15,7 @@ Part = Mapping[str, object]
 
 
 def drawing(traces: Sequence[Part], palette: Palette, **layout: object) -> go.Figure:
-    """The traces on the palette's template.
+    """Build a figure of the traces on the palette's template.
 
     Plotly would look at every point of every list again, which took nine tenths of a figure's time (5.1 of 5.7 ms for
     1,000 points); what is drawn here is checked by the tests instead.
@@ -27,13 +26,13 @@ def drawing(traces: Sequence[Part], palette: Palette, **layout: object) -> go.Fi
 class _Drawing(go.Figure):  # type: ignore[misc]  # Plotly has no types that mypy is shown
     """A figure that is sent as it is: Plotly copies all of it first, layout and template as well."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Traces and layout, arrays as plotly.js reads them fastest."""
+    def to_dict(self) -> dict[str, object]:
+        """Return traces and layout, arrays as plotly.js reads them fastest."""
         return {"data": [_sent(trace) for trace in self._data], "layout": dict(self._layout)}
 
 
-def _sent(part: Any) -> Any:
-    """The part of a trace with every array in it as typed bytes; lists stay what they are."""
+def _sent(part: object) -> object:
+    """Encode every array in the part of a trace as typed bytes; leave lists as they are."""
     if isinstance(part, np.ndarray):
         return to_typed_array_spec(part)
     if isinstance(part, dict):
@@ -43,8 +42,8 @@ def _sent(part: Any) -> Any:
     return part
 
 
-def packed(values: Sequence[float | str | None]) -> NDArray[Any] | list[float | str | None]:
-    """The values as Plotly takes them fastest: an array, in which None is NaN; words stay a list.
+def packed(values: Sequence[float | str | None]) -> NDArray[np.generic] | list[float | str | None]:
+    """Pack the values as Plotly takes them fastest: an array, in which None is NaN; words stay a list.
 
     Plotly copies every number of a list twice before it sends it, which took half of an answer's time. Not for curves
     that grow: what is to be extended must be a list.
@@ -55,7 +54,7 @@ def packed(values: Sequence[float | str | None]) -> NDArray[Any] | list[float | 
 
 
 @cache
-def _template(palette: Palette) -> dict[str, Any]:
-    """The template as JSON; every figure copies it."""
-    spelled: dict[str, Any] = template(palette).to_plotly_json()
+def _template(palette: Palette) -> dict[str, object]:
+    """Return the template as JSON; every figure copies it."""
+    spelled: dict[str, object] = template(palette).to_plotly_json()
     return spelled

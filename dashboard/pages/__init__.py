@@ -1,7 +1,21 @@
 """The catalogue of pages, in the order in which the navigation shows them."""
 
-from . import overview, run, layers, tensor, findings, graph, ranks, compare  # isort: skip
-from . import watchpoints, profile, lineage, landscape, robustness, logs  # isort: skip
-from ..page import PAGES
+# isort: off
+from .runs import runs_page
+from .live_run import live_run_page
+from .layers import layers_page
+from .tensor import tensor_page
+from .findings import findings_page
+from .graph import graph_page
+from . import ranks_page, compare_page
+from .watchpoints import watchpoints_page
+from .profile import profile_page
+from .lineage import lineage_page
+from .landscape import landscape_page
+from .robustness import robustness_page
+from . import logs_page
+
+# isort: on
+from ..page_registry import PAGES
 
 __all__ = ["PAGES"]

@@ -15,27 +15,81 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..context import CAPTURE, RECORDING
+from ..context import CAPTURE, RECORDING, quiet
 from ..errors import EngineError
-from ..hooks import BACKWARD_START
 from ..ir import Abstract, Apply, Constant, Graph, Node, OpaqueType, Parameter, TupleType, Where, type_of
-from ..ir.control import Control, assign, depend, host_call, make_tuple, take_key, tuple_getitem
-from ..nn.cell_hooks import Gates
+from ..ir.control_ops import Control, assign, depend, host_call, make_tuple, take_key, tuple_getitem
+from ..nn.cell_call import Gates
 from ..primitive import PRIMITIVES, Primitive
 from ..random import Key, next_key
-from ..shape import Spec
+from ..specs import Spec
+from ..tape import BACKWARD_START
 from ..tensor import Parameter as Weight
 from ..tensor import Tensor
-from .captured import Action, Captured, SetGrad
-from .cells import ForwardHooks, has_backward_hooks, hooks_of, shown_leaves
-from .guards import Guard
-from .running_cells import RunningCells
-from .signature import flatten
+from .captured_cells import ForwardHooks, RunningCells, has_backward_hooks, hooks_of, shown_leaves
+from .guards import Guard, OutsideValues
+from .signature import ArgumentStructure, Signature, flatten
 from .traced import CaptureError, TracedKey, TracedTensor
 
-__all__ = ["GraphCapture"]
+__all__ = ["Action", "Apart", "Captured", "GraphCapture", "trace"]
+
+
+class Action(NamedTuple):
+    """Something done after each run of a graph, such as the step of an optimizer.
+
+    Attributes:
+        function: Called with tensors.
+        size: With how many: the graph returns them behind its outputs, those of the first action first.
+    """
+
+    function: Callable[..., object]
+    size: int
+
+
+class Apart(Exception):
+    """A function that does not become one graph, and what runs it instead.
+
+    Attributes:
+        make: From the options of the compiler to a function of `(arguments, options)` of a call.
+    """
+
+    def __init__(self, reason: str, make: Callable[[Any], Callable[..., Any]]) -> None:
+        super().__init__(reason)
+        self.make = make
+
+
+class SetGrad:
+    """The action that makes a tensor the `.grad` of a leaf; without one it clears it."""
+
+    __slots__ = ("_leaf",)
+
+    def __init__(self, leaf: Tensor) -> None:
+        self._leaf = leaf
+
+    def __call__(self, *gradient: Tensor) -> None:
+        """Set the gradient of the leaf to this one."""
+        self._leaf._grad = gradient[0] if gradient else None
+
+
+class Captured(NamedTuple):
+    """What every capture mode gives.
+
+    Attributes:
+        graph: Its parameters are the tensors of the arguments, then the keys, then the weights; it returns one flat
+            tuple, the outputs and then what the actions are called with.
+        structure: How the outputs are nested.
+        guards: What must still hold outside of the arguments.
+        keys: Functions that give the keys of a run, in the order of their parameters.
+        actions: What to do after a run.
+    """
+
+    graph: Graph
+    structure: ArgumentStructure
+    guards: tuple[Guard, ...] = ()
+    keys: tuple[Callable[[], Key], ...] = ()
+    actions: tuple[Action, ...] = ()
 
 
 _ENGINE = str(Path(__file__).parents[1])
@@ -66,7 +120,7 @@ class GraphCapture:
 
     @contextmanager
     def active(self) -> Iterator["GraphCapture"]:
-        """A block in which primitives are captured."""
+        """Open a block in which primitives are captured."""
         token = CAPTURE.set(self)
         try:
             yield self
@@ -77,7 +131,7 @@ class GraphCapture:
 
     @contextmanager
     def inside(self, graph: Graph) -> Iterator[Graph]:
-        """A block whose nodes belong to `graph`, an inner one that may use nodes of those around it."""
+        """Open a block whose nodes belong to `graph`, an inner one that may use nodes of those around it."""
         outer, self.graph = self.graph, graph
         try:
             yield graph
@@ -87,7 +141,7 @@ class GraphCapture:
     # Values in and out.
 
     def node_of(self, value: Any) -> Node:
-        """The node that stands for a value: a traced one's own, a weight's parameter, or a constant."""
+        """Return the node that stands for a value: a traced one's own, a weight's parameter, or a constant."""
         if isinstance(value, TracedTensor):
             return self._seen_by_gradients(value)
         if isinstance(value, TracedKey):
@@ -101,7 +155,8 @@ class GraphCapture:
         return Constant(value)
 
     def value_of(self, node: Node) -> Any:
-        """What running code sees of a node: a traced tensor, a traced key, a tuple of such, or a constant's value."""
+        """Return what running code sees of a node: a traced tensor, a traced key, a tuple of such, or a constant's
+        value."""
         if isinstance(node.type, TupleType):
             parts = range(len(node.type.elements))
             if isinstance(node, Apply) and node.applies("make_tuple"):
@@ -116,7 +171,7 @@ class GraphCapture:
         return traced
 
     def _seen_by_gradients(self, value: TracedTensor) -> Node:
-        """The node of a traced tensor; one that was made where nothing is recorded lets no gradient through."""
+        """Return the node of a traced tensor; one that was made where nothing is recorded lets no gradient through."""
         if not value.is_cut or not RECORDING.get() or not isinstance(value.node, Apply):
             return value.node
         if value.node not in self._cut:
@@ -141,7 +196,7 @@ class GraphCapture:
     # The protocol of `context.Capture`.
 
     def apply(self, primitive: Primitive | Control, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-        """The traced result of an operation."""
+        """Return the traced result of an operation."""
         where = self.where()
         nodes = [self.node_of(x) for x in inputs]
         try:
@@ -153,7 +208,7 @@ class GraphCapture:
         return self.value_of(node)
 
     def assign(self, target: Tensor, data: Any) -> None:
-        """Nothing; the graph overwrites a weight in place, and reads the new value from here on."""
+        """Let the graph overwrite a weight in place; reads from here on see the new value."""
         if not isinstance(target, Weight):
             raise CaptureError(
                 f"only Parameters can be overwritten inside a compiled function, got a {type(target).__name__} of "
@@ -165,11 +220,11 @@ class GraphCapture:
         self.values[id(target)] = self._effect(node)
 
     def next_key(self) -> Key:
-        """A key that every call of the graph takes anew."""
+        """Return a key that every call of the graph takes anew."""
         return self.draw_key(next_key)
 
     def draw_key(self, source: Callable[[], Key]) -> Key:
-        """A key that `source` gives anew for every call of the graph."""
+        """Return a key that `source` gives anew for every call of the graph."""
         if self.graph is not self.root:
             if source is next_key:
                 return TracedKey(self._effect(self.graph.apply(take_key, *self._after(), where=self.where())))
@@ -180,14 +235,15 @@ class GraphCapture:
         return TracedKey(parameter)
 
     def host(self, function: Callable[..., Any], values: tuple[Any, ...], types: tuple[Abstract, ...]) -> Any:
-        """The traced results, of those types, of a Python function that the graph calls with arrays of the values."""
+        """Return the traced results, of those types, of a Python function that the graph calls with arrays of the
+        values."""
         nodes = [self.node_of(x) for x in values]
         attributes = {"function": function, "types": types, "count": len(nodes)}
         node = self.graph.apply(host_call, *nodes, *self._after(), where=self.where(), **attributes)
         return self.value_of(self._effect(node))
 
     def touch_grad(self, leaf: Tensor, is_overwritten: bool = False) -> None:
-        """Nothing; the `.grad` of the leaf will be, after each run, what it is at the end of the capture."""
+        """Let every run leave the `.grad` of the leaf as it is at the end of the capture."""
         if isinstance(leaf, TracedTensor) or id(leaf) in self._grads:
             return
         if leaf._grad is not None and not is_overwritten:
@@ -198,7 +254,7 @@ class GraphCapture:
         self._grads[id(leaf)] = (leaf, leaf._grad)
 
     def act(self, function: Callable[..., object], values: tuple[Any, ...]) -> None:
-        """Nothing; the function will be called with tensors of these values after each run of the graph."""
+        """Call the function with tensors of these values after each run of the graph."""
         if self.graph is not self.root:
             raise CaptureError(
                 f"a step of an optimizer stands inside a branch or loop over tensors ({self.where()}); "
@@ -207,7 +263,7 @@ class GraphCapture:
         self._actions.append((function, [self.node_of(x) for x in values]))
 
     def call_cell(self, cell: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """The traced output of a cell, its tensors marked, its hooks called when the graph runs."""
+        """Return the traced output of a cell, its tensors marked, its hooks called when the graph runs."""
         with self.cells.inside(cell) as site:
             before, after = hooks_of(cell)
             if before:
@@ -228,27 +284,27 @@ class GraphCapture:
     # For captures that interpret code: cells that they go into themselves, and a way back from what failed.
 
     def meet(self, cell: Any) -> None:
-        """Nothing; what the cell holds is guarded."""
+        """Guard what the cell holds."""
         self.cells.meet(cell)
 
     def enter_cell(self, cell: Any) -> None:
-        """Nothing; the cell is the one that runs."""
+        """Make the cell the running one."""
         self.cells.enter(cell)
 
     def leave_cell(self, cell: Any, output: Any) -> Any:
-        """The output of the running cell, marked; the one around it runs again."""
+        """Return the output of the running cell, marked; the one around it runs again."""
         marked = self.cells.marked(cell, output)
         self.cells.leave(self.cells.depth - 1)
         return marked
 
     def snapshot(self) -> tuple[Any, ...]:
-        """What `restore` goes back to."""
+        """Return what `restore` goes back to."""
         effects = {key: list(nodes) for key, nodes in self._effects.items()}
         counts = len(self._keys), len(self._actions), self.cells.depth, len(self.guards)
         return counts, effects, dict(self.values), dict(self.cells.calls), self.graph
 
     def restore(self, before: tuple[Any, ...]) -> None:
-        """Nothing; effects, keys and actions since the snapshot are forgotten."""
+        """Forget effects, keys and actions since the snapshot."""
         (keys, actions, sites, guards), self._effects, self.values, self.cells.calls, self.graph = before
         for parameter, _ in self._keys[keys:]:
             self.root.parameters.remove(parameter)
@@ -258,11 +314,11 @@ class GraphCapture:
         self.cells.leave(sites)
 
     def construct(self, cell: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """What the cell computes; a capture that interprets code overrides this."""
+        """Return what the cell computes; a capture that interprets code overrides this."""
         return cell.construct(*inputs, **options)
 
     def pull_back(self, composition: Any, needs: Any, g: Any, inputs: Any, attributes: dict[str, Any]) -> Any:
-        """Never here: rules are captured by the differentiation of graphs."""
+        """Raise: rules are captured by the differentiation of graphs."""
         raise CaptureError("a rule of differentiation ran inside a captured function; use grad, which transforms it")
 
     # Effects.
@@ -272,18 +328,18 @@ class GraphCapture:
         return node
 
     def _after(self) -> list[Node]:
-        """The effect that the next one has to follow."""
+        """Return the effect that the next one has to follow."""
         return self._effects.get(id(self.graph), [])[-1:]
 
     def finish(self, output: Any) -> Graph:
-        """The graph being built, now complete: it returns `output` after all its effects."""
+        """Return the graph being built, now complete: it returns `output` after all its effects."""
         node = self.node_of(output)
         effects = self._effects.get(id(self.graph), [])
         self.graph.output = self.graph.apply(depend, node, *effects) if effects else node
         return self.graph
 
     def complete(self, output: Any) -> Captured:
-        """The whole capture, its outermost graph finished: it returns all tensors in `output`.
+        """Return the whole capture, its outermost graph finished: it returns all tensors in `output`.
 
         Raises:
             CaptureError: Attributes of cells changed meanwhile.
@@ -312,7 +368,7 @@ class GraphCapture:
         return self._effects.get(id(self.root), [])
 
     def where(self) -> Where:
-        """The running cell and the line of user code (outside the engine) that is running."""
+        """Return the running cell and the line of user code (outside the engine) that is running."""
         frame = sys._getframe(1)
         while frame is not None and frame.f_code.co_filename.startswith(_ENGINE):
             frame = frame.f_back  # type: ignore[assignment]
@@ -321,7 +377,7 @@ class GraphCapture:
 
 
 def _guard_of_hooks(leaf: Tensor) -> Guard:
-    """Whether the gradient of a leaf has hooks."""
+    """Return whether the gradient of a leaf has hooks."""
     what = f"hooks on the gradient of '{getattr(leaf, 'name', '')}'"
     return Guard(what, "call", lambda: bool(leaf._hooks), what, bool(leaf._hooks), by_cell=True)
 
@@ -336,5 +392,38 @@ _KEY = OpaqueType(Key.__name__)
 
 
 def _described(type: Abstract) -> str:
-    """A type as messages write it."""
+    """Return a type as messages write it."""
     return f"{type.shape} {type.dtype}" if isinstance(type, Spec) else str(type)
+
+
+def trace(fn: Callable[..., Any], signature: Signature) -> Captured:
+    """Return the graph of a function for arguments of this signature.
+
+    Globals and closures of the function, and of the functions of its module that it names, are guarded where they are
+    simple values, and so are the attributes of the cells that it calls. Attributes of other objects are not seen.
+
+    Raises:
+        CaptureError: Values of a tensor are needed, or Python's state changed.
+    """
+    capture = GraphCapture(getattr(fn, "__name__", type(fn).__name__))
+    outside = OutsideValues(fn)
+    arguments, options = signature.fill(traced_arguments(capture, signature))
+    with capture.active(), quiet():
+        output = fn(*arguments, **options)
+        outside.check()
+        capture.guards += outside.guards
+        return capture.complete(output)
+
+
+def traced_arguments(capture: GraphCapture, signature: Signature) -> list[Any]:
+    """Return what stands for the tensors and keys of the arguments: new parameters of the outermost graph."""
+    traced: list[Any] = []
+    for number, (type, needs) in enumerate(zip(signature.specs, signature.needs, strict=True)):
+        node = capture.root.add_parameter(type, f"x{number}")
+        if isinstance(type, OpaqueType):
+            traced.append(TracedKey(node))
+            continue
+        tensor = TracedTensor(node)
+        tensor.requires_grad = needs
+        traced.append(tensor)
+    return traced

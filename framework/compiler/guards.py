@@ -1,4 +1,4 @@
-"""Guards: what Python held outside of the arguments when a function was captured, to be asked again at every call.
+"""Guards: what Python held outside of the arguments when a function was captured, checked again at every call.
 
 A captured graph has the values of globals, closures and attributes in it. Each of them that is a simple value (a bool,
 a number, a word, None, or a tuple of such) becomes a guard; where one does not hold the function is captured again.
@@ -8,27 +8,29 @@ Attributes of cells change by way of `Cell.__setattr__`, which counts (`hooks.CH
 still their guards are not looked at. All others are asked by one generated function.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from keyword import iskeyword
-from types import CellType
+from types import CellType, FunctionType, MethodType
 from typing import Any, Literal
 
 from ..hooks import CHANGES
+from ..tensor import Parameter, Tensor
+from .traced import CaptureError
 
-__all__ = ["Guard", "GuardSet", "attribute_guard", "closure_guard", "is_simple", "item_guard", "same"]
+__all__ = ["Guard", "GuardSet", "OutsideValues", "attribute_guard", "closure_guard", "is_simple", "item_guard", "same"]
 
 _SIMPLE = (bool, int, float, complex, str, bytes, type(None))
 _MISSING = object()
 
 
 def is_simple(value: Any) -> bool:
-    """Whether a value is one that is compared by type and value."""
+    """Return whether a value is one that is compared by type and value."""
     return type(value) in _SIMPLE or (type(value) is tuple and all(is_simple(part) for part in value))
 
 
 def same(value: Any, expected: Any) -> bool:
-    """Whether a guarded value is what it was: simple ones by type and value, others by identity."""
+    """Return whether a guarded value is what it was: simple ones by type and value, others by identity."""
     if value is expected:
         return True
     if type(value) is tuple and type(expected) is tuple and len(value) == len(expected):
@@ -57,7 +59,7 @@ class Guard:
     by_cell: bool = False
 
     def read(self) -> Any:
-        """What stands there now; a mark of its own if nothing does."""
+        """Return what stands there now; a mark of its own if nothing does."""
         try:
             if self.kind == "attribute":
                 return getattr(self.owner, self.key)
@@ -66,27 +68,27 @@ class Guard:
             return _MISSING
 
     def holds(self) -> bool:
-        """Whether the value is what it was."""
+        """Return whether the value is what it was."""
         return same(self.read(), self.expected)
 
     def complaint(self) -> str:
-        """What differs, in words."""
+        """Return what differs, in words."""
         found = self.read()
         return f"{self.name} was {self.expected!r}, is {'gone' if found is _MISSING else repr(found)}"
 
 
 def attribute_guard(name: str, owner: Any, key: str, expected: Any, *, by_cell: bool = False) -> Guard:
-    """A guard on `owner.key`."""
+    """Return a guard on `owner.key`."""
     return Guard(name, "attribute", owner, key, expected, by_cell)
 
 
 def item_guard(name: str, owner: Any, key: Any, expected: Any) -> Guard:
-    """A guard on `owner[key]`, for globals and other mappings and lists."""
+    """Return a guard on `owner[key]`, for globals and other mappings and lists."""
     return Guard(name, "item", owner, key, expected)
 
 
 def closure_guard(name: str, cell: CellType, expected: Any) -> Guard:
-    """A guard on a variable that a function has from outside."""
+    """Return a guard on a variable that a function has from outside."""
     return Guard(name, "attribute", cell, "cell_contents", expected)
 
 
@@ -109,7 +111,7 @@ class GuardSet:
         self._stamp = CHANGES[0]
 
     def hold(self) -> bool:
-        """Whether every guard holds."""
+        """Return whether every guard holds."""
         if self._stamp != CHANGES[0]:
             stamp = CHANGES[0]
             if not all(guard.holds() for guard in self._by_cell):
@@ -118,12 +120,12 @@ class GuardSet:
         return self._ask is None or self._ask()
 
     def broken(self) -> Guard | None:
-        """The first guard that does not hold."""
+        """Return the first guard that does not hold."""
         return next((guard for guard in self.guards if not guard.holds()), None)
 
 
 def _generate(guards: list[Guard]) -> Callable[[], bool] | None:
-    """One function that asks all of them, written out: a comparison costs some 40 ns, a method call five times that."""
+    """Generate one function that checks all of them: a comparison costs some 40 ns, a method call five times that."""
     if not guards:
         return None
     names: dict[str, Any] = {"same": same}
@@ -141,3 +143,80 @@ def _generate(guards: list[Guard]) -> Callable[[], bool] | None:
     exec("\n".join(lines), names)
     ask: Callable[[], bool] = names["ask"]
     return ask
+
+
+class OutsideValues:
+    """The simple values that a function can see, and the functions it names.
+
+    Functions are followed through closures and the globals of the module they share, not into libraries.
+
+    Attributes:
+        guards: One for every value.
+    """
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self.guards: list[Guard] = []
+        self._home: str | None = getattr(fn, "__module__", None)
+        seen: set[int] = set()
+        pending: list[Any] = [fn]
+        while pending:
+            function = _function_of(pending.pop())
+            if function is not None and id(function) not in seen:
+                seen.add(id(function))
+                pending += self._look_into(function)
+
+    def _look_into(self, function: FunctionType) -> Iterator[Any]:
+        """Return the functions that this one names; what it names else is guarded."""
+        code = function.__code__
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            value = _contents(cell)
+            yield value
+            if is_simple(value) or isinstance(value, Tensor):
+                self.guards.append(closure_guard(f"variable '{name}' of {function.__qualname__}", cell, value))
+                self.guards += version_guard(name, value)
+        space = function.__globals__
+        for name in code.co_names:
+            if name not in space:
+                continue
+            value = space[name]
+            if getattr(value, "__module__", None) == self._home:
+                yield value
+            if is_simple(value) or isinstance(value, Tensor) or _function_of(value) is not None:
+                self.guards += [item_guard(f"global '{name}'", space, name, value), *version_guard(name, value)]
+        yield from (constant for constant in code.co_consts if isinstance(constant, FunctionType))
+
+    def check(self) -> None:
+        """Raise if a value changed while the function was captured.
+
+        Raises:
+            CaptureError: One did.
+        """
+        for guard in self.guards:
+            if not guard.holds():
+                raise CaptureError(
+                    f"{guard.complaint()} after the function was captured: such a change would happen only once; "
+                    f"return the new value, or keep it in a Parameter"
+                )
+
+
+def version_guard(name: str, value: Any) -> list[Guard]:
+    """Return a guard on the values of a tensor that would stand in a graph as a constant."""
+    if not isinstance(value, Tensor) or value.requires_grad or isinstance(value, Parameter):
+        return []
+    return [item_guard(f"the count of changes in place of tensor '{name}'", value._version, 0, value._version[0])]
+
+
+def _contents(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # a variable that has no value yet
+        return OutsideValues
+
+
+def _function_of(value: Any) -> FunctionType | None:
+    """Return the Python function behind a function, method, decorated function or cell of a network; else None."""
+    for _ in range(8):
+        if isinstance(value, FunctionType):
+            return value
+        value = value.__func__ if isinstance(value, MethodType) else getattr(value, "__wrapped__", None)
+    return None

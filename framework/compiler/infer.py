@@ -11,9 +11,9 @@ from typing import Any
 from ..errors import EngineError, ShapeError
 from ..ir import Apply, Constant, Graph, Node, TupleType
 from ..ir.clone import clone
-from ..ir.control import Control
+from ..ir.control_ops import Control
+from ..ir.ir_types import UNKNOWN, Abstract, FunctionType
 from ..ir.printer import type_text
-from ..ir.types import UNKNOWN, Abstract, FunctionType
 from ..ir.visit import Scopes
 from ..primitive import Primitive
 
@@ -28,7 +28,7 @@ class _Functions(FunctionType):
 
 
 def infer(graph: Graph, types: Sequence[Abstract] | None = None) -> Graph:
-    """A copy of the graph in which every type follows from those of its parameters.
+    """Return a copy of the graph in which every type follows from those of its parameters.
 
     Args:
         graph: Complete.
@@ -56,7 +56,7 @@ class _Inference:
         self._changed = True
 
     def run(self) -> None:
-        """Nothing; every node has its type afterwards."""
+        """Give every node its type."""
         while self._changed:
             self._changed = False
             for graph in self._scopes.graphs:
@@ -137,7 +137,7 @@ class _Inference:
             graph.output = _retyped(graph.result)
 
     def _final(self, type: Abstract, inside: frozenset[Graph]) -> Abstract:
-        """The type with function types in the place of sets of graphs."""
+        """Return the type with function types in the place of sets of graphs."""
         if isinstance(type, TupleType):
             return TupleType(tuple(self._final(part, inside) for part in type.elements))
         if not isinstance(type, _Functions):

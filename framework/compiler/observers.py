@@ -1,4 +1,4 @@
-"""Observers of compiled functions: a pass that shows the outputs of chosen cells, and their gradients, to taps.
+"""Observers of compiled functions: a pass that shows the outputs of chosen cells, and their gradients, to hooks.
 
 Captured graphs mark every output of every cell. `observe_cells` asks that the marks it selects become `observe`
 operations; all others are dropped by the optimiser. Nothing else in the graph changes, so losses keep their bits.
@@ -15,23 +15,23 @@ from typing import Any
 
 from ..hooks import Handle
 from ..ir import Apply, Graph, Node
-from ..ops.observe import Tap
+from ..ops.observe import ObservationHook
 from ..primitive import PRIMITIVES
-from .rebuild import rebuild
+from .rewrite import rebuild
 
 __all__ = ["insert_observers", "observe_cells", "observer_set"]
 
 #: Whether a cell is watched: `select(site, cell)`, its site counted from the outermost cell that runs.
 Select = Callable[[str, Any], bool]
 #: The tap for one output: `make_tap(site, cell, call, index)`; None watches nothing there.
-MakeTap = Callable[[str, Any, int, int], "Tap | None"]
+MakeTap = Callable[[str, Any, int, int], "ObservationHook | None"]
 
 #: `(select, make_tap)` of those attached now, by number.
 OBSERVERS: dict[int, Callable[..., Any]] = {}
 
 
 def observe_cells(select: Select, make_tap: MakeTap) -> Handle:
-    """A handle on taps that watch, in every compiled function, the outputs of the cells that `select` chooses.
+    """Return a handle on hooks that watch, in every compiled function, the outputs of the cells that `select` chooses.
 
     Args:
         select: Called with the site and the cell when a function is compiled.
@@ -44,24 +44,25 @@ def observe_cells(select: Select, make_tap: MakeTap) -> Handle:
         used again.
     """
 
-    def expand(site: str, cell: Any, call: int, index: int) -> "Tap | None":
+    def expand(site: str, cell: Any, call: int, index: int) -> "ObservationHook | None":
         return make_tap(site, cell, call, index) if select(site, cell) else None
 
     return Handle(OBSERVERS, expand)
 
 
 def observer_set() -> tuple[int, ...]:
-    """Which observers are attached: compiled functions keep one program for each set."""
+    """Return which observers are attached: compiled functions keep one program for each set."""
     return tuple(OBSERVERS)
 
 
 def insert_observers(graph: Graph) -> Graph:
-    """In: a captured graph. Out: the graph in which every selected mark shows its value to a tap; itself if none is."""
+    """Let every selected mark of a captured graph show its value to a hook; return the graph itself if none is
+    selected."""
     if not OBSERVERS:
         return graph
-    taps: dict[tuple[int, int, int], list[Tap]] = {}
+    taps: dict[tuple[int, int, int], list[ObservationHook]] = {}
 
-    def taps_of(node: Apply) -> list[Tap]:
+    def taps_of(node: Apply) -> list[ObservationHook]:
         place = node.attributes
         key = (id(place["cell"]), place["call"], place["index"])
         if key not in taps:

@@ -1,7 +1,7 @@
-"""From a captured graph to something that runs: an ordered, plain list of passes, and a backend at the end of it.
+"""From a captured graph to something that runs: an ordered, plain list of passes, then a backend from a table.
 
     captured graph
-      -> PASSES, each graph -> graph; its docstring states what goes in and what comes out
+      -> PASSES, each graph -> graph; its docstring says what it does
       -> custom passes of the stage "after"
       -> backend.compile(graph) -> Executable
 
@@ -11,25 +11,82 @@ With "O0" the graph runs as it was captured, by the reference evaluator.
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
+from importlib import import_module
 from typing import Any, Literal, NamedTuple, Protocol
 
 from ..errors import EngineError, NameTaken
 from ..ir import Graph
-from . import vm
-from .backend import backend_named
-from .passes import drop_marks, expand, fold_constants, inline, pool_first, recompute, share_common, simplify
+from .graph_evaluator import Evaluator
+from .passes.algebra import expand, pool_first, simplify
+from .passes.memory_passes import recompute
+from .passes.structural_passes import drop_marks, fold_constants, inline, share_common
 from .rewrite import Rewrite, apply_rewrites
 
 __all__ = [
+    "BACKENDS",
     "CUSTOM",
     "PASSES",
+    "Backend",
     "Executable",
     "Pass",
+    "backend_named",
     "compile",
     "optimize",
+    "register_backend",
     "register_custom_pass",
     "unregister_custom_pass",
 ]
+
+#: `backend(graph, **options)`: an executable, as `pipeline.Executable` describes it.
+Backend = Callable[..., Any]
+
+BACKENDS: dict[str, Backend] = {}
+
+# Our own, imported on first use, since backends stand above the compiler: module and function.
+_BUILT_IN = {"numpy": ("..backends.numpy", "compile_graph"), "xla": ("..backends.xla_backend", "compile_graph")}
+
+
+def register_backend(name: str) -> Callable[[Backend], Backend]:
+    """Return a decorator: the function `(graph, **options) -> executable` becomes the backend of that name.
+
+    The executable is called with a list of arrays, one for each parameter of the graph, and returns an array or a
+    tuple of arrays, as the type of the graph's output has it; they belong to the caller.
+
+    Raises:
+        NameTaken: A backend of that name stands already.
+    """
+
+    def register(backend: Backend) -> Backend:
+        if name in BACKENDS or name in _BUILT_IN:
+            raise NameTaken(f"a backend '{name}' is registered already; give the new one another name")
+        BACKENDS[name] = backend
+        return backend
+
+    return register
+
+
+def backend_named(name: str) -> Backend:
+    """Return the backend of that name.
+
+    Raises:
+        KeyError: There is none, or what it needs is not installed.
+    """
+    if name not in BACKENDS and name in _BUILT_IN:
+        module, function = _BUILT_IN[name]
+        try:
+            BACKENDS[name] = getattr(import_module(module, __package__), function)
+        except ModuleNotFoundError as error:
+            raise KeyError(
+                f"backend '{name}' needs {error.name}, which is not installed; pip install mindscope[{name}]"
+            ) from error
+    if name not in BACKENDS:
+        known = sorted({*BACKENDS, *_BUILT_IN})
+        near = get_close_matches(name, known, 1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        raise KeyError(f"no backend '{name}'{hint}; known are {', '.join(known)}")
+    return BACKENDS[name]
+
 
 Pass = Callable[[Graph], Graph]
 
@@ -58,7 +115,7 @@ class Executable(Protocol):
     """
 
     def __call__(self, arguments: Sequence[Any]) -> Any:
-        """The result for these arrays; the arrays of assigned weights are overwritten in place."""
+        """Return the result for these arrays; the arrays of assigned weights are overwritten in place."""
 
 
 class _Custom(NamedTuple):
@@ -74,7 +131,7 @@ CUSTOM: dict[str, _Custom] = {}
 def register_custom_pass(
     name: str, *rules: Rewrite, run: Pass | None = None, stage: Stage = "before", backend: str | None = None
 ) -> None:
-    """Nothing; functions compiled with "O1" from now on pass through it.
+    """Register a pass that functions compiled with "O1" go through from now on.
 
     Args:
         name: For messages, and to take it out again.
@@ -97,7 +154,7 @@ def register_custom_pass(
 
 
 def unregister_custom_pass(name: str) -> None:
-    """Nothing; the pass of that name is no longer run.
+    """Remove the pass of that name.
 
     Raises:
         KeyError: There is none.
@@ -108,7 +165,7 @@ def unregister_custom_pass(name: str) -> None:
 
 
 def optimize(graph: Graph, backend: str = "numpy", *, check: Callable[[Graph], object] | None = None) -> Graph:
-    """The graph after all passes; `check` sees it after each."""
+    """Return the graph after all passes; `check` sees it after each."""
     for name, run in _all_passes(backend):
         graph = run(graph)
         if not isinstance(graph, Graph):
@@ -128,7 +185,7 @@ def _all_passes(backend: str) -> list[tuple[str, Pass]]:
 def compile(
     graph: Graph, level: str = "O1", backend: str = "numpy", *, given: Mapping[int, Any] | None = None
 ) -> Executable:
-    """The graph as something that runs.
+    """Return the graph as something that runs.
 
     Args:
         graph: An outermost graph; it is left alone.
@@ -145,7 +202,7 @@ def compile(
         raise ValueError(f"jit_level expects 'O0' or 'O1', got {level!r}")
     chosen = backend_named(backend)
     if level == "O0":
-        return vm.Evaluator(graph)
+        return Evaluator(graph)
     with _without_collector():
         return _compiled(chosen, optimize(graph, backend), given)
 
@@ -158,7 +215,7 @@ def _compiled(chosen: Callable[..., Executable], optimized: Graph, given: Mappin
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """A block in which no cycles are collected: so many new objects, and hardly one of them garbage."""
+    """Open a block in which no cycles are collected: so many new objects, and hardly one of them garbage."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

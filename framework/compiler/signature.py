@@ -13,20 +13,20 @@ import numpy as np
 
 from ..ir import OpaqueType, type_of
 from ..random import Key
-from ..shape import Spec
+from ..specs import Spec
 from ..tensor import Parameter, Tensor
 
-__all__ = ["Signature", "Structure", "checker", "flatten", "unflatten"]
+__all__ = ["ArgumentStructure", "Signature", "checker", "flatten", "unflatten"]
 
 
 @dataclass(frozen=True, slots=True)
-class Static:
+class StaticArgument:
     """A value that is compared by type and value, or by identity where it cannot be hashed."""
 
     value: Any
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Static):
+        if not isinstance(other, StaticArgument):
             return NotImplemented
         mine, its = self.value, other.value
         return mine is its or (type(mine) is type(its) and _hashable(mine) and bool(mine == its))
@@ -44,32 +44,32 @@ def _hashable(value: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Structure:
+class ArgumentStructure:
     """How values were nested: `kind` is "leaf", "static", or the class of a container."""
 
     kind: Any
-    children: "tuple[Structure, ...]" = ()
-    keys: Any = None  # keys of a dict; a `Static`; class of a leaf that is no tensor
+    children: "tuple[ArgumentStructure, ...]" = ()
+    keys: Any = None  # keys of a dict; a `StaticArgument`; class of a leaf that is no tensor
 
 
-_LEAF = Structure("leaf")
+_LEAF = ArgumentStructure("leaf")
 
 
-def flatten(value: Any, leaves: list[Any]) -> Structure:
-    """The structure of a value, its tensors, arrays and random keys appended to `leaves`."""
+def flatten(value: Any, leaves: list[Any]) -> ArgumentStructure:
+    """Return the structure of a value, its tensors, arrays and random keys appended to `leaves`."""
     if isinstance(value, Tensor | np.ndarray | Key):
         leaves.append(value)
         return _LEAF
     kind = type(value)
     if kind is dict:
-        return Structure(dict, tuple(flatten(part, leaves) for part in value.values()), tuple(value))
+        return ArgumentStructure(dict, tuple(flatten(part, leaves) for part in value.values()), tuple(value))
     if kind is tuple or kind is list or (isinstance(value, tuple) and hasattr(value, "_fields")):
-        return Structure(kind, tuple(flatten(part, leaves) for part in value))
-    return Structure("static", keys=Static(value))
+        return ArgumentStructure(kind, tuple(flatten(part, leaves) for part in value))
+    return ArgumentStructure("static", keys=StaticArgument(value))
 
 
-def unflatten(structure: Structure, leaves: Iterator[Any]) -> Any:
-    """The value of that structure, its tensors taken from the iterator `leaves`."""
+def unflatten(structure: ArgumentStructure, leaves: Iterator[Any]) -> Any:
+    """Return the value of that structure, its tensors taken from the iterator `leaves`."""
     if structure.kind == "leaf":
         return next(leaves)
     if structure.kind == "static":
@@ -90,33 +90,33 @@ class Signature:
         needs: Which of them require a gradient.
     """
 
-    structure: Structure
+    structure: ArgumentStructure
     specs: tuple[Spec | OpaqueType, ...]
     needs: tuple[bool, ...] = ()
 
     @classmethod
     def of(cls, arguments: tuple[Any, ...], options: dict[str, Any]) -> "tuple[Signature, list[Any]]":
-        """The signature of a call, and the arrays of its tensors."""
+        """Return the signature of a call, and the arrays of its tensors."""
         leaves: list[Any] = []
         structure = flatten((arguments, options), leaves)
         return cls.from_leaves(structure, leaves), [x._data if isinstance(x, Tensor) else x for x in leaves]
 
     @classmethod
-    def from_leaves(cls, structure: Structure, leaves: list[Any]) -> "Signature":
-        """The signature of values of this structure with these tensors."""
+    def from_leaves(cls, structure: ArgumentStructure, leaves: list[Any]) -> "Signature":
+        """Return the signature of values of this structure with these tensors."""
         needs = tuple(isinstance(x, Tensor) and x.requires_grad for x in leaves)
         specs: Any = tuple(type_of(x) for x in leaves)
         return cls(structure, specs, needs)
 
     def fill(self, tensors: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Arguments and options of this structure, with these tensors."""
+        """Return arguments and options of this structure, with these tensors."""
         arguments, options = unflatten(self.structure, iter(tensors))
         return arguments, options
 
 
 def checker(signature: Signature) -> Callable[..., list[Any] | None]:
     """`check(arguments, options)`: the arrays of a call of this signature, None for a call of another."""
-    writer = _Writer()
+    writer = _TestWriter()
     arguments, options = signature.structure.children
     specs = iter(zip(signature.specs, signature.needs, strict=True))
     writer.container(arguments, "arguments", specs)
@@ -130,12 +130,12 @@ def checker(signature: Signature) -> Callable[..., list[Any] | None]:
     return check
 
 
-class _Writer:
+class _TestWriter:
     """Writes the tests of a signature one after the other."""
 
     def __init__(self) -> None:
         self.names: dict[str, Any] = {
-            "Tensor": Tensor, "Parameter": Parameter, "ndarray": np.ndarray, "Static": Static, "Key": Key
+            "Tensor": Tensor, "Parameter": Parameter, "ndarray": np.ndarray, "Static": StaticArgument, "Key": Key
         }  # fmt: skip
         self.lines: list[str] = []
         self.arrays: list[str] = []
@@ -148,8 +148,8 @@ class _Writer:
         self.names[name] = value
         return name
 
-    def container(self, structure: Structure, value: str, specs: Any) -> None:
-        """Nothing; the tests of a tuple, list or dict and all that is in it are written."""
+    def container(self, structure: ArgumentStructure, value: str, specs: Any) -> None:
+        """Write the tests of a tuple, list or dict and all that is in it."""
         if structure.kind is dict:
             self.require(f"tuple({value}) == {self.constant(structure.keys)}")
             places = [f"{value}[{self.constant(key)}]" for key in structure.keys]
@@ -159,13 +159,13 @@ class _Writer:
         for child, place in zip(structure.children, places, strict=True):
             self._value(child, place, specs)
 
-    def _value(self, structure: Structure, place: str, specs: Any) -> None:
+    def _value(self, structure: ArgumentStructure, place: str, specs: Any) -> None:
         name = f"v{len(self.lines)}"
         self.lines.append(f"    {name} = {place}")
         if structure.kind == "leaf":
             self._leaf(name, *next(specs))
         elif structure.kind == "static":
-            static: Static = structure.keys
+            static: StaticArgument = structure.keys
             known = self.constant(static.value)
             self.require(f"{name} is {known} or Static({name}) == {self.constant(static)}")
         else:

@@ -13,11 +13,11 @@ import numpy as np
 from ..ir import Graph, TupleType
 from ..ir.visit import order, reachable
 from ..tensor import Array, wrap
-from .captured import Captured
+from .capture import Captured
+from .graph_on_tape import GraphFunction, differentiable_outputs
 from .guards import GuardSet
 from .observers import insert_observers, observer_set
 from .pipeline import Executable, compile
-from .recorded import GraphFunction, differentiable_outputs
 from .signature import Signature, checker, flatten, unflatten
 
 __all__ = ["Options", "Specialisation"]
@@ -57,7 +57,7 @@ class Specialisation:
         self._is_single = captured.structure.kind == "leaf" and not captured.actions
 
     def enter(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> list[Any] | None:
-        """The arrays of a call that this may serve, None for another call."""
+        """Return the arrays of a call that this may serve, None for another call."""
         arrays = self._check(arguments, options)
         if arrays is None or not self.guards.hold():
             return None
@@ -67,7 +67,7 @@ class Specialisation:
         return arrays
 
     def _rebind(self) -> bool:
-        """Whether the weights still have the types they were captured with; their arrays may be others."""
+        """Return whether the weights still have the types they were captured with; their arrays may be others."""
         bound = [weight._data for weight in self._weights]
         for weight, old, new, needs in zip(self._weights, self._bound, bound, self._needs_of_weights, strict=True):
             if new.shape != old.shape or new.dtype != old.dtype or weight.requires_grad is not needs:
@@ -76,7 +76,7 @@ class Specialisation:
         return True
 
     def run(self, arguments: tuple[Any, ...], options: dict[str, Any], arrays: list[Any]) -> Any:
-        """What the function returns for a call that was let in."""
+        """Return what the function returns for a call that was let in."""
         if self.captured.keys:
             arrays += [source() for source in self.captured.keys]
         if self._is_recorded:
@@ -90,7 +90,7 @@ class Specialisation:
         return self._finish([wrap(x) if isinstance(x, np.ndarray) else x for x in outputs])
 
     def _record(self, arguments: tuple[Any, ...], options: dict[str, Any], arrays: list[Any]) -> list[Any]:
-        """The outputs as one node of the tape."""
+        """Return the outputs as one node of the tape."""
         leaves: list[Any] = []
         flatten((arguments, options), leaves)
         keys = arrays[len(leaves) :]
@@ -103,7 +103,7 @@ class Specialisation:
         return self._functions[observers](inputs, self._reached, self._assigned)
 
     def _finish(self, outputs: list[Any]) -> Any:
-        """The outputs nested, after the actions."""
+        """Return the outputs nested, after the actions."""
         actions = self.captured.actions
         if actions:
             place = len(outputs) - sum(action.size for action in actions)
@@ -115,7 +115,7 @@ class Specialisation:
         return unflatten(self.captured.structure, iter(outputs))
 
     def program(self) -> tuple[Graph, Executable]:
-        """The graph with the observers that are attached now, and what runs it."""
+        """Return the graph with the observers that are attached now, and what runs it."""
         observers = observer_set()
         found = self._programs.get(observers)
         if found is None:
@@ -125,7 +125,7 @@ class Specialisation:
         return found
 
     def _destinations(self) -> dict[int, Array]:
-        """The arrays in which actions want what they are called with, by number of the output."""
+        """Return the arrays in which actions want what they are called with, by number of the output."""
         actions = self.captured.actions
         result = self.captured.graph.result.type
         place = len(result.elements) - sum(action.size for action in actions) if isinstance(result, TupleType) else 0
@@ -138,7 +138,7 @@ class Specialisation:
         return found
 
     def differs(self, signature: Signature, mode: tuple[bool, bool]) -> str:
-        """Why a call could not be served by this, in words."""
+        """Return why a call could not be served by this, in words."""
         if signature != self.signature:
             return _difference(self.signature, signature)
         if mode != self.mode:
@@ -150,7 +150,7 @@ class Specialisation:
 
 
 def _keep(table: dict[tuple[int, ...], Any], observers: tuple[int, ...]) -> None:
-    """Nothing; only what was made without observers and with these is kept."""
+    """Keep only what was made without observers and with these."""
     for stale in [key for key in table if key not in ((), observers)]:
         del table[stale]
 
@@ -169,7 +169,7 @@ def _words(spec: Any) -> str:
 
 
 def _assigned(graph: Graph) -> list[int]:
-    """The weights that the graph overwrites, by their place among the weights."""
+    """Return the weights that the graph overwrites, by their place among the weights."""
     targets = set()
     for inner in reachable(graph):
         for node in order(inner):

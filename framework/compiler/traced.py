@@ -9,10 +9,10 @@ from ..context import CAPTURE
 from ..dtype import Dtype
 from ..errors import EngineError, ShapeError
 from ..ir import Node
-from ..ir.control import child_key
+from ..ir.control_ops import child_key
 from ..primitive import PRIMITIVES
 from ..random import Key
-from ..shape import Shape, Spec
+from ..specs import Shape, Spec
 from ..tensor import Array, Tensor
 
 __all__ = ["CaptureError", "NoValues", "TracedKey", "TracedTensor"]
@@ -69,7 +69,7 @@ class TracedTensor(Tensor):
 
     @classmethod
     def __fallback__(cls, primitive: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-        """The traced result; an error where no capture is running."""
+        """Return the traced result; an error where no capture is running."""
         capture = CAPTURE.get()
         if capture is None:
             raise CaptureError(
@@ -79,25 +79,25 @@ class TracedTensor(Tensor):
         return capture.apply(primitive, inputs, attributes)
 
     def become(self, other: Tensor) -> None:
-        """Nothing; this stands for the value of another traced tensor from now on: a change in place."""
+        """Let this tensor stand for the value of another traced tensor from now on: a change in place."""
         if not isinstance(other, TracedTensor) or other.spec != self.spec:
             raise TypeError(f"a traced tensor of {self.spec} cannot become {other!r}")
         self.node = other.node
 
     def numpy(self) -> Array:
-        """Never: there are no values yet."""
+        """Raise: there are no values yet."""
         _no_values("numpy()")
 
     def asnumpy(self) -> Array:
-        """Never: there are no values yet."""
+        """Raise: there are no values yet."""
         _no_values("asnumpy()")
 
     def item(self) -> bool | int | float:
-        """Never: there are no values yet."""
+        """Raise: there are no values yet."""
         _no_values("item()")
 
     def tolist(self) -> Any:
-        """Never: there are no values yet."""
+        """Raise: there are no values yet."""
         _no_values("tolist()")
 
     def __len__(self) -> int:
@@ -121,7 +121,7 @@ class TracedTensor(Tensor):
         _no_values("a NumPy function")
 
     def detach(self) -> Tensor:
-        """The same value; no gradient flows through."""
+        """Return the same value; no gradient flows through."""
         result: Tensor = PRIMITIVES["stop_gradient"](self)
         return result
 
@@ -140,7 +140,7 @@ class TracedKey(Key):
         object.__setattr__(self, "bits", 0)
 
     def child(self, word: bytes, *numbers: int) -> Key:
-        """The traced child."""
+        """Return the traced child."""
         capture: Any = CAPTURE.get()
         if capture is None:
             raise CaptureError("a random key of a compiled function that has ended was used; draw a new one")
@@ -152,7 +152,7 @@ class NoValues(CaptureError, AttributeError):
 
 
 def user_line() -> str:
-    """File and line of the user's code that is running or interpreted, "" if there is none."""
+    """Return file and line of the user's code that is running or interpreted, "" if there is none."""
     capture = CAPTURE.get()
     where = getattr(capture, "where", None)
     if where is not None and where().file:

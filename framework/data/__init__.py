@@ -1,10 +1,10 @@
 """Data for training: sources, orders, batches, worker processes, and a place in them that can be saved."""
 
-from . import batch, combine, mapped, prefetched, shuffle  # they enter the methods of Dataset
+from . import dataset_stages, parallel_map, prefetch  # registers the stages as methods of Dataset
 from .dataset import Dataset, Item
 from .loader import Loader, LoaderState
+from .parallel_map import WorkerError
 from .sources import ArrayDataset, GeneratorDataset, NumpySlicesDataset
-from .workers import WorkerError
 
 __all__ = [
     "ArrayDataset",

@@ -34,7 +34,7 @@ _Stage = TypeVar("_Stage", bound=type)
 
 
 def stage(name: str) -> Callable[[_Stage], _Stage]:
-    """A decorator that makes a class what the method of that name returns."""
+    """Return a decorator that makes a class what the method of that name returns."""
 
     def register(kind: _Stage) -> _Stage:
         STAGES[name] = kind
@@ -50,48 +50,49 @@ class Dataset(ABC):
 
     @abstractmethod
     def epoch(self, number: int = 0, *, start: int = 0) -> Iterator[Item]:
-        """The items of epoch `number` from position `start` on; closing the iterator early leaks nothing."""
+        """Return the items of epoch `number` from position `start` on; closing the iterator early leaks nothing."""
 
     @abstractmethod
     def __len__(self) -> int:
-        """Items of an epoch.
+        """Return items of an epoch.
 
         Raises:
             TypeError: The source is a generator that does not tell, or items are filtered.
         """
 
     def __iter__(self) -> Iterator[Item]:
-        """Epoch 0, every time; loop over `epoch(number)` or a `Loader` for a new order in each."""
+        """Return epoch 0, every time; loop over `epoch(number)` or a `Loader` for a new order in each."""
         return self.epoch(0)
 
     def __add__(self, other: "Dataset") -> "Dataset":
         return self.concat(other)
 
     def order(self, number: int) -> NDArray[np.int64] | None:
-        """Positions in the source of the items of an epoch, or None where the source can only be read in sequence."""
+        """Return positions in the source of the items of an epoch, or None where the source can only be read in
+        sequence."""
         del number
         return None
 
     def gather(self, positions: NDArray[np.int64]) -> Item:
-        """Columns of several items at once; only called where `order` gave positions."""
+        """Return columns of several items at once; only called where `order` gave positions."""
         raise TypeError(f"{type(self).__name__} can only be read in sequence; it has no positions {positions}")
 
     def get_dataset_size(self) -> int:
-        """Items of an epoch, under MindSpore's name."""
+        """Return items of an epoch, under MindSpore's name."""
         return len(self)
 
     def create_tuple_iterator(self, num_epochs: int = 1) -> Iterator[Item]:
-        """The items of that many epochs, one after the other."""
+        """Return the items of that many epochs, one after the other."""
         for number in range(num_epochs):
             yield from self.epoch(number)
 
     def create_dict_iterator(self, column_names: Sequence[str], num_epochs: int = 1) -> Iterator[dict[str, Any]]:
-        """The items of that many epochs, their columns by name."""
+        """Return the items of that many epochs, their columns by name."""
         for item in self.create_tuple_iterator(num_epochs):
             yield dict(zip(column_names, item, strict=True))
 
     def shuffle(self, seed: int, *, buffer: int = 1024) -> "Dataset":
-        """The same items in a random order that depends on the seed and on the number of the epoch.
+        """Return the same items in a random order that depends on the seed and on the number of the epoch.
 
         Args:
             seed: Equal seeds give equal orders.
@@ -100,7 +101,8 @@ class Dataset(ABC):
         return STAGES["shuffle"](self, seed, buffer)
 
     def shard(self, count: int, index: int) -> "Dataset":
-        """Every `count`-th item, from item `index` on; shards are of one length, so the last few items may be left out.
+        """Return every `count`-th item, from item `index` on; shards are of one length, so the last few items may be
+        left out.
 
         Shuffle before sharding, with one seed for all: then the shards share out the items anew in every epoch.
         """
@@ -114,7 +116,7 @@ class Dataset(ABC):
         workers: int = 0,
         start: Start = "spawn",
     ) -> "Dataset":
-        """`function(*columns)` of every item; a single array counts as one column.
+        """Return `function(*columns)` of every item; a single array counts as one column.
 
         Args:
             function: Must be defined at the top of a module when workers are spawned.
@@ -128,37 +130,37 @@ class Dataset(ABC):
         return STAGES["map"](self, function, seed, workers, start)
 
     def filter(self, claim: Callable[..., bool]) -> "Dataset":
-        """The items for whose columns `claim(*columns)` is true."""
+        """Return the items for whose columns `claim(*columns)` is true."""
         return STAGES["filter"](self, claim)
 
     def take(self, count: int) -> "Dataset":
-        """The first `count` items of every epoch."""
+        """Return the first `count` items of every epoch."""
         return STAGES["take"](self, count)
 
     def skip(self, count: int) -> "Dataset":
-        """All but the first `count` items of every epoch."""
+        """Return all but the first `count` items of every epoch."""
         return STAGES["skip"](self, count)
 
     def repeat(self, count: int) -> "Dataset":
-        """Epochs made of `count` epochs of this one."""
+        """Return epochs made of `count` epochs of this one."""
         return STAGES["repeat"](self, count)
 
     def concat(self, other: "Dataset") -> "Dataset":
-        """The items of this one, then those of the other."""
+        """Return the items of this one, then those of the other."""
         return STAGES["concat"](self, other)
 
     def zip(self, *others: "Dataset") -> "Dataset":
-        """Items with the columns of all, as long as the shortest lasts."""
+        """Return items with the columns of all, as long as the shortest lasts."""
         return STAGES["zip"](self, *others)
 
     def batch(self, size: int, *, drop_remainder: bool = False) -> "Dataset":
-        """Items in groups of `size`; the last one is smaller unless `drop_remainder`."""
+        """Return items in groups of `size`; the last one is smaller unless `drop_remainder`."""
         return STAGES["batch"](self, size, drop_remainder)
 
     def padded_batch(
         self, size: int, *, values: float | Sequence[float] = 0, multiple: int = 1, drop_remainder: bool = False
     ) -> "Dataset":
-        """Items in groups, their columns padded at the end of every axis to the longest of the group.
+        """Return items in groups, their columns padded at the end of every axis to the longest of the group.
 
         Args:
             size: Items of a group.
@@ -169,5 +171,5 @@ class Dataset(ABC):
         return STAGES["padded_batch"](self, size, values, multiple, drop_remainder)
 
     def prefetch(self, count: int = 2) -> "Dataset":
-        """The same items, up to `count` of them prepared ahead by a thread."""
+        """Return the same items, up to `count` of them prepared ahead by a thread."""
         return STAGES["prefetch"](self, count)

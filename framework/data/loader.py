@@ -42,11 +42,11 @@ class Loader:
         self.state = LoaderState(number + 1, 0)
 
     def state_dict(self) -> dict[str, int]:
-        """What a resumed loader needs."""
+        """Return what a resumed loader needs."""
         return {"epoch": self.state.epoch, "position": self.state.position}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Nothing; the next item is the one that would have followed when the state was taken.
+        """Make the next item the one that would have followed when the state was taken.
 
         Raises:
             ValueError: A number is missing or negative.
@@ -57,7 +57,7 @@ class Loader:
         self.state = LoaderState(int(epoch), int(position))
 
     def forever(self) -> Iterator[Item]:
-        """Items without end, epoch after epoch.
+        """Return items without end, epoch after epoch.
 
         Raises:
             ValueError: An epoch has no item at all (a batch larger than the data, with `drop_remainder`).

@@ -1,10 +1,12 @@
-"""A thread that prepares the next items while the current one is in use."""
+"""A thread that prepares the next items while the current one is in use, and the dataset made with it."""
 
 import sys
 import threading
 from collections.abc import Iterator
 from queue import Full, Queue
 from typing import Generic, TypeVar
+
+from .dataset import Dataset, Item, stage
 
 T = TypeVar("T")
 
@@ -13,12 +15,12 @@ _PATIENCE_S = 0.05
 
 
 def ahead(items: Iterator[T], count: int) -> Iterator[T]:
-    """The same items, up to `count` of them taken ahead by a thread.
+    """Return the same items, up to `count` of them taken ahead by a thread.
 
     The thread starts with the first item asked for. It ends with the items, with an exception (which the consumer
     gets), or when this iterator is closed or collected; `items` is closed then too.
     """
-    worker = _Worker(items, count)
+    worker = _PrefetchThread(items, count)
     worker.thread.start()
     try:
         while True:
@@ -43,7 +45,7 @@ class _End:
         self.error = error
 
 
-class _Worker(Generic[T]):
+class _PrefetchThread(Generic[T]):
     __slots__ = ("_items", "ready", "stop", "thread")
 
     def __init__(self, items: Iterator[T], count: int) -> None:
@@ -74,3 +76,22 @@ class _Worker(Generic[T]):
                 continue
             return True
         return False
+
+
+@stage("prefetch")
+class Prefetched(Dataset):
+    """The same items, prepared ahead; what is read ahead does not count as consumed."""
+
+    __slots__ = ("_count", "_source")
+
+    def __init__(self, source: Dataset, count: int) -> None:
+        if count < 1:
+            raise ValueError(f"prefetch expects a count of 1 item or more, got {count}")
+        self._source, self._count = source, count
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def epoch(self, number: int = 0, *, start: int = 0) -> Iterator[Item]:
+        """Return the items of that epoch, from `start` on."""
+        return ahead(self._source.epoch(number, start=start), self._count)

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .batch import stacked
 from .dataset import Dataset, Item
+from .dataset_stages import stacked
 
 
 class ArrayDataset(Dataset):
@@ -42,16 +42,16 @@ class ArrayDataset(Dataset):
         return len(self._columns[0])
 
     def order(self, number: int) -> NDArray[np.int64]:
-        """Positions in the source, or None."""
+        """Return positions in the source, or None."""
         del number  # without shuffling every epoch has the order of the arrays
         return np.arange(len(self), dtype=np.int64)
 
     def gather(self, positions: NDArray[np.int64]) -> Item:
-        """The columns at those positions."""
+        """Return the columns at those positions."""
         return tuple(column[positions] for column in self._columns)
 
     def epoch(self, number: int = 0, *, start: int = 0) -> Iterator[Item]:
-        """The items of that epoch, from `start` on."""
+        """Return the items of that epoch, from `start` on."""
         del number
         for position in range(start, len(self)):
             yield tuple(column[position] for column in self._columns)
@@ -125,16 +125,16 @@ class GeneratorDataset(Dataset):
         return self._length
 
     def order(self, number: int) -> NDArray[np.int64] | None:
-        """Positions in the source, or None."""
+        """Return positions in the source, or None."""
         del number
         return None if self._items is None else np.arange(len(self), dtype=np.int64)
 
     def gather(self, positions: NDArray[np.int64]) -> Item:
-        """The columns at those positions."""
+        """Return the columns at those positions."""
         return stacked([_columns(self._items[int(position)]) for position in positions])
 
     def epoch(self, number: int = 0, *, start: int = 0) -> Iterator[Item]:
-        """The items of that epoch, from `start` on."""
+        """Return the items of that epoch, from `start` on."""
         if self._items is not None:
             for position in range(start, len(self)):
                 yield _columns(self._items[position])

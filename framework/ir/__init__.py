@@ -1,9 +1,8 @@
 """The functional IR: a graph is a function; nodes are parameters, constants, applications; graphs are values."""
 
-from .equal import equal
-from .graph import Graph
-from .node import Apply, Constant, Node, Parameter, Where
-from .types import Abstract, FunctionType, OpaqueType, TupleType, type_of
+from .ir_graph import Apply, Constant, Graph, Node, Parameter, Where
+from .ir_types import Abstract, FunctionType, OpaqueType, TupleType, type_of
+from .verify import equal
 
 __all__ = [
     "Abstract",

@@ -1,12 +1,15 @@
-"""Copies of graphs: of a whole program, or of a body into the graph that called it."""
+"""Copies of graphs: of a whole program, of a body into the graph that called it, and for certain lengths of axes."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from .graph import Graph
-from .node import Apply, Constant, Node
+from ..primitive import Primitive
+from ..specs import Spec
+from ..symbolic import Length, substitute
+from .control_ops import Control
+from .ir_graph import Apply, Constant, Graph, Node
+from .ir_types import FunctionType, TupleType
 from .visit import Scopes
-
-__all__ = ["clone", "inline"]
 
 
 class _Copy:
@@ -23,13 +26,13 @@ class _Copy:
         self._nodes: dict[Node, Node] = dict(nodes)
 
     def __call__(self, node: Node) -> Node:
-        """What stands for a node; itself where it is shared."""
+        """Return what stands for a node; itself where it is shared."""
         if isinstance(node, Constant) and node.value.__class__ is Graph and node.value in self._graphs:
             return Constant(self._graphs[node.value], node.type)
         return self._nodes.get(node, node)
 
     def headers(self, graphs: Sequence[Graph]) -> None:
-        """Nothing; these graphs get empty copies with parameters."""
+        """Make empty copies of these graphs, with parameters."""
         for graph in graphs:
             new = self._graphs[graph] = Graph(graph.name)
             for parameter in graph.parameters:
@@ -38,7 +41,7 @@ class _Copy:
                 self._nodes[parameter] = copy
 
     def bodies(self, graphs: Sequence[Graph], into: Graph | None = None) -> None:
-        """Nothing; the nodes of these graphs are copied, into their copies or all into one graph."""
+        """Copy the nodes of these graphs, into their copies or all into one graph."""
         made: list[tuple[Apply, Apply]] = []
         for graph in graphs:
             home = into or self._graphs[graph]
@@ -53,11 +56,11 @@ class _Copy:
                 self._graphs[graph].output = self(graph.result)
 
     def copy_of(self, graph: Graph) -> Graph:
-        """The copy of a graph."""
+        """Return the copy of a graph."""
         return self._graphs[graph]
 
     def affected(self, inlined: Graph) -> list[Graph]:
-        """The graphs that borrow, from a graph or each other, nodes that something else stands for now."""
+        """Return the graphs that borrow, from a graph or each other, nodes that something else stands for now."""
         homes, found = {inlined}, [inlined]
         while found:
             found = [
@@ -71,7 +74,7 @@ class _Copy:
 
 
 def clone(graph: Graph, substitution: Mapping[Node, Node] | None = None) -> Graph:
-    """A copy of the graph and of every graph that it uses, sharing no application with the original.
+    """Return a copy of the graph and of every graph that it uses, sharing no application with the original.
 
     Args:
         graph: What is copied.
@@ -85,7 +88,7 @@ def clone(graph: Graph, substitution: Mapping[Node, Node] | None = None) -> Grap
 
 
 def inline(graph: Graph, arguments: Sequence[Node], into: Graph) -> Node:
-    """The node of `into` that has the value of `graph` applied to the arguments, its body copied there.
+    """Return the node of `into` that has the value of `graph` applied to the arguments, its body copied there.
 
     Closures that borrow from the body are copied with it; graphs that do not are shared. `into` must see what the graph
     borrows.
@@ -100,3 +103,41 @@ def inline(graph: Graph, arguments: Sequence[Node], into: Graph) -> Node:
     copy.bodies([graph], into)
     copy.bodies(inner)
     return copy(graph.result)
+
+
+def bind(graph: Graph, lengths: Mapping[str, Length]) -> Graph:
+    """Copy the graph for certain lengths, which replace their names in types, attributes and constants."""
+    copy = clone(graph)
+    scopes = Scopes(copy)
+    for inner in scopes.graphs:
+        for parameter in inner.parameters:
+            parameter.type = _bound(parameter.type, lengths)
+        for node in scopes.order(inner):
+            node.type = _bound(node.type, lengths)
+            node.attributes = {key: _bound(value, lengths) for key, value in node.attributes.items()}
+            node.inputs = [_bound_constant(x, lengths) for x in node.inputs]
+        inner.output = _bound_constant(inner.result, lengths)
+    return copy
+
+
+def _bound(value: Any, lengths: Mapping[str, Length]) -> Any:
+    """Return a type or an attribute with lengths in the place of names."""
+    if isinstance(value, Spec):
+        return Spec(substitute(value.shape, lengths), value.dtype, weak=value.weak)
+    if isinstance(value, TupleType):
+        return TupleType(tuple(_bound(part, lengths) for part in value.elements))
+    if isinstance(value, FunctionType):
+        arguments = tuple(_bound(part, lengths) for part in value.arguments)
+        return FunctionType(arguments, _bound(value.result, lengths))
+    if isinstance(value, tuple):
+        parts = [_bound(part, lengths) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    return substitute(value, lengths)
+
+
+def _bound_constant(node: Node, lengths: Mapping[str, Length]) -> Node:
+    if not isinstance(node, Constant) or isinstance(node.value, Primitive | Control):
+        return node
+    return Constant(
+        node.value if isinstance(node.value, Graph) else _bound(node.value, lengths), _bound(node.type, lengths)
+    )

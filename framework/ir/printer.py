@@ -17,22 +17,28 @@ from typing import Any
 import numpy as np
 
 from ..random import Key
-from ..shape import Spec
+from ..specs import Spec
 from ..symbolic import Dim, Quotient
 from ..tensor import Tensor
-from .graph import Graph
-from .node import Apply, Constant, Node, Parameter
-from .types import Abstract, FunctionType, TupleType, type_of
+from .ir_graph import Apply, Constant, Graph, Node, Parameter
+from .ir_types import Abstract, FunctionType, TupleType, type_of
 from .visit import Scopes
 
-__all__ = ["to_text", "type_text"]
+__all__ = ["STORED_NAMES", "to_text", "type_text"]
 
+#: Values by where they are now, and the names that files have for them: files keep a name when its class moves.
+STORED_NAMES = {
+    "ops.convolution_ops.ConvolutionWindow": "ops.conv_primitives.Window",
+    "ops.indexing_ops.Slice": "ops.indexing.Slice",
+    "ops.ordering.Unique": "ops.selection.Unique",
+    "ops.sliding_window.PoolWindow": "ops.pool_window.PoolWindow",
+}
 #: Tensors of more elements go into the table.
 _INLINE = 16
 
 
 def to_text(graph: Graph, table: list[Any] | None = None) -> str:
-    """The graph and all that it uses, outermost first.
+    """Return the graph and all that it uses, outermost first.
 
     Args:
         graph: Complete.
@@ -45,7 +51,7 @@ def to_text(graph: Graph, table: list[Any] | None = None) -> str:
 
 
 def type_text(type: Abstract) -> str:
-    """A type as it is written: `float32[2, 3]`, `(int64[], float32[n])`, `fn(bool[]) -> float32[2]`, `!Key`."""
+    """Return a type as it is written: `float32[2, 3]`, `(int64[], float32[n])`, `fn(bool[]) -> float32[2]`, `!Key`."""
     if isinstance(type, Spec):
         lengths = ", ".join(str(length) for length in type.shape)
         return f"{'weak ' if type.weak else ''}{type.dtype}[{lengths}]"
@@ -67,7 +73,7 @@ class _Printer:
         self._used: set[str] = set()
 
     def name(self, scopes: Scopes) -> None:
-        """Nothing; every graph and node gets a name: its own where it has one that is free, else a number."""
+        """Give every graph and node a name: its own where it has one that is free, else a number."""
         for graph in scopes.graphs:
             self._graphs[graph] = self._free("@", graph.name or "graph")
             for parameter in graph.parameters:
@@ -88,7 +94,7 @@ class _Printer:
         return name
 
     def graph(self, graph: Graph, scopes: Scopes) -> str:
-        """The text of one graph."""
+        """Return the text of one graph."""
         parameters = ", ".join(self._parameter(parameter) for parameter in graph.parameters)
         title = f" {graph.name!r}" if self._graphs[graph] != f"@{graph.name}" else ""
         borrowed = ", ".join(sorted(self._nodes[node] for node in scopes.free[graph]))
@@ -114,7 +120,7 @@ class _Printer:
         return f"{head}({arguments}){attributes}{note}"
 
     def _value(self, node: Node) -> str:
-        """A node as it is used."""
+        """Return a node as it is used."""
         if not isinstance(node, Constant):
             return self._nodes[node]
         if isinstance(node.value, Graph):
@@ -126,7 +132,7 @@ class _Printer:
         return text if node.type == type_of(node.value) else f"{text}: {type_text(node.type)}"
 
     def _plain(self, value: Any) -> str:
-        """A constant or an attribute."""
+        """Return a constant or an attribute."""
         if isinstance(value, Tensor | np.ndarray | np.generic):
             return self._tensor(np.asarray(value._data if isinstance(value, Tensor) else value))
         if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -139,7 +145,7 @@ class _Printer:
         return self._word(value)
 
     def _word(self, value: Any) -> str:
-        """A value without parts."""
+        """Return a value without parts."""
         if value is None or value is Ellipsis or isinstance(value, bool | int | str):
             return repr(value)
         if isinstance(value, float | complex):
@@ -170,7 +176,7 @@ class _Printer:
 
 
 def _element(x: Any) -> str:
-    """One element of a tensor, exactly."""
+    """Return one element of a tensor, exactly."""
     if isinstance(x, np.bool_ | np.integer):
         return str(x)
     if isinstance(x, np.complexfloating):
@@ -180,5 +186,6 @@ def _element(x: Any) -> str:
 
 
 def _path(kind: type) -> str:
-    """The name of a named tuple, with the module of the engine that has it."""
-    return f"{kind.__module__.partition('framework.')[2] or kind.__module__}.{kind.__name__}"
+    """Return the name of a named tuple, with the module of the engine that has it."""
+    path = f"{kind.__module__.partition('framework.')[2] or kind.__module__}.{kind.__name__}"
+    return STORED_NAMES.get(path, path)

@@ -6,8 +6,7 @@ Nothing here recurses in Python: a graph may be a chain of a hundred thousand no
 from collections.abc import Iterator
 
 from ..errors import EngineError
-from .graph import Graph
-from .node import Apply, Constant, Node
+from .ir_graph import Apply, Constant, Graph, Node
 
 __all__ = ["Scopes", "free_variables", "order", "reachable", "users"]
 
@@ -35,7 +34,7 @@ class Scopes:
         return [(graph, graph.result)]
 
     def _walk(self, needed: list[tuple[Graph, Node]]) -> None:
-        """Nothing; follows up who needs which node until nobody needs anything new."""
+        """Follow up who needs which node until nobody needs anything new."""
         while needed:
             graph, node = needed.pop()
             if node in self._seen[graph]:
@@ -58,11 +57,11 @@ class Scopes:
         return found
 
     def holders(self, graph: Graph) -> list[Graph]:
-        """The graphs that use this one as a value."""
+        """Return the graphs that use this one as a value."""
         return list(self._holders[graph])
 
     def order(self, graph: Graph) -> tuple[Apply, ...]:
-        """The applications that belong to the graph and are needed, each after what it uses.
+        """Return the applications that belong to the graph and are needed, each after what it uses.
 
         What a closure borrows counts as used by the one who makes the closure.
 
@@ -74,7 +73,7 @@ class Scopes:
         return self._orders[graph]
 
     def needs(self, graph: Graph, node: Node) -> Iterator[Node]:
-        """The nodes of the graph whose values must be there before the node's."""
+        """Return the nodes of the graph whose values must be there before the node's."""
         inputs = node.inputs if isinstance(node, Apply) and node.graph is graph else (node,)
         for x in inputs:
             if isinstance(x, Constant):
@@ -107,22 +106,22 @@ class Scopes:
 
 
 def reachable(graph: Graph) -> list[Graph]:
-    """The graph itself, then every graph that it uses as a value, directly or through others."""
+    """Return the graph itself, then every graph that it uses as a value, directly or through others."""
     return Scopes(graph).graphs
 
 
 def free_variables(graph: Graph) -> list[Node]:
-    """The nodes of other graphs that the graph, or a graph inside it, uses."""
+    """Return the nodes of other graphs that the graph, or a graph inside it, uses."""
     return list(Scopes(graph).free[graph])
 
 
 def order(graph: Graph) -> tuple[Apply, ...]:
-    """The applications that belong to the graph and are needed, each after what it uses."""
+    """Return the applications that belong to the graph and are needed, each after what it uses."""
     return Scopes(graph).order(graph)
 
 
 def users(graph: Graph) -> dict[Node, list[Apply]]:
-    """For every node who uses it, in the graph and all graphs that can be reached from it."""
+    """Return for every node who uses it, in the graph and all graphs that can be reached from it."""
     scopes = Scopes(graph)
     found: dict[Node, list[Apply]] = {}
     for inner in scopes.graphs:

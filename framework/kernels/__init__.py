@@ -1,7 +1,7 @@
 """Loops compiled by numba, for what NumPy would do in several passes.
 
 Importing numba takes longer than the rest of the engine together, so a kernel module is loaded when the first primitive
-that needs it runs: `kernels.softmax` below is an attribute that imports.
+that needs it runs: `kernels.softmax_kernels` below is an attribute that imports.
 """
 
 from importlib import import_module
@@ -9,42 +9,34 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from . import (
-        activation,
-        attention,
+        elementwise_kernels,
         exponential,
-        halving,
-        mask,
-        normalization,
-        pool,
-        recurrent,
+        normalization_kernels,
+        pooling_kernels,
+        recurrent_kernels,
         scatter,
-        slopes,
-        softmax,
-        special,
-        window,
+        softmax_kernels,
+        special_kernels,
+        window_kernels,
     )
 
 _MODULES = (
-    "activation",
-    "attention",
+    "elementwise_kernels",
     "exponential",
-    "halving",
-    "mask",
-    "normalization",
-    "pool",
-    "recurrent",
+    "normalization_kernels",
+    "pooling_kernels",
+    "recurrent_kernels",
     "scatter",
-    "slopes",
-    "softmax",
-    "special",
-    "window",
+    "softmax_kernels",
+    "special_kernels",
+    "window_kernels",
 )
 
 __all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> object:
-    """The kernel module of that name, imported now."""
+    """Return the kernel module of that name, imported now."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no kernels {name!r}; it has {', '.join(_MODULES)}")
     return import_module(f".{name}", __name__)

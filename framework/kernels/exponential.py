@@ -1,8 +1,9 @@
-"""e**x for kernels: in float32 by a polynomial, which compiles to vector instructions; in float64 by the C library.
+"""e**x for kernels, and slopes of activations made of it: what generated loops inline.
 
-The polynomial follows Cephes (`expf`): x = n ln 2 + r, e**r of degree 6, 2**n by the exponent's bits. Largest error
-measured against float64: 3.1e-7 relative up to 88.3, 4.8e-7 from there to overflow. NaN, infinities and overflow come
-out as IEEE 754 has them, subnormal results as 0. It takes 0.30 ns an element, NumPy's own 0.45 (one core with AVX-512).
+In float32 e**x is a polynomial, which compiles to vector instructions; in float64 it is the C library's. The polynomial
+follows Cephes (`expf`): x = n ln 2 + r, e**r of degree 6, 2**n by the exponent's bits. Largest error measured against
+float64: 3.1e-7 relative up to 88.3, 4.8e-7 from there to overflow. NaN, infinities and overflow come out as IEEE 754
+has them, subnormal results as 0. It takes 0.30 ns an element, NumPy's own 0.45 (one core with AVX-512).
 """
 
 import math
@@ -48,7 +49,7 @@ def _exp32(x: np.float32) -> np.float32:
 
 
 def exp(x: float) -> float:
-    """`e**x`, inside kernels."""
+    """Return `e**x`, inside kernels."""
     return math.exp(x)
 
 
@@ -58,3 +59,20 @@ def _exp_of(x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     if x == types.float32:
         return lambda x: _exp32(x)
     return lambda x: math.exp(x)
+
+
+@njit(inline="always", error_model="numpy")
+def silu_slope(g: float, x: float, one: float) -> float:
+    """Return `g s (1 + x (1 - s))`, `s = sigmoid(x)`; `one` is 1 in the type of `x`."""
+    s = one / (one + exp(-x))
+    return g * s * (one + x * (one - s))
+
+
+@njit(inline="always", error_model="numpy")
+def gelu_slope(g: float, x: float, one: float, scale: float, cubic: float, three: float) -> float:
+    """Return `g gelu'(x)` in the tanh approximation; the constants are those of `activation.gelu_gradient`."""
+    square = x * x
+    s = one / (one + exp(-scale * x * (one + cubic * square)))
+    slope = s * (one - s)
+    tail = x * slope * scale * (one + three * square) if slope > 0 else slope
+    return g * (s + tail)

@@ -8,7 +8,7 @@ from .exponential import JIT
 
 @njit(**JIT)
 def add_rows(values: Array, indices: Array, out: Array) -> int:
-    """`out[indices[i]] += values[i]`; returns the first position of an impossible index, or -1."""
+    """Add `values[i]` to `out[indices[i]]`; return the first position of an impossible index, or -1."""
     count, width = values.shape
     rows = len(out)
     for i in range(count):

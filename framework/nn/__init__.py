@@ -19,24 +19,59 @@ from ..optim import (
     RMSProp,
     RMSprop,
 )
-from .activation import GELU, LeakyReLU, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Tanh
-from .adaptive_pool import (
-    AdaptiveAvgPool1d,
-    AdaptiveAvgPool2d,
-    AdaptiveAvgPool3d,
-    AdaptiveMaxPool1d,
-    AdaptiveMaxPool2d,
-    AdaptiveMaxPool3d,
+from .activation_layers import (
+    GELU,
+    GLU,
+    Identity,
+    LeakyReLU,
+    LogSoftmax,
+    PReLU,
+    ReLU,
+    Sigmoid,
+    SiLU,
+    Softmax,
+    Softmin,
+    Tanh,
 )
-from .attention import MultiHeadSelfAttention
-from .batch_norm import BatchNorm1d, BatchNorm2d, BatchNorm3d
-from .bounded import Hardtanh, HShrink, HSigmoid, HSwish, ReLU6, SoftShrink, Threshold
+from .attention_layers import GroupedQueryAttention, MultiheadAttention, MultiHeadSelfAttention, RotaryEmbedding
+from .basic_layers import Dense, Dropout, Dropout1d, Dropout2d, Dropout3d, Embedding, Flatten
 from .cell import Cell
 from .container import CellList, SequentialCell
-from .conv import Conv1d, Conv2d, Conv3d
-from .conv_transpose import Conv1dTranspose, Conv2dTranspose, Conv3dTranspose
-from .dropout import Dropout, Dropout1d, Dropout2d, Dropout3d
-from .dynamic_lr import (
+from .convolution_layers import Conv1d, Conv1dTranspose, Conv2d, Conv2dTranspose, Conv3d, Conv3dTranspose
+from .distance_loss_layers import (
+    CosineEmbeddingLoss,
+    GaussianNLLLoss,
+    HingeEmbeddingLoss,
+    HuberLoss,
+    L1Loss,
+    MarginRankingLoss,
+    MultiMarginLoss,
+    PoissonNLLLoss,
+    SmoothL1Loss,
+    SoftMarginLoss,
+    TripletMarginLoss,
+)
+from .initializers import (
+    Constant,
+    HeNormal,
+    HeUniform,
+    Initializer,
+    Normal,
+    One,
+    Orthogonal,
+    TruncatedNormal,
+    Uniform,
+    XavierNormal,
+    XavierUniform,
+    Zero,
+)
+from .learning_rates import (
+    CosineDecayLR,
+    ExponentialDecayLR,
+    InverseDecayLR,
+    NaturalExpDecayLR,
+    PolynomialDecayLR,
+    WarmUpLR,
     cosine_decay_lr,
     exponential_decay_lr,
     inverse_decay_lr,
@@ -45,70 +80,61 @@ from .dynamic_lr import (
     polynomial_decay_lr,
     warmup_lr,
 )
-from .embedding import Embedding
-from .encoder_decoder import (
+from .loss_layers import BCELoss, BCEWithLogitsLoss, CrossEntropyLoss, CTCLoss, KLDivLoss, MSELoss, NLLLoss
+from .mixture import MixtureOfExperts
+from .normalization_layers import (
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+    GroupNorm,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+    LayerNorm,
+    RMSNorm,
+)
+from .pooling_layers import (
+    AdaptiveAvgPool1d,
+    AdaptiveAvgPool2d,
+    AdaptiveAvgPool3d,
+    AdaptiveMaxPool1d,
+    AdaptiveMaxPool2d,
+    AdaptiveMaxPool3d,
+    AvgPool1d,
+    AvgPool2d,
+    AvgPool3d,
+    GlobalAvgPool2d,
+    MaxPool1d,
+    MaxPool2d,
+    MaxPool3d,
+)
+from .rectifier_layers import (
+    CELU,
+    ELU,
+    SELU,
+    Hardtanh,
+    HShrink,
+    HSigmoid,
+    HSwish,
+    LogSigmoid,
+    Mish,
+    ReLU6,
+    Softplus,
+    SoftShrink,
+    Softsign,
+    Tanhshrink,
+    Threshold,
+)
+from .recurrent_layers import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
+from .transformer import (
+    FeedForward,
+    SwiGLU,
+    TransformerBlock,
     TransformerDecoder,
     TransformerDecoderLayer,
     TransformerEncoder,
     TransformerEncoderLayer,
 )
-from .fan import HeNormal, HeUniform, Orthogonal, XavierNormal, XavierUniform
-from .feed_forward import FeedForward, SwiGLU
-from .flatten import Flatten
-from .gated import GLU, Identity, PReLU, Softmin
-from .group_norm import GroupNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
-from .grouped_query import GroupedQueryAttention
-from .init import Constant, Initializer, Normal, One, TruncatedNormal, Uniform, Zero
-from .learning_rate_schedule import (
-    CosineDecayLR,
-    ExponentialDecayLR,
-    InverseDecayLR,
-    NaturalExpDecayLR,
-    PolynomialDecayLR,
-    WarmUpLR,
-)
-from .linear import Dense
-from .loss import (
-    BCELoss,
-    BCEWithLogitsLoss,
-    CrossEntropyLoss,
-    CTCLoss,
-    KLDivLoss,
-    MSELoss,
-    NLLLoss,
-)
-from .margin_loss import (
-    CosineEmbeddingLoss,
-    HingeEmbeddingLoss,
-    MarginRankingLoss,
-    MultiMarginLoss,
-    SoftMarginLoss,
-    TripletMarginLoss,
-)
-from .mixture import MixtureOfExperts
-from .multihead import MultiheadAttention
-from .norm import LayerNorm, RMSNorm
-from .pool import AvgPool1d, AvgPool2d, AvgPool3d, GlobalAvgPool2d, MaxPool1d, MaxPool2d, MaxPool3d
-from .recurrent import (
-    GRU,
-    LSTM,
-    RNN,
-)
-from .recurrent_cell import (
-    GRUCell,
-    LSTMCell,
-    RNNCell,
-)
-from .regression_loss import (
-    GaussianNLLLoss,
-    HuberLoss,
-    L1Loss,
-    PoissonNLLLoss,
-    SmoothL1Loss,
-)
-from .rotary import RotaryEmbedding
-from .smooth import CELU, ELU, SELU, LogSigmoid, Mish, Softplus, Softsign, Tanhshrink
-from .transformer import TransformerBlock
 
 __all__ = [
     "CELU",
@@ -257,7 +283,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """`GraphCell`, which MindSpore has here: it needs the compiler, which stands above the layers."""
+    """Return `GraphCell`, which MindSpore has here: it needs the compiler, which stands above the layers."""
     if name == "GraphCell":
         return import_module("..mindir", __name__).GraphCell
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -25,9 +25,7 @@ from ..context import CAPTURE, QUIET, quiet
 from ..errors import EngineError
 from ..hooks import CHANGES, Handle
 from ..tensor import Parameter, Tensor
-from .bprop import with_bprop
-from .cell_hooks import CellHooks
-from .precision import Precision
+from .cell_call import CellHooks, CellPrecision, with_bprop
 
 #: What a cell is called with and what it returns: tensors, or tuples of them.
 Values = tuple[Any, ...]
@@ -59,11 +57,11 @@ class Cell:
         fields["training"] = False
 
     def construct(self, *inputs: Any, **options: Any) -> Any:  # every cell states its own arguments
-        """The output; every cell defines it."""
+        """Return the output; every cell defines it."""
         raise NotImplementedError(f"{type(self).__name__} has no construct(); define what it computes there")
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
-        """The output of `construct`, with the hooks around it."""
+        """Return the output of `construct`, with the hooks around it."""
         if self._precision is not None:
             return self._precision.run(self, inputs, options)
         return self._call_construct(inputs, options)
@@ -113,7 +111,7 @@ class Cell:
         CHANGES[0] += 1
 
     def insert_child_to_cell(self, name: str, cell: "Cell") -> None:
-        """Nothing; the cell becomes the child of that name, which need not be an identifier."""
+        """Add the cell as the child of that name, which need not be an identifier."""
         setattr(self, name, cell)
 
     def _insert(self, name: str, value: "Cell | Parameter") -> None:
@@ -136,11 +134,12 @@ class Cell:
             parameter.name = f"{name}.{below}"
 
     def name_cells(self) -> dict[str, "Cell"]:
-        """The direct children by name, in order of assignment."""
+        """Return the direct children by name, in order of assignment."""
         return dict(self._cells)
 
     def cells_and_names(self, prefix: str = "") -> Iterator[tuple[str, "Cell"]]:
-        """Site and cell of this cell and all below it, parents first; a shared cell once, under its first name."""
+        """Return site and cell of this cell and all below it, parents first; a shared cell once, under its first
+        name."""
         seen: set[int] = set()
         pending: list[tuple[str, Cell]] = [(prefix, self)]
         while pending:
@@ -153,7 +152,7 @@ class Cell:
             pending.extend(reversed(below))
 
     def parameters_and_names(self, prefix: str = "") -> Iterator[tuple[str, Parameter]]:
-        """Site and parameter of all parameters here and below; a shared one once, under its first name."""
+        """Return site and parameter of all parameters here and below; a shared one once, under its first name."""
         seen: set[int] = set()
         for site, cell in self.cells_and_names(prefix):
             for name, parameter in cell._parameters.items():
@@ -162,48 +161,49 @@ class Cell:
                     yield (f"{site}.{name}" if site else name), parameter
 
     def get_parameters(self) -> Iterator[Parameter]:
-        """All parameters here and below, each once."""
+        """Return all parameters here and below, each once."""
         return (parameter for _, parameter in self.parameters_and_names())
 
     def parameters_dict(self) -> dict[str, Parameter]:
-        """All parameters here and below by site."""
+        """Return all parameters here and below by site."""
         return dict(self.parameters_and_names())
 
     def trainable_params(self) -> list[Parameter]:
-        """The parameters that require a gradient."""
+        """Return the parameters that require a gradient."""
         return [parameter for parameter in self.get_parameters() if parameter.requires_grad]
 
     def untrainable_params(self) -> list[Parameter]:
-        """The parameters that require no gradient: frozen ones and running statistics."""
+        """Return the parameters that require no gradient: frozen ones and running statistics."""
         return [parameter for parameter in self.get_parameters() if not parameter.requires_grad]
 
     def set_train(self, mode: bool = True) -> Self:
-        """This cell, it and all below it in training mode (or out of it)."""
+        """Return this cell, it and all below it in training mode (or out of it)."""
         for _, cell in self.cells_and_names():
             cell.training = mode
         return self
 
     def to_float(self, dtype: DTypeLike | None) -> Self:
-        """This cell; it and all below it compute in that floating-point dtype, their parameters staying as they are.
+        """Return this cell; it and all below it compute in that floating-point dtype, their parameters staying as they
+        are.
 
         None takes it back. For the choice of cells and dtypes see `amp.auto_mixed_precision`.
         """
         for _, cell in self.cells_and_names():
-            cell._precision = None if dtype is None else Precision(dtype)
+            cell._precision = None if dtype is None else CellPrecision(dtype)
         return self
 
     # Hooks.
 
     def register_forward_pre_hook(self, hook: "Callable[[Cell, Values], Any]") -> Handle:
-        """A handle on `hook(cell, inputs)`; inputs it returns take the place of those given."""
+        """Return a handle on `hook(cell, inputs)`; inputs it returns take the place of those given."""
         return Handle(self._hooks().forward_pre, hook)
 
     def register_forward_hook(self, hook: "Callable[[Cell, Values, Any], Any]") -> Handle:
-        """A handle on `hook(cell, inputs, output)`; an output it returns takes the place of the computed one."""
+        """Return a handle on `hook(cell, inputs, output)`; an output it returns takes the place of the computed one."""
         return Handle(self._hooks().forward, hook)
 
     def register_backward_pre_hook(self, hook: "Callable[[Cell, tuple[Tensor | None, ...]], Any]") -> Handle:
-        """A handle on `hook(cell, grad_output)`; gradients it returns go through the cell instead.
+        """Return a handle on `hook(cell, grad_output)`; gradients it returns go through the cell instead.
 
         Called once for each call of the cell that a backward pass reaches, with one gradient per tensor in the output
         (None for those that got none).
@@ -213,7 +213,7 @@ class Cell:
     def register_backward_hook(
         self, hook: "Callable[[Cell, tuple[Tensor | None, ...], tuple[Tensor | None, ...]], Any]"
     ) -> Handle:
-        """A handle on `hook(cell, grad_input, grad_output)`; gradients it returns go on instead of `grad_input`.
+        """Return a handle on `hook(cell, grad_input, grad_output)`; gradients it returns go on instead of `grad_input`.
 
         `grad_input` has one gradient per positional tensor input, None for those that need none. When no input needs
         one (the first layer), the hook is called as soon as `grad_output` is known.
@@ -229,7 +229,7 @@ class Cell:
     # What it looks like.
 
     def describe(self) -> str:
-        """The arguments that tell this cell from others of its class, for `repr`."""
+        """Return the arguments that tell this cell from others of its class, for `repr`."""
         return ""
 
     def __repr__(self) -> str:
@@ -240,7 +240,7 @@ class Cell:
         return head + "\n  " + "\n  ".join(lines) + "\n)"
 
     #: In which precision it computes, when in another than its parameters'.
-    _precision: Precision | None = None
+    _precision: CellPrecision | None = None
     #: Parameters that no other precision is ever read in: those that the cell itself overwrites.
     _kept_wide: ClassVar[tuple[str, ...]] = ()
 
@@ -251,7 +251,8 @@ class Cell:
 
 
 def _running_site(cell: Cell) -> str:
-    """The name of a cell below the outermost running one, found on the stack: only a failing call pays for it."""
+    """Return the name of a cell below the outermost running one, found on the stack: only a failing call pays for
+    it."""
     outermost = cell
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:

@@ -21,13 +21,13 @@ class SequentialCell(Cell):
         _fill(self, cells)
 
     def construct(self, x: Any) -> Any:
-        """The output of the last cell; of several, a tuple goes on as one argument."""
+        """Return the output of the last cell; of several, a tuple goes on as one argument."""
         for cell in self._cells.values():
             x = cell(x)
         return x
 
     def append(self, cell: Cell) -> None:
-        """Nothing; the cell comes after the others."""
+        """Add the cell after the others."""
         self.insert_child_to_cell(str(len(self)), cell)
 
     def __len__(self) -> int:
@@ -52,7 +52,7 @@ class CellList(Cell):
         _fill(self, cells)
 
     def append(self, cell: Cell) -> None:
-        """Nothing; the cell comes after the others."""
+        """Add the cell after the others."""
         self.insert_child_to_cell(str(len(self)), cell)
 
     def __len__(self) -> int:

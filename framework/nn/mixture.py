@@ -24,10 +24,9 @@ from ..ops import (
 )
 from ..random import Key, split
 from ..tensor import Parameter, Tensor
+from .basic_layers import Dense
 from .cell import Cell
-from .fan import HeUniform
-from .init import Initializer, Normal
-from .linear import Dense
+from .initializers import HeUniform, Initializer, Normal
 from .parameters import keys_for, positive
 
 Activation = Literal["swiglu", "gelu", "relu", "silu"]
@@ -95,7 +94,7 @@ class MixtureOfExperts(Cell):
         self.down = _matrices(experts, hidden, width, of_down, dtype)
 
     def construct(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The output, the loss of balance and the loss of the logits."""
+        """Return the output, the loss of balance and the loss of the logits."""
         if x.ndim < 1 or x.shape[-1] != self.width:
             raise ShapeError(f"MixtureOfExperts expects input (..., {self.width}), got {x.shape}")
         tokens = x.reshape(-1, self.width)
@@ -116,7 +115,7 @@ class MixtureOfExperts(Cell):
         return y, balance, mean(square(logsumexp(logits, -1)))
 
     def _experts(self, rows: Tensor, counts: Tensor) -> Tensor:
-        """What the experts make of the rows, which are sorted by them."""
+        """Return what the experts make of the rows, which are sorted by them."""
         up = grouped_matmul(rows, self.up, counts)
         if self.gate is None:
             inner = _ACTIVATIONS[self.activation](up)
@@ -125,12 +124,12 @@ class MixtureOfExperts(Cell):
         return grouped_matmul(inner, self.down, counts)
 
     def describe(self) -> str:
-        """Width, experts and how many a token goes through."""
+        """Return width, experts and how many a token goes through."""
         return f"{self.width}, experts={self.experts}, top_k={self.top_k}"
 
 
 def _matrices(count: int, rows: int, columns: int, key: Key, dtype: DTypeLike) -> Parameter:
-    """A matrix `(in, out)` for each expert, drawn as the weight of a `Dense` is."""
+    """Return a matrix `(in, out)` for each expert, drawn as the weight of a `Dense` is."""
     draw = HeUniform(5.0**0.5)
     drawn = [draw((columns, rows), of_one, dtype).T for of_one in split(key, count)]
     return Parameter(np.ascontiguousarray(np.stack(drawn)))

@@ -6,11 +6,10 @@ if find_spec("onnx") is None:
     raise ImportError("ONNX models need the package 'onnx'; install the extra: pip install 'mindscope[onnx]'")
 
 from . import operators
-from .cell import OnnxCell
 from .errors import BrokenModel, ExportError, OnnxError, UnknownOperator, UnsupportedFeature
 from .exporting import export, writer
-from .load import load
-from .registry import operator
+from .onnx_cell import OnnxCell, load
+from .operator_call import operator
 
 __all__ = [
     "BrokenModel",

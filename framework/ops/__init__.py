@@ -4,98 +4,90 @@
 # fmt: off
 # ruff: noqa: I001, RUF022
 
-from .activation import attention_weights, gelu, log_softmax, relu, sigmoid, silu, softmax
+from .activation_ops import attention_weights, gelu, log_softmax, relu, sigmoid, silu, softmax
 from .create import arange, full, ones, ones_like, zeros, zeros_like
-from .array import cast, expand_dims, flatten, identity, reshape, squeeze, stop_gradient, swapaxes, transpose
-from .join import concat, split, stack
-from .rows import gather, scatter_add
-from .choose import masked_fill, where
-from .attention import scaled_dot_product_attention
-from .bitwise import bitcast, bitwise_and, bitwise_not, bitwise_or, bitwise_xor, left_shift, right_shift
-from .compare import (
-    argmax, argmin, equal, greater, greater_equal, isclose, isfinite, isinf, isnan, less, less_equal, logical_and,
-    logical_not, logical_or, logical_xor, not_equal,
+from .layout import (
+    cast, chunk, concat, depth_to_space, expand, expand_dims, flatten, flip, identity, moveaxis, permute,
+    pixel_shuffle, ravel, repeat, reshape, roll, rot90, space_to_depth, split, squeeze, stack, stop_gradient,
+    swapaxes, tile, transpose, unflatten, unstack,
 )
+from .gather_scatter import (
+    embedding, gather, gather_elements, gather_nd, index_add, index_fill, index_put, index_select, scatter_add,
+    scatter_elements, scatter_nd, take, take_along_axis,
+)
+from .logic_ops import (
+    argmax, argmin, bitcast, bitwise_and, bitwise_not, bitwise_or, bitwise_xor, equal, greater, greater_equal,
+    isclose, isfinite, isinf, isnan, left_shift, less, less_equal, logical_and, logical_not, logical_or,
+    logical_xor, masked_fill, not_equal, right_shift, where,
+)
+from .attention_ops import scaled_dot_product_attention
 from .complex import complex, conj, imag, real
 from .constructed import (
     diag, diag_embed, diagonal, empty, eye, full_like, linspace, logspace, meshgrid, one_hot, trace, tril, triu,
 )
-from .conv import conv1d, conv2d, conv3d
-from .conv_transpose import conv_transpose1d, conv_transpose2d, conv_transpose3d
-from .ctc import ctc_loss
+from .convolution_ops import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
+from .class_losses import bce, bce_with_logits, cross_entropy, ctc_loss, kl_div, kl_divergence, mse, nll
 from .cumulative import cummax, cummin, cumprod, cumsum, logcumsumexp
-from .distributions import (
-    bernoulli, categorical, gamma, gumbel, gumbel_softmax, laplace, multinomial, poisson, shuffle, truncated_normal,
+from .random_ops import (
+    bernoulli, categorical, dropout, exponential, gamma, gumbel, gumbel_softmax, laplace, multinomial, normal,
+    permutation, poisson, randint, shuffle, truncated_normal, uniform,
 )
-from .index_along import embedding, index_add, index_fill, index_put, index_select, take
-from .elements import gather_elements, take_along_axis
-from .gather_nd import gather_nd, scatter_nd
-from .scatter_elements import scatter_elements
 from .fold import fold, unfold
 from .fourier import (
     fft, fft2, fftfreq, fftn, fftshift, ifft, ifft2, ifftn, ifftshift, irfft, irfft2, rfft, rfft2, rfftfreq,
 )
-from .group_norm import group_norm, instance_norm, local_response_norm, mean_variance_norm, normalize
-from .grouped import grouped_matmul
-from .indexing import getitem, narrow
-from .layout import (
-    chunk, depth_to_space, expand, flip, moveaxis, permute, pixel_shuffle, ravel, repeat, roll, rot90, space_to_depth,
-    tile, unflatten, unstack,
+from .normalization_ops import (
+    batch_norm, batch_norm_inference, group_norm, instance_norm, layer_norm, local_response_norm,
+    mean_variance_norm, normalize, rms_norm,
 )
+from .matrix_products import (
+    addmm, bmm, cross, dot, grouped_matmul, inner, kron, linear, matmul, multi_dot, mv, outer, tensordot, vdot,
+)
+from .indexing_ops import getitem, narrow, pad
 from .einsum import einsum
-from .linalg import linear, matmul
-from .loss import bce, bce_with_logits, kl_div, kl_divergence, mse, nll
-from .cross_entropy import cross_entropy
-from .margin_loss import (
-    cosine_embedding_loss, cosine_similarity, hinge_embedding_loss, hinge_loss, margin_ranking_loss, multi_margin_loss,
-    pairwise_distance, soft_margin_loss, triplet_margin_loss,
+from .distance_losses import (
+    cosine_embedding_loss, cosine_similarity, gaussian_nll_loss, hinge_embedding_loss, hinge_loss, huber_loss,
+    l1_loss, margin_ranking_loss, multi_margin_loss, pairwise_distance, poisson_nll_loss, smooth_l1_loss,
+    soft_margin_loss, triplet_margin_loss,
 )
-from .arithmetic import abs, add, divide, maximum, minimum, multiply, negative, reciprocal, sign, square, subtract
-from .math import cos, exp, expm1, log, log1p, power, rsqrt, sin, sqrt, tanh
-from .batch_norm import batch_norm, batch_norm_inference
-from .norm import layer_norm, rms_norm
+from .arithmetic_ops import abs, add, divide, maximum, minimum, multiply, negative, reciprocal, sign, square, subtract
+from .transcendental import (
+    acos, acosh, angle, asin, asinh, atan, atan2, atanh, cos, cosh, deg2rad, exp, expm1, hypot, log, log1p, power,
+    rad2deg, rsqrt, sin, sinh, sqrt, tan, tanh,
+)
 from .observe import observe
-from .sort import argsort, kthvalue, median, quantile, sort, topk
-from .counting import bincount, histogram, searchsorted
-from .selection import masked_select, nonzero, unique
-from .padding import pad
-from .adaptive_pool import (
-    adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool1d, adaptive_max_pool2d,
-    adaptive_max_pool3d,
+from .ordering import (
+    argsort, bincount, histogram, kthvalue, masked_select, median, nonzero, quantile, searchsorted, sort, topk,
+    unique,
 )
-from .avg_pool import avg_pool1d, avg_pool2d, avg_pool3d, global_avg_pool2d, lp_pool, sum_pool
-from .max_pool import max_pool1d, max_pool2d, max_pool3d, max_pool_with_places, max_unpool
-from .products import addmm, bmm, cross, dot, inner, kron, multi_dot, mv, outer, tensordot, vdot
-from .quantize import (
+from .pooling_ops import (
+    adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool1d, adaptive_max_pool2d,
+    adaptive_max_pool3d, avg_pool1d, avg_pool2d, avg_pool3d, global_avg_pool2d, lp_pool, max_pool1d, max_pool2d,
+    max_pool3d, max_pool_with_places, max_unpool, sum_pool,
+)
+from .quantization import (
     conv_integer, dequantize_linear, dynamic_quantize_linear, matmul_integer, qlinear_conv, qlinear_matmul,
     quantize_linear, spread_scales,
 )
-from .random import dropout, exponential, normal, permutation, randint, uniform
 from .rectifier import (
     celu, elu, glu, hardshrink, hardsigmoid, hardswish, hardtanh, leaky_relu, logsigmoid, mish, prelu, relu6, selu,
     shrink, softplus, softshrink, softsign, swiglu, tanhshrink, threshold, thresholded_relu,
 )
-from .recurrent import gru, lstm, rnn
+from .recurrent_ops import gru, lstm, rnn
 from .reduce import broadcast_to, max, mean, min, sum, sum_to, var
-from .regression_loss import gaussian_nll_loss, huber_loss, l1_loss, poisson_nll_loss, smooth_l1_loss
-from .resize import interpolate, resize
-from .rounding import ceil, clip, float_power, floor, floor_divide, fmod, frac, remainder, round, trunc
-from .sample import affine_grid, grid_sample
-from .region_sample import deform_conv, roi_align
-from .triangular import cholesky, cholesky_solve, triangular_solve
-from .determinant import det, logdet, matrix_power, slogdet
-from .solve import inv, solve
-from .special import (
+from .interpolation import interpolate, resize
+from .rounding_ops import ceil, clip, float_power, floor, floor_divide, fmod, frac, remainder, round, trunc
+from .image_sampling import affine_grid, deform_conv, grid_sample, roi_align
+from .linear_systems import cholesky, cholesky_solve, det, inv, logdet, matrix_power, slogdet, solve, triangular_solve
+from .special_functions import (
     cbrt, copysign, digamma, erf, erfc, erfinv, exp2, lerp, lgamma, log10, log2, logaddexp, logit, nan_to_num,
     polygamma, xlogy,
 )
-from .spectral import eigh, eigvalsh, qr, svd, svdvals
-from .matrix_norm import lstsq, matrix_norm, norm, pinv
-from .statistics import (
+from .decompositions import eigh, eigvalsh, lstsq, matrix_norm, norm, pinv, qr, svd, svdvals
+from .statistical_ops import (
     all, amax, amin, any, count_nonzero, l1_norm, l2_norm, log_sum, logsumexp, nansum, prod, ptp, std, sum_square,
     var_mean, vector_norm,
 )
-from .trigonometry import acos, acosh, angle, asin, asinh, atan, atan2, atanh, cosh, deg2rad, hypot, rad2deg, sinh, tan
 
 __all__ = [
     "abs", "acos", "acosh", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",

@@ -9,7 +9,7 @@ import numpy as np
 from ..dtype import Dtype, complex64, complex128, float64, is_complex, real_dtype
 from ..errors import DtypeError
 from ..primitive import Primitive
-from ..shape import Spec, broadcast_shapes
+from ..specs import Spec, broadcast_shapes
 from ..tensor import Array, Tensor, TensorLike, method
 from .create import zeros_like
 from .operands import as_floating, as_tensor, cast_to, conjugate, pair
@@ -50,7 +50,7 @@ _imag: Primitive = Primitive(
 
 
 def complex(a: TensorLike, b: TensorLike) -> Tensor:
-    """`a + ib` from two real tensors that broadcast; complex128 for float64, else complex64."""
+    """Return `a + ib` from two real tensors that broadcast; complex128 for float64, else complex64."""
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):
         a = as_tensor(a)
     first, second = (as_floating(x) for x in pair(a, b))
@@ -61,20 +61,20 @@ def complex(a: TensorLike, b: TensorLike) -> Tensor:
 
 @method
 def real(z: Tensor) -> Tensor:
-    """The real part; of a real tensor the tensor itself."""
+    """Return the real part; of a real tensor the tensor itself."""
     z = as_tensor(z)
     return _real(z) if is_complex(z.dtype) else z
 
 
 @method
 def imag(z: Tensor) -> Tensor:
-    """The imaginary part; zeros of a real tensor."""
+    """Return the imaginary part; zeros of a real tensor."""
     z = as_tensor(z)
     return _imag(z) if is_complex(z.dtype) else zeros_like(z)
 
 
 @method
 def conj(z: Tensor) -> Tensor:
-    """The complex conjugate; of a real tensor the tensor itself."""
+    """Return the complex conjugate; of a real tensor the tensor itself."""
     conjugated: Tensor = conjugate(as_tensor(z))
     return conjugated

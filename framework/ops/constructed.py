@@ -8,44 +8,43 @@ import numpy.typing as npt
 from ..dtype import as_dtype
 from ..errors import ShapeError
 from ..primitive import NOT_DIFFERENTIABLE, Primitive
-from ..shape import Shape, Spec, normalize_axis
+from ..specs import Shape, Spec, normalize_axis
 from ..tensor import Array, Tensor, TensorLike, method, wrap
-from .array import reshape
-from .choose import where
 from .create import full
-from .indexing import getitem
+from .indexing_ops import getitem, pad
+from .layout import reshape
+from .logic_ops import where
 from .operands import as_tensor, cast_to
-from .padding import pad
 from .reduce import broadcast_to, sum
 
 
 def eye(rows: int, columns: int | None = None, offset: int = 0, dtype: npt.DTypeLike = "float32") -> Tensor:
-    """Ones on the diagonal, moved to the right by `offset`, and zeros."""
+    """Return ones on the diagonal, moved to the right by `offset`, and zeros."""
     return wrap(np.eye(rows, columns, offset, as_dtype(dtype)))
 
 
 def linspace(start: float, end: float, count: int, dtype: npt.DTypeLike = "float32") -> Tensor:
-    """Numbers at equal distances from `start` to `end`, both included."""
+    """Return numbers at equal distances from `start` to `end`, both included."""
     return wrap(np.linspace(start, end, count).astype(as_dtype(dtype)))
 
 
 def logspace(start: float, end: float, count: int, base: float = 10.0, dtype: npt.DTypeLike = "float32") -> Tensor:
-    """Powers of the base with exponents at equal distances from `start` to `end`, both included."""
+    """Return powers of the base with exponents at equal distances from `start` to `end`, both included."""
     return wrap(np.logspace(start, end, count, base=base).astype(as_dtype(dtype)))
 
 
 def full_like(x: Tensor, value: float, dtype: npt.DTypeLike | None = None) -> Tensor:
-    """One value in the shape of `x`."""
+    """Return one value in the shape of `x`."""
     return full(x.shape, value, x.dtype if dtype is None else dtype)
 
 
 def empty(shape: Sequence[int], dtype: npt.DTypeLike = "float32") -> Tensor:
-    """A tensor whose values are not set (they are zeros here: what is never read costs nothing)."""
+    """Return a tensor whose values are not set (they are zeros here: what is never read costs nothing)."""
     return full(shape, 0, dtype)
 
 
 def meshgrid(*rows: Tensor, indexing: str = "ij") -> tuple[Tensor, ...]:
-    """The coordinates of a grid: each row along an axis of its own, repeated along the others.
+    """Return the coordinates of a grid: each row along an axis of its own, repeated along the others.
 
     Args:
         rows: One-dimensional tensors.
@@ -71,19 +70,19 @@ def _triangle(x: Tensor, offset: int) -> Tensor:
 
 @method
 def tril(x: Tensor, offset: int = 0) -> Tensor:
-    """The last two axes' lower triangle, up to the diagonal moved right by `offset`; zeros above."""
+    """Return the last two axes' lower triangle, up to the diagonal moved right by `offset`; zeros above."""
     return where(_triangle(x, offset), x, 0)
 
 
 @method
 def triu(x: Tensor, offset: int = 0) -> Tensor:
-    """The last two axes' upper triangle, from the diagonal moved right by `offset`; zeros below."""
+    """Return the last two axes' upper triangle, from the diagonal moved right by `offset`; zeros below."""
     return where(_triangle(x, offset - 1), 0, x)
 
 
 @method
 def diagonal(x: Tensor, offset: int = 0, first: int = 0, second: int = 1) -> Tensor:
-    """The diagonal of two axes, moved right by `offset`, as the last axis."""
+    """Return the diagonal of two axes, moved right by `offset`, as the last axis."""
     i, j = normalize_axis(first, x.ndim), normalize_axis(second, x.ndim)
     if i == j:
         raise ShapeError(f"diagonal expects two axes, got {first} and {second} of {x.ndim}")
@@ -97,7 +96,7 @@ def diagonal(x: Tensor, offset: int = 0, first: int = 0, second: int = 1) -> Ten
 
 @method
 def diag_embed(x: Tensor, offset: int = 0) -> Tensor:
-    """Matrices with the last axis of `x` on their diagonal, moved right by `offset`."""
+    """Return matrices with the last axis of `x` on their diagonal, moved right by `offset`."""
     n = x.shape[-1]
     size = n + max(offset, -offset)
     rows = reshape(x, (*x.shape, 1)) * eye(n, dtype=x.dtype)
@@ -107,7 +106,7 @@ def diag_embed(x: Tensor, offset: int = 0) -> Tensor:
 
 @method
 def diag(x: Tensor, offset: int = 0) -> Tensor:
-    """The diagonal of a matrix, or the matrix with a vector on its diagonal."""
+    """Return the diagonal of a matrix, or the matrix with a vector on its diagonal."""
     if x.ndim == 1:
         return diag_embed(x, offset)
     if x.ndim == 2:
@@ -117,7 +116,7 @@ def diag(x: Tensor, offset: int = 0) -> Tensor:
 
 @method
 def trace(x: Tensor, offset: int = 0) -> Tensor:
-    """The sum of the diagonal of the first two axes."""
+    """Return the sum of the diagonal of the first two axes."""
     return sum(diagonal(x, offset), -1)
 
 
@@ -145,7 +144,7 @@ def one_hot(
     axis: int = -1,
     dtype: npt.DTypeLike = "float32",
 ) -> Tensor:
-    """Rows of `off` with `on` at the index.
+    """Return rows of `off` with `on` at the index.
 
     Args:
         x: Integers `(*shape)`; negative ones count from the end, those out of range give a row of `off`.

@@ -21,36 +21,36 @@ _full_like: Primitive = Primitive(
 
 
 def _filled_like(x: Tensor, value: float) -> Tensor:
-    """A tensor of the class of `x`; where something watches, through a primitive."""
+    """Return a tensor of the class of `x`; where something watches, through a primitive."""
     if x.__fallback__ is None and CAPTURE.get() is None:
         return wrap(np.full(x.shape, value, x.dtype))
     return _full_like(x, value=value)
 
 
 def zeros(shape: Sequence[int], dtype: npt.DTypeLike = "float32") -> Tensor:
-    """A tensor of zeros."""
+    """Return a tensor of zeros."""
     return full(shape, 0, dtype)
 
 
 def ones(shape: Sequence[int], dtype: npt.DTypeLike = "float32") -> Tensor:
-    """A tensor of ones."""
+    """Return a tensor of ones."""
     return full(shape, 1, dtype)
 
 
 @method
 def zeros_like(x: Tensor) -> Tensor:
-    """Zeros of the same shape and dtype."""
+    """Return zeros of the same shape and dtype."""
     return _filled_like(x, 0)
 
 
 @method
 def ones_like(x: Tensor) -> Tensor:
-    """Ones of the same shape and dtype."""
+    """Return ones of the same shape and dtype."""
     return _filled_like(x, 1)
 
 
 def full(shape: Sequence[int], value: complex, dtype: npt.DTypeLike = "float32") -> Tensor:
-    """A tensor filled with one value; symbolic lengths are filled in when the compiled function runs."""
+    """Return a tensor filled with one value; symbolic lengths are filled in when the compiled function runs."""
     kind = as_dtype(dtype)
     if is_static(shape):
         return wrap(np.full(tuple(shape), value, kind))
@@ -58,5 +58,5 @@ def full(shape: Sequence[int], value: complex, dtype: npt.DTypeLike = "float32")
 
 
 def arange(*bounds: int, dtype: npt.DTypeLike = "int64") -> Tensor:
-    """Numbers from a start (0) up to an end, not included, by a step (1)."""
+    """Return numbers from a start (0) up to an end, not included, by a step (1)."""
     return wrap(np.arange(*bounds, dtype=as_dtype(dtype)))

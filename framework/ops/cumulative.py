@@ -6,21 +6,21 @@ import numpy as np
 
 from ..dtype import NARROW, bool_, int64
 from ..primitive import Primitive
-from ..shape import Spec, normalize_axis
+from ..specs import Spec, normalize_axis
 from ..tensor import Array, Tensor, method
-from .arithmetic import minimum, multiply, subtract
-from .choose import where
-from .compare import equal
+from .arithmetic_ops import minimum, multiply, subtract
 from .create import full
-from .elements import put_elements
-from .indexing import narrow
-from .join import concat
-from .math import exp
+from .gather_scatter import put_elements
+from .indexing_ops import narrow
+from .layout import concat
+from .logic_ops import equal, where
 from .operands import as_real, as_tensor, cast_to, conjugate
+from .transcendental import exp
 
 
 def _running(function: Any, x: Array, axis: int, exclusive: bool, reverse: bool, first: float) -> Array:
-    """A NumPy accumulation along an axis, from its end if `reverse`, of the elements before each if `exclusive`."""
+    """Return a NumPy accumulation along an axis, from its end if `reverse`, of the elements before each if
+    `exclusive`."""
     wide = x.astype(np.float32) if x.dtype in NARROW else x
     turned = np.flip(wide, axis) if reverse else wide
     total = function(turned, axis)
@@ -49,7 +49,7 @@ _cumsum: Primitive = Primitive(
 
 @method
 def cumsum(x: Tensor, axis: int = 0, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
-    """Sums of the elements up to each along `axis`.
+    """Return sums of the elements up to each along `axis`.
 
     Args:
         x: Integers stay in their dtype (bools become int64), 16-bit floats add up in float32.
@@ -63,7 +63,7 @@ def cumsum(x: Tensor, axis: int = 0, *, exclusive: bool = False, reverse: bool =
 
 
 def exclusive_products(x: Tensor, reverse: bool = False) -> Tensor:
-    """Products of the elements before each (after each) along the last axis, made of plain products.
+    """Return products of the elements before each (after each) along the last axis, made of plain products.
 
     A shifted product with itself doubles its reach: `log2(n)` products, differentiable to any order at zeros too.
     """
@@ -77,7 +77,7 @@ def exclusive_products(x: Tensor, reverse: bool = False) -> Tensor:
 
 
 def _shifted(x: Tensor, by: int, reverse: bool) -> Tensor:
-    """The rows moved by so many places, ones where they come from."""
+    """Return the rows moved by so many places, ones where they come from."""
     axis, n = x.ndim - 1, x.shape[-1]
     by = by if by < n else n
     ones = full((*x.shape[:-1], by), 1, x.dtype)
@@ -98,7 +98,7 @@ def _cumprod_gradient(g: Tensor, _: None, x: Tensor, *, axis: int, exclusive: bo
 
 
 def _recurrence(factors: Tensor, weights: Tensor, forward: bool) -> Tensor:
-    """`s_j = weights_j + factors_j s_(j+1)` along the last axis (`s_(j-1)` if not forward), by doubling.
+    """Compute `s_j = weights_j + factors_j s_(j+1)` along the last axis (`s_(j-1)` if not forward), by doubling.
 
     Reference:
         Blelloch 1990, "Prefix sums and their applications", section 1.4 (first-order recurrences).
@@ -112,7 +112,7 @@ def _recurrence(factors: Tensor, weights: Tensor, forward: bool) -> Tensor:
 
 
 def _moved(x: Tensor, forward: bool, by: int = 1) -> Tensor:
-    """Rows in which each element is the one `by` places later (earlier), zeros where there is none."""
+    """Return rows in which each element is the one `by` places later (earlier), zeros where there is none."""
     axis, n = x.ndim - 1, x.shape[-1]
     by = by if by < n else n
     zeros = full((*x.shape[:-1], by), 0, x.dtype)
@@ -129,7 +129,7 @@ _cumprod: Primitive = Primitive(
 
 @method
 def cumprod(x: Tensor, axis: int = 0, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
-    """Products of the elements up to each along `axis`; the gradient is right at zeros too.
+    """Return products of the elements up to each along `axis`; the gradient is right at zeros too.
 
     Args:
         x: Integers stay in their dtype (bools become int64), 16-bit floats multiply in float32.
@@ -143,7 +143,7 @@ def cumprod(x: Tensor, axis: int = 0, *, exclusive: bool = False, reverse: bool 
 
 
 def _extremes_of(function: Any) -> Any:
-    """Running extremes and the places of the latest of equals; NaN stays once met."""
+    """Return running extremes and the places of the latest of equals; NaN stays once met."""
 
     def evaluate(x: Array, *, axis: int) -> tuple[Array, Array]:
         values = function.accumulate(x, axis)
@@ -175,14 +175,14 @@ _cummin: Primitive = Primitive(
 
 @method
 def cummax(x: Tensor, axis: int = 0) -> tuple[Tensor, Tensor]:
-    """The largest elements up to each along `axis`, and where they stand (the latest of equals)."""
+    """Return the largest elements up to each along `axis`, and where they stand (the latest of equals)."""
     values, places = _cummax.several(as_tensor(x), axis=normalize_axis(axis, x.ndim))
     return values, places
 
 
 @method
 def cummin(x: Tensor, axis: int = 0) -> tuple[Tensor, Tensor]:
-    """The smallest elements up to each along `axis`, and where they stand (the latest of equals)."""
+    """Return the smallest elements up to each along `axis`, and where they stand (the latest of equals)."""
     values, places = _cummin.several(as_tensor(x), axis=normalize_axis(axis, x.ndim))
     return values, places
 

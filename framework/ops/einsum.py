@@ -10,7 +10,7 @@ import numpy as np
 from ..dtype import NARROW, promote
 from ..errors import ShapeError
 from ..primitive import Primitive
-from ..shape import Spec
+from ..specs import Spec
 from ..tensor import Array, Tensor
 from .constructed import diagonal
 from .create import full
@@ -21,7 +21,7 @@ _LETTERS = ascii_lowercase + ascii_uppercase
 
 
 def _terms(subscripts: str, count: int) -> tuple[list[str], str]:
-    """The subscripts of the operands and of the result."""
+    """Return the subscripts of the operands and of the result."""
     left, arrow, result = subscripts.replace(" ", "").partition("->")
     terms = left.split(",")
     letters = "".join(terms)
@@ -56,7 +56,7 @@ def _einsum_of(*operands: Array, subscripts: str) -> Any:
 def _einsum_gradient(
     needs: Sequence[bool], g: Tensor, _: None, *operands: Tensor, subscripts: str
 ) -> list[Tensor | None]:
-    """For each operand: the result's gradient and the other operands, summed to this one's letters."""
+    """Return for each operand the result's gradient and the other operands, summed to its letters."""
     terms, result = _terms(subscripts, len(operands))
     found: list[Tensor | None] = []
     for i, (need, x) in enumerate(zip(needs, operands, strict=True)):
@@ -77,7 +77,8 @@ _einsum: Primitive = Primitive("einsum", _einsum_of, _infer_einsum, _einsum_grad
 
 
 def _explicit(equation: str, operands: Sequence[Tensor]) -> tuple[list[str], str]:
-    """Terms of letters only, and the result's: an ellipsis becomes letters, a missing result those that occur once."""
+    """Return terms of letters only, and the result's: an ellipsis becomes letters, a missing result those that occur
+    once."""
     left, arrow, result = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(operands):
@@ -100,7 +101,7 @@ def _explicit(equation: str, operands: Sequence[Tensor]) -> tuple[list[str], str
 
 
 def _without_repeats(term: str, x: Tensor) -> tuple[str, Tensor]:
-    """The term with each letter once: of a repeated one the diagonal is taken."""
+    """Return the term with each letter once: of a repeated one the diagonal is taken."""
     for letter in dict.fromkeys(term):
         while term.count(letter) > 1:
             first = term.index(letter)
@@ -111,7 +112,7 @@ def _without_repeats(term: str, x: Tensor) -> tuple[str, Tensor]:
 
 
 def einsum(equation: str, *operands: Tensor) -> Tensor:
-    """The sum of products that the equation describes, as in `"bqd,bkd->bqk"`.
+    """Return the sum of products that the equation describes, as in `"bqd,bkd->bqk"`.
 
     Args:
         equation: A letter for each axis. A letter twice in a term takes the diagonal, `...` stands for axes that
@@ -130,7 +131,7 @@ def einsum(equation: str, *operands: Tensor) -> Tensor:
 
 
 def _repeated(term: str, x: Tensor, lengths: dict[str, int]) -> Tensor:
-    """Axes of length 1 repeated to the length that their letter has elsewhere."""
+    """Return axes of length 1 repeated to the length that their letter has elsewhere."""
     if len(term) != x.ndim:
         raise ShapeError(f"einsum term '{term}' has {len(term)} letters for a tensor of shape {x.shape}")
     shape = tuple(lengths[letter] if length == 1 else length for letter, length in zip(term, x.shape, strict=True))

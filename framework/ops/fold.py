@@ -7,26 +7,26 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..tensor import Tensor, wrap
-from .conv_primitives import Window, convolve, deconvolve
-from .window import Padding, PerAxis, per_axis, sides_of
+from .convolution_ops import ConvolutionWindow, convolve, deconvolve
+from .sliding_window import Padding, PerAxis, per_axis, sides_of
 
 
 def _window(
     lengths: Sequence[int], kernel: PerAxis, stride: PerAxis, padding: Padding, dilation: PerAxis
-) -> tuple[tuple[int, ...], Window]:
+) -> tuple[tuple[int, ...], ConvolutionWindow]:
     axes = len(lengths)
     size, step, spread = per_axis(kernel, axes), per_axis(stride, axes, "stride"), per_axis(dilation, axes, "dilation")
-    return size, Window(step, sides_of(padding, tuple(lengths), size, step, spread), spread, 1)
+    return size, ConvolutionWindow(step, sides_of(padding, tuple(lengths), size, step, spread), spread, 1)
 
 
 def _picks(channels: int, kernel: tuple[int, ...], dtype: object) -> Tensor:
-    """Weights `(channels * taps, 1, *kernel)`: each output is one element of the window of one channel."""
+    """Return weights `(channels * taps, 1, *kernel)`: each output is one element of the window of one channel."""
     taps = prod(kernel)
     return wrap(np.tile(np.eye(taps, dtype=dtype), (channels, 1)).reshape(channels * taps, 1, *kernel))  # type: ignore[call-overload]
 
 
 def unfold(x: Tensor, kernel: PerAxis, stride: PerAxis = 1, padding: Padding = 0, dilation: PerAxis = 1) -> Tensor:
-    """The windows of images `(n, channels, ...)` as columns `(n, channels * elements of a window, windows)`."""
+    """Return the windows of images `(n, channels, ...)` as columns `(n, channels * elements of a window, windows)`."""
     size, window = _window(x.shape[2:], kernel, stride, padding, dilation)
     columns = convolve(x, _picks(x.shape[1], size, x.dtype), window._replace(groups=x.shape[1]))
     return columns.reshape(x.shape[0], columns.shape[1], -1)
@@ -40,7 +40,8 @@ def fold(
     padding: Padding = 0,
     dilation: PerAxis = 1,
 ) -> Tensor:
-    """The transpose of `unfold`: columns `(n, channels * taps, windows)` added up in images `(n, channels, *lengths)`.
+    """Return the transpose of `unfold`: columns `(n, channels * taps, windows)` added up in images `(n, channels,
+    *lengths)`.
 
     Raises:
         ShapeError: The columns are not those of such images.

@@ -14,14 +14,13 @@ import numpy.typing as npt
 from ..dtype import as_dtype, bfloat16, complex64, complex128, float16, float32, float64, is_complex, real_dtype
 from ..errors import ShapeError
 from ..primitive import Primitive
-from ..shape import Axes, Shape, Spec, normalize_axes, normalize_axis
+from ..specs import Axes, Shape, Spec, normalize_axes, normalize_axis
 from ..tensor import Array, Tensor, method, wrap
-from .arithmetic import multiply
+from .arithmetic_ops import multiply
 from .complex import real
-from .indexing import narrow
+from .indexing_ops import narrow, pad
 from .layout import roll
 from .operands import as_floating, as_real, cast_to
-from .padding import pad
 
 Norm: TypeAlias = Literal["backward", "ortho", "forward"]
 _OTHER: dict[str, Norm] = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
@@ -67,7 +66,7 @@ def _irfft_of(x: Array, *, axis: int, length: int, norm: Norm) -> Array:
 
 
 def _irfft_gradient(g: Tensor, _: None, x: Tensor, *, axis: int, length: int, norm: Norm) -> Tensor:
-    """Every frequency but the first (and the last of an even length) stands for two."""
+    """Return every frequency but the first (and the last of an even length) stands for two."""
     count = np.full(_half(length), 2.0)
     count[0] = 1.0
     if length % 2 == 0:
@@ -91,7 +90,7 @@ def _check_norm(norm: str) -> Norm:
 
 
 def _fitted(x: Tensor, axis: int, length: int | None) -> Tensor:
-    """The tensor cut, or filled with zeros, to a length along an axis."""
+    """Return the tensor cut, or filled with zeros, to a length along an axis."""
     have = x.shape[axis]
     if length is None or length == have:
         return x
@@ -103,7 +102,7 @@ def _fitted(x: Tensor, axis: int, length: int | None) -> Tensor:
 
 
 def _wide(x: Tensor) -> Tensor:
-    """16-bit floats in float32, which NumPy transforms."""
+    """Return 16-bit floats in float32, which NumPy transforms."""
     return cast_to(x, float32) if x.dtype in (float16, bfloat16) else x
 
 
@@ -127,7 +126,7 @@ def _transform(x: Tensor, lengths: Sequence[int | None] | None, axes: Axes, norm
 
 @method
 def fft(x: Tensor, length: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """The discrete Fourier transform along an axis.
+    """Return the discrete Fourier transform along an axis.
 
     Args:
         x: Real or complex; the result is complex.
@@ -140,37 +139,37 @@ def fft(x: Tensor, length: int | None = None, axis: int = -1, norm: str = "backw
 
 @method
 def ifft(x: Tensor, length: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """The inverse of `fft`, with the same arguments."""
+    """Return the inverse of `fft`, with the same arguments."""
     return _transform(x, (length,), axis, norm, inverse=True)
 
 
 @method
 def fftn(x: Tensor, lengths: Sequence[int] | None = None, axes: Axes = None, norm: str = "backward") -> Tensor:
-    """The discrete Fourier transform along several axes, all of them by default."""
+    """Return the discrete Fourier transform along several axes, all of them by default."""
     return _transform(x, lengths, axes, norm, inverse=False)
 
 
 @method
 def ifftn(x: Tensor, lengths: Sequence[int] | None = None, axes: Axes = None, norm: str = "backward") -> Tensor:
-    """The inverse of `fftn`, with the same arguments."""
+    """Return the inverse of `fftn`, with the same arguments."""
     return _transform(x, lengths, axes, norm, inverse=True)
 
 
 @method
 def fft2(x: Tensor, lengths: Sequence[int] | None = None, axes: Axes = (-2, -1), norm: str = "backward") -> Tensor:
-    """The discrete Fourier transform along two axes."""
+    """Return the discrete Fourier transform along two axes."""
     return fftn(x, lengths, axes, norm)
 
 
 @method
 def ifft2(x: Tensor, lengths: Sequence[int] | None = None, axes: Axes = (-2, -1), norm: str = "backward") -> Tensor:
-    """The inverse of `fft2`, with the same arguments."""
+    """Return the inverse of `fft2`, with the same arguments."""
     return ifftn(x, lengths, axes, norm)
 
 
 @method
 def rfft(x: Tensor, length: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """The first `n // 2 + 1` frequencies of a real signal, which determine the others."""
+    """Return the first `n // 2 + 1` frequencies of a real signal, which determine the others."""
     x = _wide(as_real(x, "rfft"))
     place = normalize_axis(axis, x.ndim)
     return _rfft(_fitted(x, place, length), axis=place, norm=_check_norm(norm))
@@ -178,7 +177,7 @@ def rfft(x: Tensor, length: int | None = None, axis: int = -1, norm: str = "back
 
 @method
 def irfft(x: Tensor, length: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """The real signal of these frequencies, of an even length by default: the inverse of `rfft`."""
+    """Return the real signal of these frequencies, of an even length by default: the inverse of `rfft`."""
     z = _complex_of(x)
     place = normalize_axis(axis, z.ndim)
     wanted = 2 * (z.shape[place] - 1) if length is None else length
@@ -189,35 +188,35 @@ def irfft(x: Tensor, length: int | None = None, axis: int = -1, norm: str = "bac
 
 @method
 def rfft2(x: Tensor, axes: tuple[int, int] = (-2, -1), norm: str = "backward") -> Tensor:
-    """The Fourier transform of a real image along two axes; the second keeps `n // 2 + 1` frequencies."""
+    """Return the Fourier transform of a real image along two axes; the second keeps `n // 2 + 1` frequencies."""
     return fft(rfft(x, None, axes[1], norm), None, axes[0], norm)
 
 
 @method
 def irfft2(x: Tensor, length: int | None = None, axes: tuple[int, int] = (-2, -1), norm: str = "backward") -> Tensor:
-    """The real image of these frequencies, its second axis of that length: the inverse of `rfft2`."""
+    """Return the real image of these frequencies, its second axis of that length: the inverse of `rfft2`."""
     return irfft(ifft(x, None, axes[0], norm), length, axes[1], norm)
 
 
 @method
 def fftshift(x: Tensor, axes: Axes = None) -> Tensor:
-    """The frequencies in ascending order: 0 in the middle."""
+    """Return the frequencies in ascending order: 0 in the middle."""
     places = normalize_axes(axes, x.ndim)
     return roll(x, [x.shape[i] // 2 for i in places], places)
 
 
 @method
 def ifftshift(x: Tensor, axes: Axes = None) -> Tensor:
-    """The inverse of `fftshift`."""
+    """Return the inverse of `fftshift`."""
     places = normalize_axes(axes, x.ndim)
     return roll(x, [-(x.shape[i] // 2) for i in places], places)
 
 
 def fftfreq(count: int, spacing: float = 1.0, dtype: npt.DTypeLike = "float32") -> Tensor:
-    """The frequencies of `fft` of so many samples at that distance."""
+    """Return the frequencies of `fft` of so many samples at that distance."""
     return wrap(np.fft.fftfreq(count, spacing).astype(as_dtype(dtype)))
 
 
 def rfftfreq(count: int, spacing: float = 1.0, dtype: npt.DTypeLike = "float32") -> Tensor:
-    """The frequencies of `rfft` of so many samples at that distance."""
+    """Return the frequencies of `rfft` of so many samples at that distance."""
     return wrap(np.fft.rfftfreq(count, spacing).astype(as_dtype(dtype)))

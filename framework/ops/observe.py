@@ -14,23 +14,23 @@ from ..primitive import Primitive
 from ..tensor import Array, Tensor, wrap
 
 
-class Tap(Protocol):
+class ObservationHook(Protocol):
     """What looks at a place of the network. Arrays are shown, not given away: copy what is to be kept."""
 
     def value(self, array: Array) -> None:
-        """Nothing; called with the value."""
+        """Receive the value."""
 
     def gradient(self, array: Array) -> None:
-        """Nothing; called with the gradient, if one comes back."""
+        """Receive the gradient, if one comes back."""
 
 
-def _show_value(x: Array, *, tap: Tap) -> Array:
+def _show_value(x: Array, *, tap: ObservationHook) -> Array:
     if not is_recomputing():
         tap.value(x)
     return x
 
 
-def _show_gradient(g: Array, *, tap: Tap) -> Array:
+def _show_gradient(g: Array, *, tap: ObservationHook) -> Array:
     tap.gradient(g)
     return g
 
@@ -51,8 +51,8 @@ _observe_gradient: Primitive = Primitive(
 )
 
 
-def observe(x: Tensor, tap: Tap) -> Tensor:
-    """The same values; the tap sees them, and their gradient."""
+def observe(x: Tensor, tap: ObservationHook) -> Tensor:
+    """Return the same values; the tap sees them, and their gradient."""
     return _observe(x, tap=tap)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from ..dtype import Dtype, bfloat16, float32, is_complex, is_inexact, promote, promote_scalar
 from ..errors import DtypeError
 from ..primitive import Primitive
-from ..shape import Spec, broadcast_shapes
+from ..specs import Spec, broadcast_shapes
 from ..symbolic import Dim, Quotient
 from ..tensor import Array, Tensor, TensorLike, as_array, wrap
 
@@ -25,12 +25,12 @@ __all__ = [
 
 
 def infer_same(x: Spec, **_: object) -> Spec:
-    """The spec of an element-wise function of one tensor."""
+    """Return the spec of an element-wise function of one tensor."""
     return x
 
 
 def infer_broadcast(a: Spec, b: Spec) -> Spec:
-    """The spec of an element-wise function of two tensors of one dtype, one of which may be a number."""
+    """Return the spec of an element-wise function of two tensors of one dtype, one of which may be a number."""
     shape = broadcast_shapes(a.shape, b.shape)
     return Spec(shape, b.dtype if a.weak else a.dtype)
 
@@ -39,14 +39,14 @@ _conj: Primitive = Primitive("conj", np.conjugate, infer_same, (lambda g, _, x: 
 
 
 def conjugate(x: Any) -> Any:  # a tensor or a number, and the same comes back
-    """The complex conjugate; a real tensor or number is returned as it is."""
+    """Return the complex conjugate; a real tensor or number is returned as it is."""
     if isinstance(x, Tensor):
         return _conj(x) if is_complex(x.dtype) else x
     return x.conjugate()
 
 
 def array_conjugate(x: Any) -> Any:
-    """What `conjugate` is for tensors: of an array or a number."""
+    """Return what `conjugate` is for tensors: of an array or a number."""
     kind = x.dtype.kind if isinstance(x, np.ndarray) else "c"
     return x.conjugate() if kind == "c" else x
 
@@ -66,7 +66,7 @@ _cast_primitive: Primitive = Primitive(
 
 
 def cast_to(x: Tensor, dtype: Dtype) -> Tensor:
-    """The tensor in that dtype, itself if it has it already; of complex numbers a real type keeps the real part.
+    """Return the tensor in that dtype, itself if it has it already; of complex numbers a real type keeps the real part.
 
     No gradient flows through an integer or bool type.
     """
@@ -74,18 +74,18 @@ def cast_to(x: Tensor, dtype: Dtype) -> Tensor:
 
 
 def as_tensor(x: object) -> Tensor:
-    """The tensor itself, or a new one around an array, a number, a list."""
+    """Return the tensor itself, or a new one around an array, a number, a list."""
     return x if isinstance(x, Tensor) else wrap(as_array(x))
 
 
 def as_floating(x: object) -> Tensor:
-    """The tensor itself if it is floating-point, real or complex, else in float32."""
+    """Return the tensor itself if it is floating-point, real or complex, else in float32."""
     tensor = as_tensor(x)
     return tensor if is_inexact(tensor.dtype) else cast_to(tensor, float32)
 
 
 def as_real(x: object, name: str) -> Tensor:
-    """The tensor itself if it is real floating-point, else in float32; `name` is the operation that asks.
+    """Return the tensor itself if it is real floating-point, else in float32; `name` is the operation that asks.
 
     Raises:
         DtypeError: The tensor is complex.
@@ -97,7 +97,7 @@ def as_real(x: object, name: str) -> Tensor:
 
 
 def pair(a: TensorLike, b: TensorLike) -> tuple[Any, Any]:
-    """Both operands, brought to one dtype; a Python number stays one where NumPy treats it as weak."""
+    """Return both operands, brought to one dtype; a Python number stays one where NumPy treats it as weak."""
     if isinstance(a, Tensor):
         if isinstance(b, Tensor):
             if a.dtype is b.dtype:
@@ -112,7 +112,7 @@ def pair(a: TensorLike, b: TensorLike) -> tuple[Any, Any]:
 
 
 def _with_number(x: Tensor, number: Any) -> tuple[Tensor, Any]:
-    """The tensor and its partner, which is a number or becomes a tensor."""
+    """Return the tensor and its partner, which is a number or becomes a tensor."""
     if isinstance(number, np.generic):
         number = number.item()  # a NumPy scalar is as weak as a Python one: it must not widen a tensor
     if isinstance(number, Dim | Quotient):
@@ -130,7 +130,8 @@ def _with_number(x: Tensor, number: Any) -> tuple[Tensor, Any]:
 
 
 def _with_length(x: Tensor, length: Dim | Quotient) -> tuple[Tensor, Any]:
-    """The tensor and a number that depends on symbolic lengths, as weak as the integer or float that it will be."""
+    """Return the tensor and a number that depends on symbolic lengths, as weak as the integer or float that it will
+    be."""
     dtype = promote_scalar(x.dtype, 0 if isinstance(length, Dim) else 0.0)
     if dtype == bfloat16:
         raise DtypeError(

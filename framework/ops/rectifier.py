@@ -7,12 +7,12 @@ import numpy as np
 
 from ..primitive import Primitive
 from ..tensor import Array, Tensor, TensorLike, method
-from .activation import relu, sigmoid
-from .arithmetic import abs, divide, multiply, negative, sign, subtract
-from .choose import where
-from .join import halves
-from .math import expm1, tanh
+from .activation_ops import relu, sigmoid
+from .arithmetic_ops import abs, divide, multiply, negative, sign, subtract
+from .layout import halves
+from .logic_ops import where
 from .operands import as_real, infer_same
+from .transcendental import expm1, tanh
 
 # Klambauer et al. 2017, arXiv:1706.02515, eq. 14: the fixed point of mean 0 and variance 1.
 _SELU_SCALE, _SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
@@ -20,14 +20,14 @@ _SELU_SCALE, _SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772
 
 @method
 def leaky_relu(x: Tensor, slope: float = 0.2) -> Tensor:
-    """`x` where positive, else `slope x`."""
+    """Return `x` where positive, else `slope x`."""
     x = as_real(x, "leaky_relu")
     return where(x > 0.0, x, multiply(x, slope))
 
 
 @method
 def prelu(x: Tensor, slope: TensorLike) -> Tensor:
-    """`x` where positive, else `slope x`, with a slope that is learned: broadcast with `x`.
+    """Return `x` where positive, else `slope x`, with a slope that is learned: broadcast with `x`.
 
     Reference:
         He et al. 2015, arXiv:1502.01852.
@@ -38,7 +38,7 @@ def prelu(x: Tensor, slope: TensorLike) -> Tensor:
 
 @method
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
-    """`x` where positive, else `alpha (e**x - 1)`.
+    """Return `x` where positive, else `alpha (e**x - 1)`.
 
     Reference:
         Clevert et al. 2015, arXiv:1511.07289.
@@ -48,13 +48,13 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 def _at_most(x: Tensor, bound: float) -> Tensor:
-    """`min(x, bound)` with the whole gradient at equality: what a guard against overflow wants."""
+    """Return `min(x, bound)` with the whole gradient at equality: what a guard against overflow wants."""
     return where(x <= bound, x, bound)
 
 
 @method
 def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
-    """`x` where positive, else `alpha (e**(x / alpha) - 1)`: smooth for every alpha.
+    """Return `x` where positive, else `alpha (e**(x / alpha) - 1)`: smooth for every alpha.
 
     Reference:
         Barron 2017, arXiv:1704.07483.
@@ -75,66 +75,66 @@ def selu(x: Tensor, alpha: float = _SELU_ALPHA, scale: float = _SELU_SCALE) -> T
 
 @method
 def relu6(x: Tensor) -> Tensor:
-    """`min(max(x, 0), 6)`, with slope 0 at both bends."""
+    """Return `min(max(x, 0), 6)`, with slope 0 at both bends."""
     x = relu(x)
     return where(x < 6.0, x, 6.0)
 
 
 @method
 def hardtanh(x: Tensor, low: float = -1.0, high: float = 1.0) -> Tensor:
-    """`x` between the bounds, else the bound; slope 0 at both."""
+    """Return `x` between the bounds, else the bound; slope 0 at both."""
     x = as_real(x, "hardtanh")
     return where(x <= low, low, where(x >= high, high, x))
 
 
 @method
 def thresholded_relu(x: Tensor, alpha: float = 1.0) -> Tensor:
-    """`x` above `alpha`, else 0."""
+    """Return `x` above `alpha`, else 0."""
     return threshold(x, alpha, 0.0)
 
 
 @method
 def threshold(x: Tensor, bound: float, value: float) -> Tensor:
-    """`x` above the bound, else `value`."""
+    """Return `x` above the bound, else `value`."""
     x = as_real(x, "threshold")
     return where(x > bound, x, value)
 
 
 @method
 def hardshrink(x: Tensor, bound: float = 0.5) -> Tensor:
-    """`x` where `|x|` is above the bound, else 0."""
+    """Return `x` where `|x|` is above the bound, else 0."""
     x = as_real(x, "hardshrink")
     return where(abs(x) > bound, x, 0.0)
 
 
 @method
 def softshrink(x: Tensor, bound: float = 0.5) -> Tensor:
-    """`x` moved towards 0 by the bound, and not beyond."""
+    """Return `x` moved towards 0 by the bound, and not beyond."""
     x = as_real(x, "softshrink")
     return where(abs(x) > bound, subtract(x, multiply(sign(x), bound)), 0.0)
 
 
 @method
 def shrink(x: Tensor, bound: float = 0.5, bias: float = 0.0) -> Tensor:
-    """`x + bias` below `-bound`, `x - bias` above `bound`, 0 between them."""
+    """Return `x + bias` below `-bound`, `x - bias` above `bound`, 0 between them."""
     return where(x < -bound, x + bias, where(x > bound, x - bias, 0))
 
 
 @method
 def tanhshrink(x: Tensor) -> Tensor:
-    """`x - tanh(x)`."""
+    """Return `x - tanh(x)`."""
     return subtract(x, tanh(x))
 
 
 @method
 def hardsigmoid(x: Tensor, slope: float = 1.0 / 6.0, offset: float = 0.5) -> Tensor:
-    """`slope x + offset`, cut to [0, 1]; slope 0 at both bends."""
+    """Return `slope x + offset`, cut to [0, 1]; slope 0 at both bends."""
     return hardtanh(multiply(as_real(x, "hardsigmoid"), slope) + offset, 0.0, 1.0)
 
 
 @method
 def hardswish(x: Tensor) -> Tensor:
-    """`x hardsigmoid(x)`.
+    """Return `x hardsigmoid(x)`.
 
     Reference:
         Howard et al. 2019, arXiv:1905.02244, section 5.2.
@@ -144,7 +144,7 @@ def hardswish(x: Tensor) -> Tensor:
 
 @method
 def softsign(x: Tensor) -> Tensor:
-    """`x / (1 + |x|)`."""
+    """Return `x / (1 + |x|)`."""
     x = as_real(x, "softsign")
     return divide(x, abs(x) + 1.0)
 
@@ -172,7 +172,7 @@ def logsigmoid(x: Tensor) -> Tensor:
 
 @method
 def mish(x: Tensor) -> Tensor:
-    """`x tanh(log(1 + e**x))`.
+    """Return `x tanh(log(1 + e**x))`.
 
     Reference:
         Misra 2019, arXiv:1908.08681.
@@ -183,7 +183,7 @@ def mish(x: Tensor) -> Tensor:
 
 @method
 def glu(x: Tensor, axis: int = -1) -> Tensor:
-    """The first half along `axis` times the sigmoid of the second.
+    """Return the first half along `axis` times the sigmoid of the second.
 
     Reference:
         Dauphin et al. 2016, arXiv:1612.08083.
@@ -194,7 +194,7 @@ def glu(x: Tensor, axis: int = -1) -> Tensor:
 
 @method
 def swiglu(x: Tensor, axis: int = -1, alpha: float = 1.0) -> Tensor:
-    """The first half along `axis`, times `sigmoid(alpha ...)` of itself, times the second half.
+    """Return the first half along `axis`, times `sigmoid(alpha ...)` of itself, times the second half.
 
     Reference:
         Shazeer 2020, arXiv:2002.05202.

@@ -10,7 +10,7 @@ import numpy as np
 from ..dtype import NARROW, Dtype, int64, uint64
 from ..errors import ShapeError
 from ..primitive import Primitive
-from ..shape import Axes, Shape, Spec, broadcast_shapes, normalize_axes, reduced_shape
+from ..specs import Axes, Shape, Spec, broadcast_shapes, normalize_axes, reduced_shape
 from ..tensor import Array, Tensor, TensorLike, method
 from .operands import as_floating, as_tensor, conjugate
 
@@ -41,7 +41,7 @@ _FEW = 1 << 12
 
 
 def _repeated(x: Array, shape: Shape) -> Array:
-    """The array repeated up to `shape`; the caller only reads it."""
+    """Return the array repeated up to `shape`; the caller only reads it."""
     if prod(shape) > _FEW:
         return np.broadcast_to(x, shape)
     out = np.empty(shape, x.dtype)
@@ -50,7 +50,7 @@ def _repeated(x: Array, shape: Shape) -> Array:
 
 
 def broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
-    """The tensor repeated along axes of length 1, and along new ones in front, up to `shape`."""
+    """Return the tensor repeated along axes of length 1, and along new ones in front, up to `shape`."""
     return _broadcast_to(x, shape=tuple(shape))
 
 
@@ -91,7 +91,8 @@ _sum_to: Primitive = Primitive(
 
 
 def sum_to(x: Tensor, like: TensorLike | Shape) -> Tensor:
-    """The sum over the axes along which `like` (a tensor, a number or a shape) was broadcast to the shape of `x`."""
+    """Return the sum over the axes along which `like` (a tensor, a number or a shape) was broadcast to the shape of
+    `x`."""
     shape = like.shape if isinstance(like, Tensor) else like if isinstance(like, tuple) else ()
     if x.shape == shape:
         return x
@@ -99,7 +100,7 @@ def sum_to(x: Tensor, like: TensorLike | Shape) -> Tensor:
 
 
 def array_sum_to(x: Array, like: Any) -> Array:
-    """What `sum_to` is for tensors: `like` is an array or a number."""
+    """Return what `sum_to` is for tensors: `like` is an array or a number."""
     shape = like.shape if isinstance(like, np.ndarray) else ()
     return x if x.shape == shape else _sum_to.evaluate(x, shape=shape)
 
@@ -114,7 +115,7 @@ def _infer_sum(x: Spec, *, axes: Shape, keepdims: bool) -> Spec:
 
 
 def kept(g: Any, x: Any, axes: Shape) -> Any:  # tensors, or arrays
-    """The gradient of a reduction with the reduced axes back in place, of length 1."""
+    """Return the gradient of a reduction with the reduced axes back in place, of length 1."""
     if x.ndim == 1:
         return g if g.ndim else g.reshape((1,))
     shape = reduced_shape(x.shape, axes, keepdims=True)
@@ -161,20 +162,20 @@ _mean: Primitive = Primitive("mean", _mean_of, _infer_reduction, (_mean_gradient
 
 @method
 def mean(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Mean over `axis`; NaN where there is no element."""
+    """Return mean over `axis`; NaN where there is no element."""
     x = as_floating(x)
     return _mean(x, axes=normalize_axes(axis, x.ndim), keepdims=keepdims)
 
 
 @method
 def var(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Population variance over `axis`."""
+    """Return population variance over `axis`."""
     centred = x - mean(x, axis, keepdims=True)
     return mean(centred * conjugate(centred), axis, keepdims)
 
 
 def _extreme_gradient(g: Tensor, out: Tensor, x: Tensor, *, axes: Shape, keepdims: bool) -> Tensor:
-    """The gradient shared evenly by the elements that are equal to the extreme."""
+    """Return the gradient shared evenly by the elements that are equal to the extreme."""
     chosen = (x == kept(out, x, axes)).astype(x.dtype)
     share: Tensor = kept(g, x, axes) / chosen.sum(axes, keepdims=True) * chosen
     return share
@@ -198,11 +199,11 @@ _min: Primitive = Primitive(
 
 @method
 def max(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Largest element over `axis`, NaN if there is one; equal largest elements share the gradient."""
+    """Return largest element over `axis`, NaN if there is one; equal largest elements share the gradient."""
     return _max(x, axes=normalize_axes(axis, x.ndim), keepdims=keepdims)
 
 
 @method
 def min(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Smallest element over `axis`, NaN if there is one; equal smallest elements share the gradient."""
+    """Return smallest element over `axis`, NaN if there is one; equal smallest elements share the gradient."""
     return _min(x, axes=normalize_axes(axis, x.ndim), keepdims=keepdims)

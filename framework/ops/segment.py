@@ -20,14 +20,14 @@ segment: Primitive = Primitive("segment", lambda x, *, number, side: x, lambda x
 
 
 def in_segment(fn: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """What the function returns, its tensors marked where they go in and come out."""
+    """Return what the function returns, its tensors marked where they go in and come out."""
     number = next(_numbers)
     given = _mapped((arguments, options), lambda x: segment(x, number=number, side="in"))
     return _mapped(fn(*given[0], **given[1]), lambda x: segment(x, number=number, side="out"))
 
 
 def _mapped(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """The value with its tensors changed, also in tuples, lists and dicts."""
+    """Return the value with its tensors changed, also in tuples, lists and dicts."""
     if isinstance(value, Tensor):
         return change(value)
     if isinstance(value, dict):

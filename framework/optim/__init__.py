@@ -1,19 +1,26 @@
 """Optimizers, learning rates that change, averages of weights, clipping, and scaling of the loss for half precision."""
 
-from .adafactor import AdaFactor, Adafactor
-from .adam import Adam, AdamW, AdamWeightDecay
-from .adaptive import Adagrad, RMSProp, RMSprop
-from .arena import Arena, GradientArena
-from .average import ExponentialMovingAverage
-from .clip import clip_by_global_norm
-from .cycle import CosineRestarts, InverseSquareRoot, Listed, OneCycle, WarmUp
-from .layerwise import LARS, Lamb, Lars
-from .lion import Lion
-from .loss_scale import DynamicLossScaler, StaticLossScaler
-from .muon import Muon
+from .elementwise_optimizers import SGD, Adagrad, Adam, AdamW, AdamWeightDecay, Lion, Momentum, RMSProp, RMSprop
+from .gradient_clipping import clip_by_global_norm
+from .loss_scaling import DynamicLossScaler, StaticLossScaler
 from .optimizer import Optimizer
-from .schedule import Constant, CosineDecay, ExponentialDecay, Piecewise, PolynomialDecay, Schedule, StepDecay
-from .sgd import SGD, Momentum
+from .optimizer_memory import Arena, GradientArena
+from .rate_schedules import (
+    Constant,
+    CosineDecay,
+    CosineRestarts,
+    ExponentialDecay,
+    InverseSquareRoot,
+    Listed,
+    OneCycle,
+    Piecewise,
+    PolynomialDecay,
+    Schedule,
+    StepDecay,
+    WarmUp,
+)
+from .tensorwise_optimizers import LARS, AdaFactor, Adafactor, Lamb, Lars, Muon
+from .weight_average import ExponentialMovingAverage
 
 __all__ = [
     "LARS",

@@ -25,13 +25,10 @@ from ..context import CAPTURE
 from ..errors import ShapeError
 from ..hooks import Handle, Hooks, call_hooks
 from ..tensor import Parameter, Tensor
-from .arena import GradientArena
-from .checks import Gradients, checked, differences
-from .groups import Group, Params, Rate, make_groups
-from .memory import ParameterMemory
-from .progress import LaterStep, StepCounts
-from .rule import Rule, move
-from .schedule import Schedule, rate_at
+from .optimizer_memory import GradientArena, ParameterMemory
+from .parameter_groups import Group, Params, Rate, make_groups
+from .parameter_update import Gradients, LaterStep, StepCounts, UpdateRule, checked, differences, move
+from .rate_schedules import Schedule, rate_at
 
 # Elements of all parameters together up to which gradients are copied to be applied by one call: at this size the copy
 # takes about 10 us, as three or four calls do.
@@ -88,7 +85,7 @@ class Optimizer(ABC):
         self._skipped: Hooks = {}
 
     def __call__(self, gradients: Sequence[Tensor | NDArray[Any] | None]) -> None:
-        """One step with these gradients, aligned with `.parameters`; None leaves a parameter as it is."""
+        """Make one step with these gradients, aligned with `.parameters`; None leaves a parameter as it is."""
         if len(gradients) != len(self.parameters):
             raise ShapeError(
                 f"{type(self).__name__} expects {len(self.parameters)} gradients, one for each of its parameters, "
@@ -105,18 +102,18 @@ class Optimizer(ABC):
             self._advance(tuple(g.numpy() if isinstance(g, Tensor) else g for g in gradients))
 
     def step(self) -> None:
-        """One step with the gradients that the parameters hold in `.grad`."""
+        """Make one step with the gradients that the parameters hold in `.grad`."""
         if CAPTURE.get() is None:
             self._advance(self.gradients())
         else:
             self([p.grad for p in self.parameters])
 
     def gradients(self) -> Gradients:
-        """The arrays behind the parameters' `.grad`, None where there is none."""
+        """Return the arrays behind the parameters' `.grad`, None where there is none."""
         return tuple(None if p.grad is None else p.grad.numpy() for p in self.parameters)
 
     def gradient_arena(self) -> GradientArena:
-        """Memory for gradients, laid out as the parameters are; the same at every call.
+        """Return memory for gradients, laid out as the parameters are; the same at every call.
 
         `optimizer(arena.views)` makes a step with one kernel call for each group and dtype, and with the same bits as
         a step with other arrays of the same values.
@@ -126,20 +123,20 @@ class Optimizer(ABC):
         return self._arena
 
     def zero_grad(self) -> None:
-        """No gradient is left on any parameter."""
+        """Remove the gradients from all parameters."""
         for parameter in self.parameters:
             parameter.grad = None
 
     def skip_step(self, loss_scale: float) -> None:
-        """A step that was not made because its gradients overflowed; tells the hooks that wait for it."""
+        """Skip a step because its gradients overflowed; tell the hooks that wait for it."""
         call_hooks(self._skipped, self, loss_scale)
 
     def slots(self) -> dict[str, tuple[NDArray[Any], ...]]:
-        """Optimizer state by slot name, one array per parameter; views of the optimizer's memory."""
+        """Return optimizer state by slot name, one array per parameter; views of the optimizer's memory."""
         return {name: self._memory.slots(name) for name in self._memory.names}
 
     def register_step_pre_hook(self, hook: "Callable[[Optimizer, Gradients], object]") -> Handle:
-        """A handle on `hook(optimizer, gradients)`, called before each update.
+        """Return a handle on `hook(optimizer, gradients)`, called before each update.
 
         Where one returns `SKIP_STEP`, the weights, the state and the count of steps stay as they are; the hooks behind
         the update are called all the same.
@@ -147,23 +144,25 @@ class Optimizer(ABC):
         return Handle(self._before, hook)
 
     def register_step_post_hook(self, hook: "Callable[[Optimizer, Gradients], object]") -> Handle:
-        """A handle on `hook(optimizer, gradients)`, called after each update."""
+        """Return a handle on `hook(optimizer, gradients)`, called after each update."""
         return Handle(self._after, hook)
 
     def register_step_skipped_hook(self, hook: "Callable[[Optimizer, float], object]") -> Handle:
-        """A handle on `hook(optimizer, loss_scale)`, called instead when a step is skipped."""
+        """Return a handle on `hook(optimizer, loss_scale)`, called instead when a step is skipped."""
         return Handle(self._skipped, hook)
 
     @abstractmethod
-    def _rule(self, group: Group, step: int) -> Rule:
-        """The kernel and its scalars for parameters of this group in their step number `step`, the first being 1."""
+    def _rule(self, group: Group, step: int) -> UpdateRule:
+        """Return the kernel and its scalars for parameters of this group in their step number `step`, the first being
+        1."""
 
     def _check_options(self, group: Group) -> None:
-        """Nothing; a formula with options raises ValueError for those out of range."""
+        """Raise ValueError for options out of range; a formula with options overrides this."""
         del group
 
     def _slot_shape(self, name: str, shape: tuple[int, ...], group: int) -> tuple[int, ...]:
-        """The shape of a slot of a parameter of that shape; a formula that keeps less than the parameter says so."""
+        """Return the shape of a slot of a parameter of that shape; a formula that keeps less than the parameter says
+        so."""
         del name, group
         return shape
 
@@ -188,7 +187,8 @@ class Optimizer(ABC):
             call_hooks(self._after, self, gradients)
 
     def _gathered(self, gradients: Gradients) -> GradientArena | None:
-        """The gradients copied into one arena where they are few and small: a kernel call costs more than the copy."""
+        """Return the gradients copied into one arena where they are few and small: a kernel call costs more than the
+        copy."""
         if not self._is_small or self._ages.common is None:
             return None
         there = [g for g, p in zip(gradients, self.parameters, strict=True) if g is not None and g.dtype == p.dtype]
@@ -201,7 +201,7 @@ class Optimizer(ABC):
         return self._copies
 
     def _apply_blocks(self, arena: GradientArena, age: int | None) -> bool:
-        """Whether the gradients of the arena could be applied block by block; if not, nothing was."""
+        """Return whether the gradients of the arena could be applied block by block; if not, nothing was."""
         if age is None or not self._memory.is_native:
             return False
         step = age + 1
@@ -218,9 +218,9 @@ class Optimizer(ABC):
         return True
 
     def _apply(self, gradients: Gradients) -> None:
-        """Nothing; every parameter that has a gradient is moved."""
+        """Update every parameter that has a gradient."""
         ages = self._ages.each()
-        rules: dict[tuple[int, int], Rule] = {}  # most parameters of a group have made equally many steps
+        rules: dict[tuple[int, int], UpdateRule] = {}  # most parameters of a group have made equally many steps
         for number, gradient in enumerate(gradients):
             if gradient is None:
                 continue
@@ -234,7 +234,7 @@ class Optimizer(ABC):
         self._ages.set(ages)
 
     def state_dict(self) -> dict[str, Any]:
-        """What a resumed optimizer needs: counters, options of the groups and a copy of every slot."""
+        """Return what a resumed optimizer needs: counters, options of the groups and a copy of every slot."""
         return {
             "kind": type(self).__name__,
             "step_count": self.step_count,
@@ -244,7 +244,7 @@ class Optimizer(ABC):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Nothing; counters, options and slots become those of `state`, or nothing changes.
+        """Take counters, options and slots from `state`, or change nothing.
 
         Raises:
             ValueError: The state is of another formula, or of other groups, slots or shapes; all differences are named.

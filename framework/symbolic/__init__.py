@@ -9,11 +9,8 @@ shapes       names in nested values: found, replaced, matched
 text         read back from text
 """
 
-from .dim import Dim, Length
-from .order import Assumption, SymbolicError, assuming
-from .quotient import Quotient
-from .shapes import dims_of, is_static, substitute, unify
-from .text import parse_length
+from .dim import Assumption, Dim, Length, Quotient, SymbolicError, assuming
+from .shapes import dims_of, is_static, parse_length, substitute, unify
 
 __all__ = [
     "Assumption",

@@ -1,21 +1,142 @@
-"""A symbolic length: a polynomial in named lengths and floor divisions, in a normal form.
+"""Symbolic lengths: polynomials in named lengths and floor divisions, in a normal form.
 
 Equal expressions are equal objects, and shape inference computes with them as it does with integers. Questions about
-order are answered where the answer is one for all lengths of 2 or more. Else it is an error that names the length; or,
-while a function is captured by example (`assuming`), what holds for the example, and the assumption is written down.
+order are answered where the answer is the same for all lengths of 2 or more. Otherwise they raise an error with the
+length; or, while a function is captured by example (`assuming`), the example answers and the assumption is recorded.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from math import prod
-from typing import Any, TypeAlias, Union
+from typing import Any, NamedTuple, TypeAlias, Union
 
-from .bounds import bounds
-from .order import EXAMPLE, Assumption, SymbolicError, answered, decided
-from .polynomial import Atom, Monomial, Terms, added, multiplied, quotient, rank, terms_of
-from .quotient import Quotient
+from ..errors import EngineError
+from .polynomial import LEAST, Atom, Monomial, Terms, added, bounds, multiplied, quotient, rank, terms_of
 
-__all__ = ["Dim", "Length"]
+
+class Quotient:
+    """A number that depends on lengths: `1.0 / n`, as a mean has it; it can be multiplied by numbers."""
+
+    __slots__ = ("above", "below")
+
+    def __init__(self, above: Any, below: Any) -> None:
+        self.above, self.below = above, below
+
+    def __mul__(self, number: Any) -> "Quotient":
+        return Quotient(self.above * number, self.below)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, number: Any) -> "Quotient":
+        return Quotient(self.above, self.below * number)
+
+    def __rtruediv__(self, number: Any) -> "Quotient":
+        return Quotient(number * self.below, self.above)
+
+    def __neg__(self) -> "Quotient":
+        return Quotient(-self.above, self.below)
+
+    def conjugate(self) -> "Quotient":
+        """Return itself: lengths are real."""
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Quotient) and (self.above, self.below) == (other.above, other.below)
+
+    def __hash__(self) -> int:
+        return hash((Quotient, self.above, self.below))
+
+    def __repr__(self) -> str:
+        return f"{self.above!r} / ({self.below})"
+
+
+class SymbolicError(EngineError, TypeError):
+    """A question about a symbolic length that has no answer yet."""
+
+
+class Assumption(NamedTuple):
+    """Whether `length relation 0` was taken to hold."""
+
+    length: "Length"
+    relation: str
+    answer: bool
+
+    def holds(self, lengths: Mapping[str, int]) -> bool:
+        """Return whether it is so for these lengths."""
+        value = self.length if isinstance(self.length, int) else self.length.at(lengths)
+        return isinstance(value, int) and _RELATIONS[self.relation](value) is self.answer
+
+
+_RELATIONS: dict[str, Callable[[Any], bool]] = {
+    "<": lambda x: bool(x < 0),
+    "<=": lambda x: bool(x <= 0),
+    ">": lambda x: bool(x > 0),
+    ">=": lambda x: bool(x >= 0),
+    "==": lambda x: bool(x == 0),
+}
+
+
+class _Example(NamedTuple):
+    lengths: Mapping[str, int]
+    assumptions: list[Assumption]
+
+
+EXAMPLE: ContextVar[_Example | None] = ContextVar("example", default=None)
+
+
+@contextmanager
+def assuming(lengths: Mapping[str, int]) -> Iterator[list[Assumption]]:
+    """Open a block in which questions without an answer for all lengths are answered for these; gives what was
+    assumed."""
+    example = _Example(lengths, [])
+    token = EXAMPLE.set(example)
+    try:
+        yield example.assumptions
+    finally:
+        EXAMPLE.reset(token)
+
+
+def decided(a: "Length", relation: str, b: Any) -> bool:
+    """Return whether `a relation b`."""
+    if terms_of(b) is None:
+        raise SymbolicError(f"the length {a} can be compared with lengths and integers, got {b!r}")
+    return answered(a - b, relation, f"{a} {relation} {b}")
+
+
+def answered(difference: "Length", relation: str, question: str = "") -> bool:
+    """Return whether `difference relation 0`, for all lengths, or else for the example."""
+    found = _proved(difference, relation)
+    if found is not None:
+        return found
+    example = EXAMPLE.get()
+    if example is not None:
+        value = difference if isinstance(difference, int) else difference.at(example.lengths)
+        if isinstance(value, int):
+            example.assumptions.append(Assumption(difference, relation, _RELATIONS[relation](value)))
+            return example.assumptions[-1].answer
+    names = " and ".join(repr(name) for name in sorted(set() if isinstance(difference, int) else difference.names()))
+    raise SymbolicError(
+        f"whether {question or f'{difference} {relation} 0'} holds depends on {names}, which is not known while the "
+        f"function is compiled (every length is taken to be {LEAST} or more); fix that length, or compile for fixed "
+        f"shapes (dynamic=False)"
+    )
+
+
+def _proved(difference: "Length", relation: str) -> bool | None:
+    """Return the answer for all lengths, None if there is none."""
+    low, high = bounds(difference)
+    positive, negative = low is not None and low > 0, high is not None and high < 0
+    at_least, at_most = low is not None and low >= 0, high is not None and high <= 0
+    yes, no = {
+        "<": (negative, at_least),
+        "<=": (at_most, positive),
+        ">": (positive, at_most),
+        ">=": (at_least, negative),
+        "==": (at_least and at_most, positive or negative),
+    }[relation]
+    return True if yes else False if no else None
 
 
 #: A length that is known, or an expression.
@@ -101,7 +222,7 @@ class Dim:
         return NotImplemented if terms_of(other) is None else other - (other // self) * self
 
     def conjugate(self) -> "Dim":
-        """Itself: lengths are real, as rules of complex tensors ask."""
+        """Return itself: lengths are real, as rules of complex tensors ask."""
         return self
 
     def __truediv__(self, other: object) -> Any:
@@ -144,7 +265,7 @@ class Dim:
     # Names in, numbers out.
 
     def names(self) -> set[str]:
-        """The lengths that it depends on."""
+        """Return the lengths that it depends on."""
         found: set[str] = set()
         for atom in {atom for monomial in self._terms for atom, _ in monomial}:
             parts = (atom,) if isinstance(atom, str) else atom
@@ -152,7 +273,7 @@ class Dim:
         return found
 
     def at(self, lengths: "Mapping[str, Length]") -> "Length":
-        """The expression with these lengths for names."""
+        """Return the expression with these lengths for names."""
         total: Any = 0
         for monomial, factor in self._terms.items():
             term: Any = factor
@@ -176,7 +297,7 @@ def _grouped(length: Length) -> str:
 
 
 def _made(terms: Terms) -> Length:
-    """A number where nothing else is left, else a Dim."""
+    """Return a number where nothing else is left, else a Dim."""
     terms = {monomial: factor for monomial, factor in terms.items() if factor}
     if not terms or set(terms) == {()}:
         return terms.get((), 0)
@@ -187,7 +308,7 @@ def _made(terms: Terms) -> Length:
 
 
 def _divided(above: Length, below: Length) -> Length:
-    """The floor division; what divides without a remainder leaves the fraction."""
+    """Return the floor division; what divides without a remainder leaves the fraction."""
     if isinstance(below, int) and below < 0:
         above, below = -above, -below
     divisor = terms_of(below) or {}
@@ -210,7 +331,8 @@ def _divided(above: Length, below: Length) -> Length:
 
 
 def _first_share(rest: Terms, divisor: Terms) -> Terms:
-    """One step of a long division: what the highest term that can be divided holds of the divisor's highest term."""
+    """Return one step of a long division: what the highest term that can be divided holds of the divisor's highest
+    term."""
     (leading, factor), *others = sorted(divisor.items(), key=rank)
     for monomial, count in sorted(rest.items(), key=rank):
         share = quotient(monomial, leading)

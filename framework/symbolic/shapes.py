@@ -1,21 +1,19 @@
-"""Names of lengths in shapes, attributes and other nested values, and numbers in their place."""
+"""Symbolic lengths in shapes, attributes and other nested values, and read back from text."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .dim import Dim, Length
-from .quotient import Quotient
-
-__all__ = ["dims_of", "is_static", "substitute", "unify"]
+from .dim import Dim, Length, Quotient, SymbolicError
 
 
 def is_static(shape: Iterable[Any]) -> bool:
-    """Whether every length of a shape is a number."""
+    """Return whether every length of a shape is a number."""
     return all(isinstance(length, int) for length in shape)
 
 
 def dims_of(value: Any) -> set[str]:
-    """The names of the lengths that a value (an expression, a tuple, anything) depends on."""
+    """Return the names of the lengths that a value (an expression, a tuple, anything) depends on."""
     if isinstance(value, Dim):
         return value.names()
     if isinstance(value, Quotient):
@@ -26,7 +24,7 @@ def dims_of(value: Any) -> set[str]:
 
 
 def substitute(value: Any, lengths: Mapping[str, Length]) -> Any:
-    """The value with these lengths for names, in expressions and in tuples of them."""
+    """Return the value with these lengths for names, in expressions and in tuples of them."""
     if isinstance(value, Dim):
         return value.at(lengths)
     if isinstance(value, Quotient):
@@ -38,7 +36,7 @@ def substitute(value: Any, lengths: Mapping[str, Length]) -> Any:
 
 
 def unify(shape: Sequence[Any], actual: Sequence[int], known: dict[str, int]) -> bool:
-    """Whether the actual shape fits the symbolic one; lengths found out are added to `known`.
+    """Return whether the actual shape fits the symbolic one; lengths found out are added to `known`.
 
     Axes that are a plain name tell its length; other expressions are checked once their names are known.
     """
@@ -58,3 +56,57 @@ def unify(shape: Sequence[Any], actual: Sequence[int], known: dict[str, int]) ->
 def _plain_name(length: Any) -> str | None:
     names = dims_of(length)
     return next(iter(names)) if len(names) == 1 and length == Dim(next(iter(names))) else None
+
+
+_TOKEN = re.compile(r"\s*(//|[-+*()%]|\d+|[A-Za-z_]\w*)")
+
+
+def parse_length(text: str) -> Length:
+    """Return the length that `str` of it gave.
+
+    Raises:
+        SymbolicError: It is no such expression.
+    """
+    tokens: list[str] = []
+    position = 0
+    while text[position:].strip():
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise SymbolicError(f"{text!r} is no length: expected numbers, names and + - * // %")
+        tokens.append(match[1])
+        position = match.end()
+    result, rest = _parse_sum(tokens, text)
+    if rest:
+        raise SymbolicError(f"{text!r} is no length: what is {rest[0]!r} doing there?")
+    found: Length = result
+    return found
+
+
+def _parse_sum(tokens: list[str], text: str) -> tuple[Any, list[str]]:
+    negative = tokens[:1] == ["-"]
+    result, rest = _parse_product(tokens[negative:], text)
+    result = -result if negative else result
+    while rest[:1] in (["+"], ["-"]):
+        term, after = _parse_product(rest[1:], text)
+        result, rest = (result + term if rest[0] == "+" else result - term), after
+    return result, rest
+
+
+def _parse_product(tokens: list[str], text: str) -> tuple[Any, list[str]]:
+    result, rest = _parse_atom(tokens, text)
+    while rest[:1] in (["*"], ["//"], ["%"]):
+        factor, after = _parse_atom(rest[1:], text)
+        how = rest[0]
+        result = result * factor if how == "*" else result // factor if how == "//" else result % factor
+        rest = after
+    return result, rest
+
+
+def _parse_atom(tokens: list[str], text: str) -> tuple[Any, list[str]]:
+    if tokens and tokens[0] == "(":
+        result, rest = _parse_sum(tokens[1:], text)
+        if rest[:1] == [")"]:
+            return result, rest[1:]
+    elif tokens and (tokens[0][0].isalnum() or tokens[0][0] == "_"):
+        return (int(tokens[0]) if tokens[0].isdigit() else Dim(tokens[0])), tokens[1:]
+    raise SymbolicError(f"{text!r} is no length: it ends too early or is not closed")

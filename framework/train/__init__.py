@@ -4,8 +4,8 @@ from . import callbacks, metrics
 from .callbacks import Callback
 from .metrics import Metric
 from .model import Model
-from .state import load_training_state, save_training_state
-from .step import TrainStep
+from .train_step import TrainStep
+from .training_state import load_training_state, save_training_state
 
 __all__ = [
     "Callback",

@@ -1,4 +1,4 @@
-"""`Model`: a network with its loss, optimizer and metrics, trained, evaluated and asked.
+"""`Model`: a network with its loss, optimizer and metrics; trains, evaluates and predicts.
 
 train begin
   every epoch     epoch begin
@@ -9,31 +9,92 @@ train end         also when something failed
 """
 
 import os
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias
 
 from ..amp import amp_scaler, auto_mixed_precision
-from ..data import Loader
+from ..context import no_grad
+from ..data import Dataset, Loader
 from ..nn.cell import Cell
 from ..optim.optimizer import Optimizer
 from ..tensor import Tensor
 from .callbacks.callback import Callback, RunContext
-from .course import (
-    Batches,
-    Callbacks,
-    Metrics,
-    as_input,
-    batches_of,
-    between,
-    call_all,
-    evaluating,
-    length_of,
-    listed,
-    metrics_of,
-)
-from .metrics import Loss
-from .state import load_training_state, save_training_state
-from .step import Scaler, TrainStep
+from .metrics import Loss, Metric, metric_of
+from .train_step import Scaler, TrainStep
+from .training_state import load_training_state, save_training_state
+
+#: A dataset, a loader (which may stand in the middle of an epoch), or anything that yields batches.
+Batches: TypeAlias = Dataset | Loader | Iterable[Any]
+Metrics: TypeAlias = Mapping[str, Metric | str] | Iterable[str]
+Callbacks: TypeAlias = Callback | Sequence[Callback] | None
+
+
+def metrics_of(given: Metrics | None) -> dict[str, Metric]:
+    """Return the metrics by the names that results have."""
+    if given is None:
+        return {}
+    named = given if isinstance(given, Mapping) else {name: name for name in given}
+    return {name: metric_of(entry) if isinstance(entry, str) else entry for name, entry in named.items()}
+
+
+def listed(callbacks: Callbacks) -> list[Callback]:
+    """Return the callbacks, however they were given."""
+    if callbacks is None:
+        return []
+    return [callbacks] if isinstance(callbacks, Callback) else list(callbacks)
+
+
+def call_all(callbacks: list[Callback], turn: str, context: RunContext) -> None:
+    """Call this hook of every callback."""
+    for callback in callbacks:
+        getattr(callback, turn)(context)
+
+
+@contextmanager
+def between(callbacks: list[Callback], begin: str, end: str, context: RunContext) -> Iterator[None]:
+    """Return a block before which every callback is begun, and after which those that were are ended, whatever
+    happens."""
+    begun: list[Callback] = []
+    try:
+        for callback in callbacks:
+            begun.append(callback)
+            call_all([callback], begin, context)
+        yield
+    finally:
+        call_all(begun, end, context)
+
+
+@contextmanager
+def evaluating(network: Cell) -> Iterator[None]:
+    """Return a block in which the network is in evaluation mode and nothing is recorded."""
+    was_training = network.training
+    network.set_train(False)
+    try:
+        with no_grad():
+            yield
+    finally:
+        network.set_train(was_training)
+
+
+def batches_of(batches: Batches, number: int) -> Iterator[tuple[Any, ...]]:
+    """Return the batches of one epoch as tuples."""
+    found = batches.epoch(number) if isinstance(batches, Dataset) else iter(batches)
+    for batch in found:
+        yield tuple(batch) if isinstance(batch, tuple | list) else (batch,)
+
+
+def length_of(batches: Batches) -> int | None:
+    """Return how many batches there are, if that is known."""
+    try:
+        return len(batches)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+
+
+def as_input(value: Any) -> Tensor:
+    """Return the value as a tensor."""
+    return value if isinstance(value, Tensor) else Tensor(value)
 
 
 class Model:
@@ -84,7 +145,7 @@ class Model:
     def train(
         self, epoch: int, train_dataset: Batches, callbacks: Callbacks = None, *, initial_epoch: int = 0
     ) -> RunContext:
-        """Where the training stands at its end.
+        """Return where the training stands at its end.
 
         Args:
             epoch: Epochs there will have been; a loader that stands in epoch 3 of 10 makes the rest.
@@ -104,7 +165,7 @@ class Model:
         *,
         initial_epoch: int = 0,
     ) -> RunContext:
-        """Where the training stands at its end; as `train`, with an evaluation every so many epochs.
+        """Return where the training stands at its end; as `train`, with an evaluation every so many epochs.
 
         Raises:
             ValueError: There is no optimizer, or an epoch holds no batch.
@@ -131,7 +192,7 @@ class Model:
         return context
 
     def eval(self, valid_dataset: Batches, callbacks: Callbacks = None) -> dict[str, Any]:
-        """The metrics over all batches, by name; `loss` among them where there is a loss function.
+        """Return the metrics over all batches, by name; `loss` among them where there is a loss function.
 
         Raises:
             ValueError: There is nothing to compute, or no batch.
@@ -140,12 +201,12 @@ class Model:
         return self._evaluated(valid_dataset, listed(callbacks), context)
 
     def predict(self, *inputs: Any) -> Any:
-        """What the network says in evaluation mode, outside the recorded graph."""
+        """Return what the network says in evaluation mode, outside the recorded graph."""
         with evaluating(self.eval_network):
             return self.eval_network(*(as_input(x) for x in inputs))
 
     def save_state(self, path: str | os.PathLike[str]) -> None:
-        """Nothing; the file holds network, optimizer, scaler, place in the data and random keys.
+        """Write network, optimizer, scaler, place in the data and random keys to the file.
 
         Raises:
             ValueError: There is no optimizer.
@@ -153,7 +214,7 @@ class Model:
         save_training_state(path, self.network, self._needed(), **self._parts())
 
     def load_state(self, path: str | os.PathLike[str], train_dataset: Loader | None = None) -> None:
-        """Nothing; `train` with this loader goes on where the state was saved.
+        """Read a saved state; `train` with this loader goes on where the state was saved.
 
         Raises:
             CheckpointError: The file is damaged, or holds other parts than this model has.

@@ -1,11 +1,10 @@
 """Transformations of functions: gradients, pull-backs, push-forwards, Jacobians, and derivatives of one's own."""
 
-from ..ops.array import stop_gradient
+from ..ops.layout import stop_gradient
+from .autodiff import grad, jvp, linearize, value_and_grad, vjp
 from .custom_vjp import custom_vjp
-from .forward import jvp, linearize
-from .gradient import grad, value_and_grad, vjp
 from .jacobian import hessian, jacfwd, jacrev
-from .recompute import recompute
+from .recomputation import recompute
 
 __all__ = [
     "custom_vjp",

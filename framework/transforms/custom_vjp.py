@@ -14,16 +14,59 @@ from ..context import CAPTURE, is_recording, no_grad
 from ..errors import GradientError
 from ..ops.create import zeros_like
 from ..primitive import Primitive
-from ..shape import Spec
+from ..specs import Spec
 from ..tensor import Array, Tensor, wrap
 from ..vmap import batching, vmap
-from ..vmap.rule import Application
-from .structure import Structure, flattened
-
-__all__ = ["custom_vjp"]
+from ..vmap.batched import Application
 
 
-class _Call:
+class TreeStructure:
+    """The shape of a container: `filled` makes the value from its tensors.
+
+    Attributes:
+        leaves: Number of tensors.
+    """
+
+    __slots__ = ("_build", "leaves")
+
+    def __init__(self, leaves: int, build: Callable[[Sequence[Any]], Any]) -> None:
+        self.leaves, self._build = leaves, build
+
+    @classmethod
+    def nothing(cls) -> "TreeStructure":
+        """Return the structure of a value without tensors."""
+        return cls(0, lambda _: None)
+
+    def filled(self, tensors: Sequence[Any]) -> Any:
+        """Return the value with these tensors."""
+        return self._build(tensors)
+
+
+def flatten_tree(value: Any) -> tuple[list[Tensor], TreeStructure]:
+    """Return the tensors of a value of tuples, lists and dicts, in order, and how they are nested."""
+    if isinstance(value, Tensor):
+        return [value], TreeStructure(1, lambda tensors: tensors[0])
+    if isinstance(value, dict):
+        leaves, inner = flatten_tree(list(value.values()))
+        keys = list(value)
+        return leaves, TreeStructure(inner.leaves, lambda tensors: dict(zip(keys, inner.filled(tensors), strict=True)))
+    if isinstance(value, tuple | list):
+        parts = [flatten_tree(part) for part in value]
+        leaves = [leaf for found, _ in parts for leaf in found]
+        below = [structure for _, structure in parts]
+        return leaves, TreeStructure(len(leaves), lambda tensors: _sequence(type(value), below, tensors))
+    return [], TreeStructure(0, lambda _: value)
+
+
+def _sequence(kind: type, below: Sequence[TreeStructure], tensors: Sequence[Any]) -> Any:
+    parts, start = [], 0
+    for structure in below:
+        parts.append(structure.filled(tensors[start : start + structure.leaves]))
+        start += structure.leaves
+    return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
+
+
+class _CustomCall:
     """The functions of one call, on flat tuples of tensors.
 
     Args:
@@ -33,17 +76,17 @@ class _Call:
 
     def __init__(self, forward: Callable[..., tuple[Any, Any]], backward: Callable[..., Sequence[Any]]) -> None:
         self._forward, self._backward = forward, backward
-        self.outputs = self.residuals = Structure.nothing()
+        self.outputs = self.residuals = TreeStructure.nothing()
 
     def forward(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """The tensors of the outputs, then those of the residuals."""
+        """Return the tensors of the outputs, then those of the residuals."""
         output, residuals = self._forward(*tensors)
-        leaves, self.outputs = flattened(output)
-        more, self.residuals = flattened(residuals)
+        leaves, self.outputs = flatten_tree(output)
+        more, self.residuals = flatten_tree(residuals)
         return [*leaves, *more]
 
     def backward(self, tensors: Sequence[Tensor], g: Any, out: Any) -> list[Tensor | None]:
-        """A gradient for each tensor."""
+        """Return a gradient for each tensor."""
         if is_recording() or CAPTURE.get() is not None:
             out = self.forward(tensors)  # so that the residuals are functions of the tensors
         made = list(out) if isinstance(out, tuple | list) else [out]
@@ -51,15 +94,15 @@ class _Call:
         given = list(g)[:count] if isinstance(g, tuple | list) else [g]
         cotangents = [zeros_like(y) if c is None else c for y, c in zip(made, given, strict=False)]
         found = list(self.gradients(made[count:], cotangents))
-        _check(found, tensors)
+        _check_gradients(found, tensors)
         return found
 
     def gradients(self, residuals: Sequence[Tensor], cotangents: Sequence[Tensor]) -> tuple[Any, ...]:
-        """What the author's function makes of flat residuals and cotangents."""
+        """Return what the author's function makes of flat residuals and cotangents."""
         return tuple(self._backward(self.residuals.filled(residuals), self.outputs.filled(cotangents)))
 
 
-def _check(found: list[Any], tensors: Sequence[Tensor]) -> None:
+def _check_gradients(found: list[Any], tensors: Sequence[Tensor]) -> None:
     if len(found) != len(tensors):
         raise GradientError(f"a custom backward expects to return {len(tensors)} gradients, got {len(found)}")
     for i, (g, x) in enumerate(zip(found, tensors, strict=True)):
@@ -70,12 +113,12 @@ def _check(found: list[Any], tensors: Sequence[Tensor]) -> None:
             )
 
 
-def _evaluate(*arrays: Array, call: _Call) -> tuple[Array, ...]:
+def _evaluate(*arrays: Array, call: _CustomCall) -> tuple[Array, ...]:
     with no_grad():
         return tuple(y.numpy() for y in call.forward([wrap(x) for x in arrays]))
 
 
-def _infer(*specs: Spec, call: _Call) -> tuple[Spec, ...]:
+def _infer(*specs: Spec, call: _CustomCall) -> tuple[Spec, ...]:
     token = CAPTURE.set(None)
     try:
         with no_grad():
@@ -96,8 +139,8 @@ _custom: Primitive = Primitive(
 
 @batching("custom_call")
 def _mapped(application: Application) -> Any:
-    """The call of the mapped functions."""
-    call: _Call = application.attributes["call"]
+    """Return the call of the mapped functions."""
+    call: _CustomCall = application.attributes["call"]
 
     def forward(*tensors: Tensor) -> Any:
         made = vmap(lambda *samples: tuple(call.forward(samples)), randomness="different")(*tensors)
@@ -106,7 +149,7 @@ def _mapped(application: Application) -> Any:
     def backward(residuals: Any, cotangents: Any) -> Any:
         return vmap(call.gradients, randomness="different")(residuals, cotangents)
 
-    return application.primitive(*application.every(), call=_Call(forward, backward))
+    return application.primitive(*application.every(), call=_CustomCall(forward, backward))
 
 
 class custom_vjp:  # noqa: N801 (a decorator, written in lower case as functions are)
@@ -133,7 +176,7 @@ class custom_vjp:  # noqa: N801 (a decorator, written in lower case as functions
         update_wrapper(self, fn)
 
     def defvjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> None:
-        """Nothing; the function now has this derivative.
+        """Give the function this derivative.
 
         Args:
             forward: Takes the function's arguments, returns `(output, residuals)`.
@@ -143,7 +186,7 @@ class custom_vjp:  # noqa: N801 (a decorator, written in lower case as functions
         self._halves = forward, backward
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """What the function returns."""
+        """Return what the function returns."""
         if self._halves is None:
             raise GradientError(f"'{self._fn.__name__}' is a custom_vjp without its halves; give them by defvjp()")
         forward, backward = self._halves
@@ -157,7 +200,8 @@ def call_with_rule(
     arguments: tuple[Any, ...],
     options: dict[str, Any],
 ) -> Any:
-    """What `fn` returns for these arguments, recorded as one operation whose derivative is made of the two halves."""
+    """Return what `fn` returns for these arguments, recorded as one operation whose derivative is made of the two
+    halves."""
     places = [i for i, x in enumerate(arguments) if isinstance(x, Tensor)]
     tensors = [arguments[i] for i in places]
     watched = is_recording() and any(x.requires_grad for x in tensors)
@@ -180,6 +224,6 @@ def call_with_rule(
             )
         return [every[i] for i in places]
 
-    call = _Call(whole, gradients)
+    call = _CustomCall(whole, gradients)
     made = _custom.several(*tensors, call=call)
     return call.outputs.filled(list(made)[: call.outputs.leaves])

@@ -10,8 +10,7 @@ import numpy as np
 from ..errors import GradientError
 from ..tensor import Tensor, wrap
 from ..vmap import vmap
-from .forward import linearize
-from .gradient import vjp
+from .autodiff import linearize, vjp
 
 __all__ = ["hessian", "jacfwd", "jacrev"]
 
@@ -19,13 +18,13 @@ _Positions = int | Sequence[int]
 
 
 def _units(x: Tensor) -> Tensor:
-    """The tensors of one 1 among zeros, `(elements, *shape)`."""
+    """Return the tensors of one 1 among zeros, `(elements, *shape)`."""
     count = prod(x.shape)
     return wrap(np.eye(count, dtype=x.dtype).reshape(count, *x.shape))
 
 
 def _at(fn: Callable[..., Any], arguments: tuple[Any, ...], positions: tuple[int, ...]) -> Callable[..., Any]:
-    """The function of the chosen arguments alone."""
+    """Return the function of the chosen arguments alone."""
 
     def chosen(*varied: Tensor) -> Any:
         full = list(arguments)
@@ -45,7 +44,7 @@ def _positions(grad_position: _Positions, arguments: tuple[Any, ...]) -> tuple[i
 
 
 def jacrev(fn: Callable[..., Any], grad_position: _Positions = 0) -> Callable[..., Any]:
-    """A function that returns the Jacobian of `fn`, one pull-back for each element of the output.
+    """Return a function that returns the Jacobian of `fn`, one pull-back for each element of the output.
 
     Args:
         fn: Takes tensors, returns a tensor or a tuple of tensors.
@@ -72,12 +71,13 @@ def jacrev(fn: Callable[..., Any], grad_position: _Positions = 0) -> Callable[..
 
 
 def _alone(outputs: Sequence[Tensor], number: int, unit: Tensor) -> tuple[Tensor, ...]:
-    """Cotangents of all outputs, zero except for one."""
+    """Return cotangents of all outputs, zero except for one."""
     return tuple(unit if i == number else wrap(np.zeros(y.shape, y.dtype)) for i, y in enumerate(outputs))
 
 
 def jacfwd(fn: Callable[..., Any], grad_position: _Positions = 0) -> Callable[..., Any]:
-    """A function that returns the Jacobian of `fn`, one push-forward for each element of the input; see `jacrev`."""
+    """Return a function that returns the Jacobian of `fn`, one push-forward for each element of the input; see
+    `jacrev`."""
 
     @wraps(fn)
     def jacobian(*arguments: Any) -> Any:
@@ -97,7 +97,7 @@ def jacfwd(fn: Callable[..., Any], grad_position: _Positions = 0) -> Callable[..
 
 
 def hessian(fn: Callable[..., Tensor], grad_position: _Positions = 0) -> Callable[..., Any]:
-    """A function that returns all second derivatives of a scalar `fn`: forward over reverse.
+    """Return a function that returns all second derivatives of a scalar `fn`: forward over reverse.
 
     Returns:
         `(*input, *input)`; for several positions a tuple by the first of tuples by the second.

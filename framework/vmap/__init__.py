@@ -4,8 +4,8 @@ The samples travel together in a `BatchedTensor`, whose shape is that of one of 
 rule of the primitive in `BATCHING` says how it is applied to all samples at once.
 """
 
-from . import elementwise, indexing, normalization, place, product, randomness, reduction, sequential, window
-from .rule import BATCHING, batching
-from .transform import vmap
+from . import array_rules, indexing_rules, layer_rules
+from .batched import BATCHING, batching
+from .vmap_transform import vmap
 
 __all__ = ["BATCHING", "batching", "vmap"]

@@ -1,22 +1,109 @@
-"""Tensors and keys that stand for one of many: what a function sees while it is mapped over a batch."""
+"""Tensors and keys that stand for one of many samples, and the table of rules that apply a primitive to all of them."""
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
 from ..context import is_recomputing
 from ..dtype import Dtype
-from ..ops.operands import as_tensor
+from ..errors import EngineError
+from ..ops.operands import as_tensor, infer_broadcast, infer_same
+from ..primitive import PRIMITIVES, Primitive
 from ..random import Key
-from ..shape import Shape
+from ..registration import entering
+from ..specs import Shape
 from ..tensor import Array, Tensor
-from .rule import Application, BatchingError, repeated, rule_of
-
-__all__ = ["BatchedKey", "BatchedTensor", "Level", "intercept"]
 
 
-class Level:
+class BatchingError(EngineError, TypeError):
+    """Something that cannot be mapped over a batch."""
+
+
+class Application(NamedTuple):
+    """One application of a primitive to inputs of which some are batched.
+
+    Attributes:
+        primitive: What is applied.
+        level: The running `vmap`: its size and how it takes randomness.
+        inputs: Tensors, keys and numbers; a batched tensor has its samples along axis 0.
+        batched: Which of the inputs are batched.
+        samples: The inputs as the mapped function sees them.
+        attributes: Of the primitive, as for one sample.
+    """
+
+    primitive: Primitive
+    level: "VmapLevel"
+    inputs: tuple[Any, ...]
+    batched: tuple[bool, ...]
+    samples: tuple[Any, ...]
+    attributes: dict[str, Any]
+
+    def apply(self, *inputs: Any, **changed: Any) -> Any:
+        """Return the primitive applied to these inputs, some attributes changed."""
+        return self.primitive(*inputs, **{**self.attributes, **changed})
+
+    def full(self, position: int) -> Any:
+        """Return an input with all samples along axis 0, repeated if it is the same for each."""
+        x = self.inputs[position]
+        return x if self.batched[position] else repeated(x, self.level.size)
+
+    def whole(self, sample: Any) -> Any:
+        """Return a result as the mapped function sees it, now with all samples along axis 0."""
+        return sample.value if getattr(sample, "level", None) is self.level else repeated(sample, self.level.size)
+
+    def every(self) -> list[Any]:
+        """Return all inputs, tensors with all samples along axis 0."""
+        return [self.full(i) if isinstance(x, Tensor) else x for i, x in enumerate(self.inputs)]
+
+    def rank(self, position: int) -> int:
+        """Number of axes of one sample of an input; 0 for a number."""
+        x = self.samples[position]
+        return len(x.shape) if isinstance(x, Tensor) else 0
+
+
+def repeated(x: Any, size: int) -> Any:
+    """Return a tensor `size` times along a new axis 0, without a copy."""
+    return PRIMITIVES["broadcast_to"](PRIMITIVES["reshape"](x, shape=(1, *x.shape)), shape=(size, *x.shape))
+
+
+BatchingRule: TypeAlias = Callable[[Application], Any]
+
+BATCHING: dict[str, BatchingRule] = {}
+
+
+def batching(*names: str) -> Callable[[BatchingRule], BatchingRule]:
+    """Return a decorator that makes a function the batching rule of primitives.
+
+    The rule takes an `Application` and returns the result with all samples along axis 0, or a tuple of such. It is
+    written with primitives, so that `vmap` nests, is differentiated and captured.
+    """
+    return entering(BATCHING, names, "a batching rule")
+
+
+def rule_of(primitive: Primitive, attributes: dict[str, Any]) -> BatchingRule:
+    """Return the rule of a primitive: its own, or what its way of inference implies.
+
+    What infers as an element-wise function, and what reduces `axes` with `keepdims`, needs no entry in the table.
+
+    Raises:
+        BatchingError: It has none.
+    """
+    rule = BATCHING.get(primitive.name)
+    if rule is not None:
+        return rule
+    if primitive.infer is infer_broadcast or (primitive.infer is infer_same and not attributes):
+        return BATCHING["add"]
+    if attributes.keys() == {"axes", "keepdims"}:
+        return BATCHING["sum"]
+    raise BatchingError(
+        f"'{primitive.name}' has no batching rule; register one with @batching({primitive.name!r}), "
+        f"or call it outside of vmap"
+    )
+
+
+class VmapLevel:
     """One running `vmap`.
 
     Attributes:
@@ -35,7 +122,7 @@ class Level:
 
 @lru_cache(1024)
 def _hollow(shape: Shape, dtype: Dtype) -> Array:
-    """An array of that shape without memory, for code that asks the array for its shape."""
+    """Return an array of that shape without memory, for code that asks the array for its shape."""
     return np.broadcast_to(np.zeros((), dtype), shape)
 
 
@@ -45,7 +132,7 @@ class BatchedTensor(Tensor):
     __slots__ = ("level", "value")
     __fallback_priority__ = 20
 
-    def __init__(self, value: Tensor, level: Level) -> None:
+    def __init__(self, value: Tensor, level: VmapLevel) -> None:
         self._data = _hollow(value.shape[1:], value.dtype)
         self._grad = self._node = self._hooks = None
         self._index = 0
@@ -55,27 +142,27 @@ class BatchedTensor(Tensor):
 
     @classmethod
     def __fallback__(cls, primitive: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-        """The result for all samples, by the primitive's rule."""
+        """Return the result for all samples, by the primitive's rule."""
         return intercept(primitive, inputs, attributes)
 
     def numpy(self) -> Array:
-        """Never: there are many values."""
+        """Raise: there are many values."""
         _no_single_value("numpy()")
 
     def asnumpy(self) -> Array:
-        """Never: there are many values."""
+        """Raise: there are many values."""
         _no_single_value("asnumpy()")
 
     def item(self) -> bool | int | float:
-        """Never: there are many values."""
+        """Raise: there are many values."""
         _no_single_value("item(), float(), int() or a Python condition")
 
     def tolist(self) -> Any:
-        """Never: there are many values."""
+        """Raise: there are many values."""
         _no_single_value("tolist()")
 
     def copy_(self, data: object) -> Tensor:
-        """Never: which of the samples would be meant is not known."""
+        """Raise: which of the samples would be meant is not known."""
         del data
         raise BatchingError("a tensor inside vmap cannot be overwritten in place; make a new one")
 
@@ -105,25 +192,25 @@ class BatchedKey(Key):
     __slots__ = ("base", "level")
     __fallback_priority__: ClassVar[int] = 20
     base: Key
-    level: Level
+    level: VmapLevel
 
-    def __init__(self, base: Key, level: Level) -> None:
+    def __init__(self, base: Key, level: VmapLevel) -> None:
         object.__setattr__(self, "bits", base.bits)
         object.__setattr__(self, "base", base)
         object.__setattr__(self, "level", level)
 
     @classmethod
     def __fallback__(cls, primitive: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-        """The result for all samples, by the primitive's rule."""
+        """Return the result for all samples, by the primitive's rule."""
         return intercept(primitive, inputs, attributes)
 
     def child(self, word: bytes, *numbers: int) -> Key:
-        """A child that differs from sample to sample too."""
+        """Return a child that differs from sample to sample too."""
         return BatchedKey(self.base.child(word, *numbers), self.level)
 
 
 def intercept(primitive: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-    """What a primitive gives for inputs of which some are batched; the innermost `vmap` of them is resolved."""
+    """Return what a primitive gives for inputs of which some are batched; the innermost `vmap` of them is resolved."""
     batched = [x for x in inputs if isinstance(x, BatchedTensor | BatchedKey)]
     level = max((x.level for x in batched), key=lambda level: level.depth)
     if level.is_over and not is_recomputing():
@@ -143,8 +230,8 @@ def _inside(x: Any) -> Any:
     return x.value if isinstance(x, BatchedTensor) else x.base
 
 
-def all_samples(x: Any, level: Level) -> Any:
-    """The tensor with all samples along axis 0, repeated if it is the same for each."""
+def all_samples(x: Any, level: VmapLevel) -> Any:
+    """Return the tensor with all samples along axis 0, repeated if it is the same for each."""
     if isinstance(x, BatchedTensor) and x.level is level:
         return x.value
     return repeated(as_tensor(x), level.size)

@@ -3,7 +3,7 @@
 Needs JAX (extra `xla`). Nothing here is imported before the backend, or a device of it, is asked for.
 """
 
-from . import elementwise, indexing, matrices, normalization, order, place, reduction, window
-from .translation import TRANSLATIONS, apply, translation
+from . import array_translations, elementwise_translations, layer_translations
+from .translation_table import TRANSLATIONS, apply, translation
 
 __all__ = ["TRANSLATIONS", "apply", "translation"]

@@ -1,12 +1,11 @@
 """Two runs, or two ranks of one, side by side: where they part first, and in what they differ."""
 
-from .against_reference import diagnose_against
-from .align import Alignment, align
-from .comparison import Comparison, compare
-from .differences import Difference, differences
-from .divergence import Divergence
-from .report import comparison_to_json, render_comparison
-from .tensors import DumpedPair, TensorDifference, compare_dumps, compare_tensors
+from .dumped_tensors import DumpedPair, TensorDifference, compare_dumps, compare_tensors
+from .noise import Divergence
+from .pairing import Alignment, align
+from .reference_run import diagnose_against
+from .run_comparison import Comparison, compare, comparison_to_json, render_comparison
+from .setting_differences import Difference, differences
 
 __all__ = [
     "Alignment",

@@ -2,7 +2,7 @@
 
 from .importance import Importance, correlation, importance
 from .provenance import RESULT_WORDS, Provenance, lineage, provenance
-from .select import Condition, differing_settings, known_fields, ordered, parse_condition, resolve, select
+from .run_filters import Condition, differing_settings, known_fields, ordered, parse_condition, resolve, select
 
 __all__ = [
     "RESULT_WORDS",

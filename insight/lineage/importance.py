@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ...storage import Json
 from .provenance import Provenance
-from .select import known_fields, resolve
+from .run_filters import known_fields, resolve
 
 __all__ = ["Importance", "correlation", "importance", "variance_share"]
 

@@ -8,7 +8,7 @@ from hashlib import blake2b
 import numpy as np
 
 from ...storage import ROOT_SITE, Json, Run, Store, Structure
-from ..arguments import named_arguments
+from ..script_arguments import named_arguments
 
 __all__ = ["RESULT_WORDS", "Provenance", "lineage", "provenance"]
 

@@ -1,13 +1,10 @@
 """Where a run's time and memory go, and what would make it faster."""
 
-from .advice import Advice, advise
-from .communication import Collective, RankTime
-from .memory import MemoryPart, MemoryUse
-from .operators import Holder, Operator, Profiled, Span
-from .profile import Profile, profile
-from .render import render_profile
-from .split import StepSplit
-from .trace import chrome_trace
+from .chrome_trace import chrome_trace
+from .memory_use import MemoryPart, MemoryUse
+from .operator_profile import Holder, Operator, Profiled, Span
+from .run_profile import Advice, Profile, advise, profile, render_profile
+from .step_split import Collective, RankTime, StepSplit
 
 __all__ = [
     "Advice",

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from math import isfinite, log
 
 from ...storage import ROOT_SITE, Event, Finding, Json
+from ..context.step_context import Moment
+from ..event_fields import number
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
-from ..view.facts import number
-from ..view.moment import Moment
 
 _MODEL = chain("one:Dense", "two:Dense")
 #: In logarithms of the number of micro-batches: the nearest of 1, m and 1/m, with room for auxiliary losses in between.

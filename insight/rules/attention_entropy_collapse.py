@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import Finding, display_site
-from ..history.lasting import Lasting
+from ..context.step_context import Moment
+from ..indicators.routing_collapse import ONE_HOT, SPAN
 from ..recording import Recording, apart, chain
 from ..rule import FORWARD, rule
-from ..signs.routing import ONE_HOT, SPAN
-from ..view.moment import Moment
+from ..running_statistics import Lasting
 
 _MODEL = chain("one:Dense", "attn:Attention", "two:Dense")
 _LASTING = 2

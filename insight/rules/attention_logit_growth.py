@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import Finding, display_site
-from ..history.lasting import Lasting
+from ..context.step_context import Moment
+from ..context.subject_table import Floats, Mask
+from ..indicators.routing_collapse import LOST_LOGIT, SHARPER, SPAN
 from ..recording import Recording, apart, chain
 from ..rule import FORWARD, rule
-from ..signs.routing import LOST_LOGIT, SHARPER, SPAN
-from ..view.moment import Moment
-from ..view.table import Floats, Mask
+from ..running_statistics import Lasting
 
 _MODEL = chain("one:Dense", "attn:Attention", "two:Dense")
 #: Times what it was in the first look (our choice; healthy decoders of ours stayed below a logit of 9).

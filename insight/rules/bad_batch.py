@@ -7,13 +7,13 @@ from math import isfinite, isnan, sqrt
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding, Severity
-from ..history.usual import Usual
+from ..context.step_context import Moment
+from ..indicators.non_finite_sources import MissingValues
+from ..indicators.policy_training import SelfMade
+from ..indicators.update_stability import LastStep
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
-from ..signs.missing_values import MissingValues
-from ..signs.ordinary import LastStep
-from ..signs.self_made import SelfMade
-from ..view.moment import Moment
+from ..running_statistics import Usual
 
 _MODEL = chain("one:Dense", "two:Dense")
 _CALM = tuple(2.0 - 0.03 * step + 0.02 * (-1) ** step for step in range(40))

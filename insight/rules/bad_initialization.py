@@ -7,12 +7,10 @@ from math import inf, log, nan, sqrt
 import numpy as np
 
 from ...storage import ROOT_SITE, Event, Finding, Json, display_site
+from ..context.step_context import Moment, Rest, Stretch
+from ..event_fields import number
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
-from ..view.facts import number
-from ..view.moment import Moment
-from ..view.rest import Rest
-from ..view.stretch import Stretch
 
 _MODEL = chain("one:Dense", "two:Dense", "three:Dense", shape=(64, 64))
 #: std x sqrt(fan_in) is the factor by which a layer scales its input: 1 for LeCun and Xavier, 1.41 for He, 0.58 for

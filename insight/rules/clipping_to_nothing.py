@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...storage import ROOT_SITE, Finding
+from ..context.step_context import Moment
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
-from ..view.moment import Moment
 
 _MODEL = chain("one:Dense", "two:Dense")
 #: A limit that takes 99 % of every gradient is no safeguard against spikes. Our choice: large models that are clipped

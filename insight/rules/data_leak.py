@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from ...storage import ROOT_SITE, Event, Finding
+from ..context.step_context import Moment
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
-from ..view.moment import Moment
 
 _MODEL = chain("embed:Embedding", "head:Linear")
 

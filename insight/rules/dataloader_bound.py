@@ -5,13 +5,11 @@ from dataclasses import dataclass, field
 from math import inf
 
 from ...storage import ROOT_SITE, Finding
-from ..history.usual import Streak
+from ..context.step_context import Moment, Rest, Stretch
+from ..event_fields import items
 from ..recording import Recording
 from ..rule import FORWARD, rule
-from ..view.facts import items
-from ..view.moment import Moment
-from ..view.rest import Rest
-from ..view.stretch import Stretch
+from ..running_statistics import Streak
 
 #: Of the step. Half of the time is common where a small model trains on a laptop and loads while it waits for nothing
 #: else; what is reported is a device that is idle for most of the time (our choice), in steps that can be felt.

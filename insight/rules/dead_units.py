@@ -7,15 +7,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import Finding, display_site
-from ..history.lasting import Lasting
-from ..history.series import Streaks, Window
+from ..context.record_burst import Alike
+from ..context.step_context import Moment, Rest, Stretch
+from ..context.subject_table import Floats, Mask, Table, some
 from ..recording import Recording, apart, chain
 from ..rule import FORWARD, rule
-from ..view.burst import Alike
-from ..view.moment import Moment
-from ..view.rest import Rest
-from ..view.stretch import Stretch
-from ..view.table import Floats, Mask, Table, some
+from ..running_statistics import Lasting, Streaks, Window
 
 _MODEL = chain("one:Dense", "relu:ReLU", "two:Dense")
 _BARE = chain("one:Dense", "two:Dense")

@@ -6,15 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import Finding, display_site
-from ..history.lasting import Lasting
+from ..context.step_context import Moment, Rest, Stretch
+from ..context.subject_table import Floats, Mask, Table
+from ..indicators.routing_collapse import ALWAYS, COLLAPSED, EXPECTED, SPAN, Dispatch
 from ..recording import Recording, apart, chain
 from ..rule import FORWARD, rule
-from ..signs.dispatch import Dispatch
-from ..signs.routing import ALWAYS, COLLAPSED, EXPECTED, SPAN
-from ..view.moment import Moment
-from ..view.rest import Rest
-from ..view.stretch import Stretch
-from ..view.table import Floats, Mask, Table
+from ..running_statistics import Lasting
 
 _MODEL = chain("one:Dense", "gate:Linear", "two:Dense")
 _LASTING = 2

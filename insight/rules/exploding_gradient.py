@@ -7,13 +7,11 @@ from math import isfinite
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding, display_site
-from ..history.series import Window
+from ..context.step_context import Moment, Rest, Stretch
+from ..context.subject_table import Table
 from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
-from ..view.moment import Moment
-from ..view.rest import Rest, first
-from ..view.stretch import Stretch
-from ..view.table import Table
+from ..running_statistics import Window, count_before_first
 
 _LAYERS = [f"layer{at}" for at in range(6)]
 _MODEL = chain(*(f"{name}:Dense" for name in _LAYERS))
@@ -54,7 +52,7 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
             memory.history.add(norm)
 
     is_large = ~(np.array(norms) <= _START * memory.start)
-    return Rest(min(stretch.finite("gradient"), stretch.plain_depths(), first(is_large)), learn)
+    return Rest(min(stretch.finite("gradient"), stretch.plain_depths(), count_before_first(is_large)), learn)
 
 
 @rule(

@@ -7,14 +7,12 @@ from math import prod
 import numpy as np
 
 from ...storage import Event, Finding, ParameterInfo, Structure, display_site
-from ..history.series import Streaks
+from ..context.model_index import Anatomy
+from ..context.step_context import Moment, Rest, Stretch
+from ..context.subject_table import Table
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
-from ..view.anatomy import Anatomy
-from ..view.moment import Moment
-from ..view.rest import Rest, first
-from ..view.stretch import Stretch
-from ..view.table import Table
+from ..running_statistics import Streaks, count_before_first
 
 _LAYERS = ("one:Dense", "two:Dense", "three:Dense")
 _WAITED = 12
@@ -49,7 +47,7 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
     if not stretch.carries("gradient"):
         return stretch.whole
     norms = stretch.columns("gradient", "l2_norm")
-    return None if norms is None or memory.streaks.are_running else Rest(first(~(norms.min(axis=1) > 0)))
+    return None if norms is None or memory.streaks.are_running else Rest(count_before_first(~(norms.min(axis=1) > 0)))
 
 
 @rule(

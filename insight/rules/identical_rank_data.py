@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from ...storage import ROOT_SITE, Event, Finding, Json
+from ..context.step_context import Moment
+from ..event_fields import number, words
+from ..indicators.replicas import repeated
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
-from ..signs.replicas import repeated
-from ..view.facts import number, words
-from ..view.moment import Moment
 
 _MODEL = chain("one:Dense", "two:Dense")
 #: Exchanges in which two ranks have the same batch; once may be the last batch of an epoch, filled up.

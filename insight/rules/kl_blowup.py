@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding
-from ..history.series import Window
-from ..history.usual import Streak
+from ..context.step_context import Moment
+from ..indicators.policy_training import Leash
 from ..recording import Recording
 from ..rule import OPTIMIZER, rule
-from ..signs.leash import Leash
-from ..view.moment import Moment
+from ..running_statistics import Streak, Window
 
 _CALM = tuple(0.002 * step for step in range(30))
 #: In nats. Policies are kept within 0.01 to 0.1 a token of their reference, and end their training within 1 (Schulman

@@ -6,12 +6,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding
-from ..history.series import Window
+from ..context.step_context import Moment, Rest, Stretch
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
-from ..view.moment import Moment
-from ..view.rest import Rest, first
-from ..view.stretch import Stretch
+from ..running_statistics import Window, count_before_first
 
 _MODEL = chain("one:Dense", "two:Dense")
 #: Update over weight; at this pace a matrix changes by its own size in a million steps.
@@ -47,7 +45,7 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         if not np.isnan(ratios[:records]).all():
             memory.streak = 0
 
-    return Rest(first((ratios > 0) & (ratios < _STANDSTILL)), learn)
+    return Rest(count_before_first((ratios > 0) & (ratios < _STANDSTILL)), learn)
 
 
 @rule(

@@ -6,11 +6,9 @@ from math import prod
 from typing import Final
 
 from ...storage import ROOT_SITE, Event, Finding, Json
+from ..context.step_context import Moment, Rest, Stretch
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
-from ..view.moment import Moment
-from ..view.rest import Rest
-from ..view.stretch import Stretch
 
 _MODEL = chain("one:Dense", "two:Dense")
 #: For so many further steps a domain that chance could give must not be corrected, where it is not known what made the

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from math import isnan
 
 from ...storage import ROOT_SITE, Finding
+from ..context.step_context import Moment
 from ..recording import Recording
 from ..rule import BACKWARD, rule
-from ..view.moment import Moment
 
 #: From any usual first scale (2**16 to 2**24) so many halvings lead to 1 or below.
 _TOO_MANY = 25

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from math import isfinite, isnan
 
 from ...storage import ROOT_SITE, Event, Finding
-from ..history.series import Window
+from ..context.step_context import Moment
+from ..indicators.policy_training import SelfMade
 from ..recording import Recording
 from ..rule import LOSS, rule
-from ..signs.self_made import SelfMade
-from ..view.moment import Moment
+from ..running_statistics import Window
 
 _WARM_UP = 20
 _WINDOW = 32

@@ -6,9 +6,9 @@ from itertools import pairwise
 from operator import and_
 
 from ...storage import ROOT_SITE, Finding
+from ..context.step_context import Moment
 from ..recording import Recording
 from ..rule import OPTIMIZER, rule
-from ..view.moment import Moment
 
 _NAMES = ("memory/device_bytes", "memory/host_bytes")
 #: Looks that are left out: caches, compiled code and optimizer state come into being in the first steps.

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from ...storage import Finding, ModuleInfo, Structure, display_site
+from ..context.model_index import Anatomy
+from ..context.step_context import Moment
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, NEW_STRUCTURE, rule
-from ..view.anatomy import Anatomy
-from ..view.moment import Moment
 
 _LINEAR = ("linear", "dense", "conv1d", "conv2d", "conv3d")
 #: Modules that are linear in evaluation: between two linear layers they make no difference.

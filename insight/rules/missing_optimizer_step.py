@@ -7,15 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...storage import ROOT_SITE, Event, Finding
-from ..history.series import Streaks
-from ..history.usual import Streak
+from ..context.step_context import Moment, Rest, Stretch
+from ..context.subject_table import Floats, Mask, Table, some
+from ..event_fields import texts
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
-from ..view.facts import texts
-from ..view.moment import Moment
-from ..view.rest import Rest, first
-from ..view.stretch import Stretch
-from ..view.table import Floats, Mask, Table, some
+from ..running_statistics import Streak, Streaks, count_before_first
 
 _MODEL = chain("one:Dense", "two:Dense")
 _LASTING = 5
@@ -70,7 +67,7 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         for norm in flows[:records]:
             _has_arrived(norm, memory)
 
-    return Rest(min(stretch.finite("gradient"), first(stops)), learn)
+    return Rest(min(stretch.finite("gradient"), count_before_first(stops)), learn)
 
 
 @rule(

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding
+from ..context.step_context import Moment
+from ..indicators.update_stability import LARGE_UPDATE, Stability, is_cold_start
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
-from ..signs.stability import LARGE_UPDATE, Stability, is_cold_start
-from ..view.moment import Moment
 
 _MODEL = chain("one:Dense", "two:Dense", optimizer="Adam")
 _EARLY, _JUDGED_AT = 20, 40

@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from math import isfinite
 
 from ...storage import ROOT_SITE, Event, Finding
+from ..context.step_context import Moment, Rest, Stretch
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
-from ..view.moment import Moment
-from ..view.rest import Rest
-from ..view.stretch import Stretch
 
 _MODEL = chain("one:Dense", "two:Dense")
 _IN_A_ROW = 3

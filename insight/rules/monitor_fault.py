@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from ...storage import Event, Finding
+from ..context.step_context import Moment
 from ..recording import Recording
 from ..rule import CONFIGURATION, rule
-from ..view.moment import Moment
 
 
 @rule(

@@ -6,13 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import Finding, display_site
+from ..context.step_context import Moment, Rest, Stretch
+from ..context.subject_table import Mask, Table
+from ..indicators.non_finite_sources import TRACED, Origin
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
-from ..signs.origin import TRACED, Origin
-from ..view.moment import Moment
-from ..view.rest import Rest
-from ..view.stretch import Stretch
-from ..view.table import Mask, Table
 
 _MODEL = chain("embed:Dense", "norm:LayerNorm", "head:Dense")
 

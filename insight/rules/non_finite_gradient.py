@@ -6,13 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import Finding, display_site
+from ..context.step_context import Moment, Rest, Stretch
+from ..context.subject_table import Table, some
+from ..indicators.non_finite_sources import TRACED, Origin
 from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
-from ..signs.origin import TRACED, Origin
-from ..view.moment import Moment
-from ..view.rest import Rest
-from ..view.stretch import Stretch
-from ..view.table import Table, some
 
 _MODEL = chain("first:Dense", "root:Sqrt", "head:Dense")
 _ADVICE = (

@@ -6,12 +6,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding
+from ..context.step_context import Moment, Rest, Stretch
+from ..indicators.non_finite_sources import TRACED, Origin
 from ..recording import Recording
 from ..rule import LOSS, rule
-from ..signs.origin import TRACED, Origin
-from ..view.moment import Moment
-from ..view.rest import Rest
-from ..view.stretch import Stretch
 
 _ADVICE = (
     "look for log(0), division by an empty mask or batch, softmax and log taken separately (use the fused "

@@ -4,13 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ...storage import Event, Finding, Json, OptimizerInfo, Structure
+from ..context.optimizer_state import is_a_hit
+from ..context.step_context import Moment, Rest, Stretch
+from ..event_fields import number, words
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
-from ..view.facts import number, words
-from ..view.moment import Moment
-from ..view.recurrence import is_a_hit
-from ..view.rest import Rest
-from ..view.stretch import Stretch
 
 #: Place in the phase: state was wrong before the step that it makes too large.
 _BEFORE = -1

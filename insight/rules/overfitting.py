@@ -5,12 +5,10 @@ from dataclasses import dataclass, field
 from math import isfinite
 
 from ...storage import ROOT_SITE, Finding
-from ..history.series import Window
+from ..context.step_context import Moment, Rest, Stretch
 from ..recording import Recording
 from ..rule import LOSS, rule
-from ..view.moment import Moment
-from ..view.rest import Rest
-from ..view.stretch import Stretch
+from ..running_statistics import Window
 
 #: Evaluations since the best one, and how far above it: Prechelt 1998 ("Early stopping - but when?") stops at 5 % and
 #: more of generalisation loss; with 10 % and three in a row none of our noisy healthy curves is reported.

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from math import prod
 
 from ...storage import Finding, display_site
+from ..context.model_index import Anatomy
+from ..context.step_context import Moment
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, NEW_STRUCTURE, rule
-from ..view.anatomy import Anatomy
-from ..view.moment import Moment
 
 _LAYERS = ("one:Dense", "two:Dense", "three:Dense")
 

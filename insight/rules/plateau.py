@@ -7,12 +7,11 @@ from math import isfinite
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding
-from ..history.series import Window
-from ..history.trend import trend
+from ..context.step_context import Moment
+from ..indicators.update_stability import Path
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
-from ..signs.path import Path
-from ..view.moment import Moment
+from ..running_statistics import Window, trend
 
 _MODEL = chain("one:Dense", "two:Dense")
 #: Records, and sum of updates over weights, after which every healthy training of ours had left its first loss by 5 %.

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ...storage import ROOT_SITE, Event, Finding, Json
+from ..context.step_context import Moment
+from ..event_fields import number, numbers, ranks, words
+from ..indicators.replicas import is_corrupted, is_unreduced
 from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
-from ..signs.replicas import is_corrupted, is_unreduced
-from ..view.facts import number, numbers, ranks, words
-from ..view.moment import Moment
 
 _MODEL = chain("one:Dense", "two:Dense", "three:Dense", "four:Dense")
 _ALL = ["one.weight", "two.weight", "three.weight", "four.weight"]

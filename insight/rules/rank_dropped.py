@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ...storage import ROOT_SITE, Event, Finding, Json
+from ..context.step_context import Moment
+from ..event_fields import number, numbers
+from ..indicators.replicas import dropped
 from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
-from ..signs.replicas import dropped
-from ..view.facts import number, numbers
-from ..view.moment import Moment
 
 _MODEL = chain("one:Dense", "two:Dense")
 

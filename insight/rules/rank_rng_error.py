@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...storage import ROOT_SITE, Event, Finding, Json
-from ..history.usual import Streak
+from ..context.step_context import Moment
+from ..event_fields import number, words
+from ..indicators.replicas import repeated
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
-from ..signs.replicas import repeated
-from ..view.facts import number, words
-from ..view.moment import Moment
+from ..running_statistics import Streak
 
 _MODEL = chain("one:Dense", "drop:Dropout", "two:Dense")
 _LASTING = 2

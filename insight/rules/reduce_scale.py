@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...storage import ROOT_SITE, Event, Finding, Json
+from ..context.step_context import Moment
+from ..event_fields import number
+from ..indicators.replicas import common_scale, dropped
 from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
-from ..signs.replicas import common_scale, dropped
-from ..view.facts import number
-from ..view.moment import Moment
 
 _MODEL = chain("one:Dense", "two:Dense")
 #: The factor is read from a fit whose misfit is below 5 %; wrong scales are whole numbers or their reciprocals.

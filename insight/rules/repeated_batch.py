@@ -8,11 +8,9 @@ from math import isclose
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding, OptimizerInfo
+from ..context.step_context import Moment, Rest, Stretch
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
-from ..view.moment import Moment
-from ..view.rest import Rest
-from ..view.stretch import Stretch
 
 _MODEL = chain("one:Dense", "two:Dense")
 _WHOLE = replace(_MODEL, optimizers=(OptimizerInfo("LBFGS", ({"lr": 1.0},)),))

@@ -5,13 +5,10 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 
 from ...storage import ROOT_SITE, Event, Finding, Json, OptimizerInfo
+from ..context.step_context import Excess, Moment, Rest, Stretch
+from ..event_fields import number, numbers, words
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
-from ..view.adam_bound import Excess
-from ..view.facts import number, numbers, words
-from ..view.moment import Moment
-from ..view.rest import Rest
-from ..view.stretch import Stretch
 
 _MODEL = chain("one:Dense", "two:Dense")
 #: A schedule moves the rate by little in one step; beyond a factor of 1.5 it has been lost or set anew (our choice).

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding
-from ..history.series import Window
-from ..history.trend import trend
+from ..context.step_context import Moment
 from ..recording import Recording
 from ..rule import LOSS, rule
-from ..view.moment import Moment
+from ..running_statistics import Window, trend
 
 _WINDOW = 24
 #: Of Mann-Kendall's scores; 2.6 is one in two hundred by chance, and both must be so in opposite directions.

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...storage import ROOT_SITE, Finding
+from ..context.step_context import Moment
 from ..recording import Recording
 from ..rule import LOSS, rule
-from ..view.moment import Moment
 
 #: Rice et al. 2020, arXiv:2002.11569, table 1: from best to last epoch robust test accuracy falls by 5 to 10 points;
 #: 3 points are above the noise of a thousand samples (our choice).

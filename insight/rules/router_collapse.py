@@ -6,16 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import Finding, display_site
-from ..history.lasting import Lasting
-from ..history.usual import Streak
+from ..context.step_context import Moment, Rest, Stretch
+from ..context.subject_table import Floats, Table
+from ..indicators.routing_collapse import ALWAYS, COLLAPSED, EXPECTED, SPAN, Dispatch, Load
 from ..recording import Recording, apart, chain
 from ..rule import FORWARD, rule
-from ..signs.dispatch import Dispatch, Load
-from ..signs.routing import ALWAYS, COLLAPSED, EXPECTED, SPAN
-from ..view.moment import Moment
-from ..view.rest import Rest
-from ..view.stretch import Stretch
-from ..view.table import Floats, Table
+from ..running_statistics import Lasting, Streak
 
 _MODEL = chain("one:Dense", "gate:Linear", "two:Dense")
 _LASTING = 2

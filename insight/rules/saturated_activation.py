@@ -7,13 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...storage import Finding, display_site
-from ..history.lasting import Lasting
+from ..context.step_context import Moment, Rest, Stretch
+from ..context.subject_table import Floats, Table
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
-from ..view.moment import Moment
-from ..view.rest import Rest
-from ..view.stretch import Stretch
-from ..view.table import Floats, Table
+from ..running_statistics import Lasting
 
 _MODEL = chain("one:Dense", "act:Tanh", "two:Dense")
 _GATED = chain("one:Dense", "act:Sigmoid", "two:Dense")

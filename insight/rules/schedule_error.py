@@ -7,9 +7,9 @@ from itertools import pairwise
 from math import cos, isfinite, pi
 
 from ...storage import ROOT_SITE, Finding
+from ..context.step_context import Moment
 from ..recording import Recording
 from ..rule import CONFIGURATION, rule
-from ..view.moment import Moment
 
 _STEPS = range(120)
 _COSINE = tuple(0.05 * (1 + cos(pi * step / 120)) for step in _STEPS)

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from ...storage import Event, Finding, OptimizerInfo, ParameterInfo, Structure, display_site
+from ..context.model_index import Anatomy
+from ..context.step_context import Moment
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, NEW_STRUCTURE, rule
-from ..view.anatomy import Anatomy
-from ..view.moment import Moment
 
 _MODEL = chain("embed:Embedding", "head:Linear")
 

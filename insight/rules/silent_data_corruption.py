@@ -7,16 +7,13 @@ from math import isfinite
 import numpy as np
 
 from ...storage import ROOT_SITE, Event, Finding, Json, OptimizerInfo
-from ..history.usual import Streak
+from ..context.optimizer_state import is_a_hit
+from ..context.step_context import Excess, Moment, Rest, Stretch
+from ..event_fields import number, numbers, ranks, words
+from ..indicators.replicas import is_corrupted
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
-from ..signs.replicas import is_corrupted
-from ..view.adam_bound import Excess
-from ..view.facts import number, numbers, ranks, words
-from ..view.moment import Moment
-from ..view.recurrence import is_a_hit
-from ..view.rest import Rest
-from ..view.stretch import Stretch
+from ..running_statistics import Streak
 
 #: Of the norm of the whole tensor's update: more than this is one element.
 _SINGLE = 0.9

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import ROOT_SITE, Event, Finding, Json
-from ..history.usual import Streak
+from ..context.step_context import Moment
+from ..context.subject_table import Floats
+from ..event_fields import number, numbers
 from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
-from ..view.facts import number, numbers
-from ..view.moment import Moment
-from ..view.table import Floats
+from ..running_statistics import Streak
 
 _MODEL = chain("one:Dense", "two:Dense")
 #: Of the others' step; below it clocks and schedulers account for it (our choice: two processes that share a core

@@ -7,13 +7,11 @@ from math import isfinite
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding
-from ..history.series import Window
+from ..context.step_context import Moment, Rest, Stretch
+from ..context.subject_table import Table
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
-from ..view.moment import Moment
-from ..view.rest import Rest
-from ..view.stretch import Stretch
-from ..view.table import Table
+from ..running_statistics import Window
 
 _MODEL = chain("one:Dense", "two:Dense")
 #: Of the training data's standard deviation, and times its spread; beyond what batches differ by, 8 of whose

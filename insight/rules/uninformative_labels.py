@@ -8,16 +8,13 @@ from math import inf, isfinite, isnan, log
 import numpy as np
 
 from ...storage import ROOT_SITE, Event, Finding
-from ..history.series import Window
-from ..history.trend import trend
-from ..history.usual import Streak, Usual
+from ..context.step_context import Moment
+from ..context.subject_table import Floats, Table
+from ..indicators.policy_training import SelfMade
+from ..indicators.update_stability import LastStep, Path
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
-from ..signs.ordinary import LastStep
-from ..signs.path import Path
-from ..signs.self_made import SelfMade
-from ..view.moment import Moment
-from ..view.table import Floats, Table
+from ..running_statistics import Streak, Usual, Window, trend
 
 _MODEL = chain("one:Dense", "two:Dense")
 _CALLED = Event("loss_input", 0, data={"loss": "cross_entropy", "domain": "logits", "columns": 10})

@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding
-from ..history.series import Window
-from ..history.usual import Streak
+from ..context.step_context import Moment
+from ..indicators.policy_training import SelfMade
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
-from ..signs.self_made import SelfMade
-from ..view.moment import Moment
+from ..running_statistics import Streak, Window
 
 _MODEL = chain("one:Dense", "two:Dense")
 #: So many records in a row all of whose losses are above the first: no spike lasts as long (our choice).

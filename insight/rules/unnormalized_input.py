@@ -6,13 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding
-from ..history.usual import Streak, Usual
+from ..context.step_context import Moment, Rest, Stretch
+from ..context.subject_table import Table
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
-from ..view.moment import Moment
-from ..view.rest import Rest, first
-from ..view.stretch import Stretch
-from ..view.table import Table
+from ..running_statistics import Streak, Usual, count_before_first
 
 _MODEL = chain("one:Dense", "two:Dense")
 _NORMED = chain("norm:LayerNorm", "one:Dense")
@@ -98,7 +96,7 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
             call.scale = scale
         call.seen += records
 
-    return Rest(min(stretch.finite("batch"), first(~(is_near & is_plain))), learn)
+    return Rest(min(stretch.finite("batch"), count_before_first(~(is_near & is_plain))), learn)
 
 
 @rule(

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...storage import Finding, display_site
+from ..context.step_context import Moment, Rest, Stretch
 from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
-from ..view.moment import Moment
-from ..view.rest import Rest
-from ..view.stretch import Stretch
 
 _LAYERS = [f"layer{at}" for at in range(6)]
 _MODEL = chain(*(f"{name}:Dense" for name in _LAYERS))

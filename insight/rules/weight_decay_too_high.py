@@ -7,15 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...storage import ROOT_SITE, Finding, OptimizerInfo
-from ..history.series import median
-from ..history.usual import Streak
+from ..context.model_index import Anatomy
+from ..context.step_context import Moment, Rest, Stretch
+from ..context.subject_table import Floats, Table
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
-from ..view.anatomy import Anatomy
-from ..view.moment import Moment
-from ..view.rest import Rest, first
-from ..view.stretch import Stretch
-from ..view.table import Floats, Table
+from ..running_statistics import Streak, count_before_first, median
 
 _PLAIN = chain("one:Dense", "two:Dense")
 _DECAYED = replace(_PLAIN, optimizers=(OptimizerInfo("AdamW", ({"lr": 0.001, "weight_decay": 30.0},)),))
@@ -56,7 +53,7 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
     def learn(records: int) -> None:
         memory.before, memory.streak.length = norms[records - 1], 0
 
-    return Rest(first(ratio < 1 - 0.98 * _PACE), learn)
+    return Rest(count_before_first(ratio < 1 - 0.98 * _PACE), learn)
 
 
 @rule(

@@ -7,15 +7,13 @@ from math import isfinite, isnan, log, log2, nan
 import numpy as np
 
 from ...storage import ROOT_SITE, Event, Finding, Json, OptimizerInfo
-from ..history.series import Window
-from ..history.trend import trend
-from ..history.usual import Streak
+from ..context.step_context import Moment
+from ..event_fields import number
+from ..indicators.policy_training import Leash
+from ..indicators.update_stability import LARGE_UPDATE
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
-from ..signs.leash import Leash
-from ..signs.stability import LARGE_UPDATE
-from ..view.facts import number
-from ..view.moment import Moment
+from ..running_statistics import Streak, Window, trend
 
 _MODEL = chain("one:Dense", "two:Dense")
 _UPHILL = replace(_MODEL, optimizers=(OptimizerInfo("SGD", ({"lr": 0.1, "maximize": True},)),))

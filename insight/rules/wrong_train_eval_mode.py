@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...storage import ROOT_SITE, Event, Finding, Json, display_site
+from ..context.step_context import Moment
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
-from ..view.moment import Moment
 
 _MODEL = chain("one:Dense", "drop:Dropout", "two:Dense")
 

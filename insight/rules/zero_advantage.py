@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ...storage import ROOT_SITE, Finding
-from ..history.usual import Streak
+from ..context.step_context import Moment
 from ..recording import Recording
 from ..rule import LOSS, rule
-from ..view.moment import Moment
+from ..running_statistics import Streak
 
 #: Share of groups without a difference; from half on a step has less than half of its samples, and at all of them it
 #: has none. Near the end of a training easy questions bring half of them (Yu et al. 2025, arXiv:2503.14476, section

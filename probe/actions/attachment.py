@@ -1,6 +1,6 @@
 """A running training that a person may halt at the end of a step, look into, and let go on.
 
-This is the training's side; `storage/mail/commands.py` has the person's, and what the two say to each other.
+This is the training's side; `storage/control_channel.py` has the person's, and what the two say to each other.
 """
 
 import logging
@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...storage import Finding, StoreError
-from ...storage.mail.commands import COMMAND, STATE, TrainingState
-from ...storage.mail.mailbox import Mailbox
+from ...storage.control_channel import COMMAND, STATE, ControlChannel, TrainingState
 from ..errors import TrainingStopped
 
 _log = logging.getLogger(__name__)
@@ -28,11 +27,11 @@ DATABASE_LOOK_S: Final = 1.0
 _SHOWN = 64
 
 
-class Arrays(Protocol):
+class TensorSource(Protocol):
     """What can be looked at."""
 
     def arrays(self, subject: str) -> Iterator[tuple[str, NDArray[Any]]]:
-        """Site and values of every `weight` or `gradient`."""
+        """Return site and values of every `weight` or `gradient`."""
 
 
 class Attachment:
@@ -48,8 +47,8 @@ class Attachment:
 
     def __init__(
         self,
-        mailbox: Mailbox,
-        view: Arrays,
+        mailbox: ControlChannel,
+        view: TensorSource,
         *,
         look_s: float = LOOK_S,
         clock: Callable[[], float] = time.monotonic,
@@ -61,10 +60,10 @@ class Attachment:
         self._obeyed = 0
         self._left: int | None = None  # steps until it waits again
         self._left_after = -1  # the step at whose end they were asked for
-        self._answer: dict[str, Any] = {}
+        self._answer: dict[str, object] = {}
 
     def is_at_rest(self) -> bool:
-        """Whether it is not time yet to look for a command, and no steps are counted."""
+        """Return whether it is too early to look for a command, and no steps are counted."""
         return self._left is None and self._clock() - self._looked < self._look_s
 
     @property
@@ -73,7 +72,7 @@ class Attachment:
         return self._left is not None
 
     def step_ended(self, step: int) -> None:
-        """Nothing; waits here for as long as a person wants the training to.
+        """Wait here for as long as a person wants the training to.
 
         Raises:
             TrainingStopped: They want it to end.
@@ -90,7 +89,7 @@ class Attachment:
                 self.wait(step, "a person asked for it")
 
     def wait(self, step: int, why: str) -> None:
-        """Nothing; the training stands until it is told to go on.
+        """Halt the training until it is told to continue.
 
         Raises:
             TrainingStopped: It is told to end.
@@ -104,7 +103,7 @@ class Attachment:
         self._tell("running", step, "")
 
     def _obey(self, step: int, *, paused_because: str | None = None) -> str | None:
-        """What a new command says, when it has been obeyed; None when there is none."""
+        """Carry out a new command and return its name; None when there is none."""
         command = self._next()
         if command is None:
             return None
@@ -124,7 +123,7 @@ class Attachment:
             self._tell("running", step, "")
         return do
 
-    def _next(self) -> Mapping[str, Any] | None:
+    def _next(self) -> Mapping[str, object] | None:
         try:
             stamp = self._mailbox.stamp(COMMAND)
             if stamp == self._stamp:
@@ -142,7 +141,7 @@ class Attachment:
         except StoreError as error:
             _log.warning("the state of the training cannot be told: %s", error)
 
-    def _shown(self, subject: str, sites: str) -> dict[str, Any]:
+    def _shown(self, subject: str, sites: str) -> dict[str, object]:
         if subject not in ("weight", "gradient"):
             return {"error": f"{subject!r} is not kept between steps; weight and gradient are"}
         try:
@@ -153,17 +152,17 @@ class Attachment:
 
 
 def pause_for(attachment: Attachment, step: int, finding: Finding) -> None:
-    """Nothing; the training waits because of the finding."""
+    """Halt the training because of the finding."""
     attachment.wait(step, f"{finding.rule} at step {finding.step}: {finding.explanation}")
 
 
 def _whole(value: object, default: int) -> int:
-    """The number that a command holds; the default where it holds none, for anybody may have written it."""
+    """Return the number that a command holds; the default where it holds none."""
     return value if isinstance(value, int) else default
 
 
-def _description(array: NDArray[Any]) -> dict[str, Any]:
-    """What a page or a terminal shows of a tensor."""
+def _description(array: NDArray[Any]) -> dict[str, object]:
+    """Describe a tensor as a page or a terminal shows it."""
     values = np.asarray(array, dtype=np.float64)
     finite = values[np.isfinite(values)]
     numbers = (

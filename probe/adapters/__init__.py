@@ -5,13 +5,13 @@ from importlib import import_module
 from typing import cast
 
 from ..errors import NotWatchable
-from .adapter import Adapter
+from .framework_adapter import Adapter
 
 _FRAMEWORKS = (
     # a model of this class, whose module is loaded already, is watched by this adapter
-    ("torch", "torch.nn", "Module", ".torch.adapter", "TorchAdapter"),
-    ("mindspore", "mindspore.nn", "Cell", ".mindspore.adapter", "MindSporeAdapter"),
-    ("mindscope", "mindscope.framework.nn.cell", "Cell", ".engine.adapter", "EngineAdapter"),
+    ("torch", "torch.nn", "Module", ".torch.torch_adapter", "TorchAdapter"),
+    ("mindspore", "mindspore.nn", "Cell", ".mindspore.mindspore_adapter", "MindSporeAdapter"),
+    ("mindscope", "mindscope.framework.nn.cell", "Cell", ".engine.engine_adapter", "EngineAdapter"),
 )
 
 

@@ -1,34 +1,18 @@
-"""The catalogue of collectors, one a file; in this order, since `update` has read the weights for `weight`."""
+"""The catalogue of collectors: each module below puts its own into the table.
+
+They run in the order of their names: `update` reads the weights before `weight` takes its rows from it.
+"""
 
 from . import (
-    activation,
-    activation_grad,
-    attention,
-    batch,
-    clip,
-    communication,
-    direction,
-    gradient,
-    gradient_noise_scale,
-    gradient_norm,
-    gradient_signal,
-    gradient_unreduced,
-    histogram,
-    inputs,
-    learning_rate,
-    loss,
-    loss_scale,
-    memory,
-    operator,
-    optimizer,
-    ranks,
-    router,
-    spectrum,
-    step_seconds,
-    step_time,
-    units,
-    update,
-    user,
-    weight,
-    weight_before,
+    custom_quantities,
+    direction_collector,
+    histogram_collector,
+    hook_collectors,
+    parameter_collectors,
+    scalar_collectors,
+    spectrum_collector,
 )
+from .collector import COLLECTORS
+
+for _name in sorted(COLLECTORS):
+    COLLECTORS[_name] = COLLECTORS.pop(_name)

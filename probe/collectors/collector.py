@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from ...storage.errors import nearest
 from ...storage.records import Histogram
+from ..device_results import LateScalar, Made, Outbox
 from ..kernels import NO_MORE, STATISTICS, USUAL_BINS, Arrays, Bins, More
-from ..outbox.outbox import Outbox
-from ..outbox.promises import LateScalar, Made
 from ..quantities.noise_scale import MicroBatches
-from ..quantities.step_time import StepTime
+from ..quantities.step_clock import StepTime
 
 Moment = Literal["forward", "backward", "before_step", "after_step"]
 

@@ -22,7 +22,7 @@ around: {after: 50, severity: warning}   # everything at each of so many steps b
 dump: {sites: ["head"], subjects: [activation, gradient], when: {windows: [[100, 110]]}, limit_gb: 10}   # whole tensors
 nan_trace: false              # name the first operation, and its line, that makes NaN or infinity
 causality: false              # check once that no output of a sequence model depends on later input
-watchpoints:                  # conditions of your own; `storage/conditions.py` has the grammar
+watchpoints:                  # conditions of your own; `storage/watch_conditions.py` has the grammar
   - gradient/l2_norm @ decoder.* > 10 for 3 steps
   - {when: "nan @ *", name: any NaN, severity: error, pause: true}
 on_finding: stop              # or checkpoint, skip_step, callback, pause; `reactions.py` shows how
@@ -33,31 +33,26 @@ budget: 3%                    # what tensors may cost the training; they are thi
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from ...storage.conditions import Condition, parse_condition
 from ...storage.errors import nearest
-from ...storage.writing.backlog import CAPACITY
+from ...storage.watch_conditions import WatchCondition, parse_condition
+from ...storage.writing.record_queue import CAPACITY
 from ..collectors.collector import COLLECTORS
 from ..kernels import MORE
-from .cadence import Cadence, as_cadence
-from .dumps import Dump
-from .flight import Around, FlightRecorder
-from .histograms import Histograms
-from .reactions import Address, Reaction, Watch, as_reactions, as_watch
-from .routers import Router
-from .scalars import Number, Switch, Whole, plain
-from .schedule import NEVER, Schedule
-from .strict import Contradiction, Strict
+from .cadence import NEVER, Cadence, Schedule, as_cadence
+from .config_fields import Contradiction, Number, Section, Switch, Whole, plain
+from .reaction_settings import Reaction, Watch, WebhookSettings, as_reactions, as_watch
+from .sections import AnomalyWindow, Dump, FlightRecorder, HistogramSettings, Router
 
 #: What is rare is looked at more often at the start, where most that is wrong already is: four looks more in a run.
 _EARLY = ((1, 2), (4, 4), (7, 7))
 
 
-def _share(value: Any) -> Any:  # Any: whatever the text held; pydantic checks what comes out
+def _share(value: object) -> object:
     value = plain(value)
     text = value.strip() if isinstance(value, str) else ""
     try:
@@ -69,7 +64,7 @@ def _share(value: Any) -> Any:  # Any: whatever the text held; pydantic checks w
     return share
 
 
-def _subjects(value: Any) -> Any:  # Any: as above
+def _subjects(value: object) -> object:
     if isinstance(value, list | tuple):
         if not all(isinstance(name, str) for name in value):
             raise PydanticCustomError("subject_names", "no list of names")
@@ -82,7 +77,7 @@ def _subjects(value: Any) -> Any:  # Any: as above
 
 
 def _known_subjects() -> list[str]:
-    """What may stand below `subjects` by now; histograms have a section of their own."""
+    """Return the names allowed below `subjects`; histograms have a section of their own."""
     return [name for name in COLLECTORS if name != "histogram"]
 
 
@@ -112,8 +107,8 @@ def _is_about_what_there_is(watch: Watch) -> Watch:
     return watch
 
 
-def _check_statistic(condition: Condition) -> None:
-    """Raises `ValueError` for a statistic that this subject never has; what users record is theirs to name."""
+def _check_statistic(condition: WatchCondition) -> None:
+    """Raise `ValueError` for a statistic that this subject never has; user-defined subjects are not checked."""
     columns = COLLECTORS[condition.subject].columns if condition.subject in COLLECTORS else ()
     known = (*columns, *chain(*MORE.values())) if "l2_norm" in columns else columns
     if condition.statistic and known and condition.statistic not in known:
@@ -127,14 +122,14 @@ def _check_statistic(condition: Condition) -> None:
 _Patterns = Annotated[tuple[str, ...], AfterValidator(_chooses)]
 
 
-class Queue(Strict):
+class Queue(Section):
     """The queue between the training and the writer."""
 
     capacity: Whole = Field(default=CAPACITY, ge=1)
     when_full: Literal["block", "drop"] = "block"
 
 
-class Config(Strict):
+class Config(Section):
     """What to record, where and when; the module's docstring shows all of it.
 
     Args:
@@ -170,22 +165,22 @@ class Config(Strict):
     record: Literal["training", "gradients", "all"] = "training"
     accumulation_steps: Whole = Field(default=1, ge=1)
     expected_frozen: tuple[str, ...] = ()
-    histograms: Histograms = Histograms()
+    histograms: HistogramSettings = HistogramSettings()
     statistics: tuple[Literal["sum", "abs_max", "kurtosis", "checksum", "quantiles"], ...] = ()
     routers: tuple[Router, ...] = ()
     queue: Queue = Queue()
     flight_recorder: FlightRecorder | None = None
-    around: Around = Around()
+    around: AnomalyWindow = AnomalyWindow()
     dump: Dump | None = None
     nan_trace: Switch = False
     causality: Switch | Literal["report"] = False
     watchpoints: tuple[Annotated[Watch, BeforeValidator(as_watch), AfterValidator(_is_about_what_there_is)], ...] = ()
     on_finding: Annotated[tuple[Reaction, ...], BeforeValidator(as_reactions)] = ()
-    webhook: Address | None = None
+    webhook: WebhookSettings | None = None
     budget: Annotated[Number | None, BeforeValidator(_share)] = None
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Each way in which settings that are right by themselves do not fit together."""
+        """Yield each conflict between settings that are valid on their own."""
         if any(one.do == "skip_step" for one in self.on_finding) and not self._measures_every_gradient():
             yield Contradiction(
                 ("on_finding", "every", "subjects", "budget"),
@@ -204,14 +199,14 @@ class Config(Strict):
             )
 
     def _wanted(self) -> list[str]:
-        """The subjects that count as wanted: histograms only where somebody has written of them."""
+        """Return the subjects that count as requested: histograms only where the configuration names them."""
         return [name for name in COLLECTORS if name != "histogram" or "histograms" in self.model_fields_set]
 
     def _measures_every_gradient(self) -> bool:
         return self.schedule("gradient") == Schedule(1, around=self.around.after) and self.budget is None
 
     def schedule(self, subject: str) -> Schedule:
-        """When the subject is due; `histogram` is one of them."""
+        """Return when the subject is due; `histogram` counts as a subject."""
         if subject == "histogram":
             return Schedule(self.histograms.every)
         cadence = self.subjects.get(subject)
@@ -227,7 +222,7 @@ class Config(Strict):
         return schedule
 
     def is_in_flight(self, subject: str) -> bool:
-        """Whether the flight recorder takes the subject at every step: not what is off, and not what must be named.
+        """Return whether the flight recorder records the subject at every step.
 
         Quantities that must be asked for by name, or are rare by themselves, are too dear for every step, and
         histograms are; they keep their schedules.

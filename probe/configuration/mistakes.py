@@ -1,15 +1,43 @@
 """What is wrong with a configuration, each mistake as a sentence: what was expected, what came, and what to do."""
 
+import json
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, get_args
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
 
 from ...storage.errors import nearest
 from .cadence import Cadence
-from .dumps import Dump
-from .places import SEVERAL, model_at, place_of, written
-from .remedies import clipped, remedy
+from .config import Config
+from .config_fields import plain
+from .sections import Dump
 
-__all__ = ["mistakes_of"]
+__all__ = [
+    "UNION_KEYS",
+    "KeyPath",
+    "dotted_key",
+    "field_at",
+    "holds_models",
+    "is_given",
+    "key_path",
+    "mistakes_of",
+    "model_at",
+    "shortened",
+    "suggestion",
+]
+
+
+KeyPath = tuple[str | int, ...]
+
+#: Keys that take values of several kinds, of which pydantic tells each on its own: the kind by which a remedy is looked
+#: for, and what was expected.
+UNION_KEYS: Final = {
+    "causality": ("bool", "true, false or report"),
+    "output": ("output", "the place of an output, or its name"),
+}
 
 #: What was expected, by the beginning of the type of one of pydantic's errors.
 _EXPECTED: Final = {
@@ -42,39 +70,198 @@ _Error = Mapping[str, Any]  # Any: pydantic's own error dict
 
 
 def mistakes_of(errors: Sequence[_Error]) -> tuple[str, ...]:
-    """A sentence for each mistake."""
+    """Return a sentence for each mistake."""
     return tuple(dict.fromkeys(map(_told, errors)))
 
 
 def _told(error: _Error) -> str:
-    kind, place = str(error["type"]), place_of(error)
+    kind, place = str(error["type"]), key_path(error)
     is_key = error["loc"][-1:] == ("[key]",)
-    key = "" if is_key else written(place)
+    key = "" if is_key else dotted_key(place)
     if kind == "extra_forbidden":
         known = list(model_at(place[:-1]).model_fields)
         if model_at(place[:-1]) is Dump and place[-1] in Cadence.model_fields:
-            return f"unknown key {key!r}; write it below `when`, as when: {{{place[-1]}: {clipped(error['input'])}}}"
+            return f"unknown key {key!r}; write it below `when`, as when: {{{place[-1]}: {shortened(error['input'])}}}"
         every = f"; there are {', '.join(known)}"
         return f"unknown key {key!r}{nearest(str(place[-1]), known) or every}"
     if kind == "invalid_key" or (is_key and kind != "value_error"):
-        return f"a key must be text, got {clipped(error['input'])}; write it in quotes if it is a name"
+        return f"a key must be text, got {shortened(error['input'])}; write it in quotes if it is a name"
     if kind == "missing":
-        return f"{written(place[:-1]) or 'the configuration'} needs the key {str(place[-1])!r}; add it"
+        return f"{dotted_key(place[:-1]) or 'the configuration'} needs the key {str(place[-1])!r}; add it"
     if kind == "value_error":
         words = str(error["ctx"]["error"])
         return f"{key} {words}" if words.startswith("must ") else f"{key}: {words}" if key else words
     expected = _expected(kind, place, error)
-    if place and place[-1] in SEVERAL:
-        kind = SEVERAL[str(place[-1])][0]
-    return f"{key} must be {expected}, got {clipped(error['input'])}{remedy(kind, place, error)}"
+    if place and place[-1] in UNION_KEYS:
+        kind = UNION_KEYS[str(place[-1])][0]
+    return f"{key} must be {expected}, got {shortened(error['input'])}{suggestion(kind, place, error)}"
 
 
 def _expected(kind: str, place: Sequence[str | int], error: _Error) -> str:
-    if place and place[-1] in SEVERAL:
-        return SEVERAL[str(place[-1])][1]
+    if place and place[-1] in UNION_KEYS:
+        return UNION_KEYS[str(place[-1])][1]
     if kind in _BOUNDS:
         name, words = _BOUNDS[kind]
         return words.format(f"{error['ctx'][name]:g}")
     if kind == "literal_error":
         return f"one of {str(error['ctx']['expected']).replace(' or ', ', ')}"
     return next((words for begin, words in _EXPECTED.items() if kind.startswith(begin)), str(error["msg"]).lower())
+
+
+#: Characters of a value that are repeated (our choice: half a line of a terminal).
+_SHOWN: Final = 60
+#: Beyond this nobody meant a whole number (our choice: a float holds each one below).
+_LARGE: Final = 2.0**53
+#: What people write for a switch.
+_SWITCHES: Final = {"true": "true", "yes": "true", "on": "true", "1": "true"} | dict.fromkeys(
+    ("false", "no", "off", "0"), "false"
+)
+
+#: How values are written that are seldom right at once.
+_EXAMPLES: Final = {
+    "cadence": f"there are {', '.join(Cadence.model_fields)}",
+    "window": "write windows: [[100, 110]]",
+    "subjects": "{gradient: 10} changes what it names, [gradient, loss] switches off all others; leave it out for all",
+    "subject_names": "with a cadence write keys and values, as {gradient: 10, loss: 1}, and `every: 0` for no others",
+}
+
+#: How to have nothing of what a list chooses.
+_NONE: Final = {
+    "subjects": "; leave it out for all, or name those that you want, as [gradient, loss]",
+    "histograms.subjects": ", or write `histograms: {every: 0}` for none",
+    "dump.subjects": ", or leave out `dump` for none",
+    "flight_recorder.subjects": ", or leave out `tensors` for none",
+}
+
+
+def suggestion(kind: str, place: KeyPath, error: _Error) -> str:
+    """Return what to do, as the end of a sentence; empty where it is unknown.
+
+    Args:
+        kind: The type of pydantic's error, or one of ours.
+        error: pydantic's own.
+    """
+    given = plain(error["input"])
+    if kind == "literal_error" and isinstance(given, str):
+        words = [word.strip("' ") for word in str(error["ctx"]["expected"]).replace(" or ", ",").split(",")]
+        return nearest(given, words) or _default(place)
+    if kind.startswith(("tuple", "list")) and not isinstance(given, list | tuple | None):
+        return f"; write [{shortened(given)}]"
+    if kind.startswith(("model", "dict")):
+        return _part(model_at(place), given)
+    meant = _meant(kind, given, place)
+    if meant:
+        return f"; write {meant}{', without quotes' if isinstance(given, str) and kind != 'share' else ''}"
+    if kind == "too_short":
+        return f"{_default(place)}{_NONE.get(dotted_key(place), '')}"
+    if kind in _EXAMPLES:
+        return f"; {_EXAMPLES[kind]}"
+    return _default(place)
+
+
+def _part(model: type[BaseModel], given: object) -> str:
+    """Describe how to switch a section on or off, or list the keys that it has."""
+    if given is True and not any(field.is_required() for field in model.model_fields.values()):
+        return f"; write {{}} for its defaults, or some of {', '.join(model.model_fields)}"
+    if given is False:
+        return "; write {every: 0}" if "every" in model.model_fields else "; leave it out"
+    return f"; there are {', '.join(model.model_fields)}"
+
+
+def _meant(kind: str, given: object, place: KeyPath) -> str:
+    """Return the number or switch that was most probably meant; empty where it is unknown."""
+    if kind.startswith("bool") and not isinstance(given, float):
+        return _SWITCHES.get(str(given).strip().lower(), "")
+    if isinstance(given, bool):
+        every = {True: "1 for every step", False: "0 for none"}
+        return every[given] if kind.startswith("int") and place[-1:] == ("every",) else ""
+    number = _number(given)
+    if number is not None and kind == "share" and 1.0 <= number < 100.0:
+        return f"{number:g}% or {number / 100.0:g}"
+    if number is not None and kind.startswith("float"):
+        return f"{number:g}"
+    if number is not None and kind.startswith(("int", "cadence")) and number.is_integer() and abs(number) < _LARGE:
+        return str(int(number))
+    return ""
+
+
+def _number(given: object) -> float | None:
+    try:
+        found = float(given) if isinstance(given, str | float | int) else math.nan
+    except ValueError:
+        return None
+    return found if math.isfinite(found) else None
+
+
+def _default(place: KeyPath) -> str:
+    field = field_at(place)
+    if field is None or field.default is PydanticUndefined:
+        return ""
+    return "; or leave it out" if field.default is None else f"; leave it out for {shortened(field.default)}"
+
+
+def shortened(value: object) -> str:
+    """Format the value as JSON, which YAML reads too, strings as Python writes them; cut long values."""
+    value = plain(value)
+    try:
+        text = repr(value) if isinstance(value, str) else json.dumps(value, default=repr, ensure_ascii=False)
+    except (TypeError, ValueError):  # keys that JSON has not, or a value inside itself
+        text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+#: What pydantic writes behind a key that is wrong itself.
+_KEY: Final = "[key]"
+
+
+def key_path(error: Mapping[str, Any]) -> KeyPath:  # Any: pydantic's own error dict
+    """Return the path of keys to the mistake, without the markers that pydantic adds for kinds of values and keys.
+
+    A key that is wrong itself is the last part.
+    """
+    place: KeyPath = error["loc"]
+    several = [number for number, part in enumerate(place) if part in UNION_KEYS]
+    whole = place[: several[0] + 1] if several and len(place) == several[0] + 2 else place
+    return whole[:-1] if whole[-1:] == (_KEY,) else whole
+
+
+def dotted_key(place: Sequence[str | int]) -> str:
+    """Format the path as a user writes it: `subjects.weight.windows[0]`."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
+
+
+def is_given(data: object, place: KeyPath) -> bool:
+    """Return whether these keys lead to a value of the text; lists are not entered."""
+    for part in place:
+        if not isinstance(data, Mapping) or part not in data:
+            return False
+        data = data[part]
+    return True
+
+
+def model_at(place: Sequence[str | int]) -> type[BaseModel]:
+    """Return the section to which these keys lead; subjects and list positions lead no further."""
+    model: type[BaseModel] = Config
+    for part in place:
+        field = model.model_fields.get(str(part))
+        model = (_model_in(field.annotation) if field is not None else None) or model
+    return model
+
+
+def field_at(place: KeyPath) -> FieldInfo | None:
+    """Return the schema field of this path; None where there is none, as for a single subject."""
+    if not place or place[:-1] == ("subjects",):
+        return None
+    return model_at(place[:-1]).model_fields.get(str(place[-1]))
+
+
+def holds_models(place: KeyPath) -> bool:
+    """Return whether each item of a list at this path is a section with keys of its own."""
+    field = field_at(place)
+    return field is not None and _model_in(field.annotation) is not None
+
+
+def _model_in(annotation: object) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for one in get_args(annotation) if (found := _model_in(one)) is not None), None)

@@ -1,8 +1,7 @@
 """Facts of a training, recorded beside its numbers: modes, losses, clipping, states, where it started and ran."""
 
-from .causality import Causality, NotASequence
-from .check import check_causality
+from .causality import Causality, NotASequence, check_causality
 from .environment import environment
-from .facts import Facts, Source
+from .training_facts import Facts, Source
 
 __all__ = ["Causality", "Facts", "NotASequence", "Source", "check_causality", "environment"]

@@ -1,15 +1,17 @@
 """Whether a sequence model's output depends on input at later positions, found by changing the input there."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..access.tensors import Access, Tensor, tensors_in
-from ..errors import ProbeError
+from ..errors import NotWatchable, ProbeError
+from ..tensor_access import Access, Tensor, tensors_in
 
 _Array = NDArray[Any]  # the element type varies at run time
 #: Against the output's own size: kernels may round differently from call to call, a leak moves far more (our choice).
@@ -44,23 +46,23 @@ class Causality:
     positions: int = 0
 
 
-class Frame(Protocol):
+class ModelCaller(Protocol):
     """A framework's way to call a model so that nothing is left of the call."""
 
     access: Access
 
     def quiet(self) -> AbstractContextManager[Any]:
-        """Evaluation mode without gradients; flags, buffers and random generators are put back behind it."""
+        """Enter evaluation mode without gradients; restore flags, buffers and random generators at the end."""
 
     def call(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
-        """What the model returns."""
+        """Call the model and return its output."""
 
     def like(self, array: _Array, tensor: Tensor) -> Tensor:
-        """The array as a tensor of the same dtype, on the same device."""
+        """Convert the array to a tensor of the same dtype, on the same device."""
 
 
-def causality_of(frame: Frame, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Causality:
-    """What the model does with a sample whose positions are changed one by one.
+def causality_of(frame: ModelCaller, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Causality:
+    """Measure what the model does with a sample whose positions are changed one by one.
 
     The sample's first tensor of integers `(batch, positions)`, or of reals with more axes, is changed at the first, the
     middle and the last position. The axis of the positions is 1, or 0 if nothing travels along 1.
@@ -109,7 +111,7 @@ def _along(
 
 
 def _by_position(moved: NDArray[np.float64], shape: tuple[int, ...], axis: int) -> NDArray[np.float64]:
-    """`(positions,)`, the largest change at each."""
+    """Return `(positions,)`, the largest change at each."""
     if axis == 1 and moved.shape[0] == shape[0] * shape[1]:
         moved = moved.reshape(shape[0], shape[1], -1)
     others = tuple(at for at in range(moved.ndim) if at != axis)
@@ -131,7 +133,7 @@ def _axes(original: _Array, base: NDArray[np.float64]) -> list[int]:
 
 
 def _changed(original: _Array, axis: int, position: int) -> _Array:
-    """The sample with other values at one position: other tokens that occur in it, or reals moved by their spread."""
+    """Change the sample at one position: to other tokens that occur in it, or reals moved by their spread."""
     array = original.copy()
     there = (slice(None),) * axis + (position,)
     if array.dtype.kind in "iu":
@@ -173,7 +175,7 @@ def _tensors(kind: type, value: Any) -> Iterator[Tensor]:
 
 
 def _replaced(value: Any, old: Tensor, new: Tensor) -> Any:
-    """The same nested value with one tensor in place of another."""
+    """Replace one tensor by another in a nested value."""
     if value is old:
         return new
     if isinstance(value, dict):
@@ -181,3 +183,39 @@ def _replaced(value: Any, old: Tensor, new: Tensor) -> Any:
     if type(value) in (list, tuple):
         return type(value)(_replaced(inner, old, new) for inner in value)
     return value
+
+
+_FRAMES = (
+    # a model of this class, whose module is loaded already, is called through this frame
+    ("torch.nn", "Module", "..adapters.torch.torch_facts", "TorchFrame"),
+    ("mindscope.framework.nn.cell", "Cell", "..adapters.engine.engine_facts", "EngineFrame"),
+)
+
+
+def check_causality(model: object, *sample: Any, **keywords: Any) -> Causality:  # Any: the model's own arguments
+    """Check whether any output of the model depends on input at a later position.
+
+    The model is called a few times in evaluation mode, without gradients; training flags, buffers and the generators of
+    random numbers are as before afterwards. What a module keeps elsewhere, in plain attributes, is not put back.
+
+    Args:
+        model: A torch Module or an engine Cell that answers position by position.
+        sample: What the model is called with, as `keywords`. Its first tensor of integers `(batch, positions)`, or of
+            reals with more axes, is changed at the first, the middle and the last position.
+
+    Raises:
+        NotWatchable: The model is of no known framework.
+        NotASequence: The sample has no positions, or the output has not the same.
+    """
+    for module, kind, place, name in _FRAMES:
+        loaded = sys.modules.get(module)
+        if loaded is not None and isinstance(model, getattr(loaded, kind)):
+            frame: ModelCaller = getattr(import_module(place, __package__), name)(model)
+            return causality_of(frame, sample, keywords)
+    raise NotWatchable(
+        f"model must be a torch.nn.Module or a mindscope.framework.nn.Cell, got {type(model).__name__}; "
+        f"pass the model itself"
+    )
+
+
+__all__: list[str] = ["check_causality"]

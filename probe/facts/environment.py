@@ -1,15 +1,17 @@
-"""Where a run takes place: script and commit, versions of what is loaded, devices, variables that matter."""
+"""Where a run takes place: script, arguments, commit, versions, devices, variables, state of random generators."""
 
 import os
+import random
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
 from ...storage.records import Json
-from .arguments import script_arguments
 
 #: Variables with these beginnings change what a training computes, or how fast.
 _PREFIXES: Final = (
@@ -26,7 +28,7 @@ _PATIENCE_S = 2.0
 
 
 def environment() -> dict[str, Json]:
-    """What a later run can be compared with: `script`, `arguments`, `git`, `packages`, `variables`, `devices`."""
+    """Collect what a later run can be compared with: script, arguments, git, packages, variables, devices."""
     script = _script()
     found: dict[str, Json] = {"packages": dict(_packages()), "variables": dict(_variables()), "devices": _devices()}
     if script is not None:
@@ -58,7 +60,7 @@ def _commit(folder: Path) -> dict[str, Json]:
 
 
 def _git(folder: Path, *words: str) -> str | None:
-    """What git says; None where it is missing, unwilling or too slow."""
+    """Return git's output; None where git is missing, fails or is too slow."""
     command = ["git", "--no-optional-locks", "-C", str(folder), *words]
     try:
         told = subprocess.run(command, capture_output=True, timeout=_PATIENCE_S, check=True, text=True)
@@ -84,7 +86,7 @@ def _variables() -> Iterator[tuple[str, Json]]:
 
 
 def _devices() -> Json:
-    """What torch computes on, where it is loaded: its accelerators, threads, and the switches of its precision."""
+    """Describe what torch computes on, where it is loaded: accelerators, threads, precision switches."""
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "get_num_threads"):
         return {}
@@ -99,3 +101,84 @@ def _devices() -> Json:
         found |= {"cuda": str(torch.version.cuda), "gpus": names, "cudnn": torch.backends.cudnn.version()}
         found["cudnn_benchmark"] = bool(torch.backends.cudnn.benchmark)
     return found
+
+
+HIDDEN: Final = "***"
+#: Words in the name of an argument whose value nobody should find in a store.
+_SECRET_WORDS: Final = re.compile("secret|passw|credential|auth(?!or)|cookie")
+#: The same, unless the value is a count: `--max-tokens 512` and `--key-dim 64` are settings.
+_PERHAPS: Final = re.compile("token(?!i[sz]er)|key")
+_COUNT: Final = re.compile("[0-9]{1,7}")
+#: `-x`, `--name`, `name` and, of Hydra, `+group.name`.
+_NAME: Final = re.compile(r"[-+~]{0,2}[A-Za-z_][\w./-]*")
+_PASSWORD: Final = re.compile(r"(?<=://)([^/@\s:]*):[^/@\s]+@")
+#: Our choice: nobody compares more words, or longer ones.
+_MOST, _LONGEST_WORD = 200, 200
+
+
+def script_arguments(argv: Sequence[str]) -> tuple[str, ...]:
+    """Return the arguments of the script's call with secrets hidden; none of those of a notebook's kernel.
+
+    Hidden are the value of an argument whose name tells of a secret (`--api-key X`, `--token=X`, `hub.token=X`) and the
+    password of an address.
+
+    Args:
+        argv: As `sys.argv`, the script's own name first.
+    """
+    if not argv or Path(argv[0]).name.endswith("kernel_launcher.py"):
+        return ()
+    words = [
+        word if len(word) <= _LONGEST_WORD else f"{word[:_LONGEST_WORD]}..." for word in _without_secrets(argv[1:])
+    ]
+    rest = len(words) - _MOST
+    return (*words[:_MOST], f"... and {rest} more") if rest > 0 else tuple(words)
+
+
+def _without_secrets(words: Sequence[str]) -> Iterator[str]:
+    waiting = ""  # the name whose value may come next
+    for word in words:
+        name, equals, value = word.partition("=")
+        if waiting and not word.startswith("--") and _is_secret(waiting, word):
+            waiting = ""
+            yield HIDDEN
+        elif equals and _NAME.fullmatch(name):
+            waiting = ""
+            yield f"{name}={HIDDEN if _is_secret(name, value) else _open(value)}"
+        else:
+            waiting = word if word.startswith("-") else ""
+            yield _open(word)
+
+
+def _is_secret(name: str, value: str) -> bool:
+    name = name.lower()
+    return bool(_SECRET_WORDS.search(name) or (_PERHAPS.search(name) and not _COUNT.fullmatch(value)))
+
+
+def _open(word: str) -> str:
+    return _PASSWORD.sub(rf"\1:{HIDDEN}@", word)
+
+
+def random_state_checksums() -> dict[str, Json]:
+    """Return a checksum of each process-wide generator in use: Python's, NumPy's, torch's by device, the engine's.
+
+    Nothing is drawn and no generator moves.
+    """
+    found: dict[str, Json] = {"python": _checksum(repr(random.getstate()).encode())}
+    numpy = sys.modules.get("numpy.random")
+    if numpy is not None:
+        kind, keys, *rest = numpy.get_state()
+        found["numpy"] = _checksum(repr((kind, *rest)).encode() + keys.tobytes())
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "get_rng_state"):
+        found["torch"] = _checksum(torch.get_rng_state().numpy().tobytes())
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            for number, state in enumerate(torch.cuda.get_rng_state_all()):
+                found[f"cuda:{number}"] = _checksum(state.numpy().tobytes())
+    engine = sys.modules.get(f"{__package__.partition('.')[0]}.framework.random")
+    if engine is not None:
+        found["mindscope"] = _checksum(repr(engine.get_state()).encode())
+    return found
+
+
+def _checksum(state: bytes) -> str:
+    return blake2b(state, digest_size=8).hexdigest()

@@ -1,6 +1,20 @@
-"""Ten statistics of an array in one pass over its memory, for one array or for all arrays of a step in one call.
+"""Ten statistics in one pass over memory: of one array, of all arrays of a step, or of weights and their updates.
 
-Arrays are given by address, size and dtype code: the caller keeps them alive and contiguous.
+Arrays are given by address, size and dtype code: the caller keeps them alive and contiguous. An array is read in chunks
+that stay in the first-level cache, so that its memory is read once. Two loops run over a chunk, each of which LLVM
+turns into vector code of one width; a single loop would be as narrow as its widest number:
+
+    sums        sum and sum of squares in float64, as though all were finite: the squares of float32 do not leave
+                float64, and neither NaN nor an infinity leaves them finite
+    ends        smallest, largest and zeros, in the elements' own type
+
+Two more loops follow only where they are needed:
+
+    careful     something was not finite: count what is what, and sum the finite values alone
+    centred     the mean is large against the deviation: sum squares around the mean, so that nothing cancels
+
+Chunks are joined by the update of Chan, Golub and LeVeque (1979), and the norm follows as sqrt(m2 + n mean^2) without
+cancellation.
 """
 
 from typing import Final
@@ -8,8 +22,130 @@ from typing import Final
 import numpy as np
 from numba import carray, njit
 
-from .chunks import HIGH, LOW, M2, MEAN, NANS, NEG, POS, SHIFT, ZEROS, N, add_chunk, clear
-from .memory import CHUNK, FLOAT32, FLOAT64, Floats, Ints, Reals, Singles, decode, pointer
+from .raw_memory import CHUNK, FAST, FLOAT32, FLOAT64, Floats, Ints, Reals, Singles, decode, larger, pointer, smaller
+
+#: Smallest, largest, zeros.
+Ends = tuple[float, float, float]
+
+#: A chunk whose squared deviation is below this share of its squares is summed again around its mean; above it the
+#: cancellation costs at most two of float64's sixteen digits. Our choice.
+_CANCELLATION = 0.01
+
+# Places in the running total of an array; the mean is kept relative to the first chunk's, so that it loses no digits.
+N, MEAN, M2, LOW, HIGH, ZEROS, NANS, POS, NEG, SHIFT = range(10)
+
+
+@njit(fastmath=FAST, nogil=True, cache=True)
+def _sums(x: Reals) -> tuple[float, float]:
+    total, squares = 0.0, 0.0
+    for i in range(x.size):
+        value = np.float64(x[i])
+        total += value
+        squares += value * value
+    return total, squares
+
+
+@njit(fastmath=FAST, nogil=True, cache=True)
+def _ends(x: Reals) -> Ends:
+    """Return the ends of elements that are all finite."""
+    low, high, zeros = x[0], x[0], np.int32(0)
+    for i in range(x.size):
+        low, high = smaller(x[i], low), larger(x[i], high)
+        zeros = np.int32(zeros + np.int32(x[i] == 0))
+    return np.float64(low), np.float64(high), np.float64(zeros)
+
+
+@njit(fastmath=FAST, nogil=True, cache=True)
+def _centred(x: Reals, mean: float) -> tuple[float, float]:
+    rest, squares = 0.0, 0.0
+    for i in range(x.size):
+        away = np.float64(x[i]) - mean
+        rest += away
+        squares += away * away
+    return rest / x.size, squares - rest * rest / x.size
+
+
+@njit(nogil=True, cache=True)
+def _join(total: Floats, n: float, mean: float, correction: float, m2: float, low: float, high: float) -> None:
+    before = total[N]
+    if before == 0:
+        total[SHIFT] = mean
+    together = before + n
+    step = (mean - total[SHIFT]) + correction - total[MEAN]
+    total[M2] += m2 + step * step * (before * n / together)
+    total[MEAN] += step * (n / together)
+    total[N] = together
+    total[LOW] = min(total[LOW], low)
+    total[HIGH] = max(total[HIGH], high)
+
+
+@njit(nogil=True, cache=True)
+def _add_careful(x: Reals, total: Floats) -> None:
+    n, zeros, nans, positive, negative = 0, 0, 0, 0, 0
+    summed, low, high = 0.0, np.inf, -np.inf
+    for i in range(x.size):
+        value = np.float64(x[i])
+        is_finite = np.isfinite(value)
+        n += is_finite
+        zeros += value == 0.0
+        nans += np.isnan(value)
+        positive += value == np.inf
+        negative += value == -np.inf
+        summed += value if is_finite else 0.0
+        low = min(low, value if is_finite else np.inf)
+        high = max(high, value if is_finite else -np.inf)
+    mean = summed / n if n else 0.0
+    rest, squares = 0.0, 0.0
+    for i in range(x.size):
+        value = np.float64(x[i])
+        away = value - mean if np.isfinite(value) else 0.0
+        rest += away
+        squares += away * away
+    total[ZEROS] += zeros
+    total[NANS] += nans
+    total[POS] += positive
+    total[NEG] += negative
+    if n:
+        _join(total, n, mean, rest / n, squares - rest * rest / n, low, high)
+
+
+@njit(nogil=True, cache=True)
+def _add_finite(x: Reals, total: Floats, summed: float, squares: float, ends: Ends) -> None:
+    low, high, zeros = ends
+    mean = summed / x.size
+    correction, m2 = 0.0, squares - summed * mean
+    if m2 < _CANCELLATION * squares:
+        correction, m2 = _centred(x, mean)
+    total[ZEROS] += zeros
+    _join(total, x.size, mean, correction, max(m2, 0.0), low, high)
+
+
+@njit(nogil=True, cache=True)
+def add_chunk(x: Reals, total: Floats) -> None:
+    """Add a chunk of float32 or float64, of one element or more, to the total."""
+    summed, squares = _sums(x)
+    if np.isfinite(squares):
+        _add_finite(x, total, summed, squares, _ends(x))
+    else:  # or the squares of float64 have left its range
+        _add_careful(x, total)
+
+
+@njit(nogil=True, cache=True)
+def add_with_ends(x: Reals, total: Floats, ends: Ends) -> None:
+    """Add a chunk whose ends are known already; they are ignored unless all of it is finite."""
+    summed, squares = _sums(x)
+    if np.isfinite(squares):
+        _add_finite(x, total, summed, squares, ends)
+    else:
+        _add_careful(x, total)
+
+
+@njit(nogil=True, cache=True)
+def clear(total: Floats) -> None:
+    """Reset the total to that of no elements."""
+    total[:] = 0.0
+    total[LOW], total[HIGH] = np.inf, -np.inf
+
 
 #: The columns of a row, in order; minimum, maximum, mean, std and norm are those of the finite elements.
 STATISTICS: Final = ("l2_norm", "mean", "std", "min", "max", "zeros", "nans", "pos_infs", "neg_infs", "size")
@@ -20,7 +156,7 @@ _SQUARABLE = 1e150
 
 @njit(nogil=True, cache=True)
 def finish(total: Floats, size: int, scale: float, out: Floats) -> None:
-    """Nothing; the row has the ten statistics of an array of so many elements, each of which was scaled so."""
+    """Write the ten statistics to the row, of an array of this size whose elements were scaled so."""
     n = total[N]
     mean = total[SHIFT] + total[MEAN] if n else np.nan
     out[0] = np.sqrt(total[M2] + n * mean * mean) / scale
@@ -37,7 +173,7 @@ def finish(total: Floats, size: int, scale: float, out: Floats) -> None:
 
 @njit(nogil=True, cache=True)
 def scale_of(total: Floats) -> float:
-    """The power of two that brings the finite values near 1 where their squares would leave float64, else 1."""
+    """Return the power of two that brings the finite values near 1 where their squares would leave float64, else 1."""
     if total[N] == 0:
         return 1.0
     largest = max(abs(total[LOW]), abs(total[HIGH]))
@@ -48,7 +184,7 @@ def scale_of(total: Floats) -> float:
 
 @njit(nogil=True, cache=True)
 def measure64(x: Reals, total: Floats, out: Floats) -> None:
-    """Nothing; the row has the ten statistics of a float64 array; the total is that of no chunk."""
+    """Write the ten statistics of a float64 array to the row; the total starts empty."""
     for start in range(0, x.size, CHUNK):
         add_chunk(x[start : start + CHUNK], total)
     scale = scale_of(total)
@@ -87,7 +223,7 @@ def _measure_one(address: int, size: int, code: int, total: Floats, values: Sing
 
 @njit(nogil=True, cache=True)
 def measure(address: int, size: int, code: int, out_address: int) -> None:
-    """Nothing; writes the statistics of one array as ten float64 to `out_address`.
+    """Write the statistics of one array as ten float64 to `out_address`.
 
     Args:
         address: Where the first element lies.
@@ -101,8 +237,8 @@ def measure(address: int, size: int, code: int, out_address: int) -> None:
 
 @njit(nogil=True, cache=True)
 def measure_many(addresses: Ints, sizes: Ints, codes: Ints, out: Floats) -> float:
-    """The norm over all arrays, NaN or infinity where one holds one; writes the statistics of array `i` to
-    `out[i, :10]`. Arrays with address 0 are left out.
+    """Write the statistics of array `i` to `out[i, :10]`; return the norm over all, NaN or infinity where one holds
+    one. Arrays with address 0 are left out.
 
     Args:
         addresses: `(n,)` int64; sizes: `(n,)` int64; codes: `(n,)` int64.
@@ -119,3 +255,102 @@ def measure_many(addresses: Ints, sizes: Ints, codes: Ints, out: Floats) -> floa
     if nans > 0.0:
         return np.nan
     return np.inf if infinities > 0.0 else np.sqrt(squares)
+
+
+#: Weights, their copy and what moved share the first-level cache.
+_UPDATE_CHUNK = CHUNK // 2
+
+
+@njit(fastmath=FAST, nogil=True, cache=True)
+def _ends_of_both(now: Reals, before: Reals, change: Reals) -> tuple[Ends, Ends]:
+    """Return the ends of a chunk and of its change, written to `change`; make `before` equal to `now`.
+
+    They mean nothing where something is not finite.
+    """
+    low, high, zeros = now[0], now[0], np.int32(0)
+    least = most = now[0] - before[0]
+    still = np.int32(0)
+    for i in range(now.size):
+        value, moved = now[i], now[i] - before[i]
+        before[i], change[i] = value, moved
+        low, high = smaller(value, low), larger(value, high)
+        least, most = smaller(moved, least), larger(moved, most)
+        zeros = np.int32(zeros + np.int32(value == 0))
+        still = np.int32(still + np.int32(moved == 0))
+    of_weight = np.float64(low), np.float64(high), np.float64(zeros)
+    return of_weight, (np.float64(least), np.float64(most), np.float64(still))
+
+
+@njit(nogil=True, cache=True)
+def _add_both(now: Reals, before: Reals, total: Floats, moved_total: Floats, change: Reals) -> None:
+    """Add a chunk to one total and its change to the other; make `before` equal to `now`."""
+    of_weight, of_change = _ends_of_both(now, before, change)
+    add_with_ends(now, total, of_weight)
+    add_with_ends(change[: now.size], moved_total, of_change)
+
+
+@njit(nogil=True, cache=True)
+def _update64(now: Reals, before: Reals, total: Floats, moved: Floats, out: Floats) -> None:
+    """Measure `now` and its change since `before`, which becomes equal to `now`."""
+    change = np.empty(_UPDATE_CHUNK)
+    moved_total = np.empty(10)
+    clear(moved_total)
+    for start in range(0, now.size, _UPDATE_CHUNK):
+        _add_both(now[start : start + _UPDATE_CHUNK], before[start : start + _UPDATE_CHUNK], total, moved_total, change)
+    if scale_of(total) == 1.0:
+        finish(total, now.size, 1.0, out)
+    else:
+        clear(total)
+        measure64(now, total, out)
+    finish(moved_total, now.size, 1.0, moved)
+
+
+@njit(nogil=True, cache=True)
+def measure_updates(
+    addresses: Ints, sizes: Ints, codes: Ints, before: Ints, norms: Floats, out: Floats, moved: Floats
+) -> None:
+    """Measure weights and updates in one pass: weight `i` to `out[i]`, its change since the copy at `before[i]` to
+    `moved[i]`, the ratio of the change to the weight to `moved[i, 10]`; refresh copy and norm.
+
+    Args:
+        addresses, sizes, codes: `(n,)` int64; address 0 is left out.
+        before: `(n,)` int64, addresses of the copies, of the same dtype.
+        norms: `(n,)` float64, norms of the copies.
+        out: `(n, 10 or more)` float64; moved: `(n, 11 or more)` float64.
+    """
+    total, moved_total = np.empty(10), np.empty(10)
+    values, old_values, change = (
+        np.empty(_UPDATE_CHUNK, np.float32),
+        np.empty(_UPDATE_CHUNK, np.float32),
+        np.empty(_UPDATE_CHUNK, np.float32),
+    )
+    for i in range(addresses.size):
+        if addresses[i] == 0:
+            continue
+        size, code = sizes[i], codes[i]
+        clear(total)
+        clear(moved_total)
+        if code == FLOAT64:
+            now64 = carray(pointer(addresses[i]), (size,), np.float64)
+            _update64(now64, carray(pointer(before[i]), (size,), np.float64), total, moved[i], out[i])
+        elif code == FLOAT32:
+            now = carray(pointer(addresses[i]), (size,), np.float32)
+            copy = carray(pointer(before[i]), (size,), np.float32)
+            for start in range(0, size, _UPDATE_CHUNK):
+                new, old = now[start : start + _UPDATE_CHUNK], copy[start : start + _UPDATE_CHUNK]
+                _add_both(new, old, total, moved_total, change)
+        else:
+            raw_now = carray(pointer(addresses[i]), (size,), np.uint16)
+            raw_copy = carray(pointer(before[i]), (size,), np.uint16)
+            for start in range(0, size, _UPDATE_CHUNK):
+                raw, raw_old = raw_now[start : start + _UPDATE_CHUNK], raw_copy[start : start + _UPDATE_CHUNK]
+                decode(raw, code, values[: raw.size])
+                decode(raw_old, code, old_values[: raw.size])
+                _add_both(values[: raw.size], old_values[: raw.size], total, moved_total, change)
+                for k in range(raw.size):
+                    raw_old[k] = raw[k]
+        if code != FLOAT64:
+            finish(total, size, 1.0, out[i])
+            finish(moved_total, size, 1.0, moved[i])
+        moved[i, 10] = moved[i, 0] / (norms[i] + 1e-30)
+        norms[i] = out[i, 0]

@@ -21,10 +21,20 @@ import numpy as np
 from numba import carray, njit
 from numpy.typing import NDArray
 
-from .cpu import STATISTICS, measure
-from .memory import CHUNK, FAST, FLOAT32, FLOAT64, Floats, Ints, Reals, decode, pointer
+from .cpu import STATISTICS, add_chunk, clear, finish, measure
+from .raw_memory import CHUNK, FAST, FLOAT32, FLOAT64, Floats, Ints, Reals, decode, pointer
 
-__all__ = ["DROPPED", "MORE", "NO_MORE", "QUANTILES", "More", "measure_more", "measure_more_many", "mixed_bits"]
+__all__ = [
+    "DROPPED",
+    "MORE",
+    "NO_MORE",
+    "QUANTILES",
+    "More",
+    "measure_checked",
+    "measure_more",
+    "measure_more_many",
+    "mixed_bits",
+]
 
 #: The quantiles by their columns.
 QUANTILES: Final = {"q01": 0.01, "q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95, "q99": 0.99}
@@ -64,7 +74,7 @@ class More:
 
     @classmethod
     def of(cls, names: Sequence[str]) -> "More":
-        """Those of these names, in the order of `MORE`."""
+        """Return the statistics of these names, in the order of `MORE`."""
         wanted = [name for name in MORE if name in names]
         return cls(
             sum(1 << list(MORE).index(name) for name in wanted), tuple(one for name in wanted for one in MORE[name])
@@ -89,7 +99,7 @@ NO_MORE: Final = More()
 
 @njit(fastmath=FAST, nogil=True, cache=True)
 def _add(x: Reals, mean: float, scale: float, flags: int, totals: Floats) -> None:
-    """Adds to `totals` the sum, and the fourth powers around the mean in units of the deviation."""
+    """Add to `totals` the sum, and the fourth powers around the mean in units of the deviation."""
     if flags & _SUM:
         summed = 0.0
         for i in range(x.size):
@@ -169,7 +179,7 @@ def _scale_of(row: Floats) -> float:
 
 @njit(nogil=True, cache=True)
 def _walk(address: int, size: int, code: int, row: Floats, flags: int, totals: Floats, counts: object) -> np.uint64:
-    """The mixed bits; the rest is added to `totals` and `counts`."""
+    """Return the mixed bits; add the rest to `totals` and `counts`."""
     mixed, mean, scale = np.uint64(0), row[1], _scale_of(row)
     single = np.empty(CHUNK, np.float32)
     for start in range(0, size, CHUNK):
@@ -229,7 +239,7 @@ def _more(address: int, size: int, code: int, row: Floats, place: int, flags: in
 
 @njit(nogil=True, cache=True)
 def measure_more(address: int, size: int, code: int, out_address: int, place: int, flags: int) -> None:
-    """Nothing; adds the statistics of the flags to the row at `out_address`, whose first ten `measure` has filled.
+    """Add the statistics of the flags to the row at `out_address`, whose first ten `measure` has filled.
 
     Args:
         address, size, code: The array, as `measure` takes it.
@@ -242,7 +252,27 @@ def measure_more(address: int, size: int, code: int, out_address: int, place: in
 
 @njit(nogil=True, cache=True)
 def measure_more_many(addresses: Ints, sizes: Ints, codes: Ints, out: Floats, place: int, flags: int) -> None:
-    """Nothing; the same for the row `out[i]` of every array whose address is not 0."""
+    """Add the statistics of the flags to the row `out[i]` of every array whose address is not 0."""
     for i in range(addresses.size):
         if addresses[i] != 0:
             _more(addresses[i], sizes[i], codes[i], out[i], place, flags)
+
+
+@njit(nogil=True, cache=True)
+def measure_checked(address: int, size: int, out_address: int) -> int:
+    """Write the ten statistics to the row at `out_address`; return the 53-bit mix of the eight-byte words.
+
+    Args:
+        address: Where the first float32 lies.
+        size: Number of elements, 0 or more; the last one of an odd number is in no word.
+        out_address: Where the row of ten float64 lies.
+    """
+    values = carray(pointer(address), (size,), np.float32)
+    words = carray(pointer(address), (size // 2,), np.uint64)
+    total, mixed = np.empty(10), np.uint64(0)
+    clear(total)
+    for start in range(0, size, CHUNK):
+        add_chunk(values[start : start + CHUNK], total)
+        mixed += mixed_bits(words[start // 2 : (start + CHUNK) // 2])
+    finish(total, size, 1.0, carray(pointer(out_address), (10,), np.float64))
+    return int(mixed >> DROPPED)

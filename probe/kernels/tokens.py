@@ -28,7 +28,7 @@ _Numbers = NDArray[np.int64] | NDArray[np.int32]
 
 @njit(nogil=True, cache=True)
 def count_tokens(tokens: _Numbers, before: NDArray[np.float64], out: NDArray[np.float64]) -> None:
-    """Nothing; fills `out` with the numbers of `TOKENS` and adds the batch to `before`.
+    """Fill `out` with the numbers of `TOKENS` and add the batch to `before`.
 
     Args:
         tokens: `(n,)`.

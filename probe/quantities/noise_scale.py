@@ -42,12 +42,12 @@ class MicroBatches:
     late: list[tuple[int, Late]] = field(default_factory=list)
 
     def add(self, micro_step: int, square: float, growth: float) -> None:
-        """One parameter's part: its square, and by how much the square of the sum grows."""
+        """Add one parameter's part: its square, and by how much the square of the sum grows."""
         self.squares[micro_step] = self.squares.get(micro_step, 0.0) + square
         self.square_of_sum += growth
 
     def settle(self) -> None:
-        """Nothing; parts that a device owed are there, and added."""
+        """Add the parts that a device has delivered."""
         late, self.late = self.late, []
         for micro_step, part in late:
             square, growth = part.array.tolist()
@@ -67,7 +67,7 @@ class NoiseScale:
     square: float = 0.0
 
     def add(self, squares: list[float], square_of_sum: float) -> float:
-        """The noise scale in micro-batches after one more step; NaN while the squared gradient is not above zero.
+        """Add a step; return the noise scale in micro-batches, NaN while the squared gradient is not above zero.
 
         Args:
             squares: Squared norm of what each backward pass of the step added, two or more.

@@ -4,13 +4,12 @@ from collections.abc import Callable
 
 from ...storage.records import Block, StepRecord
 from ..collectors.collector import View
-from ..flight.split import splitter
-from ..outbox.outbox import Outbox
+from ..device_results import Outbox
+from ..flight_recorder import splitter
 from .current import CurrentStep
 from .draft import Draft
-from .due import Due
-from .hook_rows import HookRows
-from .table_rows import TableRows
+from .due_collectors import Due
+from .row_buffers import HookRows, TableRows
 from .whole_tensors import WholeTensors
 
 

@@ -3,8 +3,8 @@
 import math
 from threading import get_ident
 
+from ..device_results import LateScalar
 from ..kernels import USUAL_BINS, Bins
-from ..outbox.promises import LateScalar
 from ..quantities.noise_scale import MicroBatches
 
 

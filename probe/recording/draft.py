@@ -5,9 +5,8 @@ from typing import Any
 
 from ...storage.records import Event, Histogram
 from ..collectors.collector import Collect, Rows, SiteRows, Step
-from ..outbox.outbox import Outbox
-from .call_rows import CallRows
-from .merge import merge_rows
+from ..device_results import Outbox
+from .row_buffers import CallRows, merge_rows
 
 
 class Draft:

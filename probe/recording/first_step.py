@@ -6,8 +6,8 @@ import numpy as np
 
 from ...storage.records import Event
 from ..collectors.collector import Step
+from ..device_results import Outbox
 from ..kernels import NO_MORE
-from ..outbox.outbox import Outbox
 
 _log = logging.getLogger(__name__)
 

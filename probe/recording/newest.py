@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ...storage.records import Event, Json, StepRecord
-from ..outbox.outbox import Outbox
+from ..device_results import Outbox
 from .current import CurrentStep
 from .draft import Draft
 

@@ -19,22 +19,20 @@ from typing import ParamSpec
 from ...storage.records import Block, Event, StepRecord
 from ..collectors.collector import View
 from ..configuration.config import Config
-from ..configuration.reactions import Refusal, refusal_of
+from ..configuration.reaction_settings import Refusal, refusal_of
+from ..device_results import LateScalar, Outbox, sum_of
 from ..errors import TrainingTouched
 from ..kernels import More
-from ..outbox.late import sum_of
-from ..outbox.outbox import Outbox
-from ..outbox.promises import LateScalar
 from ..quantities.noise_scale import MicroBatches
-from ..quantities.step_time import BACKWARD, BETWEEN, DATA, FORWARD, MONITOR, OPTIMIZER, StepTime
+from ..quantities.step_clock import BACKWARD, BETWEEN, DATA, FORWARD, MONITOR, OPTIMIZER, StepTime
 from ..resume import ResumePoint
 from .assembly import Assembly
 from .current import CurrentStep
 from .draft import Draft
-from .due import Due
+from .due_collectors import Due
 from .first_step import empty_step
-from .hook_rows import HookRows
 from .newest import Newest
+from .row_buffers import HookRows
 from .survey import Survey
 from .whole_tensors import WholeTensors
 

@@ -5,13 +5,12 @@ import time
 from collections.abc import Callable
 
 from ..collectors.collector import Step, View
+from ..device_results import LateScalar, Outbox
 from ..kernels import More
-from ..outbox.outbox import Outbox
-from ..outbox.promises import LateScalar
-from ..quantities.step_time import StepTime
+from ..quantities.step_clock import StepTime
 from .current import CurrentStep
 from .draft import Draft
-from .due import Due
+from .due_collectors import Due
 from .first_step import initial_weights
 
 

@@ -6,9 +6,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ..collectors.collector import View
+from ..device_results import Outbox
 from ..dump import Dumper
-from ..flight.keeper import FlightKeeper
-from ..outbox.outbox import Outbox
+from ..flight_recorder import FlightKeeper
 from .current import CurrentStep
 
 #: Site and call.

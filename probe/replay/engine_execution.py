@@ -11,11 +11,10 @@ from ...framework import Tensor, no_grad
 from ...framework.nn.cell import Cell
 from ...framework.random import get_state, set_seed, set_state
 from ...framework.tensor import Parameter
-from ..access.tensors import tensors_in
-from ..adapters.engine.sites import owners_of
-from ..adapters.engine.view import ACCESS
-from .execution import arguments, check_weights
-from .recorded import Arrays
+from ..adapters.engine.engine_parameters import ACCESS
+from ..adapters.engine.engine_sites import owners_of
+from ..tensor_access import tensors_in
+from .recorded_call import Arrays, arguments, check_weights
 
 
 class EngineExecution:
@@ -32,7 +31,7 @@ class EngineExecution:
         self._cell = dict(cell.cells_and_names()).get(site, cell) if isinstance(cell, Cell) else cell
 
     def outputs(self, weights: Arrays, inputs: Arrays, *, seed: int = 0) -> dict[str, NDArray[Any]]:
-        """What it makes of them; draws are those of the seed."""
+        """Compute the outputs; random numbers come from the seed."""
         cell = self._with(weights) if isinstance(self._cell, Cell) else self._cell
         places, names = arguments(inputs, lambda array: Tensor(np.array(array)))
         state = get_state()

@@ -65,7 +65,7 @@ def judge(
     *,
     weights_are_finite: bool = True,
 ) -> Judgement:
-    """What to make of an output.
+    """Judge whether a recorded output is right.
 
     Args:
         recorded: As the training computed it.
@@ -110,7 +110,7 @@ def judge(
 
 
 def unit_roundoff(dtype: np.dtype[Any]) -> float:
-    """Half the distance from 1 to the next number of the dtype; of float64, where it is no float."""
+    """Return half the distance from 1 to the next number of the dtype; that of float64 where it is no float."""
     return float(ml_dtypes.finfo(_floating(dtype)).eps) / 2.0
 
 
@@ -134,7 +134,7 @@ def _noise(
 
 
 def _unit_in_last_place(values: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArray[np.float64]:
-    """The distance between neighbours of the dtype at these values; at least its smallest number."""
+    """Return the distance between neighbours of the dtype at these values; at least its smallest number."""
     info = ml_dtypes.finfo(_floating(dtype))
     size = np.where(np.isfinite(values), np.abs(values), 1.0)
     exponent = np.frexp(np.maximum(size, float(info.smallest_normal)))[1] - 1
@@ -147,7 +147,7 @@ def _largest(dtype: np.dtype[Any]) -> float:
 
 
 def _worst(in_noise: NDArray[np.float64], not_finite: NDArray[np.bool_] | None) -> tuple[int, ...]:
-    """The index of the element that says most: one that is not finite where that is all, else the farthest off."""
+    """Return the index of the worst element: one that is not finite where that is all, else the farthest off."""
     if not in_noise.size:
         return ()
     score = not_finite if not_finite is not None and not_finite.any() else in_noise

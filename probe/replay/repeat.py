@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from ...storage import Run, Store, display_site, tensor_files
 from ..errors import NotReplayable
-from .execution import Execution
 from .judge import Judgement, judge, unit_roundoff
-from .recorded import Arrays, Call, RecordedCall, recorded_call
+from .recorded_call import Arrays, CallReference, Execution, RecordedCall, recorded_call
 
 _EXECUTIONS: Final = {
     "torch": (".torch_execution", "TorchExecution"),
@@ -49,12 +48,12 @@ def replay(
     store: Store,
     run: Run,
     module: object,
-    asked: Call,
+    asked: CallReference,
     *,
     training: bool = True,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
 ) -> Replayed:
-    """A recorded call compared with the same in float64.
+    """Compute a recorded call again in float64 and compare the two.
 
     Inputs, outputs and weights come from the tensors that the run has dumped, `dump: {sites: [SITE, SITE.*], subjects:
     [input, activation, weight]}`; what is no parameter, such as running statistics, comes from the module.
@@ -89,7 +88,7 @@ def replay(
     return Replayed(run.id, asked.site, found.step, outputs, notes)
 
 
-def _execution(run: Run, module: object, site: str, *, training: bool, options: Mapping[str, Any]) -> Execution:
+def _execution(run: Run, module: object, site: str, *, training: bool, options: Mapping[str, object]) -> Execution:
     framework = run.framework.split()[0] if run.framework else ""
     if framework not in _EXECUTIONS:
         raise NotReplayable(
@@ -119,7 +118,7 @@ def _double(execution: Execution, found: RecordedCall) -> dict[str, NDArray[Any]
 def _native(
     execution: Execution, found: RecordedCall, exact: Arrays
 ) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
-    """The outputs in the recorded dtypes, as far as a kernel here makes them, and what else there is to say."""
+    """Compute the outputs in the recorded dtypes, as far as a kernel here can; return them with notes."""
     if all(one.dtype == np.float64 for one in found.outputs.values()):
         return {}, ("the run computed in float64 itself: what differs is the order of operations",)
     try:
@@ -137,7 +136,7 @@ def _is_like(one: NDArray[Any], recorded: NDArray[Any] | None) -> bool:
 
 
 def _moved(execution: Execution, found: RecordedCall) -> "list[dict[str, NDArray[np.float64]]]":
-    """The outputs for inputs and weights that are rounded differently."""
+    """Compute the outputs for inputs and weights that are rounded differently."""
     unit = max(unit_roundoff(one.dtype) for one in found.outputs.values())
     random = np.random.default_rng(0)
 
@@ -154,7 +153,7 @@ def _moved(execution: Execution, found: RecordedCall) -> "list[dict[str, NDArray
 
 
 def _as_double(arrays: Arrays) -> dict[str, NDArray[Any]]:
-    """Floats in float64; integers and booleans, such as tokens and masks, as they are."""
+    """Convert floats to float64; integers and booleans, such as tokens and masks, stay as they are."""
     return {
         name: one.astype(np.float64) if one.dtype.kind == "f" or one.dtype.name == "bfloat16" else one
         for name, one in arrays.items()

@@ -9,10 +9,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..access.tensors import tensors_in
-from ..adapters.torch.memory import ACCESS, array_of
-from .execution import arguments, check_weights
-from .recorded import Arrays
+from ..adapters.torch.torch_tensors import ACCESS, array_of
+from ..tensor_access import tensors_in
+from .recorded_call import Arrays, arguments, check_weights
 
 
 class TorchExecution:
@@ -31,7 +30,7 @@ class TorchExecution:
             self._module = dict(module.named_modules()).get(site, module)
 
     def outputs(self, weights: Arrays, inputs: Arrays, *, seed: int = 0) -> dict[str, NDArray[Any]]:
-        """What it makes of them; draws are those of the seed."""
+        """Compute the outputs; random numbers come from the seed."""
         is_double = any(one.dtype == np.float64 for one in (*weights.values(), *inputs.values()))
         module = self._module
         if isinstance(module, torch.nn.Module):

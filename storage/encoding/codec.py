@@ -1,17 +1,67 @@
-"""Arrays of one statistic as compressed bytes and back, exactly: byte-shuffle, then zstd at level 1.
+"""Arrays as compressed bytes and back, exactly: byte-shuffle, then zstd at level 1.
 
 Bytes of equal weight stand together, so that signs, exponents and high mantissa bytes, which hardly change from step to
 step, compress; counts and norms that a narrower type holds exactly are stored in it.
 """
 
-from typing import Any
+import threading
+from typing import Any, Final
 
 import numpy as np
+import zstandard
 from numpy.typing import NDArray
 
 from ..errors import StoreDamaged
-from .compression import compress, decompress, shuffle
-from .widths import DTYPES
+
+_local = threading.local()
+
+
+def compress(data: bytes) -> bytes:
+    """Return the data compressed by zstd at level 1, with its length in the frame."""
+    if not hasattr(_local, "compressor"):
+        _local.compressor = zstandard.ZstdCompressor(level=1, write_checksum=False)
+    packed: bytes = _local.compressor.compress(data)
+    return packed
+
+
+def decompress(data: bytes) -> bytes:
+    """Return what `compress` was given.
+
+    Raises:
+        StoreDamaged: The bytes are not what `compress` gave.
+    """
+    if not hasattr(_local, "decompressor"):
+        _local.decompressor = zstandard.ZstdDecompressor()
+    try:
+        raw: bytes = _local.decompressor.decompress(data)
+    except zstandard.ZstdError as error:
+        raise StoreDamaged(f"compressed data cannot be read: {error}") from error
+    return raw
+
+
+def shuffle(values: NDArray[np.generic]) -> bytes:
+    """Return the bytes of an array, those of equal weight together."""
+    width = values.dtype.itemsize
+    return values.tobytes() if width == 1 else values.reshape(-1, 1).view(np.uint8).T.tobytes()
+
+
+def unshuffle(data: bytes, dtype: np.dtype[np.generic]) -> NDArray[np.generic]:
+    """Return the array, flat, that `shuffle` was given."""
+    raw = np.frombuffer(data, dtype=np.uint8)
+    if dtype.itemsize == 1:
+        return raw
+    return np.ascontiguousarray(raw.reshape(dtype.itemsize, -1).T).view(dtype).ravel()
+
+
+#: Code 0 stands for nothing but zeros, and takes no bytes.
+DTYPES: Final[dict[int, np.dtype[Any]]] = {
+    1: np.dtype("<u1"),
+    2: np.dtype("<u2"),
+    4: np.dtype("<u4"),
+    14: np.dtype("<f4"),
+    18: np.dtype("<f8"),
+}
+
 
 #: Version of the format; stands beside every compressed array.
 CODEC_VERSION = 1
@@ -22,7 +72,7 @@ WIDEST = 18
 
 
 def encode(values: NDArray[np.float64], code: int | None = None) -> bytes:
-    """Float64 values as bytes; the first says in which type, all zeros take one byte, equal values nine.
+    """Return float64 values as bytes; the first says in which type, all zeros take one byte, equal values nine.
 
     Args:
         code: What `narrowest` said of these values, or of more among which they are.
@@ -41,7 +91,7 @@ def encode(values: NDArray[np.float64], code: int | None = None) -> bytes:
 
 
 def decode(data: bytes, shape: tuple[int, int], rows: slice = slice(None)) -> NDArray[np.float64]:
-    """The values that `encode` was given, in their shape; of these, some rows. Not to be written to.
+    """Return the values that `encode` was given, in their shape; of these, some rows. Not to be written to.
 
     Raises:
         StoreDamaged: The bytes are not an array of that shape.
@@ -50,7 +100,7 @@ def decode(data: bytes, shape: tuple[int, int], rows: slice = slice(None)) -> ND
 
 
 def decode_narrow(data: bytes, shape: tuple[int, int], rows: slice = slice(None)) -> NDArray[Any]:  # Any: as stored
-    """As `decode`, in the type that the values are stored in: what copies them widens them on the way.
+    """Return as `decode`, in the type that the values are stored in: what copies them widens them on the way.
 
     Raises:
         StoreDamaged: The bytes are not an array of that shape.
@@ -59,7 +109,7 @@ def decode_narrow(data: bytes, shape: tuple[int, int], rows: slice = slice(None)
 
 
 def decode_counts(data: bytes, shape: tuple[int, int], rows: slice = slice(None)) -> NDArray[np.int64]:
-    """Counts that `encode` was given as float64, in their shape; of these, some rows. Not to be written to.
+    """Return counts that `encode` was given as float64, in their shape; of these, some rows. Not to be written to.
 
     Raises:
         StoreDamaged: The bytes are not an array of that shape.
@@ -68,12 +118,13 @@ def decode_counts(data: bytes, shape: tuple[int, int], rows: slice = slice(None)
 
 
 def all_equal(value: np.generic, shape: tuple[int, ...]) -> NDArray[Any]:  # Any: the value's type
-    """One value that stands for a whole array, which cannot be written to; NumPy's own takes three times as long."""
+    """Return one value that stands for a whole array, which cannot be written to; NumPy's own takes three times as
+    long."""
     return np.ndarray(shape, value.dtype, value.tobytes(), strides=(0,) * len(shape))
 
 
 def narrowest(values: NDArray[np.float64]) -> int:
-    """The code of the narrowest type that gives every bit back (of a NaN only that it is one)."""
+    """Return the code of the narrowest type that gives every bit back (of a NaN only that it is one)."""
     if not values.any() and not np.signbit(values).any():
         return 0
     with np.errstate(over="ignore", invalid="ignore"):
@@ -104,7 +155,31 @@ def _decode(data: bytes, shape: tuple[int, int], rows: slice) -> NDArray[Any]:  
 
 
 def _widen(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:  # Any: the dtype that is asked for
-    """The values in another dtype; one value that stands for all stays one."""
+    """Return the values in another dtype; one value that stands for all stays one."""
     if values.size and not any(values.strides):
         return all_equal(values.flat[0].astype(dtype), values.shape)
     return values.astype(dtype, copy=False)
+
+
+def encode_steps(values: NDArray[np.int64] | NDArray[np.float64]) -> bytes:
+    """Return ascending 64-bit numbers (steps, times) as bytes: their differences, shuffled and compressed."""
+    bits = np.ascontiguousarray(values).view(np.uint64)
+    return compress(shuffle(np.diff(bits, prepend=np.uint64(0))))
+
+
+def decode_steps(data: bytes) -> NDArray[np.int64]:
+    """Return what `encode_steps` was given; times are read with `.view(np.float64)`."""
+    return np.cumsum(unshuffle(decompress(data), np.dtype("<u8")), dtype=np.uint64).view(np.int64)
+
+
+def encode_flags(flags: NDArray[np.bool_]) -> bytes:
+    """Return flags as compressed bits; nothing when all of them are set."""
+    return b"" if flags.all() else compress(np.packbits(flags).tobytes())
+
+
+def decode_flags(data: bytes, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Return the flags that `encode_flags` was given, in their shape."""
+    if not data:
+        return np.ones(shape, dtype=np.bool_)
+    bits = np.frombuffer(decompress(data), dtype=np.uint8)
+    return np.unpackbits(bits, count=int(np.prod(shape))).astype(np.bool_).reshape(shape)

@@ -34,16 +34,16 @@ class Buckets:
     high_at: NDArray[np.int64]
 
     def arrays(self) -> "tuple[NDArray[Any], ...]":  # Any: values and counts
-        """The six arrays, in the order of the fields."""
+        """Return the six arrays, in the order of the fields."""
         return tuple(getattr(self, name) for name in _ORDER)
 
     def sites(self, begin: int, end: int) -> "Buckets":
-        """The buckets of the sites from `begin` to before `end`."""
+        """Return the buckets of the sites from `begin` to before `end`."""
         return Buckets(*(getattr(self, name)[begin:end] for name in _ORDER))
 
 
 def bucket_records(values: NDArray[np.float64], present: NDArray[np.bool_]) -> Iterator[Buckets]:
-    """By statistic: buckets of `RATIO` records each.
+    """Yield by statistic: buckets of `RATIO` records each.
 
     Args:
         values: `(statistics, records, sites)`; few statistics are looked at together, as many as the caches bear.
@@ -58,7 +58,7 @@ def bucket_records(values: NDArray[np.float64], present: NDArray[np.bool_]) -> I
 
 
 def _bucket_few(cells: NDArray[np.float64], there: NDArray[np.bool_], count: NDArray[np.int64]) -> Iterator[Buckets]:
-    """Buckets of `(statistics, buckets, RATIO, sites)`; one object stands for all that hold nothing but zeros."""
+    """Yield buckets of `(statistics, buckets, RATIO, sites)`; one object stands for all that hold nothing but zeros."""
     if not there.all():
         yield from _bucket_values(cells, there, count)
         return
@@ -83,7 +83,7 @@ def _bucket_values(cells: NDArray[np.float64], there: NDArray[np.bool_], count: 
 
 
 def bucket_buckets(parts: Sequence[Buckets], size: int) -> Buckets:
-    """Buckets of `RATIO` of these, which follow each other and hold `size` records each."""
+    """Return buckets of `RATIO` of these, which follow each other and hold `size` records each."""
     whole = join(parts)
     shape = (whole.low.shape[0], whole.low.shape[1] // RATIO, RATIO)
     count, strange = whole.present.reshape(shape).sum(axis=2), whole.non_finite.reshape(shape).sum(axis=2)
@@ -101,18 +101,18 @@ def bucket_buckets(parts: Sequence[Buckets], size: int) -> Buckets:
 
 
 def join(parts: Sequence[Buckets]) -> Buckets:
-    """Buckets of the same sites, one after the other."""
+    """Return buckets of the same sites, one after the other."""
     return Buckets(*(np.concatenate([getattr(part, name) for part in parts], axis=1) for name in _ORDER))
 
 
 def bucket_bytes(buckets: Buckets) -> bytes:
-    """The buckets as bytes; `read_buckets` gives them back."""
+    """Return the buckets as bytes; `read_buckets` gives them back."""
     parts = [encode(np.ascontiguousarray(getattr(buckets, name), dtype=np.float64)) for name in _ORDER]
     return b"".join(len(part).to_bytes(4, "little") + part for part in parts)
 
 
 def read_buckets(data: bytes, shape: tuple[int, int], rows: slice = slice(None), *, with_places: bool) -> Buckets:
-    """The buckets `(sites, buckets)` from their bytes, of these some rows.
+    """Return the buckets `(sites, buckets)` from their bytes, of these some rows.
 
     Without places the last arrays are zero, and the values as narrow as they are stored.
     """
@@ -130,7 +130,7 @@ def read_buckets(data: bytes, shape: tuple[int, int], rows: slice = slice(None),
 def _extreme(
     cells: NDArray[np.float64], reduce: Callable[..., NDArray[np.float64]]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The extreme of each bucket of `(..., RATIO, sites)` and its first place; argmin is slow across memory."""
+    """Return the extreme of each bucket of `(..., RATIO, sites)` and its first place; argmin is slow across memory."""
     extreme = reduce(cells, axis=-2)
     at = np.zeros(extreme.shape, dtype=np.int64)
     for place in range(RATIO - 1, -1, -1):

@@ -30,7 +30,8 @@ _READER_PRAGMAS = ("query_only = ON", "busy_timeout = 5000", "cache_size = -1638
 
 
 def file_writer(path: Path) -> Engine:
-    """An engine with one connection that may write the file; every transaction takes the write lock when it begins."""
+    """Return an engine with one connection that may write the file; every transaction takes the write lock when it
+    begins."""
     engine = _file_engine(path, "rwc", pool_size=1, max_overflow=0)
     _on_connect(engine, _WRITER_PRAGMAS)
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
@@ -38,7 +39,7 @@ def file_writer(path: Path) -> Engine:
 
 
 def file_reader(path: Path) -> Engine:
-    """An engine whose connections read the file and never write, checkpoint or block its writer.
+    """Return an engine whose connections read the file and never write, checkpoint or block its writer.
 
     On media where the two files beside a run cannot be made, it is opened as immutable, if no log is left over.
     """
@@ -53,7 +54,7 @@ def file_reader(path: Path) -> Engine:
 
 
 def guard_forks(engine: Engine) -> None:
-    """Makes a connection that was opened before a fork unusable in the child: the pool opens a new one there."""
+    """Make a connection that was opened before a fork unusable in the child: the pool opens a new one there."""
 
     @event.listens_for(engine, "connect")
     def _remember(_connection: object, record: Any) -> None:  # Any: SQLAlchemy's pool records
@@ -73,7 +74,7 @@ _inherited: list[object] = []
 
 @contextmanager
 def in_our_words(place: object) -> Iterator[None]:
-    """Errors of the database below come out as `StoreError`s that name the place."""
+    """Translate errors of the database into `StoreError`s that name the place."""
     try:
         yield
     except DBAPIError as error:

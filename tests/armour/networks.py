@@ -61,7 +61,7 @@ def perceptron(features=12, classes=4, seed=0):
 
 def model(network, bounds=(0.0, 1.0), normalization=None):
     """The network wrapped."""
-    return armour.Model(network, bounds, normalization, "closed form")
+    return armour.WrappedModel(network, bounds, normalization, "closed form")
 
 
 def data(network, samples=60, shape=(12,), seed=1, low=0.0, high=1.0, dtype=np.float32):

@@ -6,13 +6,14 @@ import math
 import numpy as np
 import pytest
 from mindscope.armour.certificates import certify, smooth
-from mindscope.armour.certificates.outcomes import certificate_outcomes, smoothing_outcomes
-from mindscope.armour.drift import ks_drift, mmd_drift
-from mindscope.armour.drift.outcomes import drift_outcome
+from mindscope.armour.certificates.certify import certificate_outcomes
+from mindscope.armour.certificates.smoothing import smoothing_outcomes
+from mindscope.armour.drift import drift_outcome, ks_drift, mmd_drift
 from mindscope.armour.fuzz import NeuronCoverage, Watched, fuzz, inject_faults
-from mindscope.armour.fuzz.outcomes import coverage_outcome, fault_outcome
+from mindscope.armour.fuzz.fault_injection import fault_outcome
+from mindscope.armour.fuzz.fuzzer import coverage_outcome
 from mindscope.armour.privacy import Phase, measure_leakage
-from mindscope.armour.privacy.outcomes import membership_outcome, privacy_outcome
+from mindscope.armour.privacy.privacy_outcomes import membership_outcome, privacy_outcome
 from mindscope.framework import nn
 from mindscope.storage import MemoryStore
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from textwrap import indent
 
 import pytest
-from mindscope.probe.rehearsal import is_rehearsal
+from mindscope.probe.watch_session import is_rehearsal
 from mindscope.storage import open_store
 
 pytest.importorskip("torch", reason="PyTorch is not installed")

@@ -2,7 +2,7 @@
 
 import numpy as np
 from mindscope.framework import Tensor, nn, ops  # noqa: F401  cells bring primitives of their own
-from mindscope.framework.ops.indexing import ARRAY, Slice
+from mindscope.framework.ops.indexing_ops import ARRAY, Slice
 from mindscope.framework.random import from_bits
 
 from tests.contracts import (

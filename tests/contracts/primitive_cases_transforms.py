@@ -1,11 +1,11 @@
 """Cases of the primitives that transforms are made of."""
 
 import numpy as np
-from mindscope.framework.transforms.custom_vjp import _Call
+from mindscope.framework.transforms.custom_vjp import _CustomCall
 
 from tests.contracts.primitive_case import Case, real, whole
 
-_TRIPLE = _Call(lambda x, y: ((x * 3.0, x + y), None), lambda _, g: (g[0] * 3.0 + g[1], g[1]))
+_TRIPLE = _CustomCall(lambda x, y: ((x * 3.0, x + y), None), lambda _, g: (g[0] * 3.0 + g[1], g[1]))
 
 CASES = {
     "custom_call": [Case((real(2, 3), real(2, 3)), lambda x, y, call: (3 * x, x + y), {"call": _TRIPLE})],

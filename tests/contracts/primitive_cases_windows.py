@@ -1,18 +1,18 @@
 """Calls of the primitives that slide windows: convolution and pooling over one to three axes."""
 
 import numpy as np
-from mindscope.framework.ops.conv_primitives import Window
-from mindscope.framework.ops.pool_window import PoolWindow
+from mindscope.framework.ops.convolution_ops import ConvolutionWindow
+from mindscope.framework.ops.sliding_window import PoolWindow
 
 from tests.contracts.numpy_formulas import jacobian_product
 from tests.contracts.primitive_case import Case, real, whole
 from tests.contracts.window_formulas import avg_pool, convolution, max_pool, put_places
 
-_PLAIN = Window((1, 1), ((0, 0), (0, 0)), (1, 1), 1)
-_SAME = Window((1, 1), ((1, 1), (1, 1)), (1, 1), 1)
-_RICH = Window((2, 1), ((1, 1), (2, 2)), (1, 2), 2)
-_ROW = Window((2,), ((1, 2),), (2,), 1)
-_VOLUME = Window((1, 2, 1), ((1, 0), (0, 1), (1, 1)), (2, 1, 1), 1)
+_PLAIN = ConvolutionWindow((1, 1), ((0, 0), (0, 0)), (1, 1), 1)
+_SAME = ConvolutionWindow((1, 1), ((1, 1), (1, 1)), (1, 1), 1)
+_RICH = ConvolutionWindow((2, 1), ((1, 1), (2, 2)), (1, 2), 2)
+_ROW = ConvolutionWindow((2,), ((1, 2),), (2,), 1)
+_VOLUME = ConvolutionWindow((1, 2, 1), ((1, 0), (0, 1), (1, 1)), (2, 1, 1), 1)
 
 _POOL = PoolWindow((3, 2), (2, 2), ((1, 1), (1, 1)), (1, 1))
 _POOL_RICH = PoolWindow((2, 3), (2, 2), ((0, 1), (1, 0)), (2, 1), ceil=True)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mindscope import armour
+from mindscope.armour.attack_catalogue import attacks_page
 from mindscope.armour.attacks import __all__ as catalogued
-from mindscope.armour.catalogue import attacks_page
 
 from tests.armour.attacks.cases import CASES, light
 from tests.armour.networks import ClosedForm, data, linear, model, perceptron
@@ -158,4 +158,4 @@ def test_every_entry_names_its_paper_and_says_what_it_does(entry):
 
 def test_the_page_of_the_catalogue_is_current():
     page = Path(armour.__file__).parents[1] / "docs" / "catalogue" / "attacks.md"
-    assert page.read_text(encoding="utf-8") == attacks_page(), "run: python -m mindscope.armour.catalogue"
+    assert page.read_text(encoding="utf-8") == attacks_page(), "run: python -m mindscope.armour.attack_catalogue"

@@ -8,7 +8,7 @@ from mindscope.probe import COLLECTORS, STATISTICS, collector
 from mindscope.probe.collectors.collector import Step
 from mindscope.probe.kernels import Bins, readable, table_of
 from mindscope.probe.quantities.noise_scale import MicroBatches
-from mindscope.probe.recording.plan import Prepares
+from mindscope.probe.recording.due_collectors import Prepares
 
 
 class FakeView:

@@ -6,8 +6,8 @@ import pytest
 from dash.development.base_component import Component
 from mindscope.dashboard.app import create_app, page_at
 from mindscope.dashboard.components.shell import shell
-from mindscope.dashboard.data import Reader
 from mindscope.dashboard.pages import PAGES
+from mindscope.dashboard.queries.reader import Reader
 from mindscope.storage import open_store
 
 from tests.dashboard.evaluated import write_everything
@@ -93,7 +93,7 @@ def test_an_odd_place_is_told_where_it_would_stand(reader, page, odd):
 
 
 def test_a_complaint_would_be_seen(reader, monkeypatch):
-    monkeypatch.setattr("mindscope.dashboard.pages.run.pictures.heat_picture", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("mindscope.dashboard.pages.live_run.live_run_page.run_heatmap_figure", lambda *_, **__: 1 / 0)
     (complaint,) = _complaints(*reader, "run", "run=faulty")
     assert "live-heat.figure" in complaint[0]
     assert "Something went wrong on this page" in complaint[2]

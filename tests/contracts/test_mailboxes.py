@@ -1,4 +1,4 @@
-"""One suite for the mailboxes of every kind of store: `storage/mail/mailbox.py` says what they promise."""
+"""One suite for the mailboxes of every kind of store: `storage/control_channel.py` says what they promise."""
 
 import secrets
 import threading

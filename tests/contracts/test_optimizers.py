@@ -171,7 +171,7 @@ def test_embeddings_can_be_kept_from_the_orthogonal_step():
 
 @pytest.mark.parametrize("shape", [(4, 9), (9, 4), (5, 5)])
 def test_an_orthogonalized_matrix_keeps_its_singular_vectors(shape):
-    from mindscope.framework.optim.muon import orthogonalized
+    from mindscope.framework.optim.tensorwise_optimizers import orthogonalized
 
     matrix = np.random.default_rng(0).standard_normal(shape)
     u, s, v = np.linalg.svd(matrix, full_matrices=False)

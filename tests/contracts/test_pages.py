@@ -7,8 +7,8 @@ import pytest
 from dash.development.base_component import Component
 from mindscope.dashboard.app import create_app, page_at
 from mindscope.dashboard.components.shell import shell
-from mindscope.dashboard.data import Reader
 from mindscope.dashboard.pages import PAGES
+from mindscope.dashboard.queries.reader import Reader
 from mindscope.storage import StepRecord, Store, StoreUnavailable, open_store
 
 from tests.dashboard.calling import call

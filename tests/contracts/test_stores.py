@@ -24,7 +24,7 @@ from mindscope.storage import (
     open_store,
     quantize,
 )
-from mindscope.storage.beside import joined
+from mindscope.storage.records import joined
 
 from tests.storage.samples import finding, layout, walk
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from mindscope.dashboard.data import Reader
+from mindscope.dashboard.queries.reader import Reader
 from mindscope.storage import Run, Store, open_store
 
 from .recorded import Plan, write_evaluation, write_run

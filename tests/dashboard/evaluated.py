@@ -54,8 +54,10 @@ def attacks() -> list[Outcome]:
     for epsilon, left in zip(budgets, (0.96, 0.69, 0.37, 0.05), strict=True):
         said = {"kind": "worst-case", "attacks": ["pgd", "square"], "masking": ["black-box-stronger"], "gap": 0.05}
         found.append(Outcome("worst-case", "linf", epsilon, left, 256, math.nan, {**said, "verdict": verdict}))
-    for epsilon, sure in zip(EPSILONS, (0.61, 0.2, 0.0), strict=True):
-        found.append(Outcome("certified crown", "linf", epsilon, sure, 256, math.nan, {"kind": "certificate"}))
+    for epsilon, certified_outcome in zip(EPSILONS, (0.61, 0.2, 0.0), strict=True):
+        found.append(
+            Outcome("certified crown", "linf", epsilon, certified_outcome, 256, math.nan, {"kind": "certificate"})
+        )
     return found
 
 

@@ -5,11 +5,10 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mindscope.dashboard.address import Address, BadAddress, Key, parse
+from mindscope.dashboard.address import SPAN, BadAddress, PageAddress, QueryKey, parse, span_of
 from mindscope.dashboard.pages import PAGES
-from mindscope.dashboard.spans import SPAN, span_of
 
-KEYS = (Key("view", "deviation", ("deviation", "raw")), Key("scalar", "loss"), SPAN)
+KEYS = (QueryKey("view", "deviation", ("deviation", "raw")), QueryKey("scalar", "loss"), SPAN)
 TEXT = st.text(st.characters(codec="utf-8"), max_size=30)
 
 
@@ -23,13 +22,15 @@ TEXT = st.text(st.characters(codec="utf-8"), max_size=30)
 )
 def test_an_address_comes_back_from_its_own_url(view, scalar, **said):
     options = {name: word for name, word in (("view", view), ("scalar", scalar)) if word not in ("", "loss")}
-    address = Address(page="run", **said, options=options)
+    address = PageAddress(page="run", **said, options=options)
     path, _, query = address.href.partition("?")
     assert parse(path, query, KEYS) == address
 
 
 def test_a_long_looking_place_has_a_short_url():
-    address = Address("run", "20261121-053312-digits-3f2a", "activation_grad/l2_norm", "decoder.11.attn.q_proj", 123456)
+    address = PageAddress(
+        "run", "20261121-053312-digits-3f2a", "activation_grad/l2_norm", "decoder.11.attn.q_proj", 123456
+    )
     assert len(address.href) < 300
 
 
@@ -37,7 +38,7 @@ def test_a_long_looking_place_has_a_short_url():
 def test_every_page_with_all_of_its_controls_said_has_a_url_below_300_bytes(page):
     said = {key.name: max(key.words, key=len) if key.words else key.example for key in page.keys}
     place = {"metric": "activation_grad/l2_norm", "site": "model.decoder.11.attn.q_proj", "step": 123456}
-    address = Address(page.path, "20261121-053312-digits-3f2a", **place, options=said)
+    address = PageAddress(page.path, "20261121-053312-digits-3f2a", **place, options=said)
     assert len(address.href.encode()) < 300
 
 
@@ -55,7 +56,7 @@ def test_broken_queries_say_what_was_expected(query):
 
 
 def test_keys_of_other_pages_are_ignored():
-    assert parse("/findings", "?view=x&run=a") == Address("findings", run="a")
+    assert parse("/findings", "?view=x&run=a") == PageAddress("findings", run="a")
 
 
 @given(first=st.integers(0, 10**17), last=st.integers(0, 10**17))

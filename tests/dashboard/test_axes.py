@@ -1,8 +1,8 @@
 """Where the points of a series stand over time, tokens and epochs."""
 
 import numpy as np
-from mindscope.dashboard.data import Reader
-from mindscope.dashboard.data.axes import along, axes_of
+from mindscope.dashboard.queries.reader import Reader
+from mindscope.dashboard.queries.x_axes import along, axes_of
 from mindscope.storage import StepRecord, open_store
 
 

@@ -1,7 +1,7 @@
 """Words between backticks."""
 
 from dash import html
-from mindscope.dashboard.components import coded
+from mindscope.dashboard.components.page_parts import coded
 
 
 def test_what_stands_between_backticks_is_code():

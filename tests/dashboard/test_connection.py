@@ -4,17 +4,16 @@ from pathlib import Path
 
 import mindscope.dashboard
 from mindscope.dashboard import create_app
-from mindscope.dashboard.components.shell import shell
-from mindscope.dashboard.ids import Shell
+from mindscope.dashboard.components.shell import ShellIds, shell
 
 SCRIPT = (Path(mindscope.dashboard.__file__).parent / "assets" / "connection.js").read_text(encoding="utf-8")
 
 
 def test_every_page_carries_an_empty_status_that_the_script_fills():
-    (banner,) = [one for one in shell("runs/")._traverse() if getattr(one, "id", None) == Shell.connection]
+    (banner,) = [one for one in shell("runs/")._traverse() if getattr(one, "id", None) == ShellIds.connection]
     assert banner.role == "status"
     assert not getattr(banner, "children", None)
-    assert f'getElementById("{Shell.connection}")' in SCRIPT
+    assert f'getElementById("{ShellIds.connection}")' in SCRIPT
 
 
 def test_the_script_is_served_and_asks_an_address_that_answers(recorded_store):

@@ -5,7 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from mindscope.dashboard.data import Reader, broken_steps, histogram, outcomes, spark, statistics
+from mindscope.dashboard.pages.runs.runs_page import spark
+from mindscope.dashboard.queries.evaluations import outcomes
+from mindscope.dashboard.queries.reader import Reader
+from mindscope.dashboard.queries.tensor_queries import broken_steps, histogram, statistics
 from mindscope.storage import RunNotFound, StepRecord, open_store
 
 from .recorded import BAD_SITE, BAD_STEP, module_sites, write_run

@@ -8,8 +8,14 @@ from mindscope.dashboard import create_app
 def test_only_what_every_page_needs_is_loaded_with_every_page(recorded_store):
     document = create_app(recorded_store).server.test_client().get("/findings").text
     loaded = re.findall(r'<script[^>]* src="([^"]*)"', document)
-    for needed in ("react-dom", "dash_renderer", "dash_core_components", "dash_html_components", "dash_mantine"):
-        assert any(needed in script for script in loaded), needed
+    for needed_scripts in (
+        "react-dom",
+        "dash_renderer",
+        "dash_core_components",
+        "dash_html_components",
+        "dash_mantine",
+    ):
+        assert any(needed_scripts in script for script in loaded), needed_scripts
     assert not any("dash_ag_grid" in script or "dash_table" in script for script in loaded)
 
 

@@ -6,7 +6,7 @@ import io
 import numpy as np
 import pytest
 from mindscope.dashboard import create_app
-from mindscope.dashboard.address import Address
+from mindscope.dashboard.address import PageAddress
 from mindscope.dashboard.downloads import download_link
 
 from .recorded import BAD_SITE
@@ -18,7 +18,7 @@ def client(recorded_store):
 
 
 def link(run, form="csv", site=BAD_SITE, metric="activation/l2_norm"):
-    return download_link(Address("tensor", run.id, metric, site), form=form)
+    return download_link(PageAddress("tensor", run.id, metric, site), form=form)
 
 
 def test_csv_holds_every_point_bit_for_bit(client, recorded_store, bad_run):

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 from mindscope.dashboard import Settings, create_app
-from mindscope.dashboard.data import Reader, muted, replay_condition, rules_run
-from mindscope.dashboard.evidence import place_of_number
-from mindscope.dashboard.pages.findings import findings_list
+from mindscope.dashboard.pages.findings.finding_cards import evidence_address
+from mindscope.dashboard.pages.findings.findings_page import findings_list
+from mindscope.dashboard.queries.finding_queries import muted, replay_condition, rules_run
+from mindscope.dashboard.queries.reader import Reader
 from mindscope.storage import Event, InvalidName, open_store
 
 from .recorded import BAD_SITE, BAD_STEP, Plan, findings, records, structure_of, write_run
@@ -18,14 +19,14 @@ TOKEN = "correct-horse-battery-staple"
 
 
 def test_a_statistic_leads_to_its_own_series_and_other_numbers_to_that_of_the_finding(reader, bad_run):
-    assert place_of_number(reader, bad_run, ROOT, "nans").metric == "activation/nans"
-    there = place_of_number(reader, bad_run, ROOT, "inputs_non_finite")
+    assert evidence_address(reader, bad_run, ROOT, "nans").metric == "activation/nans"
+    there = evidence_address(reader, bad_run, ROOT, "inputs_non_finite")
     assert (there.page, there.metric, there.site, there.step) == ("tensor", "activation/nans", BAD_SITE, BAD_STEP)
 
 
 def test_a_scalar_leads_to_its_curve_around_the_step(reader, bad_run):
-    assert "steps=40-140" in place_of_number(reader, bad_run, LOSS, "deviation").href
-    assert "scalar=learning_rate" in place_of_number(reader, bad_run, ROOT, "learning_rate").href
+    assert "steps=40-140" in evidence_address(reader, bad_run, LOSS, "deviation").href
+    assert "scalar=learning_rate" in evidence_address(reader, bad_run, ROOT, "learning_rate").href
 
 
 def test_a_rule_can_speak_when_what_it_needs_was_recorded(reader, bad_run):

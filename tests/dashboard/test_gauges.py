@@ -3,9 +3,7 @@
 import math
 
 import pytest
-from mindscope.dashboard.components.gauges import gauges_table
-from mindscope.dashboard.data.gauges import gauged
-from mindscope.dashboard.data.scale import Scale
+from mindscope.dashboard.pages.robustness.gauges import GaugeScale, gauge_groups, gauges_table
 from mindscope.storage import Outcome
 
 from .evaluated import metrics
@@ -16,7 +14,7 @@ def spans(part, kind):
 
 
 def test_each_measurement_stands_under_its_name_with_what_it_was_measured_of():
-    assert [one.title for one in gauged(metrics()[::-1])] == [
+    assert [one.title for one in gauge_groups(metrics()[::-1])] == [
         "CLEVER in l2, 20 samples",
         "Empirical robustness in l2, 20 samples",
         "Defence quality, 256 samples",
@@ -26,7 +24,7 @@ def test_each_measurement_stands_under_its_name_with_what_it_was_measured_of():
 
 
 def test_every_number_of_a_measurement_is_shown_and_says_what_is_good():
-    numbers = [one for part in gauged(metrics()) for one in part.gauges]
+    numbers = [one for part in gauge_groups(metrics()) for one in part.gauges]
     assert [one.scale.words(one.value) for one in numbers] == [
         "1", "4.3%",
         "-3%", "1%", "4%", "8%", "0.02 nats",
@@ -38,7 +36,7 @@ def test_every_number_of_a_measurement_is_shown_and_says_what_is_good():
 
 
 def test_what_is_mended_and_spoiled_lies_on_the_scale_of_what_they_add_up_to():
-    accuracy, mended, spoiled, *_ = gauged([metrics()[2]])[0].gauges
+    accuracy, mended, spoiled, *_ = gauge_groups([metrics()[2]])[0].gauges
     assert accuracy.scale.ends == mended.scale.ends == ("-10%", "+10%")
     middle = accuracy.scale.place(0.0)
     apart = [one.scale.place(one.value) - middle for one in (accuracy, mended, spoiled)]
@@ -46,13 +44,13 @@ def test_what_is_mended_and_spoiled_lies_on_the_scale_of_what_they_add_up_to():
 
 
 def test_a_value_beyond_its_scale_stands_at_its_end_and_none_is_nowhere():
-    scale = Scale(0.0, 2.0)
+    scale = GaugeScale(0.0, 2.0)
     assert [scale.place(value) for value in (-1.0, 1.0, 5.0, math.nan)] == [0.0, 0.5, 1.0, None]
-    assert Scale().place(1.0) is None
+    assert GaugeScale().place(1.0) is None
 
 
 def test_the_dot_of_a_distance_stands_in_the_ball_that_was_searched():
-    table = gauges_table(gauged(metrics()[:1]))
+    table = gauges_table(gauge_groups(metrics()[:1]))
     assert [one.style["left"] for one in spans(table, "gauge-dot")] == ["50.00%"]
     assert {one.title: one.style["left"] for one in spans(table, "gauge-beside")} == {
         "least": "25.00%",
@@ -61,7 +59,7 @@ def test_the_dot_of_a_distance_stands_in_the_ball_that_was_searched():
 
 
 def test_a_measurement_of_an_unknown_name_shows_its_numbers_without_a_scale():
-    (found,) = gauged(
+    (found,) = gauge_groups(
         [Outcome("newer", "", 0.0, math.nan, 3, details={"kind": "metric", "some_share": 0.25, "by": "x"})]
     )
     assert [(one.name, one.value) for one in found.gauges] == [("Some share", 0.25)]
@@ -71,6 +69,8 @@ def test_a_measurement_of_an_unknown_name_shows_its_numbers_without_a_scale():
 
 @pytest.mark.parametrize("name", ["clever", "empirical robustness", "defence quality", "query defence", "detector x"])
 def test_what_a_store_does_not_say_is_a_dash_and_has_no_dot(name):
-    table = gauges_table(gauged([Outcome(name, "l2", 1.0, math.nan, 3, details={"kind": "metric", "value": None})]))
+    table = gauges_table(
+        gauge_groups([Outcome(name, "l2", 1.0, math.nan, 3, details={"kind": "metric", "value": None})])
+    )
     assert spans(table, "gauge-dot") == []
     assert "–" in str(table)

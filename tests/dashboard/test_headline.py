@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from mindscope.dashboard.headline import headline
-from mindscope.dashboard.roots import roots_of
+from mindscope.dashboard.pages.findings.finding_cards import root_cause_groups
 
 from .recorded import BAD_SITE, BAD_STEP, findings
 
@@ -29,7 +29,7 @@ def test_a_run_that_failed_without_a_finding_is_not_called_healthy(healthy_run):
 
 
 def test_no_finding_is_lost_between_the_roots():
-    roots = roots_of(findings())
+    roots = root_cause_groups(findings())
     kept = [finding for root in roots for finding in (root.finding, *root.same, *root.follows)]
     assert sorted(one.rule for one in kept) == sorted(one.rule for one in findings())
     assert roots[0].finding.site == BAD_SITE
@@ -39,7 +39,7 @@ def test_no_finding_is_lost_between_the_roots():
 def test_the_same_cause_in_many_places_is_one_box():
     root = findings()[1]
     others = tuple(replace(root, site=f"decoder.3.part{index}", order=(0, 1, 30 + index)) for index in range(4))
-    first, *rest = roots_of((root, *others))
+    first, *rest = root_cause_groups((root, *others))
     assert not rest
     assert first.same == others
 
@@ -48,13 +48,20 @@ def test_what_follows_from_a_consequence_stands_under_its_cause():
     like = findings()[0]
     rate, nan, frozen = (
         replace(
-            like, rule=cause, cause=cause, severity=severity, first_step=step, step=step, site=site, confidence=sure
+            like,
+            rule=cause,
+            cause=cause,
+            severity=severity,
+            first_step=step,
+            step=step,
+            site=site,
+            confidence=certified_outcome,
         )
-        for cause, severity, step, site, sure in (
+        for cause, severity, step, site, certified_outcome in (
             ("optimizer_state_stale", "error", 9, "", 0.9),
             ("non_finite_loss", "error", 30, "", 1.0),
             ("frozen_parameter", "warning", 31, "fc1", 1.0),
         )
     )
-    (root,) = roots_of((rate, nan, frozen))
+    (root,) = root_cause_groups((rate, nan, frozen))
     assert (root.finding, root.follows) == (rate, (nan, frozen))

@@ -3,8 +3,8 @@
 import math
 
 import pytest
-from mindscope.dashboard.data import Reader
-from mindscope.dashboard.live import Cursor, cursor_now, from_json, look, to_json
+from mindscope.dashboard.pages.live_run.live_run_page import Cursor, cursor_now, from_json, look, to_json
+from mindscope.dashboard.queries.reader import Reader
 from mindscope.storage import StepRecord, open_store
 
 from .recorded import findings
@@ -87,10 +87,10 @@ def test_slow_pictures_are_due_every_third_time_and_at_the_end(writing):
         writing.write(1.0)
         news = writing.look(seen)
         seen = news.cursor
-        due.append(news.beat)
+        due.append(news.is_slow_due)
     assert due == [True, False, False, True, False, False]
     writing.write(1.0)
-    assert writing.look(seen, is_over=True).beat
+    assert writing.look(seen, is_over=True).is_slow_due
 
 
 def test_a_cursor_survives_the_browser_and_nonsense_makes_a_fresh_one():

@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from mindscope.dashboard.data.model import by_module, values_at
+from mindscope.dashboard.queries.model_queries import by_module, values_at
 from mindscope.storage import ModuleInfo
 
 from .recorded import BAD_SITE, BAD_STEP

@@ -1,7 +1,8 @@
 """What stands around a tensor in the model."""
 
 import pytest
-from mindscope.dashboard.data import Neighbours, Reader, neighbours
+from mindscope.dashboard.queries.model_queries import Neighbours, neighbours
+from mindscope.dashboard.queries.reader import Reader
 from mindscope.storage import ModuleInfo, ParameterInfo, Structure, open_store
 
 STRUCTURE = Structure(

@@ -4,8 +4,8 @@ import threading
 
 import pytest
 from mindscope.dashboard import Settings, create_app
-from mindscope.dashboard.document import PLOTLY
-from mindscope.dashboard.opening import Opening
+from mindscope.dashboard.first_paint import FirstPaintApp
+from mindscope.dashboard.static_answers import PLOTLY
 from werkzeug.test import Client
 
 TOKEN = "a-token-of-many-letters"
@@ -18,7 +18,7 @@ class Waiting:
         settings = settings or Settings()
         self._may_go_on = threading.Event()
         self._store, self._settings = store, settings
-        self.front = Opening(store, settings, self._make)
+        self.front = FirstPaintApp(store, settings, self._make)
         self.client = Client(self.front)
 
     def _make(self):
@@ -40,7 +40,7 @@ def waiting(recorded_store):
 def test_the_loss_comes_first_and_the_page_follows_in_the_same_answer(waiting):
     parts = waiting.client.get("/run", buffered=False).iter_encoded()
     first = next(parts).decode()
-    assert '<div id="glimpse">' in first
+    assert '<div id="first-paint">' in first
     assert PLOTLY in first
     assert "react-entry-point" not in first
     waiting.finish()
@@ -58,7 +58,7 @@ def test_plotly_and_the_pulse_do_not_wait_for_the_pages(waiting):
 def test_plotly_is_there_however_little_dash_knows_of_its_scripts_yet(recorded_store):
     pages = create_app(recorded_store, Settings())
     pages._got_first_request["setup_server"] = True  # as where another thread is setting them up for the document
-    front = Opening(recorded_store, Settings(), lambda: pages.server)
+    front = FirstPaintApp(recorded_store, Settings(), lambda: pages.server)
     front.wait()
     with Client(front).get(PLOTLY) as script, Client(pages.server).get(PLOTLY) as by_dash:
         assert (script.status_code, by_dash.status_code) == (200, 400)
@@ -74,7 +74,7 @@ def test_everything_else_waits_and_is_answered_by_the_pages(waiting):
 def test_an_address_that_says_more_or_leads_nowhere_is_left_to_the_pages(waiting, query):
     waiting.finish()
     answer = waiting.client.get(f"/run?{query}")
-    assert "glimpse" not in answer.text.replace("/assets/glimpse.js", "")
+    assert "first-paint" not in answer.text.replace("/assets/first_paint.js", "")
     assert answer.status_code == {"run=nobody": 404, "step=x": 400}.get(query, 200)
 
 
@@ -96,7 +96,7 @@ def test_pages_that_cannot_be_made_end_the_server(recorded_store):
     def fail():
         raise RuntimeError("no pages")
 
-    front = Opening(recorded_store, Settings(), fail)
+    front = FirstPaintApp(recorded_store, Settings(), fail)
     with pytest.raises(RuntimeError, match="no pages"):
         front.wait()
     with pytest.raises(RuntimeError, match="no pages"):

@@ -5,13 +5,13 @@ import math
 
 import numpy as np
 import pytest
-from mindscope.dashboard.data import Reader
-from mindscope.dashboard.data.pairs import (
+from mindscope.dashboard.queries.comparison_queries import (
     common_metrics,
     comparison,
     difference_matrix,
-    first_beyond,
+    first_difference,
 )
+from mindscope.dashboard.queries.reader import Reader
 from mindscope.storage import open_store
 
 from .recorded import Plan, records, structure_of, write_run
@@ -55,7 +55,7 @@ def test_the_comparison_finds_the_layer_and_the_step(pair):
 def test_a_run_is_identical_to_itself(pair):
     reader, first, _ = pair
     assert comparison(reader, first, first).verdict == "identical"
-    assert first_beyond(difference_matrix(reader, first, first, "activation/l2_norm"), 0.0) is None
+    assert first_difference(difference_matrix(reader, first, first, "activation/l2_norm"), 0.0) is None
 
 
 def test_the_difference_is_relative_to_the_larger_and_nan_in_one_is_told(pair):
@@ -68,7 +68,7 @@ def test_the_difference_is_relative_to_the_larger_and_nan_in_one_is_told(pair):
 
 def test_a_tolerance_passes_over_what_is_smaller(pair):
     apart = difference_matrix(*pair, "activation/l2_norm")
-    near, far = first_beyond(apart, 0.01), first_beyond(apart, 0.2)
+    near, far = first_difference(apart, 0.01), first_difference(apart, 0.2)
     assert near is not None
     assert far is not None
     assert (near.step, near.site) == (CHANGED_AT, CHANGED)

@@ -5,8 +5,8 @@ import json
 import pytest
 from mindscope.dashboard import create_app
 from mindscope.dashboard.app import page_at
-from mindscope.dashboard.data import Reader
 from mindscope.dashboard.pages import PAGES
+from mindscope.dashboard.queries.reader import Reader
 from mindscope.storage import open_store
 
 from .calling import call

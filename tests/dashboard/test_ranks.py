@@ -2,8 +2,15 @@
 
 import numpy as np
 import pytest
-from mindscope.dashboard.data import Reader
-from mindscope.dashboard.data.ranks import rank_matrix, rank_metrics, rank_series, rank_sites, shares, step_seconds
+from mindscope.dashboard.queries.rank_queries import (
+    collective_costs,
+    rank_matrix,
+    rank_metrics,
+    rank_series,
+    rank_sites,
+    step_seconds,
+)
+from mindscope.dashboard.queries.reader import Reader
 from mindscope.storage import open_store
 
 from .ranked import MOVED, RANKS, SLOW, STEP_S, STEPS, waiting, write_ranks
@@ -47,7 +54,7 @@ def test_columns_hold_the_extremes_of_their_steps():
 
 def test_collectives_are_summed_over_their_calls(ranks):
     reader, run = ranks
-    found = shares(reader, run)
+    found = collective_costs(reader, run)
     assert [(one.site, one.rank, one.calls, one.moved_bytes) for one in found] == [
         ("all_reduce/world", rank, 2, 2 * MOVED) for rank in range(RANKS)
     ]

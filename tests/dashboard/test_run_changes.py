@@ -2,7 +2,7 @@
 
 import pytest
 from mindscope.dashboard import Settings, create_app
-from mindscope.dashboard.run_changes import offer
+from mindscope.dashboard.pages.runs.run_actions import offered_fields
 from mindscope.storage import open_store
 
 from .calling import call
@@ -57,7 +57,7 @@ def test_tags_that_cannot_be_read_are_told_and_change_nothing(store):
 
 def test_a_run_is_deleted_when_its_name_is_typed(store):
     watcher = visitor(store)
-    assert "this is not its name" in delete(store, watcher, "one", "on").get_data(as_text=True)
+    assert "wrong name" in delete(store, watcher, "one", "on").get_data(as_text=True)
     assert len(store.runs()) == 2
     delete(store, watcher, "one", "one")
     assert [run.name for run in store.runs()] == ["two"]
@@ -79,9 +79,9 @@ def test_without_the_right_nothing_is_changed(store, how, words):
 
 def test_two_ticked_runs_can_be_compared_and_one_can_be_changed(store):
     one, two = row(store, "one"), row(store, "two")
-    assert offer([])[0] == {"display": "none"}
-    assert offer([one])[1:3] == ("one", "one")
-    href = offer([one, two])[5]
+    assert offered_fields([])[0] == {"display": "none"}
+    assert offered_fields([one])[1:3] == ("one", "one")
+    href = offered_fields([one, two])[5]
     assert href.startswith("/compare?")
     assert one["id"] in href
     assert two["id"] in href

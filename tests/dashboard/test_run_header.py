@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from mindscope.dashboard.components import run_picker
+from mindscope.dashboard.components.run_header import run_picker
 
 
 def test_the_picker_tells_runs_of_one_name_apart_by_the_end_of_their_ids(healthy_run):

@@ -6,7 +6,7 @@ import re
 import pytest
 import zstandard
 from mindscope.dashboard import create_app
-from mindscope.dashboard.document import PLOTLY
+from mindscope.dashboard.static_answers import PLOTLY
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def test_a_long_script_comes_in_what_the_browser_can_unpack_and_is_the_same(clie
 
 def test_short_files_data_and_errors_travel_as_they_are(client):
     headers = {"Accept-Encoding": "gzip"}
-    for place in ("/assets/glimpse.js", "/_dash-layout", "/assets/none.js", "/healthz"):
+    for place in ("/assets/first_paint.js", "/_dash-layout", "/assets/none.js", "/healthz"):
         with client.get(place, headers=headers) as answer:
             assert "Content-Encoding" not in answer.headers, place
 

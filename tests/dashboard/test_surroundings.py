@@ -8,9 +8,9 @@ import zipfile
 
 import pytest
 from mindscope.dashboard.app import create_app
-from mindscope.dashboard.data import Reader
-from mindscope.dashboard.data.surroundings import archive, events, part_of, scalar_rows
-from mindscope.dashboard.pages.logs import columns_of, rows_of
+from mindscope.dashboard.pages.logs_page import columns_of, rows_of
+from mindscope.dashboard.queries.environment_queries import archive, events, part_of, scalar_rows
+from mindscope.dashboard.queries.reader import Reader
 from mindscope.storage import Event, StepRecord, open_store
 
 HOST = {"node": "n1", "packages": {"numpy": "2.4"}, "git": {"commit": "abc", "is_dirty": True}, "script": "train.py"}

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mindscope.dashboard.tags import BadTags, read_tags, spell_tags
+from mindscope.dashboard.pages.runs.run_actions import BadTags, read_tags, spell_tags
 
 KEYS = st.text("abcdefgh_ ", min_size=1, max_size=8).filter(lambda key: key == key.strip())
 SCALARS = st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.text(max_size=12) | st.floats(-1e6, 1e6)

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from mindscope.dashboard.data import Reader
-from mindscope.dashboard.data.timing import profile_of, step_course
+from mindscope.dashboard.queries.reader import Reader
+from mindscope.dashboard.queries.timing_queries import profile_of, step_timeline
 from mindscope.storage import StepRecord, open_store
 
 from .profiled import LONG_S, LONG_STEP, OTHER_S, PHASES, SPLIT_EVERY, STEPS, write_profiled
@@ -17,7 +17,7 @@ def profiled():
 
 
 def test_the_parts_of_every_split_step_add_up_to_it(profiled):
-    course = step_course(*profiled)
+    course = step_timeline(*profiled)
     assert course.steps.tolist() == list(range(0, STEPS, SPLIT_EVERY))
     assert list(course.parts) == [*PHASES, "other"]
     total = np.sum(list(course.parts.values()), axis=0)
@@ -27,7 +27,7 @@ def test_the_parts_of_every_split_step_add_up_to_it(profiled):
 
 
 def test_a_long_step_between_two_that_were_split_is_seen_in_its_stretch(profiled):
-    course = step_course(*profiled)
+    course = step_timeline(*profiled)
     (at,) = np.flatnonzero(course.longest == LONG_S)
     assert course.steps[at] <= LONG_STEP < course.ends[at]
 
@@ -45,7 +45,7 @@ def test_of_a_thousand_stretches_a_few_hundred_are_drawn_and_no_long_step_is_los
             ]
         )
         writer.close()
-        course = step_course(Reader(store), store.find_run("long"))
+        course = step_timeline(Reader(store), store.find_run("long"))
     assert 100 < len(course.steps) <= 240
     for at, (first, last) in enumerate(zip(course.steps, course.ends, strict=True)):
         assert course.longest[at] == seconds[first:last].max()
@@ -60,13 +60,13 @@ def test_a_run_without_a_split_shows_its_steps_and_one_without_times_shows_nothi
         writer.write([StepRecord(step, step, scalars={"step_seconds": 0.5}) for step in range(4)])
         store.begin_run("empty")
         reader = Reader(store)
-        course = step_course(reader, store.find_run("plain"))
+        course = step_timeline(reader, store.find_run("plain"))
         assert {name: part.tolist() for name, part in course.parts.items()} == {"step": [0.5] * 4}
-        assert not len(step_course(reader, store.find_run("empty")).steps)
+        assert not len(step_timeline(reader, store.find_run("empty")).steps)
 
 
 def test_a_stretch_of_steps_has_a_profile_of_its_own(profiled):
     reader, run = profiled
     assert profile_of(reader, run, (30, 35)).splits[0].slowest[0] == LONG_STEP
     assert profile_of(reader, run, (40, 50)).splits[0].steps == 11
-    assert step_course(reader, run, span=(20, 40)).steps.tolist() == [20, 25, 30, 35, 40]
+    assert step_timeline(reader, run, span=(20, 40)).steps.tolist() == [20, 25, 30, 35, 40]

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from mindscope.dashboard.words import age, count, number, prose, sentence, short_place, short_site, store_place
+from mindscope.dashboard.formatting import age, count, number, prose, sentence, short_place, short_site, store_place
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import mindscope as ms
 import numpy as np
 from mindscope.framework import Key, Tensor, nn, ops
 from mindscope.storage import Store
-from mindscope.storage.mail.commands import TrainingState, send, state_of
+from mindscope.storage.control_channel import TrainingState, send, state_of
 
 
 class Training(threading.Thread):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from mindscope.cli import main
-from mindscope.cli.demo.faults import FAULTS
+from mindscope.cli.demo.demo_faults import FAULTS
 from mindscope.dashboard import start_in_thread
 from mindscope.dashboard.pages import PAGES
 from mindscope.storage import Run, Store, open_store
@@ -137,7 +137,7 @@ def test_a_run_that_is_deleted_while_it_is_watched_is_told(watched, store_url):
 def test_the_loss_is_seen_before_any_script_is_there(browser, training):
     page = browser.new_context(java_script_enabled=False).new_page()
     page.goto(training.url + "run?run=gpt-nan")
-    assert page.locator("#glimpse svg path").first.is_visible()
+    assert page.locator("#first-paint svg path").first.is_visible()
     page.context.close()
 
 

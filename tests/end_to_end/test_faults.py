@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mindscope.cli.demo.faults import FAULTS
-from mindscope.cli.demo.session import Wishes, as_injected, train
-from mindscope.cli.demo.tasks import TASKS
+from mindscope.cli.demo.demo_faults import FAULTS
+from mindscope.cli.demo.demo_session import Wishes, as_injected, train
+from mindscope.cli.demo.demo_tasks import TASKS
 from mindscope.insight import Diagnosis, diagnose
 from mindscope.storage import open_store
 from rich.console import Console

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import mutually_broadcastable_shapes
 from mindscope.framework import ShapeError
-from mindscope.framework.shape import (
+from mindscope.framework.specs import (
     broadcast_shapes,
     matmul_shape,
     normalize_axes,

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mindscope.framework import PRIMITIVES, Dim
 from mindscope.framework.errors import EngineError
-from mindscope.framework.shape import Spec, broadcast_shapes
-from mindscope.framework.specs import spec_of
+from mindscope.framework.specs import Spec, broadcast_shapes, spec_of
 from mindscope.framework.symbolic import SymbolicError, assuming, dims_of, parse_length, substitute, unify
 
 from tests.contracts.primitive_cases import CASES

@@ -1,7 +1,7 @@
 """The words of a call by name, wherever two calls are compared."""
 
 import pytest
-from mindscope.insight.arguments import named_arguments
+from mindscope.insight.script_arguments import named_arguments
 
 
 @pytest.mark.parametrize(

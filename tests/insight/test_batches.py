@@ -4,7 +4,7 @@ import math
 
 import pytest
 from mindscope.insight import Recording, diagnose
-from mindscope.insight.batches import Batches
+from mindscope.insight.finding_onset import Batches
 from mindscope.insight.recording import chain
 from mindscope.storage import Finding, StepRecord, open_store
 

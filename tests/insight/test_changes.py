@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 from mindscope.insight import RULES, Recording, diagnose
-from mindscope.insight.changes import Changes, change_at
 from mindscope.insight.engine import Engine
+from mindscope.insight.finding_onset import Changes, change_at
 from mindscope.insight.recording import chain
 from mindscope.storage import Event, Finding, StepRecord, open_store
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from mindscope.insight import RULES, InvalidRule, Recording, UnknownRule, find_rule, rule
+from mindscope.insight.context.subject_table import Rows
 from mindscope.insight.engine import Engine
-from mindscope.insight.view.table import Rows
 from mindscope.storage import Block, Layout, StepRecord
 
 STATISTICS = ("l2_norm", "nans", "pos_infs", "neg_infs")

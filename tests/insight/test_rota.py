@@ -6,11 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from mindscope.insight import RULES
+from mindscope.insight.context.model_index import Anatomy
+from mindscope.insight.context.step_context import Rest
+from mindscope.insight.context.subject_table import Rows
 from mindscope.insight.engine import Engine
 from mindscope.insight.recording import chain
-from mindscope.insight.view.anatomy import Anatomy
-from mindscope.insight.view.rest import Rest, first
-from mindscope.insight.view.table import Rows
+from mindscope.insight.running_statistics import count_before_first
 from mindscope.storage import Block, Event, Layout, OptimizerInfo, StepRecord
 
 NAMES = ("one", "relu", "two", "three", "four", "five")
@@ -212,4 +213,4 @@ def test_a_rule_that_rests_is_not_asked_until_its_rest_is_over_and_fails_alone(c
 def test_the_first_is_the_number_of_records_before_it(found):
     array = np.array(found, dtype=bool).reshape(len(found), len(found[0]) if found else 2)
     expected = next((at for at, row in enumerate(found) if any(row)), len(found))
-    assert first(array) == first(array.any(axis=1)) == expected
+    assert count_before_first(array) == count_before_first(array.any(axis=1)) == expected

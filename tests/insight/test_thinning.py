@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 from mindscope.insight import diagnose
-from mindscope.insight.thinning import thinning_of
+from mindscope.insight.schedule_thinning import thinning_of
 from mindscope.storage import Event, MemoryStore, StepRecord, Store
 
 BUDGET, COST = "by the overhead budget of 3 %", "a recorded one had cost"

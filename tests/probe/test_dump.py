@@ -6,10 +6,10 @@ from mindscope.framework import Key, Tensor, nn
 from mindscope.framework.optim import SGD
 from mindscope.insight.compare import compare_dumps, compare_tensors
 from mindscope.probe import watch
-from mindscope.probe.configuration.dumps import Dump
+from mindscope.probe.configuration.sections import Dump
 from mindscope.probe.dump import Dumper
 from mindscope.storage import StoreUnavailable, blobs_of, open_store
-from mindscope.storage.tensors.blobs import Blobs
+from mindscope.storage.stored_tensors import Blobs
 
 SITES = ["0", "2", "2.weight"]
 

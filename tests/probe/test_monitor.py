@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from mindscope.framework import Key, Tensor, nn, ops
 from mindscope.probe import Monitor, NotWatchable, watch
-from mindscope.probe.collectors.gradient import Gradient
+from mindscope.probe.collectors.parameter_collectors import Gradient
 from mindscope.storage import open_store
 
 

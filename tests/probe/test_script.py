@@ -6,7 +6,8 @@ import sys
 
 import numpy as np
 import pytest
-from mindscope.probe import ConfigError, ScriptNotFound, SiteNotFound, beginning
+from mindscope.probe import ConfigError, ScriptNotFound, SiteNotFound
+from mindscope.probe import watch_session as beginning
 from mindscope.storage import open_store
 from mindscope.watching import run_script
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from mindscope.storage import open_store
-from mindscope.storage.database import folder as folder_module
+from mindscope.storage.database import folder_backend as folder_module
 
 from tests.storage.samples import finding, layout, walk
 

@@ -8,12 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from mindscope.storage import Block, Layout, StoreDamaged, StoreError, quantize
-from mindscope.storage.encoding.alike import stack_values
-from mindscope.storage.encoding.codec import decode, encode
-from mindscope.storage.encoding.layout import pack, pack_alike, pack_stacks, unpack
-from mindscope.storage.encoding.packed import Packed
-from mindscope.storage.encoding.quantized import quantize_alike
-from mindscope.storage.encoding.sequences import decode_steps, encode_steps
+from mindscope.storage.encoding.block_packing import PackedBlocks, pack, pack_alike, pack_stacks, unpack
+from mindscope.storage.encoding.block_rounding import quantize_alike, stack_values
+from mindscope.storage.encoding.codec import decode, decode_steps, encode, encode_steps
 
 DTYPES = ("float32", "float64", "uint64")
 ANY = st.floats(allow_nan=True, allow_infinity=True)
@@ -105,10 +102,10 @@ def test_what_is_rounded_and_packed_together_is_as_if_it_were_alone(found: list[
 @pytest.mark.parametrize("lengths", [(), (3,), (2, 2, 2), (2, 2, 0, 5, 5, 1)])
 def test_packed_blocks_are_cut_and_joined_as_a_list_of_them(lengths: tuple[int, ...]) -> None:
     blocks = [bytes([at]) * length for at, length in enumerate(lengths)]
-    packed = Packed.of(blocks)
+    packed = PackedBlocks.of(blocks)
     for begin, end in combinations_with_replacement(range(len(blocks) + 1), 2):
         assert packed[begin:end].apart() == blocks[begin:end]
-        assert Packed.joined([packed[:begin], packed[begin:]]).apart() == blocks
+        assert PackedBlocks.joined([packed[:begin], packed[begin:]]).apart() == blocks
     assert [row.tobytes() for _, table in packed.tables() for row in table] == blocks
 
 

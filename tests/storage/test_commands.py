@@ -1,7 +1,7 @@
 """What a person says to a training, and hears of it."""
 
 from mindscope.storage import Store, open_store
-from mindscope.storage.mail.commands import STATE, TrainingState, send, state_of, wait_for
+from mindscope.storage.control_channel import STATE, TrainingState, send, state_of, wait_for
 
 
 def test_commands_are_numbered_one_after_the_other(store: Store) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 from mindscope.storage import InvalidName
-from mindscope.storage.conditions import Condition, parse_condition
+from mindscope.storage.watch_conditions import WatchCondition, parse_condition
 
 UNDERSTOOD = {
     "gradient/l2_norm @ decoder.* > 10 for 3 steps": ("gradient", "l2_norm", "decoder.*", ">", 10.0, 3),
@@ -23,7 +23,9 @@ def test_a_line_says_what_is_compared_where_and_for_how_long(text: str) -> None:
 
 def test_a_range_has_two_bounds() -> None:
     one = parse_condition("weight/max @ *.bias outside [-1, 2.5]")
-    assert one == Condition("weight/max @ *.bias outside [-1, 2.5]", "outside", "weight", "max", "*.bias", -1.0, 2.5)
+    assert one == WatchCondition(
+        "weight/max @ *.bias outside [-1, 2.5]", "outside", "weight", "max", "*.bias", -1.0, 2.5
+    )
 
 
 def test_a_change_is_told_from_a_value() -> None:

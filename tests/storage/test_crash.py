@@ -22,7 +22,7 @@ from mindscope.storage import (
     migrate,
     open_store,
 )
-from mindscope.storage.writing.backlog import CAPACITY
+from mindscope.storage.writing.record_queue import CAPACITY
 
 from tests.storage.disks import small_disk
 from tests.storage.samples import layout, walk

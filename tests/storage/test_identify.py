@@ -1,6 +1,6 @@
 """How runs are called."""
 
-from mindscope.storage.identify import check_run_id, new_run_id
+from mindscope.storage.run_info import check_run_id, new_run_id
 
 
 def test_runs_that_begin_in_the_same_second_have_ids_of_their_own():

@@ -3,7 +3,7 @@
 import pytest
 from mindscope.cli.failures import describe
 from mindscope.storage import InvalidName, migrate, open_store
-from mindscope.storage.passwords import without_passwords
+from mindscope.storage.errors import without_passwords
 
 
 @pytest.mark.parametrize(

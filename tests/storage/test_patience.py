@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 from mindscope.storage import Block, Layout, StepRecord
-from mindscope.storage.run import Structure
-from mindscope.storage.writing.backlog import Backlog
-from mindscope.storage.writing.patience import PATIENCE_S, Patience, without_quiet
+from mindscope.storage.run_info import Structure
+from mindscope.storage.writing.record_queue import BATCH_WAIT_S, BatchingPolicy, RecordQueue, without_quiet
 
 BLOCK = Block(Layout("weight", ("a",), ("norm",), ("float32",)), np.ones((1, 1)))
 
@@ -14,8 +13,8 @@ def steps_of(items: list[StepRecord]) -> list[int]:
     return [item.step for item in without_quiet(items) if isinstance(item, StepRecord)]
 
 
-def backlog_of(capacity: int = 64) -> Backlog:
-    return Backlog(capacity, lambda: False)
+def backlog_of(capacity: int = 64) -> RecordQueue:
+    return RecordQueue(capacity, lambda: False)
 
 
 def test_of_steps_without_anything_only_the_newest_is_taken():
@@ -52,17 +51,17 @@ def test_half_of_the_capacity_wakes_the_writer_and_no_less(capacity: int):
 def test_what_comes_after_a_pause_is_taken_at_once_and_what_comes_soon_waits():
     now = [0.0]
     backlog = backlog_of()
-    patience = Patience(backlog, clock=lambda: now[0])
+    patience = BatchingPolicy(backlog, clock=lambda: now[0])
     now[0] = 100.0
     assert not patience.is_over()
     backlog.put(StepRecord(0, 0.0, blocks=(BLOCK,)))
     assert patience.is_over()
     assert patience.take()[0][0].step == 0
     backlog.put(StepRecord(1, 0.0, blocks=(BLOCK,)))
-    now[0] += PATIENCE_S / 2
+    now[0] += BATCH_WAIT_S / 2
     assert not patience.is_over()
     backlog.put(StepRecord(2, 0.0, blocks=(BLOCK,)))
-    now[0] += 0.51 * PATIENCE_S
+    now[0] += 0.51 * BATCH_WAIT_S
     assert patience.is_over()
     assert [item.step for item in patience.take()[0]] == [1, 2]
     assert not patience.is_over()
@@ -71,12 +70,12 @@ def test_what_comes_after_a_pause_is_taken_at_once_and_what_comes_soon_waits():
 def test_steps_that_say_nothing_wait_longer_and_are_counted():
     now = [0.0]
     backlog = backlog_of()
-    patience = Patience(backlog, clock=lambda: now[0])
+    patience = BatchingPolicy(backlog, clock=lambda: now[0])
     for step in range(3):
         backlog.put(StepRecord(step, 0.0))
-    now[0] += 1.1 * PATIENCE_S
+    now[0] += 1.1 * BATCH_WAIT_S
     assert not patience.is_over()
-    now[0] += 1.1 * PATIENCE_S
+    now[0] += 1.1 * BATCH_WAIT_S
     assert patience.is_over()
     taken, quiet = patience.take()
     assert ([item.step for item in taken], quiet) == ([2], 2)

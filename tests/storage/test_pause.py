@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 from mindscope.storage import Event, MemoryStore, QueueWriter, StepRecord
-from mindscope.storage.writing.pause import HELD_S, Pause
-from mindscope.storage.writing.writer import _LOOK_S
+from mindscope.storage.writing.queue_writer import _LOOK_S
+from mindscope.storage.writing.record_queue import PREVIEW_AFTER_S, PreviewPolicy
 
 from tests.storage.samples import finding, layout, walk
 
@@ -16,7 +16,7 @@ class Holding:
     def __init__(self) -> None:
         self.record: StepRecord | None = None
         self.now = 0.0
-        self.pause = Pause(lambda: self.record, clock=lambda: self.now)
+        self.pause = PreviewPolicy(lambda: self.record, clock=lambda: self.now)
 
     def look(self, after: float) -> StepRecord | None:
         self.now += after
@@ -31,21 +31,21 @@ def holding() -> Holding:
 def test_what_is_held_for_long_is_shown_once(holding: Holding):
     holding.record = StepRecord(3, 0.0, scalars={"loss": 1.0})
     assert holding.look(100.0) is None
-    assert holding.look(HELD_S / 2) is None
-    assert holding.look(HELD_S / 2) is holding.record
+    assert holding.look(PREVIEW_AFTER_S / 2) is None
+    assert holding.look(PREVIEW_AFTER_S / 2) is holding.record
     assert holding.look(100.0) is None
 
 
 def test_a_pause_is_told_well_within_a_second():
-    assert HELD_S + 2 * _LOOK_S < 0.5
+    assert PREVIEW_AFTER_S + 2 * _LOOK_S < 0.5
 
 
 def test_a_training_that_goes_on_is_never_shown(holding: Holding):
     for step in range(50):
         holding.record = StepRecord(step, 0.0, scalars={"loss": 1.0})
-        assert holding.look(HELD_S / 2) is None
+        assert holding.look(PREVIEW_AFTER_S / 2) is None
         holding.record = None
-        assert holding.look(HELD_S) is None
+        assert holding.look(PREVIEW_AFTER_S) is None
 
 
 @pytest.mark.parametrize(
@@ -54,17 +54,17 @@ def test_a_training_that_goes_on_is_never_shown(holding: Holding):
 def test_what_is_added_is_shown_as_well_when_it_has_stood_as_long(holding: Holding, more):
     holding.record = StepRecord(3, 0.0, scalars={"loss": 1.0})
     holding.look(0.0)
-    assert holding.look(HELD_S) is not None
+    assert holding.look(PREVIEW_AFTER_S) is not None
     holding.record = replace(holding.record, **more)
-    assert holding.look(HELD_S) is None
-    assert holding.look(HELD_S) is holding.record
+    assert holding.look(PREVIEW_AFTER_S) is None
+    assert holding.look(PREVIEW_AFTER_S) is holding.record
 
 
 def test_a_record_of_which_a_part_is_known_is_the_same_at_every_look():
     whole, now = walk(1, layout(3))[0], [0.0]
-    pause = Pause(lambda: replace(whole, blocks=()), clock=lambda: now[0])
+    pause = PreviewPolicy(lambda: replace(whole, blocks=()), clock=lambda: now[0])
     assert pause.look() is None
-    now[0] = HELD_S
+    now[0] = PREVIEW_AFTER_S
     shown = pause.look()
     assert shown is not None
     assert (shown.step, shown.blocks) == (whole.step, ())
@@ -89,10 +89,10 @@ class Listening:
 
 def test_a_step_without_a_record_is_shown_once_while_it_is_the_newest():
     step, now = [7], [0.0]
-    pause = Pause(lambda: StepRecord(step[0], now[0]), clock=lambda: now[0])
+    pause = PreviewPolicy(lambda: StepRecord(step[0], now[0]), clock=lambda: now[0])
     shown = []
     for look in range(20):
-        now[0] += HELD_S / 2
+        now[0] += PREVIEW_AFTER_S / 2
         step[0] += look == 10
         record = pause.look()
         shown += [] if record is None else [record.step]

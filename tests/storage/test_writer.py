@@ -21,7 +21,7 @@ from mindscope.storage import (
     Structure,
     open_store,
 )
-from mindscope.storage.beside import joined
+from mindscope.storage.records import joined
 
 from tests.storage.samples import finding, layout, walk
 
@@ -126,7 +126,7 @@ def test_a_full_queue_blocks_until_there_is_room() -> None:
 
 
 def test_a_training_waits_only_once_for_a_store_that_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mindscope.storage.writing.backlog._PATIENCE_S", 0.05)
+    monkeypatch.setattr("mindscope.storage.writing.record_queue._ROOM_WAIT_S", 0.05)
     store = MemoryStore()
     gate = Gate(store)
     queue = QueueWriter(gate, capacity=4)

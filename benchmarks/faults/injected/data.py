@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from mindscope.cli.demo.data import Digits
+from mindscope.cli.demo.demo_data import Digits
 
 from ..script import Batch, Script
 from ..table import Truth, fault

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from mindscope.cli.demo.data import digits, manual, shuffled_batches, windows
-from mindscope.cli.demo.models import ByteTransformer, DigitsCNN
+from mindscope.cli.demo.demo_data import digits, manual, shuffled_batches, windows
+from mindscope.cli.demo.demo_models import ByteTransformer, DigitsCNN
 from mindscope.framework import Key, Tensor, nn, ops, set_seed
 
 from ..script import Batch, Script

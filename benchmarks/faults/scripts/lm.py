@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import torch
-from mindscope.cli.demo.data import manual, windows
+from mindscope.cli.demo.demo_data import manual, windows
 from torch import nn
 from torch.nn import functional
 

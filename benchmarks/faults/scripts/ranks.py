@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
-from mindscope.cli.demo.data import shuffled_batches
+from mindscope.cli.demo.demo_data import shuffled_batches
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 

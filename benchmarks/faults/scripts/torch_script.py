@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from mindscope.cli.demo.data import Digits, digits, shuffled_batches
+from mindscope.cli.demo.demo_data import Digits, digits, shuffled_batches
 from torch.nn import functional
 
 from ..script import Batch, Script

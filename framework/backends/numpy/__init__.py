@@ -1,5 +1,5 @@
 """The backend of NumPy and numba: planned buffers, fused kernels, straight-line code."""
 
-from .compile import compile_graph
+from .executable import compile_graph
 
 __all__ = ["compile_graph"]

@@ -1,4 +1,4 @@
-"""What runs: generated code bound to memory and weights.
+"""From an optimised graph to an executable: fused, ordered, lowered and bound, or run step by step with control flow.
 
 Memory and the views into it belong to a frame. A call takes an idle frame, or makes a new one where another thread, or
 an outer call of the same function, is using those that exist.
@@ -7,19 +7,29 @@ an outer call of the same function, is using those that exist.
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from ...compiler.graph_evaluator import Evaluator
+from ...compiler.passes.fuse import Fused, fuse
+from ...compiler.rewrite import rebuild
 from ...context import quiet
 from ...errors import EngineError
-from ...ir import Where
+from ...ir import Apply, Constant, Graph, Node, TupleType, Where
+from ...ir.visit import Scopes
+from ...primitive import Primitive
+from ...specs import Spec
 from ...tensor import Array
-from .listing import Lowered
-from .plan import ALIGNMENT, MemoryPlan, plan_memory
+from . import into_kernels
+from .formulas import is_element_wise
+from .fused_loops import FusedLoop, kernel_of, loop_of
+from .lower import lower
+from .memory_plan import ALIGNMENT, MemoryPlan, plan_memory
+from .program_text import Lowered
 from .threads import single_threaded_blas, thread_count
 
-__all__ = ["StraightLine"]
+__all__ = ["Stepwise", "StraightLine", "compile_graph"]
 
 _FILE = "<mindscope compiled graph>"
 
@@ -63,11 +73,11 @@ class StraightLine:
         self._blas = single_threaded_blas if thread_count() > 1 else nullcontext
 
     def memory_plan(self) -> MemoryPlan:
-        """What lies where in the block of memory that one call uses."""
+        """Return what lies where in the block of memory that one call uses."""
         return self._plan
 
     def __call__(self, arguments: Sequence[Any]) -> Any:
-        """The result for these arrays, one for each parameter."""
+        """Return the result for these arrays, one for each parameter."""
         if self._is_sorted:
             inputs, weights = arguments[: self._count], tuple(arguments[self._count :])
         else:
@@ -99,7 +109,7 @@ class StraightLine:
         frame.weights = weights
 
     def _placed(self, error: Exception) -> Exception:
-        """The error with the place in the user's code of the line that failed."""
+        """Return the error with the place in the user's code of the line that failed."""
         for summary in reversed(traceback.extract_tb(error.__traceback__)):
             if summary.filename == _FILE and summary.lineno is not None:
                 name, where = self._place(summary.lineno)
@@ -153,3 +163,160 @@ def _view_of(block: Array, buffer: Any) -> Array:
     part = block[buffer.offset : buffer.offset + buffer.nbytes]
     view: Array = part.view(buffer.dtype).reshape(buffer.shape)
     return view
+
+
+class Stepwise:
+    """A compiled graph with control flow.
+
+    Args:
+        graph: Optimised, groups of operations applied as `Fused` graphs.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._evaluator = Evaluator(rebuild(graph, _as_primitive))
+
+    def __call__(self, arguments: Sequence[Any]) -> Any:
+        """Return the result for these arrays, one for each parameter; no part of it is an argument or another part."""
+        seen = {id(_owner(x)) for x in arguments if isinstance(x, np.ndarray)}
+        return _apart(self._evaluator(arguments), seen)
+
+
+class _KernelPrimitive(Primitive):
+    """A fused kernel in the place of a primitive; it stands in no table."""
+
+    __slots__ = ()
+
+    def __init__(self, loop: FusedLoop) -> None:
+        self.name = loop.fused.name
+        self.evaluate = _allocating(loop)
+        self.is_effect = False
+
+
+def _as_primitive(node: Apply, inputs: list[Node], graph: Graph) -> Node | None:
+    function = inputs[0]
+    if not isinstance(function, Constant) or not isinstance(function.value, Fused):
+        return None
+    kernel = Constant(_KernelPrimitive(loop_of(function.value)))
+    return Apply(graph, [kernel, *inputs[1:]], node.type, None, node.where)
+
+
+def _allocating(loop: FusedLoop) -> Any:
+    """Return the evaluation of a kernel that makes its results."""
+    result = loop.fused.result.type
+    specs = result.elements if isinstance(result, TupleType) else (result,)
+    layouts = [(x.dtype, len(x.shape)) for x in (*loop.inputs, *loop.outputs)]
+    kernel = kernel_of(loop, {}, layouts)
+
+    def evaluate(*arrays: Any) -> Any:
+        given = [np.ascontiguousarray(x).reshape(y.shape) for x, y in zip(arrays, loop.inputs, strict=True)]
+        made = [np.empty(spec.shape, spec.dtype) for spec in specs if isinstance(spec, Spec)]
+        kernel(*given, *(x.reshape(y.shape) for x, y in zip(made, loop.outputs, strict=True)))
+        return tuple(made) if isinstance(result, TupleType) else made[0]
+
+    return evaluate
+
+
+def _apart(value: Any, seen: set[int]) -> Any:
+    """Return the value, arrays copied whose memory has been seen."""
+    if isinstance(value, tuple):
+        return tuple([_apart(part, seen) for part in value])
+    if not isinstance(value, np.ndarray):
+        return value
+    owner = id(_owner(value))
+    if owner in seen:
+        return value.copy()
+    seen.add(owner)
+    return value
+
+
+def _owner(array: Array) -> Array:
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def compile_graph(graph: Graph, *, given: dict[int, Array] | None = None) -> Callable[[Sequence[Any]], Any]:
+    """Return the graph as a callable of arrays.
+
+    Args:
+        graph: Optimised; with control flow it is run by the reference evaluator, kernels included.
+        given: Arrays that outputs are to be written to, by number of the output: the arena of an optimizer.
+    """
+    fused = fuse(graph, _kind, _is_alone)
+    if not is_straight(fused):
+        return Stepwise(fused)
+    is_bound = [parameter.weight is not None for parameter in fused.parameters]
+    return StraightLine(lower(fused, Scopes(fused).order(fused), is_bound, given), is_bound)
+
+
+def is_straight(graph: Graph) -> bool:
+    """Return whether the graph calls nothing but primitives and kernels, on arrays of known shapes."""
+    for node in Scopes(graph).order(graph):
+        function = node.inputs[0]
+        if not isinstance(function, Constant) or (isinstance(function.value, Graph) and not _is_kernel(function)):
+            return False
+        if any(isinstance(x, Constant) and isinstance(x.value, Graph) for x in node.arguments):
+            return False
+        if isinstance(node.type, Spec) and not all(isinstance(n, int) for n in node.type.shape):
+            return False
+    return all(isinstance(n, int) for p in graph.parameters if isinstance(p.type, Spec) for n in p.type.shape)
+
+
+def _is_kernel(function: Constant) -> bool:
+    return isinstance(function.value, Fused)
+
+
+def _kind(node: Apply) -> Literal["element", "sum"] | None:
+    """Return the kind of loop: sums over leading axes add rows; other sums are NumPy's, whose order no neighbour
+    changes."""
+    if is_element_wise(node):
+        return "element"
+    if (node.applies("sum_to") or node.applies("sum")) and isinstance(node.type, Spec):
+        x = node.arguments[0].type
+        is_known = isinstance(x, Spec) and all(isinstance(length, int) for length in x.shape)
+        if is_known and isinstance(x, Spec) and x.dtype == node.type.dtype and x.dtype.name in ("float32", "float64"):
+            return "sum" if _keeps_rows(node, x) else None
+    return None
+
+
+def _keeps_rows(node: Apply, x: Spec) -> bool:
+    """Return whether the innermost axis that is longer than 1 is kept by the sum."""
+    long = [axis for axis, length in enumerate(x.shape) if length != 1]
+    if not long:
+        return False
+    if node.applies("sum"):
+        return long[-1] not in node.attributes["axes"]
+    assert isinstance(node.type, Spec)
+    place = long[-1] - len(x.shape)
+    return len(node.type.shape) >= -place and node.type.shape[place] != 1
+
+
+#: What gives the same bits whoever computes it: one operation of IEEE 754, or none.
+_EXACT = frozenset(
+    (
+        "abs",
+        "add",
+        "broadcast_to",
+        "cast",
+        "divide",
+        "equal",
+        "greater",
+        "greater_equal",
+        "identity",
+        "less",
+        "less_equal",
+    )
+) | {"maximum", "minimum", "multiply", "negative", "not_equal", "sqrt", "square", "subtract", "where"}
+
+
+def _is_alone(node: Apply) -> bool:
+    """Return whether the operation is always a generated loop: alone it must give the bits that it gives in company.
+
+    What is observed is cut out of its group, and an observed run computes what the unobserved one does, to the bit.
+    """
+    function = node.inputs[0]
+    return isinstance(function, Constant) and function.value.name not in _EXACT
+
+
+compile_graph.writes_given = True  # type: ignore[attr-defined]
+_LOADED = into_kernels  # its entries register themselves

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...ir import Apply, Constant, Node
 from ...primitive import Primitive
-from ...shape import Spec
+from ...specs import Spec
 
 __all__ = ["FORMULAS", "Number", "is_element_wise"]
 
@@ -34,38 +34,38 @@ _add_infix({"equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=", "
 
 
 def formula(function: Callable[..., str]) -> Callable[..., str]:
-    """The function itself, now the formula of the primitive of its name."""
+    """Return the function itself, now the formula of the primitive of its name."""
     FORMULAS[function.__name__] = function
     return function
 
 
 @formula
 def maximum(number: Number, a: str, b: str) -> str:
-    """The larger; NaN wins."""
+    """Return the larger; NaN wins."""
     return f"{a} if ({a} >= {b}) | ({a} != {a}) else {b}"
 
 
 @formula
 def minimum(number: Number, a: str, b: str) -> str:
-    """The smaller; NaN wins."""
+    """Return the smaller; NaN wins."""
     return f"{a} if ({a} <= {b}) | ({a} != {a}) else {b}"
 
 
 @formula
 def negative(number: Number, x: str) -> str:
-    """`-x`."""
+    """Return `-x`."""
     return f"-{x}"
 
 
 @formula
 def square(number: Number, x: str) -> str:
-    """`x * x`."""
+    """Return `x * x`."""
     return f"{x} * {x}"
 
 
 @formula
 def abs(number: Number, x: str) -> str:
-    """`|x|`."""
+    """Return `|x|`."""
     return f"abs({x})"
 
 
@@ -77,37 +77,37 @@ def sqrt_(number: Number, x: str) -> str:
 
 @formula
 def exp(number: Number, x: str) -> str:
-    """`e**x`, by the engine's own polynomial in float32."""
+    """Return `e**x`, by the engine's own polynomial in float32."""
     return f"exp({x})"
 
 
 @formula
 def identity(number: Number, x: str) -> str:
-    """`x`."""
+    """Return `x`."""
     return x
 
 
 @formula
 def broadcast_to(number: Number, x: str, *, shape: Any) -> str:
-    """`x`; the loop repeats it."""
+    """Return `x`; the loop repeats it."""
     return x
 
 
 @formula
 def cast(number: Number, x: str, *, dtype: Any) -> str:
-    """`x` in another floating type."""
+    """Return `x` in another floating type."""
     return f"np.{dtype.name}({x})"
 
 
 @formula
 def where(number: Number, condition: str, a: str, b: str) -> str:
-    """`a` where the condition holds, else `b`."""
+    """Return `a` where the condition holds, else `b`."""
     return f"{a} if {condition} else {b}"
 
 
 @formula
 def clip(number: Number, x: str, *, low: float | None, high: float | None) -> str:
-    """`x` within its bounds; NaN stays."""
+    """Return `x` within its bounds; NaN stays."""
     source = x
     if low is not None:
         source = f"{number(low)} if {x} < {number(low)} else {source}"
@@ -118,45 +118,45 @@ def clip(number: Number, x: str, *, low: float | None, high: float | None) -> st
 
 @formula
 def relu(number: Number, x: str) -> str:
-    """`max(x, 0)`; NaN stays."""
+    """Return `max(x, 0)`; NaN stays."""
     return f"{number(0.0)} if {x} <= {number(0.0)} else {x}"
 
 
 @formula
 def relu_gradient(number: Number, g: str, y: str) -> str:
-    """`g` where the output is positive."""
+    """Return `g` where the output is positive."""
     return f"{number(0.0)} if {y} <= {number(0.0)} else {g}"
 
 
 @formula
 def sigmoid(number: Number, x: str) -> str:
-    """`1 / (1 + e**-x)`."""
+    """Return `1 / (1 + e**-x)`."""
     one = number(1.0)
     return f"{one} / ({one} + exp(-{x}))"
 
 
 @formula
 def silu(number: Number, x: str) -> str:
-    """`x sigmoid(x)`."""
+    """Return `x sigmoid(x)`."""
     return f"{x} / ({number(1.0)} + exp(-{x}))"
 
 
 @formula
 def silu_gradient(number: Number, g: str, x: str) -> str:
-    """`g s (1 + x (1 - s))` with `s = sigmoid(x)`."""
+    """Return `g s (1 + x (1 - s))` with `s = sigmoid(x)`."""
     return f"silu_slope({g}, {x}, {number(1.0)})"
 
 
 @formula
 def gelu(number: Number, x: str) -> str:
-    """The tanh approximation, as in the kernel of the same name."""
+    """Return the tanh approximation, as in the kernel of the same name."""
     one, scale, cubic = number(1.0), number(-2.0 * _ROOT), number(_CUBIC)
     return f"{x} / ({one} + exp({scale} * {x} * ({one} + {cubic} * {x} * {x})))"
 
 
 @formula
 def gelu_gradient(number: Number, g: str, x: str) -> str:
-    """The slope of the tanh approximation, as in the kernel of the same name."""
+    """Return the slope of the tanh approximation, as in the kernel of the same name."""
     numbers = (1.0, 2.0 * _ROOT, _CUBIC, 3.0 * _CUBIC)
     return f"gelu_slope({g}, {x}, {', '.join(map(number, numbers))})"
 
@@ -165,7 +165,7 @@ FORMULAS["sqrt"] = FORMULAS.pop("sqrt_")
 
 
 def is_element_wise(node: Node) -> bool:
-    """Whether a node can be computed element by element inside a generated loop."""
+    """Return whether a node can be computed element by element inside a generated loop."""
     if not isinstance(node, Apply) or not isinstance(node.type, Spec) or not isinstance(node.inputs[0], Constant):
         return False
     primitive = node.inputs[0].value
@@ -177,7 +177,7 @@ def is_element_wise(node: Node) -> bool:
 
 
 def _types_fit(node: Apply) -> bool:
-    """The arithmetic is in one floating type; conditions may be bools."""
+    """Return the arithmetic is in one floating type; conditions may be bools."""
     specs = [x.type for x in node.arguments]
     if not all(isinstance(spec, Spec) for spec in specs):
         return False

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...shape import Shape, Spec
-from ...tables import entering
-from .products import product
+from ...registration import entering
+from ...specs import Shape, Spec
+from .threads import product
 
 __all__ = ["INTO", "Into", "into"]
 
@@ -54,7 +54,7 @@ INTO: dict[str, Builder] = {}
 
 
 def into(*names: str) -> Callable[[Builder], Builder]:
-    """A decorator: the function becomes the builder for the primitives of these names."""
+    """Return a decorator: the function becomes the builder for the primitives of these names."""
     return entering(INTO, names, "a way to write the result into memory")
 
 
@@ -132,7 +132,7 @@ def _cast(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]
 
 @into("matmul")
 def _matmul(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
-    """Stacks included; an operand whose rows are not contiguous, nor its columns, is copied first."""
+    """Multiply, stacks included; an operand whose rows are not contiguous, nor its columns, is copied first."""
     if inputs[0].dtype != inputs[1].dtype or not _is_native(*inputs) or inputs[0].dtype.kind not in "fc":
         return None
     return Into(product(inputs[0], inputs[1], outputs[0]), (None, None), is_strided=True)
@@ -140,7 +140,7 @@ def _matmul(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, An
 
 @into("sum_to")
 def _sum_to(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
-    """Leading axes: a vector of ones times the matrix, which BLAS sums at memory speed."""
+    """Sum over leading axes: a vector of ones times the matrix, which BLAS sums at memory speed."""
     x, kept = inputs[0], outputs[0]
     aligned = (1,) * (len(x.shape) - len(kept.shape)) + kept.shape
     first = next((axis for axis, length in enumerate(aligned) if length != 1), len(aligned))

@@ -1,6 +1,6 @@
-"""Primitives whose fused numba kernels write into memory given to them."""
+"""Primitives whose kernels write into given memory: element-wise and row kernels, convolution, pooling, attention."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import prod
 from typing import Any
 
@@ -8,14 +8,16 @@ import numpy as np
 
 from ... import kernels
 from ...errors import ShapeError
-from ...shape import Shape, Spec
+from ...ops.attention_ops import Call, attend, attend_back
+from ...specs import Shape, Spec
 from .into import Into, into
+from .threads import at_once, parts_of, thread_count
 
 __all__: list[str] = []
 
 
 def _rows(spec: Spec) -> Shape:
-    """All axes but the last as one."""
+    """Return all axes but the last as one."""
     return (prod(spec.shape[:-1]), spec.shape[-1]) if spec.shape else (1, 1)
 
 
@@ -24,7 +26,7 @@ def _fits(*specs: Spec) -> bool:
 
 
 def _flat(module: str, name: str) -> None:
-    """The entry of an element-wise kernel over flat arrays of one shape."""
+    """Register an element-wise kernel over flat arrays of one shape."""
 
     def build(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
         if attributes or not _fits(*inputs) or any(x.shape != outputs[0].shape for x in inputs):
@@ -49,7 +51,7 @@ def _softmax(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, A
     if not _fits(x) or set(attributes) != {"scale", "causal"}:
         return None
     scale, length = float(attributes["scale"]), x.shape[-2] if attributes["causal"] else 0
-    kernel = kernels.softmax.softmax
+    kernel = kernels.softmax_kernels.softmax
     return Into(lambda x, out: kernel(x, out, scale, length), (_rows(x),), (_rows(x),))
 
 
@@ -59,7 +61,7 @@ def _softmax_gradient(inputs: list[Spec], outputs: list[Spec], attributes: Mappi
     if not _fits(*inputs) or set(attributes) != {"scale", "causal"}:
         return None
     scale, length = float(attributes["scale"]), y.shape[-2] if attributes["causal"] else 0
-    kernel = kernels.softmax.softmax_gradient
+    kernel = kernels.softmax_kernels.softmax_gradient
     return Into(lambda g, y, out: kernel(g, y, out, scale, length), (_rows(y), _rows(y)), (_rows(y),))
 
 
@@ -68,7 +70,7 @@ def _layer_norm(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str
     if not _fits(*inputs):
         return None
     epsilon, rows = attributes["epsilon"], _rows(inputs[0])
-    kernel = kernels.normalization.layer_norm
+    kernel = kernels.normalization_kernels.layer_norm
     return Into(lambda x, gamma, beta, out: kernel(x, gamma, beta, out, epsilon), (rows, None, None), (rows,))
 
 
@@ -77,7 +79,7 @@ def _layer_norm_gradient(inputs: list[Spec], outputs: list[Spec], attributes: Ma
     if not _fits(*inputs):
         return None
     epsilon, rows = attributes["epsilon"], _rows(inputs[1])
-    kernel = kernels.normalization.layer_norm_gradient
+    kernel = kernels.normalization_kernels.layer_norm_gradient
     return Into(lambda *arrays: kernel(*arrays, epsilon), (rows, rows, None), (rows, None, None))
 
 
@@ -86,7 +88,7 @@ def _rms_norm(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, 
     if not _fits(*inputs):
         return None
     epsilon, rows = attributes["epsilon"], _rows(inputs[0])
-    kernel = kernels.normalization.rms_norm
+    kernel = kernels.normalization_kernels.rms_norm
     return Into(lambda x, gamma, out: kernel(x, gamma, out, epsilon), (rows, None), (rows,))
 
 
@@ -95,7 +97,7 @@ def _rms_norm_gradient(inputs: list[Spec], outputs: list[Spec], attributes: Mapp
     if not _fits(*inputs):
         return None
     epsilon, rows = attributes["epsilon"], _rows(inputs[1])
-    kernel = kernels.normalization.rms_norm_gradient
+    kernel = kernels.normalization_kernels.rms_norm_gradient
     return Into(lambda *arrays: kernel(*arrays, epsilon), (rows, rows, None), (rows, None))
 
 
@@ -104,7 +106,7 @@ def _cross_entropy(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[
     if not _fits(inputs[0]) or set(attributes) != {"ignore", "smoothing"}:
         return None
     ignore, smoothing, classes = attributes["ignore"], float(attributes["smoothing"]), inputs[0].shape[1]
-    kernel = kernels.softmax.cross_entropy
+    kernel = kernels.softmax_kernels.cross_entropy
 
     def run(logits: Any, labels: Any, out: Any) -> None:
         wrong = kernel(logits, labels, out, ignore, smoothing)
@@ -121,7 +123,7 @@ def _cross_entropy_gradient(inputs: list[Spec], outputs: list[Spec], attributes:
     if not _fits(*inputs[:2]) or set(attributes) != {"ignore", "smoothing"}:
         return None
     ignore, smoothing = attributes["ignore"], float(attributes["smoothing"])
-    kernel = kernels.softmax.cross_entropy_gradient
+    kernel = kernels.softmax_kernels.cross_entropy_gradient
     return Into(lambda g, x, labels, out: kernel(g, x, labels, out, ignore, smoothing), (None, None, None))
 
 
@@ -139,7 +141,7 @@ def _gather(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, An
 
 
 def _all_exist(indices: Any, rows: int) -> bool:
-    """Whether every index, negative ones counted from the end, names a row: then no buffering is needed."""
+    """Return whether every index, negative ones counted from the end, names a row: then no buffering is needed."""
     return not indices.size or bool(-rows <= indices.min() and indices.max() < rows)
 
 
@@ -159,3 +161,253 @@ def _scatter_add(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[st
             raise ShapeError(f"index {indices[wrong]} does not exist in a table of {rows} rows")
 
     return Into(run, ((count, width), (count,)), ((rows, width),))
+
+
+# Columns of so many bytes are gathered at once, so that the product finds them in the cache. Our choice.
+_BLOCK_BYTES = 1 << 19
+
+# Multiplications from which on a second thread is woken. Our choice: about 100 us of one core.
+_WORTH_A_THREAD = 8_000_000
+
+
+class _Columns:
+    """How the images of a convolution become columns: shares for threads, block by block.
+
+    Attributes:
+        shares: For each thread the blocks of images that are its own, and which part of the scratch memory.
+        scratch: The columns of one block for each thread.
+    """
+
+    def __init__(self, x: Shape, w: Shape, size: Shape, window: Any, dtype: Any) -> None:
+        before = tuple(side[0] for side in window.padding)
+        self.how = (
+            _triple(w[2:], 1),
+            _triple(window.stride, 1),
+            _triple(before, 0),
+            _triple(window.dilation, 1),
+            _triple(size, 1),
+        )
+        self.volume = (x[1], *_triple(x[2:], 1))
+        depth, length = x[1] * prod(w[2:]), prod(size)
+        count = thread_count() if x[0] * w[0] * depth * length >= _WORTH_A_THREAD else 1
+        images = min(x[0], max(1, _BLOCK_BYTES // max(1, depth * length * dtype.itemsize)))
+        parts = parts_of(x[0], count)
+        self.shares = [(_blocks(part, images), slice(i * images, (i + 1) * images)) for i, part in enumerate(parts)]
+        self.scratch = Spec((len(parts) * images, depth, length), dtype)
+
+    def gather(self, images: Any, columns: Any) -> Any:
+        """Return the columns of some images."""
+        part = columns[: len(images)]
+        kernels.window_kernels.gather_columns(images.reshape(len(images), *self.volume), part, *self.how)
+        return part
+
+    def run(self, work: Callable[..., None], columns: Any) -> None:
+        """Run `work(number, blocks, columns)` for every share."""
+        tasks = [(work, (i, blocks, columns[own])) for i, (blocks, own) in enumerate(self.shares)]
+        if len(tasks) == 1:
+            work(*tasks[0][1])
+        else:
+            at_once(tasks)
+
+
+def _blocks(part: slice, images: int) -> list[slice]:
+    """Return the part in runs of at most so many images."""
+    return [slice(start, min(start + images, part.stop)) for start in range(part.start, part.stop, images)]
+
+
+def _triple(values: Shape, fill: int) -> tuple[int, int, int]:
+    depth, height, width = (*(fill,) * (3 - len(values)), *values)
+    return depth, height, width
+
+
+def _is_dense(*specs: Spec) -> bool:
+    return (
+        len({x.dtype for x in specs}) == 1
+        and specs[0].dtype.name in ("float32", "float64")
+        and all(x.size for x in specs)
+    )
+
+
+@into("conv", "conv_bias")
+def _conv(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+    (x, w), y, window = inputs[:2], outputs[0], attributes["window"]
+    if window.groups != 1 or not _is_dense(*inputs, y):
+        return None
+    plan = _Columns(x.shape, w.shape, y.shape[2:], window, x.dtype)
+    flat, matrix = (*y.shape[:2], prod(y.shape[2:])), (w.shape[0], prod(w.shape[1:]))
+
+    def run(images: Any, weights: Any, *rest: Any) -> None:
+        *bias, out, columns = rest
+
+        def work(_: int, blocks: list[slice], own: Any) -> None:
+            for part in blocks:
+                np.matmul(weights, plan.gather(images[part], own), out[part])
+                if bias:
+                    np.add(out[part], bias[0], out[part])
+
+        plan.run(work, columns)
+
+    shapes = (None, matrix, *([(w.shape[0], 1)] if len(inputs) == 3 else []))
+    return Into(run, shapes, (flat,), scratch=(plan.scratch,))
+
+
+@into("conv_input_gradient")
+def _conv_input(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+    (g, w), x, window = inputs, outputs[0], attributes["window"]
+    if window.groups != 1 or not _is_dense(*inputs, x):
+        return None
+    plan = _Columns(x.shape, w.shape, g.shape[2:], window, g.dtype)
+    flat, matrix = (*g.shape[:2], prod(g.shape[2:])), (w.shape[0], prod(w.shape[1:]))
+
+    def run(g: Any, weights: Any, out: Any, columns: Any) -> None:
+        turned = weights.T
+
+        def work(_: int, blocks: list[slice], own: Any) -> None:
+            for part in blocks:
+                gathered = own[: part.stop - part.start]
+                np.matmul(turned, g[part], gathered)
+                kernels.window_kernels.add_columns(gathered, out[part], *plan.how)
+
+        plan.run(work, columns)
+
+    return Into(run, (flat, matrix), ((x.shape[0], *plan.volume),), scratch=(plan.scratch,))
+
+
+@into("conv_weight_gradient")
+def _conv_weight(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+    (g, x), w, window = inputs, outputs[0], attributes["window"]
+    if window.groups != 1 or not _is_dense(*inputs, w):
+        return None
+    plan = _Columns(x.shape, w.shape, g.shape[2:], window, g.dtype)
+    flat, matrix = (*g.shape[:2], prod(g.shape[2:])), (w.shape[0], prod(w.shape[1:]))
+    products = Spec((plan.scratch.shape[0], *matrix), g.dtype)
+    totals = Spec((len(plan.shares), *matrix), g.dtype)
+
+    def run(g: Any, images: Any, out: Any, columns: Any, products: Any, totals: Any) -> None:
+        def work(number: int, blocks: list[slice], own: Any) -> None:
+            found = products[plan.shares[number][1]]
+            totals[number] = 0
+            for part in blocks:
+                some = found[: part.stop - part.start]
+                np.matmul(g[part], plan.gather(images[part], own).swapaxes(-1, -2), some)
+                np.add(totals[number], some.sum(0), totals[number])
+
+        plan.run(work, columns)
+        np.add.reduce(totals, 0, out=out)
+
+    return Into(run, (flat, None), (matrix,), scratch=(plan.scratch, products, totals))
+
+
+@into("max_pool")
+def _max_pool(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+    """Pool images without gaps; halving both axes has a kernel of its own, which vectorises."""
+    x, y, window = inputs[0], outputs[0], attributes["window"]
+    if len(window.kernel) != 2 or set(window.dilation) != {1} or window.ceil or not _is_dense(x, y):
+        return None
+    before = (window.padding[0][0], window.padding[1][0])
+    planes = (prod(x.shape[:2]), *x.shape[2:])
+    pooled = (prod(y.shape[:2]), *y.shape[2:])
+    if window.kernel == (2, 2) and window.stride == (2, 2) and before == (0, 0):
+        return Into(kernels.pooling_kernels.max_pool_halves, (planes,), (pooled, pooled))
+    kernel, stride = tuple(window.kernel), tuple(window.stride)
+    pool = kernels.pooling_kernels.max_pool
+    return Into(lambda x, out, places: pool(x, out, places, kernel, stride, before), (planes,), (pooled, pooled))
+
+
+@into("put_places")
+def _put_places(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+    g, shape = inputs[0], outputs[0].shape
+    if not _is_dense(g, outputs[0]) or not inputs[1].size:
+        return None
+    planes = prod(shape[:2])
+    flat, whole = (planes, prod(g.shape[2:])), (planes, prod(shape[2:]))
+
+    def run(g: Any, places: Any, out: Any) -> None:
+        wrong = kernels.pooling_kernels.put_places(g, places, out)
+        if wrong >= 0:
+            raise ShapeError(f"place {places.reshape(-1)[wrong]} does not exist in planes of {shape[2:]}")
+
+    return Into(run, (flat, flat), (whole,))
+
+
+def _order(spec: Spec) -> Shape | None:
+    """Return `(batch, positions, heads, features)` in memory, for `(batch, heads, positions, features)`."""
+    return (0, 2, 1, 3) if len(spec.shape) == 4 else None
+
+
+def _attention_fits(*specs: Spec) -> bool:
+    return len({x.dtype for x in specs}) == 1 and specs[0].dtype.name in ("float32", "float64")
+
+
+def _all(calls: Iterable[Call]) -> Callable[[], None]:
+    """Make one call for many, their arguments kept: slicing heads takes longer than some of the products."""
+    kept = list(calls)
+
+    def run() -> None:
+        for function, arguments in kept:
+            function(*arguments)
+
+    return run
+
+
+def _split(q: Any, part: Callable[[slice], Callable[[], None]]) -> Callable[[], None]:
+    """Return the work, by parts of the batch where several threads may do it."""
+    count = thread_count()
+    if count == 1 or q.ndim < 3 or len(q) < count:
+        return part(slice(None))
+    tasks = [(part(some), ()) for some in parts_of(len(q), count)]
+    return lambda: at_once(tasks)
+
+
+def _now(prepare: Callable[..., Callable[[], None]]) -> Callable[..., None]:
+    return lambda *arrays: prepare(*arrays)()
+
+
+@into("attention")
+def _attention(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+    if not _attention_fits(*inputs[:3]) or set(attributes) != {"causal", "scale"}:
+        return None
+    how = dict(attributes)
+
+    def prepare(q: Any, k: Any, v: Any, *rest: Any) -> Callable[[], None]:
+        *mask, out, sums = rest
+
+        def part(some: slice) -> Callable[[], None]:
+            masks = [m if m.ndim < q.ndim or len(m) == 1 else m[some] for m in mask]
+            return _all(attend(q[some], k[some], v[some], *masks, out=out[some], sums=sums[some], **how))
+
+        return _split(q, part)
+
+    shapes = (None,) * len(inputs)
+    return Into(
+        _now(prepare),
+        shapes,
+        (None, None),
+        is_strided=True,
+        is_dense=True,
+        prepare=prepare,
+        orders=(_order(outputs[0]), None),
+    )
+
+
+@into("attention_gradient")
+def _attention_gradient(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+    if not _attention_fits(*inputs[:6]) or set(attributes) != {"causal", "scale"}:
+        return None
+    how = dict(attributes)
+
+    def prepare(*arrays: Any) -> Callable[[], None]:
+        *given, of_q, of_k, of_v = arrays
+        mask = given[6:]
+
+        def part(some: slice) -> Callable[[], None]:
+            masks = [m if m.ndim < of_q.ndim or len(m) == 1 else m[some] for m in mask]
+            found = (of_q[some], of_k[some], of_v[some])
+            return _all(attend_back(*(x[some] for x in given[:6]), *masks, found=found, **how))
+
+        return _split(of_q, part)
+
+    shapes, orders = (None,) * len(inputs), tuple(_order(y) for y in outputs)
+    return Into(
+        _now(prepare), shapes, (None, None, None), is_strided=True, is_dense=True, prepare=prepare, orders=orders
+    )

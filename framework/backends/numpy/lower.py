@@ -11,37 +11,101 @@
 An array that is returned is allocated anew at every call, so the caller may keep it.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ...compiler.passes.fuse import Fused
-from ...ir import Apply, Constant, Graph, TupleType, Where
-from ...ir.control import Control
+from ...compiler.passes.memory_passes import schedule
+from ...ir import Apply, Constant, Graph, Node, TupleType, Where
+from ...ir.control_ops import Control
 from ...primitive import Primitive
-from ...shape import Spec
+from ...specs import Spec
 from ...tensor import Array
-from .assignments import Assignments
+from .fused_loops import FusedLoop, kernel_of, loop_of
 from .into import INTO, Into
-from .kernel import kernel_of
-from .lifetimes import Lifetimes
-from .listing import Lowered
-from .loops import loop_of
-from .memory import Memory
-from .ordering import Kernels, no_kernel, smaller_order
-from .plan import Buffer
-from .scope import Scope
-from .values import Value, is_multipliable, layout_of, owners_of, proxy
-from .views import VIEWS, view_source
+from .memory_plan import Buffer, Lifetimes, Value, is_multipliable, layout_of, owners_of, plan_memory, proxy
+from .program_text import Assignments, Lowered, ProgramScope, ResultMemory
 
-__all__ = ["lower"]
+__all__ = ["VIEWS", "Kernels", "lower", "no_kernel", "planned_bytes", "smaller_order", "view_source"]
+
+#: `function(array, **attributes)`: the array seen otherwise, or a tuple of such; a copy where it cannot be seen so.
+VIEWS: dict[str, Callable[..., Any]] = {
+    "identity": lambda x: x,
+    "stop_gradient": lambda x: x,
+    "reshape": lambda x, *, shape: x.reshape(shape),
+    "transpose": lambda x, *, axes: x.transpose(axes),
+    "swapaxes": lambda x, *, first, second: x.swapaxes(first, second),
+    "broadcast_to": lambda x, *, shape: np.broadcast_to(x, shape),
+    "split": lambda x, *, sizes, axis: tuple(x[cut] for cut in _cuts(sizes, axis)),
+}
+
+
+def _cuts(sizes: tuple[int, ...], axis: int) -> list[tuple[slice, ...]]:
+    ends = np.cumsum(sizes).tolist()
+    return [(*(slice(None),) * axis, slice(end - size, end)) for size, end in zip(sizes, ends, strict=True)]
+
+
+def view_source(name: str, base: str, before: Array, after: Array, attributes: dict[str, Any]) -> str | None:
+    """Return Python source of the view where it is short, else None: `before` seen as `after`."""
+    if name in ("identity", "stop_gradient"):
+        return base
+    if name == "reshape":
+        return f"{base}.reshape({tuple(after.shape)!r})"
+    if name == "transpose":
+        return f"{base}.transpose({tuple(attributes['axes'])!r})"
+    if name == "swapaxes":
+        return f"{base}.swapaxes({attributes['first']}, {attributes['second']})"
+    if name == "broadcast_to":
+        return f"broadcast_to({base}, {tuple(after.shape)!r})"
+    return None
+
+
+#: What makes the kernel of a loop, given which outputs lie in which inputs and how its arrays are laid out.
+Kernels: TypeAlias = Callable[[FusedLoop, Mapping[int, int], Sequence[tuple[str, int]]], Callable[..., None]]
+
+
+def smaller_order(
+    order: Sequence[Apply],
+    result: Node,
+    is_view: Callable[[Apply], bool],
+    lowered: Callable[[Sequence[Apply]], Lowered],
+) -> Sequence[Apply]:
+    """Return the given order itself, or the scheduled one where its planned memory is smaller.
+
+    Args:
+        order: An order that works.
+        result: What is returned.
+        is_view: Whether an application may lie in the memory of its arguments.
+        lowered: The code for an order; only its memory is looked at.
+    """
+    other = schedule(order, result, is_view)
+    if other == tuple(order):
+        return order
+    return other if planned_bytes(lowered(other)) < planned_bytes(lowered(order)) else order
+
+
+def planned_bytes(lowered: Lowered) -> int:
+    """Return bytes that a call takes: the common block, and the results."""
+    results = sum(b.nbytes for b in lowered.buffers if b.kind == "output")
+    return plan_memory([b for b in lowered.buffers if b.kind == "planned"], results).size + results
+
+
+def no_kernel(loop: FusedLoop, in_place: Mapping[int, int], layouts: Sequence[tuple[str, int]]) -> Callable[..., None]:
+    """Return something in the place of a kernel, which takes long to compile, where only the memory is of interest."""
+    del in_place, layouts
+
+    def never(*_: object) -> None:
+        raise AssertionError(f"the plan of {loop.fused.name} is not to be run")
+
+    return never
 
 
 def lower(
     graph: Graph, order: Sequence[Apply], is_bound: Sequence[bool], given: dict[int, Array] | None = None
 ) -> Lowered:
-    """The source of a graph without control flow.
+    """Return the source of a graph without control flow.
 
     Args:
         graph: What to compute.
@@ -67,14 +131,14 @@ class _Lowering:
     ) -> None:
         self._graph, self._order, self._kernels = graph, order, kernels
         self._how = {node: _entry(node) for node in order}
-        self._scope = Scope(Lifetimes(order, graph.result, self.is_view))
-        self._memory = Memory(self._scope, graph.result, given)
+        self._scope = ProgramScope(Lifetimes(order, graph.result, self.is_view))
+        self._memory = ResultMemory(self._scope, graph.result, given)
         self._assignments = Assignments(self._scope)
         for i, (parameter, bound) in enumerate(zip(graph.parameters, is_bound, strict=True)):
             self._scope.add_parameter(i, parameter, bound)
 
     def run(self) -> Lowered:
-        """The lowered graph."""
+        """Return the lowered graph."""
         for place, node in enumerate(self._order):
             self._scope.place = place
             function = node.inputs[0]
@@ -89,7 +153,7 @@ class _Lowering:
         return self._scope.code.made
 
     def is_view(self, node: Apply) -> bool:
-        """Whether the result may lie in the memory of the arguments."""
+        """Return whether the result may lie in the memory of the arguments."""
         function = node.inputs[0]
         if not isinstance(function, Constant) or isinstance(function.value, Fused):
             return False
@@ -114,7 +178,7 @@ class _Lowering:
         return self._evaluate(node, what) if how is None else self._into(node, how)
 
     def _view(self, node: Apply, name: str) -> Value | None:
-        """The argument seen otherwise, or None where that needs a copy."""
+        """Return the argument seen otherwise, or None where that needs a copy."""
         base = self._scope.value(node.arguments[0])
         if base.array is None:
             return None
@@ -138,7 +202,7 @@ class _Lowering:
         return Value(whole.name, parts=parts)
 
     def _evaluate(self, node: Apply, primitive: Primitive) -> Value:
-        """A call of the primitive's own evaluation, which allocates its result."""
+        """Return a call of the primitive's own evaluation, which allocates its result."""
         arguments = [self._scope.value(x) for x in node.arguments]
         name = self._scope.code.new("e")
         text = f"{self._scope.code.constant(primitive.evaluate)}({self._call(arguments, node)})"
@@ -154,7 +218,7 @@ class _Lowering:
         return Value(name, parts=tuple(parts))
 
     def _fresh(self, name: str, spec: Spec, owners: tuple[Buffer, ...]) -> Value:
-        """An allocated result in C order, so that its strides are known."""
+        """Return an allocated result in C order, so that its strides are known."""
         held = self._scope.code.new("f")
         self._scope.code.line(f"{held} = {name}")
         self._scope.code.line(
@@ -167,7 +231,7 @@ class _Lowering:
         return ", ".join([*(x.name for x in arguments), *extra])
 
     def _into(self, node: Apply, how: Into) -> Value:
-        """A line that computes the primitive into a buffer."""
+        """Return a line that computes the primitive into a buffer."""
         inputs = [
             self._scope.handed(self._fitting(self._scope.value(x), how, node), shape, how.is_strided)
             for x, shape in zip(node.arguments, how.inputs, strict=True)
@@ -193,7 +257,7 @@ class _Lowering:
         return outs[0] if not isinstance(node.type, TupleType) else Value("", parts=tuple(outs))
 
     def _fitting(self, value: Value, how: Into, node: Apply) -> Value:
-        """The value, copied where its strides are none that the operation is made for."""
+        """Return the value, copied where its strides are none that the operation is made for."""
         array = value.array
         if array is None:
             return value
@@ -255,7 +319,7 @@ class _Lowering:
 
 
 def _entry(node: Apply) -> Into | None:
-    """How the application writes into given memory, if it can."""
+    """Return how the application writes into given memory, if it can."""
     function = node.inputs[0]
     name = function.value.name if isinstance(function, Constant) and isinstance(function.value, Primitive) else ""
     if name not in INTO or not _is_tensors(node):

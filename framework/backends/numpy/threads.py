@@ -17,7 +17,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Task", "at_once", "parts_of", "single_threaded_blas", "thread_count"]
+from ...specs import Spec
+
+__all__ = ["Task", "at_once", "parts_of", "product", "single_threaded_blas", "thread_count"]
 
 #: A function and its arguments.
 Task = tuple[Callable[..., object], tuple[Any, ...]]
@@ -27,7 +29,7 @@ _NAMES = ("scipy_openblas_{}_num_threads64_", "openblas_{}_num_threads64_", "ope
 
 @cache
 def _blas() -> tuple[Any, Any] | None:
-    """The functions that get and set the number of threads of NumPy's own OpenBLAS, if it has one."""
+    """Return the functions that get and set the number of threads of NumPy's own OpenBLAS, if it has one."""
     folder = Path(np.__file__).resolve().parent
     found = [*folder.parent.glob("numpy.libs/*openblas*"), *folder.glob(".libs/*openblas*")]
     found += folder.glob(".dylibs/*openblas*")
@@ -44,7 +46,7 @@ def _blas() -> tuple[Any, Any] | None:
 
 
 def thread_count() -> int:
-    """How many threads a compiled function may use: those of BLAS, at most one a core."""
+    """Return how many threads a compiled function may use: those of BLAS, at most one a core."""
     functions = _blas()
     if functions is None:
         return 1
@@ -53,7 +55,7 @@ def thread_count() -> int:
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """A block in which BLAS uses one thread for each of ours; afterwards as many as before."""
+    """Open a block in which BLAS uses one thread for each of ours; afterwards as many as before."""
     functions = _blas()
     assert functions is not None
     get, set_ = functions
@@ -66,13 +68,13 @@ def single_threaded_blas() -> Iterator[None]:
 
 
 def parts_of(length: int, count: int) -> list[slice]:
-    """The indices below `length` in `count` runs that differ by at most one."""
+    """Return the indices below `length` in `count` runs that differ by at most one."""
     ends = [length * i // count for i in range(count + 1)]
     return [slice(a, b) for a, b in pairwise(ends) if b > a]
 
 
 def at_once(tasks: Sequence[Task]) -> None:
-    """Nothing; all tasks are done: the first here, each other by a thread of its own.
+    """Run all tasks: the first here, each other by a thread of its own.
 
     Where another call is using the threads, all are done here, one after the other.
     """
@@ -95,7 +97,7 @@ class _Crew:
         self._workers: list[_Worker] = []
 
     def run(self, tasks: Sequence[Task]) -> None:
-        """Nothing; the tasks are done, and the first error among them is raised."""
+        """Run the tasks, and raise the first error among them."""
         while len(self._workers) < len(tasks) - 1:
             self._workers.append(_Worker())
         busy = self._workers[: len(tasks) - 1]
@@ -124,12 +126,12 @@ class _Worker:
         threading.Thread(target=self._loop, name="mindscope-kernels", daemon=True).start()
 
     def start(self, task: Task) -> None:
-        """Nothing; the thread begins with the task."""
+        """Start the task on the thread."""
         self._task, self._error = task, None
         self._go.release()
 
     def finish(self) -> BaseException | None:
-        """What the task raised, once it is done."""
+        """Return what the task raised, once it is done."""
         self._done.acquire()
         return self._error
 
@@ -149,6 +151,34 @@ class _Worker:
 
 @cache
 def _crew(process: int) -> _Crew:
-    """The threads of a process; a fork starts without any."""
+    """Return the threads of a process; a fork starts without any."""
     del process
     return _Crew()
+
+
+# Multiplications below which waking a thread costs more than it saves. Our choice: about 100 us of one core.
+_WORTH_A_THREAD = 4_000_000
+
+
+def product(a: Spec, b: Spec, out: Spec) -> Callable[..., Any]:
+    """`run(a, b, out)` for arrays of these specs."""
+    count = thread_count()
+    if count == 1 or out.size * a.shape[-1] < _WORTH_A_THREAD * count or len(out.shape) < 2:
+        return np.matmul
+    if len(out.shape) > 2:
+        return _by_stack(a, b, out, count) if out.shape[0] >= count else np.matmul
+    if out.shape[0] >= out.shape[1]:
+        rows = parts_of(out.shape[0], count)
+        return lambda a, b, out: at_once([(np.matmul, (a[part], b, out[part])) for part in rows])
+    columns = parts_of(out.shape[1], count)
+    return lambda a, b, out: at_once([(np.matmul, (a, b[:, part], out[:, part])) for part in columns])
+
+
+def _by_stack(a: Spec, b: Spec, out: Spec, count: int) -> Callable[..., Any]:
+    parts = parts_of(out.shape[0], count)
+    cut_a, cut_b = (x.shape[:1] == out.shape[:1] and len(x.shape) == len(out.shape) for x in (a, b))
+
+    def run(a: Any, b: Any, out: Any) -> None:
+        at_once([(np.matmul, (a[part] if cut_a else a, b[part] if cut_b else b, out[part])) for part in parts])
+
+    return run

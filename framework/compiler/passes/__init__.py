@@ -1,14 +1,8 @@
 """The passes of the optimiser: each a function from a graph to a new one that computes the same."""
 
-from .algebra import simplify
-from .common_subexpression import share_common
-from .constant_fold import fold_constants
-from .expand import expand
-from .inline import inline
-from .marks import drop_marks
-from .pooling import pool_first
-from .recompute import recompute
-from .schedule import schedule
+from .algebra import expand, pool_first, simplify
+from .memory_passes import recompute, schedule
+from .structural_passes import drop_marks, fold_constants, inline, share_common
 
 __all__ = [
     "drop_marks",

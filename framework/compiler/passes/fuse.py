@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ...ir import Apply, Constant, Graph, Node
-from ...ir.control import make_tuple, tuple_getitem
+from ...ir.control_ops import make_tuple, tuple_getitem
 from ...ir.visit import Scopes
-from ...shape import Shape, Spec
-from ..rebuild import rebuild
+from ...specs import Shape, Spec
+from ..rewrite import rebuild
 
 __all__ = ["Fused", "Kind", "fuse"]
 
@@ -32,7 +32,7 @@ class Fused(Graph):
 
 
 def fuse(graph: Graph, kind: Kind, alone: Callable[[Apply], bool] = lambda node: False) -> Graph:
-    """In: a graph. Out: the same with groups of two operations and more applied as `Fused` graphs.
+    """Group two operations and more, each group applied as a `Fused` graph.
 
     Args:
         kind: Which operations can be members of a group.
@@ -82,7 +82,7 @@ class _Grouping:
         return _Group([node], shape, 1 << i, ancestors, {node} if is_sum else set())
 
     def found(self, alone: Callable[[Apply], bool]) -> dict[Node, _Group]:
-        """The groups of more than one member, and those that `alone` allows, by member."""
+        """Return the groups of more than one member, and those that `alone` allows, by member."""
         for node in self._order:
             if self._kinds[node] is None:
                 continue
@@ -135,12 +135,12 @@ class _Grouping:
 
 
 def is_seen_outside(node: Node, inside: set[Apply], users: dict[Node, list[Apply]], result: Node) -> bool:
-    """Whether anybody but the members uses the node."""
+    """Return whether anybody but the members uses the node."""
     return node is result or any(user not in inside for user in users.get(node, ()))
 
 
 def _replaced(graph: Graph, groups: dict[Node, _Group]) -> Graph:
-    """The graph with an application of a `Fused` graph in the place of each group."""
+    """Return the graph with an application of a `Fused` graph in the place of each group."""
     scopes = Scopes(graph)
     users: dict[Node, list[Apply]] = {}
     results = {inner.result for inner in scopes.graphs}
@@ -157,7 +157,7 @@ def _replaced(graph: Graph, groups: dict[Node, _Group]) -> Graph:
 def _fused(
     group: _Group, users: dict[Node, list[Apply]], results: set[Node]
 ) -> tuple[Fused, list[Node], dict[Node, int]]:
-    """The kernel's graph, the nodes it is applied to, and which member is which output."""
+    """Return the kernel's graph, the nodes it is applied to, and which member is which output."""
     inside = set(group.members)
     fused = Fused("fused_" + "_".join(dict.fromkeys(_name(node) for node in group.members)))
     made: dict[Node, Node] = {}
@@ -191,7 +191,7 @@ def _is_number(node: Constant) -> bool:
 def _stand_ins(
     groups: dict[Node, _Group], calls: dict[int, tuple[Fused, list[Node], dict[Node, int]]]
 ) -> dict[Node, Node]:
-    """For each member that is seen outside the call, or the part of it, that gives its value."""
+    """Return for each member that is seen outside the call, or the part of it, that gives its value."""
     found: dict[Node, Node] = {}
     for group in {id(group): group for group in groups.values()}.values():
         fused, read, outputs = calls[id(group)]
@@ -204,7 +204,7 @@ def _stand_ins(
 
 
 def _substituted(graph: Graph, stand_ins: dict[Node, Node]) -> Graph:
-    """A new graph in which other nodes stand for some of the old; those may read old nodes themselves."""
+    """Return a new graph in which other nodes stand for some of the old; those may read old nodes themselves."""
     for inner in Scopes(graph).graphs:
         if inner.result in stand_ins:
             inner.output = stand_ins[inner.result]

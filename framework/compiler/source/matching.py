@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...tensor import Tensor
-from .flow import NEXT, Flow
-from .frame import Frame, statement
-from .number import compute
-from .operators import is_same, negated
+from .frames import Frame, statement
+from .operator_expressions import is_same, negated
+from .paths import NEXT, Flow
 from .statements import mark_dead
-from .values import TracedNumber
+from .traced_numbers import TracedNumber, compute
 
 Value = Any  # a value of the user's program
 _Names = dict[str, Value]
@@ -63,7 +62,7 @@ def _if(frame: Frame, node: ast.Match, condition: Value, true: Callable[[], Flow
 
 
 def _fits(frame: Frame, pattern: ast.pattern, value: Value, names: _Names) -> Value:
-    """Whether the value fits; the names that the pattern binds are noted."""
+    """Return whether the value fits; the names that the pattern binds are noted."""
     found: Value = _PATTERNS[type(pattern)](frame, pattern, value, names)
     return found
 

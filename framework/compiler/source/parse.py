@@ -48,7 +48,7 @@ _definitions: dict[CodeType, Definition] = {}
 
 
 def definition_of(function: FunctionType) -> Definition:
-    """The definition of a Python function.
+    """Return the definition of a Python function.
 
     Raises:
         CaptureError: Its source is not there, or cannot be told from another on the same line.
@@ -72,22 +72,22 @@ def _cached(node: FunctionNode, name: str, file: str) -> Definition:
         node,
         name,
         file,
-        frozenset(names.stored - names.outer),
-        frozenset(names.outer),
-        names.has_inner,
-        names.is_generator,
-        frozenset(names.filled),
-        loads_in(*body),
+        locals=frozenset(names.stored - names.outer),
+        outer=frozenset(names.outer),
+        has_inner=names.has_inner,
+        is_generator=names.is_generator,
+        filled=frozenset(names.filled),
+        loads=loads_in(*body),
     )
 
 
 def analyse(node: FunctionNode, name: str, file: str) -> Definition:
-    """The definition that a node is."""
+    """Return the definition that a node is."""
     return _cached(node, name, file)
 
 
 def analyse_names(*nodes: ast.AST) -> frozenset[str]:
-    """The names that these nodes bind."""
+    """Return the names that these nodes bind."""
     names = _Names()
     for node in nodes:
         names.visit(node)
@@ -95,7 +95,7 @@ def analyse_names(*nodes: ast.AST) -> frozenset[str]:
 
 
 def loads_in(*nodes: ast.AST) -> dict[str, int]:
-    """How often each name is read below these nodes."""
+    """Return how often each name is read below these nodes."""
     found: dict[str, int] = {}
     for top in nodes:
         for node in ast.walk(top):
@@ -147,7 +147,7 @@ class _Names(ast.NodeVisitor):
             self.visit(outside)
 
     def _comprehension(self, node: ast.AST) -> None:
-        """Its variables are its own; only a `:=` inside binds here."""
+        """Note the names that a comprehension binds here: its variables are its own, only a `:=` inside binds."""
         for inner in ast.walk(node):
             if isinstance(inner, ast.NamedExpr):
                 self.stored.add(inner.target.id)
@@ -183,7 +183,7 @@ def _find(code: CodeType) -> FunctionNode:
 
 @lru_cache(maxsize=512)
 def _functions_of(file: str, lines: tuple[str, ...]) -> dict[int, list[FunctionNode]]:
-    """The functions in a file by the line that their code objects name."""
+    """Return the functions in a file by the line that their code objects name."""
     del file
     found: dict[int, list[FunctionNode]] = {}
     for node in ast.walk(ast.parse("".join(lines))):
@@ -201,6 +201,6 @@ def _end_of_node(node: FunctionNode) -> tuple[int, int]:
 
 
 def _end_of_code(code: CodeType) -> tuple[int, int]:
-    """Where the body of a lambda ends, from the positions of its instructions."""
+    """Return where the body of a lambda ends, from the positions of its instructions."""
     ends = [(end_line, end) for _, end_line, _, end in code.co_positions() if end_line is not None and end is not None]
     return max(ends, default=(0, 0))

@@ -12,13 +12,11 @@ from typing import Any
 
 from ...ir import Apply, Constant, FunctionType, Graph, Node
 from ..traced import CaptureError
-from .frozen import freeze, same
-from .function import Function
-from .interpreter import Interpreter
-from .plan import Plan, Static, extract, rebuild, types_of, unify
-from .slots import changed_slots
+from .frames import Function, Interpreter
+from .paths import changed_slots
 from .staging import ResultNeeded
-from .values import TracedNumber, kind_of
+from .traced_numbers import TracedNumber, kind_of
+from .value_plans import KnownPart, Plan, extract, freeze, rebuild, same, types_of, unify
 
 __all__ = ["called_once"]
 
@@ -55,7 +53,7 @@ class _Running:
         self.result: Plan | None = None
 
     def plan(self, variables: dict[str, Value], widen: bool) -> dict[str, Plan] | None:
-        """The plans that fit both this call and another; None if they differ in what is known."""
+        """Return the plans that fit both this call and another; None if they differ in what is known."""
         if variables.keys() != self.variables.keys():
             return None
         plans = {}
@@ -67,7 +65,7 @@ class _Running:
                 return None
             if leaf and not widen and _is_known(pair[0]):
                 return None
-            if isinstance(plan, Static) and not all(same(plan.value, x) for x in pair):
+            if isinstance(plan, KnownPart) and not all(same(plan.value, x) for x in pair):
                 return None
             plans[name] = plan
         return plans
@@ -87,7 +85,7 @@ def called_once(
     variables: dict[str, Value],
     run: Callable[[dict[str, Value]], Value],
 ) -> Value:
-    """What the function returns: its body interpreted, or a call of the graph that it has become."""
+    """Return what the function returns: its body interpreted, or a call of the graph that it has become."""
     capture = interpreter.capture
     depth = len(capture.heap.layers)
     outer = [
@@ -114,7 +112,7 @@ def called_once(
 
 
 def _compare(outer: list[_Running], variables: dict[str, Value]) -> None:
-    """Nothing, or a message to the running call that this one repeats."""
+    """Send a message to the running call if this one repeats it."""
     for call in reversed(outer):
         plans = call.plan(variables, widen=False)
         if plans is not None and call.graph is None:
@@ -133,13 +131,13 @@ def _compare(outer: list[_Running], variables: dict[str, Value]) -> None:
 
 
 def _fits(call: _Running, variables: dict[str, Value]) -> bool:
-    """Whether a call can be one of the graph: what is known is the same, and tensors have its types."""
+    """Return whether a call can be one of the graph: what is known is the same, and tensors have its types."""
     if call.plans.keys() != variables.keys():
         return False
     for name, plan in call.plans.items():
         value = freeze(variables[name])
         held = unify([value], lambda _: False, widen=True)
-        if isinstance(plan, Static) and not _varies(plan):
+        if isinstance(plan, KnownPart) and not _varies(plan):
             if not same(plan.value, value):
                 return False
         elif held != plan:
@@ -154,7 +152,7 @@ def _as_graph(
     variables: dict[str, Value],
     run: Callable[[dict[str, Value]], Value],
 ) -> Value:
-    """What the function returns, as a call of a graph of its own."""
+    """Return what the function returns, as a call of a graph of its own."""
     frozen = {name: freeze(value) for name, value in variables.items()}
     running.plans = {
         name: unify([frozen[name]], lambda _: False, widen=True) if _varies(plan) or _traced(frozen[name]) else plan
@@ -187,7 +185,7 @@ def _traced(value: Value) -> bool:
 def _build(
     interpreter: Interpreter, function: Function, running: _Running, run: Callable[[dict[str, Value]], Value]
 ) -> Plan:
-    """The plan of what the body returns, which is now the graph of the call."""
+    """Return the plan of what the body returns, which is now the graph of the call."""
     capture = interpreter.capture
     outer = capture.graph
     graph = running.graph = capture.new_graph(function.__name__, outer)
@@ -219,7 +217,7 @@ def _output(interpreter: Interpreter, plan: Plan, value: Value) -> Node:
 
 
 def _call_again(interpreter: Interpreter, call: _Running, variables: dict[str, Value]) -> Value:
-    """The result of a call of the graph."""
+    """Return the result of a call of the graph."""
     if call.result is None:
         raise ResultNeeded(call)
     capture = interpreter.capture

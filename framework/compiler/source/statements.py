@@ -1,22 +1,22 @@
-"""Statements without control flow of their own, and `if`."""
+"""Statements: simple ones, `if`, `with`, `try`, and those that no graph can hold."""
 
 import ast
 from typing import Any
 
-from .assign import assign_to, delete
-from .effects import check
-from .expressions import made_function
-from .flow import BREAK, CONTINUE, NEXT, Flow, Return, Split
-from .frame import Frame, statement
-from .operators import SIGNS
+from ..traced import CaptureError
+from .expressions import assign_to, delete, made_function
+from .frames import Frame, statement
+from .graph_effects import check
+from .operator_expressions import SIGNS
 from .parse import analyse, loads_in
+from .paths import BREAK, CONTINUE, NEXT, Flow, PathSplit, Return
 
 Value = Any  # a value of the user's program
 
 
 @statement(ast.Expr)
 def _evaluate(frame: Frame, node: ast.Expr) -> Flow:
-    """An expression for its effect."""
+    """Evaluate an expression for its effect."""
     if not isinstance(node.value, ast.Constant):
         frame.value(node.value)
     return NEXT
@@ -24,28 +24,28 @@ def _evaluate(frame: Frame, node: ast.Expr) -> Flow:
 
 @statement(ast.Pass)
 def _nothing(frame: Frame, node: ast.Pass) -> Flow:
-    """Nothing."""
+    """Do nothing."""
     del frame, node
     return NEXT
 
 
 @statement(ast.Break)
 def _leave(frame: Frame, node: ast.Break) -> Flow:
-    """The loop ends."""
+    """Leave the loop."""
     del frame, node
     return BREAK
 
 
 @statement(ast.Continue)
 def _go_on(frame: Frame, node: ast.Continue) -> Flow:
-    """The next round of the loop."""
+    """Return the next round of the loop."""
     del frame, node
     return CONTINUE
 
 
 @statement(ast.Return)
 def _give_back(frame: Frame, node: ast.Return) -> Flow:
-    """The function ends."""
+    """Return the function ends."""
     return Return(None if node.value is None else frame.value(node.value))
 
 
@@ -62,7 +62,7 @@ def _assign(frame: Frame, node: ast.Assign) -> Flow:
 
 
 def _begins_to_fill(frame: Frame, node: ast.Assign) -> bool:
-    """Whether the result of a named function goes to a variable whose elements are assigned somewhere."""
+    """Return whether the result of a named function goes to a variable whose elements are assigned somewhere."""
     if not isinstance(node.value, ast.Call):
         return False
     is_named = all(isinstance(x, ast.Name | ast.Attribute | ast.expr_context) for x in ast.walk(node.value.func))
@@ -105,7 +105,7 @@ def _as_load(target: ast.expr) -> ast.expr:
 
 @statement(ast.Delete)
 def _remove(frame: Frame, node: ast.Delete) -> Flow:
-    """`del target`."""
+    """Run `del target`."""
     for target in node.targets:
         delete(frame, target)
     return NEXT
@@ -113,14 +113,14 @@ def _remove(frame: Frame, node: ast.Delete) -> Flow:
 
 @statement(ast.Nonlocal)
 def _declare(frame: Frame, node: ast.Nonlocal) -> Flow:
-    """Nothing; the analysis of names has seen it."""
+    """Do nothing: the analysis of names has seen the declaration."""
     del frame, node
     return NEXT
 
 
 @statement(ast.FunctionDef)
 def _define(frame: Frame, node: ast.FunctionDef) -> Flow:
-    """A function inside the one that runs."""
+    """Define a function inside the one that runs."""
     definition = analyse(node, f"{frame.definition.name}.<locals>.{node.name}", frame.file)
     function: Value = made_function(frame, node.args, definition)
     for decorator in reversed(node.decorator_list):
@@ -131,7 +131,7 @@ def _define(frame: Frame, node: ast.FunctionDef) -> Flow:
 
 @statement(ast.If)
 def _branch(frame: Frame, node: ast.If) -> Flow:
-    """`if`: a choice of Python's own, or a choice between two graphs."""
+    """Run `if`: a choice of Python's own, or a choice between two graphs."""
     condition = frame.interpreter.condition(frame, node.test)
     if isinstance(condition, bool):
         return frame.block(node.body if condition else node.orelse)
@@ -142,8 +142,8 @@ def _branch(frame: Frame, node: ast.If) -> Flow:
     return split
 
 
-def mark_dead(frame: Frame, node: ast.stmt, split: Split) -> None:
-    """Nothing; the split knows the variables that are read nowhere but inside this statement."""
+def mark_dead(frame: Frame, node: ast.stmt, split: PathSplit) -> None:
+    """Tell the split which variables are read nowhere but inside this statement."""
     if frame.loops or frame.definition.has_inner:
         return
     inside = loads_in(node)
@@ -178,3 +178,104 @@ def _throw(frame: Frame, node: ast.Raise) -> Flow:
     if node.cause is not None:
         raise error from frame.value(node.cause)
     raise error
+
+
+_REFUSED: dict[type[ast.stmt], tuple[str, str]] = {
+    ast.Global: ("a global statement", "return the new value, or keep it in a Parameter"),
+    ast.ClassDef: ("a class definition", "define the class outside of the compiled function"),
+    ast.Import: ("an import", "import at the top of the file"),
+    ast.ImportFrom: ("an import", "import at the top of the file"),
+    ast.AsyncFunctionDef: ("an asynchronous function", "define a plain function"),
+    ast.AsyncFor: ("an asynchronous loop", "use a plain one"),
+    ast.AsyncWith: ("an asynchronous with block", "use a plain one"),
+    ast.TryStar: ("except*", "use except"),
+}
+
+
+@statement(*_REFUSED)
+def refuse(frame: Frame, node: ast.stmt) -> Flow:
+    """Raise an error that names the construct and the remedy."""
+    raise frame.unsupported(*_REFUSED[type(node)])
+
+
+@statement(ast.With)
+def with_block(frame: Frame, node: ast.With) -> Flow:
+    """Run `with`: the context holds while the block is captured, on all of its paths."""
+    return _with_items(frame, node.items, node.body)
+
+
+def _with_items(frame: Frame, items: list[ast.withitem], body: list[ast.stmt]) -> Flow:
+    if not items:
+        return frame.block(body)
+    manager = frame.value(items[0].context_expr)
+    value = manager.__enter__()
+    if items[0].optional_vars is not None:
+        assign_to(frame, items[0].optional_vars, value)
+    try:
+        flow = _with_items(frame, items[1:], body)
+    except Exception as error:
+        if not manager.__exit__(type(error), error, error.__traceback__):
+            raise
+        raise frame.unsupported(
+            f"a with block that swallows {type(error).__name__}", "catch the error with try and except"
+        ) from error
+    manager.__exit__(None, None, None)
+    return flow
+
+
+@statement(ast.Try)
+def try_block(frame: Frame, node: ast.Try) -> Flow:
+    """`try` around code whose errors are known while it is captured."""
+    flow = _handled(frame, node)
+    if node.finalbody and isinstance(flow, PathSplit):
+        raise frame.unsupported(
+            "a finally clause after code that ends in several ways by conditions on traced values",
+            "write what it does before each return",
+        )
+    if node.finalbody:
+        last = frame.block(node.finalbody)
+        return flow if last is NEXT else last
+    return flow
+
+
+def _handled(frame: Frame, node: ast.Try) -> Flow:
+    """Return how the block, its handlers and its `else` end; what no handler takes is raised after `finally`."""
+    capture = frame.interpreter.capture
+    if node.handlers:
+        capture.tries.append(capture.graph)
+    graph, depth, frames, tries = capture.graph, len(capture.heap.layers), len(capture.frames), len(capture.tries)
+    try:
+        flow = frame.block(node.body)
+    except Exception as error:
+        if capture.graph is not graph or len(capture.heap.layers) != depth:
+            raise
+        del capture.frames[frames:]
+        if node.handlers:
+            del capture.tries[tries - 1 :]
+        handler = None if isinstance(error, CaptureError) else _matching(frame, node.handlers, error)
+        if handler is None:
+            if node.finalbody and not isinstance(error, CaptureError):
+                frame.block(node.finalbody)
+            raise
+        return _handle(frame, handler, error)
+    if node.handlers:
+        del capture.tries[tries - 1 :]
+    return frame.block(node.orelse) if flow is NEXT and node.orelse else flow
+
+
+def _matching(frame: Frame, handlers: list[ast.ExceptHandler], error: Exception) -> ast.ExceptHandler | None:
+    for handler in handlers:
+        kinds = Exception if handler.type is None else frame.value(handler.type)
+        if isinstance(error, kinds):
+            return handler
+    return None
+
+
+def _handle(frame: Frame, handler: ast.ExceptHandler, error: Exception) -> Flow:
+    if handler.name is None:
+        return frame.block(handler.body)
+    frame.store(handler.name, error)
+    flow = frame.block(handler.body)
+    if flow is NEXT:
+        frame.forget(handler.name)
+    return flow

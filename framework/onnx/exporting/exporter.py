@@ -1,10 +1,11 @@
-"""From a cell to a model: the cell is captured by example, and every node of its graph is written.
+"""Exports a cell to ONNX: captures it by example and writes every node of its graph; axes may be open.
 
-What a primitive of several outputs gives is known by a tuple of names; a name is missing where ONNX has no such output
-(the places of a max pool), and who uses it is told.
+The outputs of a primitive with several are a tuple of names; a name is missing where ONNX has no such output (the
+places of a max pool), and a node that uses it is refused. Lengths of open axes are names in the model's inputs,
+calculated from their shapes where they are needed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any
 
@@ -12,24 +13,100 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from ...compiler.capture import trace
 from ...compiler.signature import Signature
-from ...compiler.trace import trace
 from ...errors import EngineError
 from ...ir import Apply, Constant, Graph, Node, Parameter
 from ...ir.visit import order
 from ...nn import Cell
-from ...shape import Spec
+from ...specs import Shape, Spec
+from ...symbolic import Dim
+from ...symbolic.polynomial import Atom, terms_of
 from ...tensor import Tensor
 from ..errors import ExportError
-from ..values import code_of
-from . import elementwise as _elementwise
-from . import network as _network
-from . import shape as _shape
-from .builder import Builder, partner_dtype, spec_of_node
-from .lengths import Axes, Lengths, as_declared, opened
-from .writers import WRITERS
+from ..onnx_values import code_of
+from . import elementwise_writers as _elementwise
+from . import network_writers as _network
+from . import shape_writers as _shape
+from .model_builder import WRITERS, Builder, partner_dtype, spec_of_node
 
-__all__ = ["export"]
+__all__ = ["Axes", "Lengths", "as_declared", "export", "opened"]
+
+#: By input (position or name): axis to the name of its length.
+Axes = Mapping[int | str, Mapping[int, str]]
+
+
+def opened(signature: Signature, axes: Axes | None, names: Sequence[str]) -> Signature:
+    """Return the signature with the lengths of these axes replaced by their names.
+
+    Raises:
+        ExportError: There is no such input or axis.
+    """
+    specs: list[Any] = list(signature.specs)
+    for key, chosen in (axes or {}).items():
+        if key not in names and key not in range(len(specs)):
+            raise ExportError(f"dynamic_axes names input {key!r}; the inputs are {', '.join(names)}")
+        place = names.index(key) if isinstance(key, str) else key
+        shape = list(specs[place].shape)
+        for axis, name in chosen.items():
+            if not -len(shape) <= axis < len(shape):
+                raise ExportError(f"dynamic_axes names axis {axis} of '{names[place]}', whose shape is {tuple(shape)}")
+            shape[axis] = Dim(name)
+        specs[place] = Spec(tuple(shape), specs[place].dtype)
+    return Signature(signature.structure, tuple(specs), signature.needs)
+
+
+class Lengths:
+    """Where in the model each open length can be read.
+
+    Args:
+        builder: What is written to.
+        inputs: Names and shapes of the model's inputs.
+    """
+
+    def __init__(self, builder: Builder, inputs: Sequence[tuple[str, Sequence[Any]]]) -> None:
+        self.builder = builder
+        self._read: dict[str, tuple[str, int]] = {}
+        self._made: dict[Any, str] = {}
+        for name, shape in inputs:
+            for axis, length in enumerate(shape):
+                if isinstance(length, Dim):
+                    self._read.setdefault(str(length), (name, axis))
+
+    def row(self, shape: Sequence[Any]) -> str:
+        """Return the name of a shape as a row of int64."""
+        if all(isinstance(length, int) for length in shape):
+            return self.builder.numbers(*shape)
+        return self.builder.add("Concat", *(self._one(length) for length in shape), axis=0)
+
+    def _one(self, length: Any) -> str:
+        """Return the name of one length as a row of one number."""
+        if isinstance(length, int):
+            return self.builder.numbers(length)
+        if length not in self._made:
+            total = ""
+            for monomial, factor in (terms_of(length) or {}).items():
+                part = self.builder.numbers(factor)
+                for atom, power in monomial:
+                    for _ in range(power):
+                        part = self.builder.add("Mul", part, self._atom(atom))
+                total = self.builder.add("Add", total, part) if total else part
+            self._made[length] = total
+        return self._made[length]
+
+    def _atom(self, atom: Atom) -> str:
+        if isinstance(atom, tuple):
+            return self.builder.add("Div", *(self._one(length) for length in atom))
+        if atom not in self._read:
+            raise ExportError(f"the length '{atom}' is not that of an input's axis")
+        name, axis = self._read[atom]
+        return self.builder.add("Shape", name, start=axis, end=axis + 1)
+
+
+def as_declared(shape: Shape) -> list[Any]:
+    """Return the shape as a model declares it: numbers, and words for open lengths."""
+    return [int(length) if isinstance(length, int | np.integer) else str(length) for length in shape]
+
 
 _FAMILIES = (_elementwise, _network, _shape)
 _OLDEST, _NEWEST = 18, 23
@@ -47,7 +124,7 @@ def export(
     output_names: Sequence[str] | None = None,
     dynamic_axes: Axes | None = None,
 ) -> Any:
-    """The cell as an `onnx.ModelProto`, checked, and written to `path` where one is given.
+    """Return the cell as an `onnx.ModelProto`, checked, and written to `path` where one is given.
 
     The cell is run once on the examples, which say which shapes the model takes; branches of Python are taken as the
     examples take them. Parameters are stored under their names.
@@ -109,7 +186,7 @@ class _Writing:
         self.names[parameter] = self.builder.store(weight.numpy(), str(weight.name) or f"weight{number}")
 
     def model(self, title: str) -> Any:
-        """The whole model."""
+        """Return the whole model."""
         for node in order(self.graph):
             self.names[node] = self._written(node)
         results = self._outputs()
@@ -127,7 +204,7 @@ class _Writing:
         return helper.make_model(graph, producer_name="mindscope", opset_imports=opsets, ir_version=_IR_VERSION)
 
     def _outputs(self) -> list[tuple[str, Node]]:
-        """Names and nodes of what the graph returns: one flat tuple."""
+        """Return names and nodes of what the graph returns: one flat tuple."""
         whole = self.graph.result
         while isinstance(whole, Apply) and whole.applies("depend"):
             whole = whole.arguments[0]
@@ -136,7 +213,7 @@ class _Writing:
         return [(self._name(part, None), part) for part in whole.arguments]
 
     def _name(self, node: Node, user: Apply | None) -> str:
-        """The name of a value, which is stored now if it is a constant."""
+        """Return the name of a value, which is stored now if it is a constant."""
         if isinstance(node, Constant):
             return self._constant(node, user)
         name = self.names[node]
@@ -156,7 +233,7 @@ class _Writing:
         return self.builder.number(value, dtype)
 
     def _written(self, node: Apply) -> Any:
-        """The name, or the names, of what a node gives."""
+        """Return the name, or the names, of what a node gives."""
         if node.applies("make_tuple"):
             return tuple(self.names.get(x) if not isinstance(x, Constant) else x for x in node.arguments)
         if node.applies("tuple_getitem"):
@@ -193,7 +270,7 @@ def _names(names: Sequence[str] | None, count: int, letter: str) -> list[str]:
 
 
 def _check_types(node: Apply) -> None:
-    """Nothing; no argument and no result is complex, which ONNX can store but not compute with."""
+    """Refuse complex arguments and results, which ONNX can store but not compute with."""
     for value in (node, *node.arguments):
         if isinstance(value.type, Spec) and value.type.dtype.kind == "c":
             raise ExportError("ONNX does not compute with complex numbers; use real and imaginary parts")

@@ -1,10 +1,8 @@
 """Callbacks of `Model.train`: lines, checkpoints, an early end, learning rates, histories, summaries."""
 
 from .callback import Callback, RunContext
-from .checkpoint import ModelCheckpoint
-from .control import EarlyStopping, LearningRateScheduler, ReduceLROnPlateau
-from .monitor import History, LossMonitor, TimeMonitor
-from .summary import SummaryCollector
+from .control_callbacks import EarlyStopping, LearningRateScheduler, ModelCheckpoint, ReduceLROnPlateau
+from .report_callbacks import History, LossMonitor, SummaryCollector, TimeMonitor
 
 __all__ = [
     "Callback",

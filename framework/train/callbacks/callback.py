@@ -32,19 +32,19 @@ class RunContext:
         self._stop = False
 
     def original_args(self) -> "RunContext":
-        """This context; MindSpore keeps them apart."""
+        """Return this context; MindSpore keeps them apart."""
         return self
 
     def request_stop(self) -> None:
-        """Nothing; the training ends after the step, or the epoch, that asked."""
+        """Ask the training to end after this step, or this epoch."""
         self._stop = True
 
     def get_stop_requested(self) -> bool:
-        """Whether someone asked for the end."""
+        """Return whether someone asked for the end."""
         return self._stop
 
     def result(self, name: str) -> float:
-        """A number of the last epoch.
+        """Return a number of the last epoch.
 
         Raises:
             ValueError: There is none of that name.
@@ -61,28 +61,28 @@ class Callback:
     """Does nothing at any turn; derive from it and define those you need."""
 
     def on_train_begin(self, context: RunContext) -> None:
-        """Nothing; before the first epoch."""
+        """Run before the first epoch."""
 
     def on_train_epoch_begin(self, context: RunContext) -> None:
-        """Nothing; before an epoch."""
+        """Run before an epoch."""
 
     def on_train_step_begin(self, context: RunContext) -> None:
-        """Nothing; before a step."""
+        """Run before a step."""
 
     def on_train_step_end(self, context: RunContext) -> None:
-        """Nothing; after a step, its loss being `context.net_outputs`."""
+        """Run after a step, its loss being `context.net_outputs`."""
 
     def on_train_epoch_end(self, context: RunContext) -> None:
-        """Nothing; after an epoch and its evaluation, their numbers being `context.results`."""
+        """Run after an epoch and its evaluation, their numbers being `context.results`."""
 
     def on_train_end(self, context: RunContext) -> None:
-        """Nothing; after the last epoch, also when it ended in an exception."""
+        """Run after the last epoch, also when it ended in an exception."""
 
     def on_eval_begin(self, context: RunContext) -> None:
-        """Nothing; before an evaluation."""
+        """Run before an evaluation."""
 
     def on_eval_step_end(self, context: RunContext) -> None:
-        """Nothing; after a batch of an evaluation, the network's output being `context.net_outputs`."""
+        """Run after a batch of an evaluation, the network's output being `context.net_outputs`."""
 
     def on_eval_end(self, context: RunContext) -> None:
-        """Nothing; after an evaluation, its numbers being `context.results`."""
+        """Run after an evaluation, its numbers being `context.results`."""

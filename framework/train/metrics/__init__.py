@@ -1,10 +1,8 @@
 """Metrics: numbers about predictions, gathered over batches; `Model` takes them by name or as objects."""
 
-from .accuracy import Accuracy, TopKCategoricalAccuracy
-from .confusion import F1, ConfusionMatrix, Precision, Recall
-from .error import MAE, MSE, Loss, Perplexity
+from .classification_metrics import F1, Accuracy, ConfusionMatrix, Precision, Recall, RocAuc, TopKCategoricalAccuracy
+from .error_metrics import MAE, MSE, Loss, Perplexity
 from .metric import METRICS, Metric, metric_of
-from .ranking import RocAuc
 
 __all__ = [
     "F1",

@@ -22,15 +22,15 @@ class Metric(ABC):
 
     @abstractmethod
     def clear(self) -> None:
-        """Nothing; no batch has been seen."""
+        """Forget all batches."""
 
     @abstractmethod
     def update(self, prediction: Any, target: Any) -> None:
-        """Nothing; the batch counts. Tensors, arrays or lists."""
+        """Count the batch: tensors, arrays or lists."""
 
     @abstractmethod
     def eval(self) -> Any:
-        """The value over all batches since `clear`.
+        """Return the value over all batches since `clear`.
 
         Raises:
             ValueError: There was none.
@@ -41,7 +41,7 @@ class Metric(ABC):
 
 
 def metric(*names: str) -> Callable[[Any], Any]:
-    """A decorator that enters a class (or what makes a metric) under these names."""
+    """Return a decorator that enters a class (or what makes a metric) under these names."""
 
     def enter(make: Callable[[], Metric]) -> Callable[[], Metric]:
         for name in names:
@@ -52,7 +52,7 @@ def metric(*names: str) -> Callable[[Any], Any]:
 
 
 def metric_of(name: str) -> Metric:
-    """A new metric of that name.
+    """Return a new metric of that name.
 
     Raises:
         ValueError: There is none; the message has the nearest known name.
@@ -65,12 +65,12 @@ def metric_of(name: str) -> Metric:
 
 
 def as_values(value: Any) -> NDArray[Any]:
-    """The array behind a tensor, an array or a list."""
+    """Return the array behind a tensor, an array or a list."""
     return value.numpy() if isinstance(value, Tensor) else np.asarray(value)
 
 
 def classes_of(who: Metric, prediction: Any, target: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The predicted and the right classes, one-dimensional, from scores `(..., classes)` or classes `(...)`.
+    """Return the predicted and the right classes, one-dimensional, from scores `(..., classes)` or classes `(...)`.
 
     Raises:
         ValueError: Their shapes do not fit together.

@@ -1,7 +1,6 @@
 """The ten statistics of torch tensors where they lie, on whatever device that is, without waiting for it."""
 
-from .measuring import measure_on_device
-from .plain import measure_plainly
-from .queue import DeviceQueue
+from .device_queue import DeviceQueue
+from .measuring import measure_on_device, measure_plainly
 
 __all__ = ["DeviceQueue", "measure_on_device", "measure_plainly"]

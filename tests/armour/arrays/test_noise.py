@@ -1,5 +1,5 @@
 import numpy as np
-from mindscope.armour.arrays.noise import start_noise
+from mindscope.armour.problem.search_problem import start_noise
 
 
 def draw(generator, shape):

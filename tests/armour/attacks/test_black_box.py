@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from mindscope.armour import ATTACKS, FGSM, PGD, InvalidInput
-from mindscope.armour.attacks.spatial import Spatial
+from mindscope.armour.attacks.decision_based import Spatial
 from mindscope.armour.distances import DISTANCES
-from mindscope.armour.distances.hyperplane import step_to_hyperplane
+from mindscope.armour.distances.boundary_steps import step_to_hyperplane
 from scipy.ndimage import affine_transform
 
 from tests.armour.attacks.cases import light

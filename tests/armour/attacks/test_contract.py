@@ -5,7 +5,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 from mindscope.armour import ATTACKS, DISTANCES, wrap
-from mindscope.armour.arrays import to_numpy
+from mindscope.armour.array_api import to_numpy
 
 from tests.armour.attacks.cases import BLIND, WEAK, each_attack, each_attack_and_framework, light, some_attacks
 from tests.armour.frameworks import MAKE, inputs, logits

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from mindscope.armour.attacks.diverse import _applied, _bilinear
+from mindscope.armour.attacks.gradient_sign import _bilinear, _resize
 
 
 @pytest.mark.parametrize("shape", [(2, 6, 5), (9,)], ids=["picture", "row"])
@@ -10,8 +10,8 @@ def test_the_way_back_is_the_adjoint_of_the_way_there(shape):
     height, width = (1, 9) if len(shape) == 1 else shape[1:]
     down = _bilinear(height, generator.uniform(0.5, 1, 3), generator.random(3))[:, None]
     across = _bilinear(width, generator.uniform(0.5, 1, 3), generator.random(3))[:, None]
-    there = _applied(down, x, across)
-    again = _applied(down.swapaxes(-1, -2), back, across.swapaxes(-1, -2))
+    there = _resize(down, x, across)
+    again = _resize(down.swapaxes(-1, -2), back, across.swapaxes(-1, -2))
     np.testing.assert_allclose(np.sum(there * back), np.sum(x * again))
 
 

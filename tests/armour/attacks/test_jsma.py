@@ -3,7 +3,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from mindscope.armour.attacks import JSMA
-from mindscope.armour.attacks.jsma import _most_salient
+from mindscope.armour.attacks.sparse_attacks import _most_salient
 
 from tests.armour.networks import data, linear, model
 

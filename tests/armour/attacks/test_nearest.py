@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from mindscope.armour import ATTACKS
 from mindscope.armour.distances import DISTANCES
-from mindscope.armour.distances.hyperplane import step_to_hyperplane
+from mindscope.armour.distances.boundary_steps import step_to_hyperplane
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from tests.armour.attacks.cases import light

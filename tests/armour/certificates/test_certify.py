@@ -154,9 +154,9 @@ def test_accuracy_falls_with_the_budget():
 
 def test_what_cannot_be_certified_is_named():
     x, y = inputs(2), np.array([0, 1])
-    with pytest.raises(InvalidModel, match=r"expect a Cell of the engine, got Sequential"):
+    with pytest.raises(InvalidModel, match=r"expect an engine Cell, got Sequential"):
         certify(torch_module(), x, y, 0.1)
-    with pytest.raises(InvalidModel, match="through the primitive 'tanh'"):
+    with pytest.raises(InvalidModel, match="for the primitive 'tanh'"):
         certify(nn.SequentialCell(nn.Flatten(), nn.Tanh(), nn.Dense(12, 3)), x, y, 0.1)
     with pytest.raises(InvalidModel, match="in training mode; call set_train"):
         certify(engine().set_train(True), x, y, 0.1)
@@ -165,7 +165,7 @@ def test_what_cannot_be_certified_is_named():
         def construct(self, x):
             return x.reshape(1, 12)[:, :3] * float(x.sum().numpy())
 
-    with pytest.raises(InvalidModel, match="asks for values of its input"):
+    with pytest.raises(InvalidModel, match="reads values of its input"):
         certify(Peeking(), x, y, 0.1)
     for arguments, words in (
         ((x * 3, y, 0.1), "x expects values within bounds"),

@@ -54,7 +54,7 @@ def test_bad_input_is_named():
     for call, words in (
         (lambda: certified_smoothing_radius(5, 4, 1.0), "successes expects 0 to trials"),
         (lambda: certified_smoothing_radius(1, 4, -1.0), "sigma expects a number above 0"),
-        (lambda: smooth(model(linear()), np.zeros(12), 0.1), r"expected samples \(n, ...\)"),
+        (lambda: smooth(model(linear()), np.zeros(12), 0.1), r"smooth expects samples \(n, ...\)"),
     ):
         with pytest.raises(InvalidInput, match=words):
             call()

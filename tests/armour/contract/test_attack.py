@@ -80,7 +80,7 @@ def test_an_option_that_makes_no_sense_is_refused():
 class Unopened(FGSM):
     """The same search, which asks for its first gradient by itself."""
 
-    def opening(self):
+    def initial_objective(self):
         return None
 
 

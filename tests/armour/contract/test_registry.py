@@ -1,6 +1,6 @@
 import pytest
 from mindscope.armour import ATTACKS, PGD, UnknownAttack, make_attack
-from mindscope.armour.contract.registry import Entry, attack
+from mindscope.armour.contract.attack import Entry, attack
 
 
 def test_an_attack_is_made_by_name_and_norm():

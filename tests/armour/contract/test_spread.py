@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 from mindscope.armour import PGD, InvalidInput, evaluate, wrap
-from mindscope.armour.contract.spread import spread
+from mindscope.armour.contract.attack import spread
 
 from tests.armour.frameworks import MAKE, inputs, logits
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from mindscope.armour import PGD, InvalidInput, InvalidModel, wrap
-from mindscope.armour.arrays import to_numpy
+from mindscope.armour.array_api import to_numpy
 from mindscope.armour.defences import (
     Adversarial,
     DefendedTraining,
     Distillation,
-    Ensemble,
+    EnsembleAdversarial,
     FreeTraining,
     Inner,
     Trades,
@@ -16,7 +16,7 @@ from mindscope.armour.defences import (
     robust_accuracy,
     single_step,
 )
-from mindscope.armour.defences.losses import cross_entropy, divergence, log_softmax, soft_cross_entropy
+from mindscope.armour.defences.defence_recipes import divergence, log_softmax, mean_cross_entropy, soft_cross_entropy
 from mindscope.armour.distances import DISTANCES
 from mindscope.framework import nn, set_seed
 from scipy.special import log_softmax as scipy_log_softmax
@@ -35,7 +35,7 @@ RECIPES = {
     "fgsm": Adversarial(single_step(0.1, "l2")),
     "natural": Adversarial(INNER, clean_share=0.3),
     "trades": Trades(INNER),
-    "ensemble": Ensemble(INNER, (wrap(engine()),)),
+    "ensemble": EnsembleAdversarial(INNER, (wrap(engine()),)),
     "distillation": Distillation(wrap(nn.SequentialCell(nn.Flatten(), nn.Dense(12, 3)).set_train(False))),
 }
 
@@ -73,9 +73,9 @@ def test_losses_are_the_textbooks_and_their_gradients_those_of_differences():
     one, other = generator.standard_normal((2, 5, 4)) * 3
     labels = np.array([0, 3, 1, 1, 2])
     logs = scipy_log_softmax(one, axis=1)
-    value, slope = cross_entropy(one, labels)
+    value, slope = mean_cross_entropy(one, labels)
     assert value == pytest.approx(-logs[np.arange(5), labels].mean())
-    np.testing.assert_allclose(slope, slope_of(lambda z: cross_entropy(z, labels)[0], one), atol=1e-8)
+    np.testing.assert_allclose(slope, slope_of(lambda z: mean_cross_entropy(z, labels)[0], one), atol=1e-8)
     soft = np.exp(scipy_log_softmax(other, axis=1))
     value, slope = soft_cross_entropy(one, soft, 7.0)
     assert value == pytest.approx(-(soft * scipy_log_softmax(one / 7, axis=1)).sum(axis=1).mean())
@@ -238,7 +238,7 @@ def test_what_makes_no_sense_is_named():
         (lambda: Adversarial(INNER, clean_share=1.0), "clean_share expects 0 or more and below 1"),
         (lambda: Trades(single_step(0.1)), "random_start=True"),
         (lambda: Trades(INNER, beta=0.0), "beta above 0"),
-        (lambda: Ensemble(INNER, ()), "one wrapped model or more"),
+        (lambda: EnsembleAdversarial(INNER, ()), "one wrapped model or more"),
         (lambda: Distillation(wrap(engine()), 0.0), "temperature above 0"),
         (lambda: DefendedTraining(engine(), None, Adversarial(INNER), weight_perturbation=1.0), "below 1"),
         (lambda: FreeTraining(engine(), None, 0.1, replays=0), "1 replay or more"),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from mindscope.armour import PGD, InvalidInput, wrap
-from mindscope.armour.arrays import to_numpy
+from mindscope.armour.array_api import to_numpy
 from mindscope.armour.defences import BitDepth, Jpeg, MedianSmoothing, transformed
 
 from tests.armour.frameworks import MAKE, inputs, logits

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mindscope.armour.distances import DISTANCES
-from mindscope.armour.distances.hyperplane import dual_length, step_to_hyperplane
+from mindscope.armour.distances.boundary_steps import dual_length, step_to_hyperplane
 from scipy.optimize import linprog
 
 EACH = pytest.mark.parametrize("norm", ["l1", "l2", "linf"])

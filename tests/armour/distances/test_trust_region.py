@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from mindscope.armour.distances.trust_region import trust_step
+from mindscope.armour.distances.boundary_steps import trust_step
 from scipy.optimize import minimize
 
 SIZE = 5

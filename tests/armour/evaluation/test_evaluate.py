@@ -123,7 +123,7 @@ def test_a_store_that_fails_costs_records_and_not_the_evaluation(caplog, monkeyp
     with Broken() as store:
         evaluation = evaluate(model(NETWORK), X, Y, EPSILONS, store=store)
     assert len(evaluation.outcomes) == 12
-    assert "the evaluation goes on: the disk is full" in caplog.text
+    assert "the evaluation continues: the disk is full" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_a_checkpoint_of_another_evaluation_is_refused(tmp_path, change, words):
     with pytest.raises(InvalidInput, match=words):
         evaluate(model(NETWORK), X, **arguments | change)
     path.write_text("nothing of ours")
-    with pytest.raises(InvalidInput, match="no file of an evaluation to go on from"):
+    with pytest.raises(InvalidInput, match="not a checkpoint of an evaluation"):
         evaluate(model(NETWORK), X, **arguments)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from mindscope.armour import FGSM, PGD, InvalidInput, evaluate, wrap
-from mindscope.armour.distances.hyperplane import dual_length
+from mindscope.armour.distances.boundary_steps import dual_length
 from mindscope.armour.metrics import (
     attack_quality,
     clever,
@@ -170,7 +170,7 @@ def test_where_gradients_differ_the_end_of_their_distribution_is_found():
     beside = clever(quadratic, np.array([[0.4, 0.3]]), radius=0.5, batches=50, points=40)[0]
     assert beside == pytest.approx(0.75 / slope, rel=0.03)
     maxima = weibull_max.rvs(3.0, loc=2.0, scale=0.3, size=400, random_state=0)
-    from mindscope.armour.metrics.clever import _distance
+    from mindscope.armour.metrics.robustness_estimates import _distance
 
     assert _distance(1.0, maxima) == pytest.approx(1 / 2.0, rel=0.03)
 

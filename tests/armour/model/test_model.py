@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from mindscope.armour import PGD, InvalidInput, InvalidModel, Normalization, evaluate, wrap
-from mindscope.armour.arrays import from_numpy, to_numpy
+from mindscope.armour.array_api import from_numpy, to_numpy
 from mindscope.framework import Tensor, nn
 
 from tests.armour.frameworks import MAKE, engine, inputs, logits, modes, parameters, torch_module

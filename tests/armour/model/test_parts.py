@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from mindscope.armour import wrap
-from mindscope.armour.arrays import from_numpy, to_numpy
-from mindscope.armour.model.parts import part_size
+from mindscope.armour.array_api import from_numpy, to_numpy
+from mindscope.armour.model.classifier import part_size
 from mindscope.framework import Tensor, nn
 
 GENERATOR = np.random.default_rng(0)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mindscope.armour import InvalidInput
-from mindscope.armour.privacy import Ledger, Phase, epsilon, noise_for
-from mindscope.armour.privacy.renyi import ORDERS, epsilon_of_renyi, sampled_gaussian_renyi
+from mindscope.armour.privacy import Phase, PrivacyLedger, epsilon, noise_for
+from mindscope.armour.privacy.privacy_accountant import ORDERS, epsilon_of_renyi, sampled_gaussian_renyi
 
 ABADI = Phase(noise_multiplier=1.1, sample_rate=0.01, steps=10_000)
 FULL = Phase(noise_multiplier=10.0, sample_rate=1.0, steps=100)
@@ -93,12 +93,12 @@ def test_more_noise_fewer_steps_and_fewer_samples_spend_less():
 
 
 def test_a_ledger_joins_equal_steps_and_phases_compose_in_any_order():
-    ledger = Ledger()
+    ledger = PrivacyLedger()
     for phase in (Phase(1.0, 0.1), Phase(1.0, 0.1, 3), Phase(2.0, 0.1, 5), Phase(1.0, 0.1, 0)):
         ledger.spend(phase)
     assert ledger.phases[:2] == (Phase(1.0, 0.1, 4), Phase(2.0, 0.1, 5))
     assert ledger.epsilon(1e-5) == pytest.approx(epsilon([Phase(2.0, 0.1, 5), Phase(1.0, 0.1, 4)], 1e-5), rel=1e-12)
-    assert Ledger().epsilon(1e-5) == 0.0
+    assert PrivacyLedger().epsilon(1e-5) == 0.0
 
 
 def test_calibrated_noise_keeps_the_promise_and_wastes_nothing():

@@ -5,7 +5,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 from mindscope.armour import InvalidInput
-from mindscope.armour.model.confidence import cross_entropy, true_class_margin
+from mindscope.armour.model.classifier import cross_entropy, true_class_margin
 from mindscope.armour.privacy import (
     Shadows,
     lira_attack,
@@ -15,7 +15,7 @@ from mindscope.armour.privacy import (
     threshold_attack,
     train_shadows,
 )
-from mindscope.armour.privacy.logistic import fit_logistic
+from mindscope.armour.privacy.membership_inference import fit_logistic
 
 from tests.armour.networks import ClosedForm, model
 

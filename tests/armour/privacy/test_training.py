@@ -14,7 +14,7 @@ from mindscope.armour.privacy import (
     PrivateTraining,
     epsilon,
 )
-from mindscope.armour.privacy.per_sample import per_sample
+from mindscope.armour.privacy.per_sample_gradients import per_sample
 from mindscope.framework import Tensor, nn, value_and_grad
 
 from tests.armour.frameworks import MAKE, engine, inputs, logits, parameters, torch_module

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from mindscope.armour.search.quasi_newton import minimize
+from mindscope.armour.search.penalty_descent import minimize
 from scipy.optimize import minimize as minimize_one
 
 GENERATOR = np.random.default_rng(0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from mindscope.armour import PGD
 from mindscope.armour.attacks import APGDCE, FGSM
-from mindscope.armour.search.sparse import shared_step
+from mindscope.armour.search.gradient_steps import shared_step
 from scipy.optimize import linprog
 
 from tests.armour.networks import data, linear, model, perceptron

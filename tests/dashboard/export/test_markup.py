@@ -2,8 +2,8 @@
 
 import dash_mantine_components as dmc
 from dash import dcc, html
-from mindscope.dashboard.components import graph
-from mindscope.dashboard.export.markup import markup
+from mindscope.dashboard.components.page_parts import graph
+from mindscope.dashboard.export.html_report import markup
 
 
 def test_text_and_attributes_are_escaped():

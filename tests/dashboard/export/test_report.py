@@ -4,8 +4,9 @@ import re
 
 import pytest
 from mindscope.cli import main
-from mindscope.dashboard.data import Reader
-from mindscope.dashboard.export import export_report, report
+from mindscope.dashboard.export import export_report
+from mindscope.dashboard.export.html_report import report
+from mindscope.dashboard.queries.reader import Reader
 from mindscope.storage import open_store
 
 from tests.dashboard.ranked import write_ranks

@@ -5,7 +5,7 @@ import io
 
 import numpy as np
 import pytest
-from mindscope.dashboard.figures.bitmap import bitmap, magnified
+from mindscope.dashboard.pages.robustness.attack_panels import bitmap, magnified
 
 Image = pytest.importorskip("PIL.Image", reason="no second decoder of PNG: Pillow is not installed")
 

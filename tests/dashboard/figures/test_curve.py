@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from mindscope.dashboard.figures import LINE_TRACE, MARK_TRACE, curve_figure, flags_of, points_of
+from mindscope.dashboard.figures.curve_figure import LINE_TRACE, MARK_TRACE, curve_figure, flags_of, points_of
 from mindscope.dashboard.theme import DARK, LIGHT
 
 from ..recorded import findings

@@ -1,7 +1,7 @@
 """Bars of importance and the map of correlations."""
 
 import numpy as np
-from mindscope.dashboard.figures.dependence import correlation_figure, importance_figure
+from mindscope.dashboard.pages.lineage.lineage_figures import correlation_figure, importance_figure
 from mindscope.dashboard.theme import LIGHT
 from mindscope.insight.lineage import Importance
 

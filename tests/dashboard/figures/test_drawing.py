@@ -5,20 +5,11 @@ import json
 import numpy as np
 import plotly.graph_objects as go
 import pytest
-from mindscope.dashboard.figures import (
-    Edge,
-    Flag,
-    Level,
-    NamedHeat,
-    Track,
-    band_figure,
-    curve_figure,
-    heat_of,
-    heat_stack,
-    held_figure,
-    points_of,
-)
+from mindscope.dashboard.figures.curve_figure import Flag, curve_figure, points_of
 from mindscope.dashboard.figures.drawing import drawing, packed
+from mindscope.dashboard.figures.heatmap_figure import NamedHeatmap, heat_of, heat_stack
+from mindscope.dashboard.figures.series_figure import LimitLine, SeriesLine, series_figure
+from mindscope.dashboard.pages.tensor.tensor_figures import BandEdge, band_figure
 from mindscope.dashboard.theme import DARK, LIGHT
 from mindscope.storage import Matrix
 
@@ -27,13 +18,13 @@ FLAGS = [Flag(1, "error", "NaN"), Flag(3, "info", "spike")]
 
 
 def held():
-    track = Track("a", POINTS, POINTS.x, POINTS.mark_x)
+    track = SeriesLine("a", POINTS, POINTS.x, POINTS.mark_x)
     places = [(flag.step, flag) for flag in FLAGS]
-    return held_figure([track, track], DARK, title="step", levels=[Level(2.0, "limit")], flags=places, selected=2)
+    return series_figure([track, track], DARK, title="step", levels=[LimitLine(2.0, "limit")], flags=places, selected=2)
 
 
 def band():
-    edge = Edge(POINTS, POINTS.x)
+    edge = BandEdge(POINTS, POINTS.x)
     return band_figure(edge, edge, edge, LIGHT, title="epoch")
 
 
@@ -45,7 +36,7 @@ def maps():
     cells = np.arange(12.0).reshape(3, 4)
     counts = np.eye(3, 4, dtype=np.int64)
     matrix = Matrix("activation/l2_norm", ("a", "b", "c"), np.arange(4), cells, cells, counts, counts + 1)
-    heat = NamedHeat("activation/l2_norm", heat_of(matrix, "raw"))
+    heat = NamedHeatmap("activation/l2_norm", heat_of(matrix, "raw"))
     return heat_stack([heat, heat], DARK, selected=("b", 2), span=(0, 3))
 
 

@@ -2,7 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from mindscope.dashboard.figures.folding import flow_of, parents_of
+from mindscope.dashboard.pages.graph.module_graph_figure import flow_of, parents_of
 from mindscope.storage import ModuleInfo
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from mindscope.dashboard.figures import NamedHeat, heat_of, heat_stack
+from mindscope.dashboard.figures.heatmap_figure import NamedHeatmap, heat_of, heat_stack
 from mindscope.dashboard.theme import LIGHT
 
 from ...matrices import matrix_of
@@ -10,7 +10,7 @@ from ...matrices import matrix_of
 
 def maps(*rows):
     return [
-        NamedHeat(f"metric/{index}", heat_of(matrix_of(np.ones((amount, 6)) * index), "raw"))
+        NamedHeatmap(f"metric/{index}", heat_of(matrix_of(np.ones((amount, 6)) * index), "raw"))
         for index, amount in enumerate(rows)
     ]
 
@@ -45,7 +45,7 @@ def test_the_chosen_place_is_framed_in_each_map_that_has_it(site, framed):
 
 
 def test_the_colour_of_what_is_not_finite_is_explained_where_it_is_drawn():
-    with_nan = NamedHeat("metric/nan", heat_of(matrix_of(np.ones((2, 6)), non_finite=np.eye(2, 6)), "raw"))
+    with_nan = NamedHeatmap("metric/nan", heat_of(matrix_of(np.ones((2, 6)), non_finite=np.eye(2, 6)), "raw"))
     whole = maps(2)[0]
     first, second = (note.text for note in heat_stack([whole, with_nan], LIGHT).layout.annotations)
     assert first == "metric/0"

@@ -2,7 +2,14 @@
 
 import numpy as np
 import pytest
-from mindscope.dashboard.figures import NamedHeat, from_step, heat_height, heat_of, heat_stack, with_elements
+from mindscope.dashboard.figures.heatmap_figure import (
+    NamedHeatmap,
+    from_step,
+    heat_height,
+    heat_of,
+    heat_stack,
+    with_elements,
+)
 from mindscope.dashboard.theme import DARK, LIGHT
 
 from ...matrices import matrix_of
@@ -10,7 +17,7 @@ from ...matrices import matrix_of
 
 def drawn(heat, palette=LIGHT):
     """The heat map alone on a figure."""
-    return heat_stack([NamedHeat("activation/l2_norm", heat)], palette)
+    return heat_stack([NamedHeatmap("activation/l2_norm", heat)], palette)
 
 
 WIDE = np.array([[1e-3, 1.0, 1e3], [1e-2, 10.0, 1e2]])

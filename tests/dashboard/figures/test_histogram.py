@@ -1,7 +1,7 @@
 """The bars of a histogram."""
 
 import numpy as np
-from mindscope.dashboard.figures import bars_of, histogram_figure
+from mindscope.dashboard.figures.histogram_figures import bars_of, histogram_figure
 from mindscope.dashboard.theme import LIGHT
 from mindscope.storage import Histogram
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from mindscope.dashboard.figures import distribution_figure, distribution_of
+from mindscope.dashboard.figures.histogram_figures import distribution_figure, distribution_of
 from mindscope.dashboard.theme import LIGHT
 from mindscope.storage import Histogram
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from mindscope.dashboard.figures.overlay import Line, overlay_figure
+from mindscope.dashboard.figures.series_figure import Line, overlay_figure
 from mindscope.dashboard.theme import DARK, LIGHT
 
 STEPS = np.array([0, 10, 20])

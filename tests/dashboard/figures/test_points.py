@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from mindscope.dashboard.figures import points_of
+from mindscope.dashboard.figures.curve_figure import points_of
 
 
 def _points(values, **options):

@@ -3,7 +3,12 @@
 import math
 
 import numpy as np
-from mindscope.dashboard.figures.profile import inside_figure, memory_figure, parts_figure, split_figure
+from mindscope.dashboard.pages.profile.profile_figures import (
+    inside_figure,
+    memory_figure,
+    parts_figure,
+    split_figure,
+)
 from mindscope.dashboard.theme import DARK, LIGHT
 from mindscope.insight.profile import MemoryPart, MemoryUse, Profiled
 

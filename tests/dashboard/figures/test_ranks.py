@@ -4,13 +4,13 @@ import math
 
 from hypothesis import given
 from hypothesis import strategies as st
-from mindscope.dashboard.figures.ranks import Pace, pace_figure, paces_of, skew_s, slowest
+from mindscope.dashboard.figures.pace_figure import RankPace, pace_figure, paces_of, skew_s, slowest
 from mindscope.dashboard.theme import LIGHT
 
 
 def test_the_slowest_rank_is_the_one_that_hardly_waits():
     paces = paces_of({0: 0.5, 1: 0.5, 2: 0.5}, {0: 0.2, 1: 0.01, 2: 0.2})
-    assert slowest(paces) == Pace(1, 0.5, 0.01)
+    assert slowest(paces) == RankPace(1, 0.5, 0.01)
     assert abs(skew_s(paces) - 0.19) < 1e-12
 
 

@@ -1,6 +1,6 @@
 """Accuracy against epsilon."""
 
-from mindscope.dashboard.figures import attack_lines, robustness_figure
+from mindscope.dashboard.figures.robustness_figure import attack_lines, robustness_figure
 from mindscope.dashboard.theme import LIGHT
 from mindscope.storage import Outcome
 
@@ -25,7 +25,7 @@ def test_lines_differ_by_more_than_colour():
 
 
 def test_a_certificate_is_certain_only_up_to_its_budget():
-    sure = [Outcome("crown", "linf", epsilon, left, 8) for epsilon, left in ((0.1, 0.6), (0.2, 0.1))]
-    (line,) = attack_lines(sure, "certificate")
+    certified_outcome = [Outcome("crown", "linf", epsilon, left, 8) for epsilon, left in ((0.1, 0.6), (0.2, 0.1))]
+    (line,) = attack_lines(certified_outcome, "certificate")
     assert (line.epsilons, line.accuracies) == ((0.0, 0.1, 0.2), (0.6, 0.6, 0.1))
     assert robustness_figure([line], LIGHT).data[0].line.shape == "vh"  # down at the smaller budget, then across

@@ -2,7 +2,13 @@
 
 import numpy as np
 import pytest
-from mindscope.dashboard.figures import heat_of, matching_rows, most_unusual_first, scores, with_rows
+from mindscope.dashboard.figures.heatmap_figure import heat_of
+from mindscope.dashboard.pages.layers.layer_figures import (
+    matching_rows,
+    most_unusual_first,
+    scores,
+    with_rows,
+)
 
 from ...matrices import matrix_of
 

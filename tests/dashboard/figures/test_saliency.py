@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from mindscope.dashboard.figures.saliency import curves_figure, maps_figure, maps_height
+from mindscope.dashboard.pages.landscape.landscape_figures import curves_figure, maps_figure, maps_height
 from mindscope.dashboard.theme import DARK, LIGHT
 from mindscope.insight.saliency import explain
 

@@ -1,7 +1,8 @@
 """Small pictures of layers side by side."""
 
 import numpy as np
-from mindscope.dashboard.figures import MOST, heat_of, small_multiples
+from mindscope.dashboard.figures.heatmap_figure import heat_of
+from mindscope.dashboard.pages.layers.layer_figures import MOST, small_multiples
 from mindscope.dashboard.theme import LIGHT
 
 from ...matrices import matrix_of

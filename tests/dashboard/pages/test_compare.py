@@ -5,10 +5,9 @@ import math
 
 import pytest
 from mindscope.dashboard.app import page_at
-from mindscope.dashboard.components.comparison import differences_table, verdict_cards
-from mindscope.dashboard.data import Reader
-from mindscope.dashboard.data.pairs import comparison
-from mindscope.dashboard.pages.compare.pair import tolerance_of
+from mindscope.dashboard.pages.compare_page import differences_table, tolerance_of, verdict_cards
+from mindscope.dashboard.queries.comparison_queries import comparison
+from mindscope.dashboard.queries.reader import Reader
 from mindscope.storage import open_store
 
 from tests.dashboard.recorded import Plan, write_run

@@ -1,9 +1,9 @@
 """What the page of the graph says about a module, and about the model as a whole."""
 
 import pytest
-from mindscope.dashboard.address import Address
-from mindscope.dashboard.data import Reader
-from mindscope.dashboard.pages.graph import layout, module_panel
+from mindscope.dashboard.address import PageAddress
+from mindscope.dashboard.pages.graph.graph_page import layout, module_panel
+from mindscope.dashboard.queries.reader import Reader
 from mindscope.storage import open_store
 
 from tests.dashboard.recorded import BAD_SITE, Plan, write_run
@@ -16,19 +16,19 @@ def reader():
         yield Reader(store)
 
 
-def _said(parts) -> str:
+def _text(parts) -> str:
     return "\n".join(str(part) for part in parts)
 
 
 def test_without_a_module_the_findings_about_the_whole_model_are_told(reader):
-    said = _said(module_panel(reader, reader.find("faulty"), None, "activation/l2_norm", 190))
+    said = _text(module_panel(reader, reader.find("faulty"), None, "activation/l2_norm", 190))
     assert "About the whole model" in said
     assert "Non-finite loss" in said
     assert "Non-finite activation" not in said
 
 
 def test_a_module_says_what_it_takes_and_what_was_found_there(reader):
-    said = _said(module_panel(reader, reader.find("faulty"), BAD_SITE, "activation/l2_norm", 190))
+    said = _text(module_panel(reader, reader.find("faulty"), BAD_SITE, "activation/l2_norm", 190))
     assert "decoder.2.mlp.up" in said
     assert "Non-finite activation" in said
 
@@ -37,6 +37,6 @@ def test_a_module_says_what_it_takes_and_what_was_found_there(reader):
     ("site", "chosen"), [("decoder.1.mlp.up.weight", "decoder.1.mlp.up"), ("head", "head"), ("nowhere", "nowhere")]
 )
 def test_a_parameter_leads_to_the_module_that_holds_it(reader, site, chosen):
-    page = layout(reader, Address("graph", run="faulty", metric="gradient/l2_norm", site=site))
+    page = layout(reader, PageAddress("graph", run="faulty", metric="gradient/l2_norm", site=site))
     (select,) = [part for part in page._traverse() if getattr(part, "id", None) == "graph-site"]
     assert select.value == chosen

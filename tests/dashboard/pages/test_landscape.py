@@ -5,8 +5,8 @@ import json
 import pytest
 from mindscope.dashboard import create_app
 from mindscope.dashboard.app import page_at
-from mindscope.dashboard.data import Reader
-from mindscope.dashboard.data.explained import explanations, holders, surfaces
+from mindscope.dashboard.queries.explanation_queries import explanations, surface_holders, surfaces
+from mindscope.dashboard.queries.reader import Reader
 from mindscope.insight.landscape import write_surface
 from mindscope.insight.saliency import write_explanations
 from mindscope.storage import open_store
@@ -50,7 +50,7 @@ def test_another_surface_is_chosen_by_its_key_and_one_that_is_gone_is_told(app, 
     assert "heights are linear" in said
     assert '"not finite"' in said
     assert "steps 0 to 100" not in said
-    assert "is not there any more" in asked(app, store, "body.children", surface="gone")
+    assert "no longer exists" in asked(app, store, "body.children", surface="gone")
 
 
 def test_the_maps_of_a_sample_are_shown_with_what_they_are_worth(app, store):
@@ -85,9 +85,9 @@ def test_a_new_surface_beside_the_run_is_noticed():
     with open_store("memory:") as store:
         run = write_explained(store)
         reader = Reader(store)
-        before = holders(reader, run)
+        before = surface_holders(reader, run)
         write_surface(store, surface(), parent="explained")
-        assert len(holders(Reader(store), run)) == len(before) + 1
+        assert len(surface_holders(Reader(store), run)) == len(before) + 1
 
 
 def test_two_surfaces_of_one_run_have_keys_of_their_own(store):

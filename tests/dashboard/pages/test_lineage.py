@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 from mindscope.dashboard import Settings, create_app
 from mindscope.dashboard.app import page_at
-from mindscope.dashboard.data import Reader
-from mindscope.dashboard.data.lineages import Origins, correlations, matching, results_of, short_name
+from mindscope.dashboard.queries.provenance_queries import (
+    ProvenanceCache,
+    correlations,
+    matching,
+    results_of,
+    short_name,
+)
+from mindscope.dashboard.queries.reader import Reader
 from mindscope.storage import open_store
 from scipy.stats import spearmanr
 
@@ -89,12 +95,12 @@ def test_a_run_that_is_ticked_is_drawn_on_top(app, store):
 def test_too_few_runs_are_told_instead_of_drawn(app):
     said = asked(app, "parallel.figure", where="lr = 1, seed = 0")
     assert said["lineage-parallel"]["style"] == {"display": "none"}
-    assert "Nothing to lay side by side" in json.dumps(said["lineage-parallel-note"])
+    assert "Nothing to compare" in json.dumps(said["lineage-parallel-note"])
     assert "Too few runs" in json.dumps(said["lineage-importance-note"])
 
 
 def test_correlations_are_those_of_ranks_over_the_runs_that_have_both(store):
-    rows = Origins(Reader(store)).look().rows
+    rows = ProvenanceCache(Reader(store)).look().rows
     (found,) = correlations(rows, ["tag.lr"], ["result.loss"])[0]
     pairs = [
         (rate, loss_of(rate, seed)) for rate in RATES for seed in SEEDS if loss_of(rate, seed) == loss_of(rate, seed)
@@ -125,19 +131,19 @@ def test_a_run_that_is_deleted_while_the_page_is_made_is_left_out():
         reader = Reader(store)
         assert len(reader.runs()) == 1 + len(others)
         store.delete_run(first.id)
-        assert {row.run for row in Origins(reader).look().rows} == {run.id for run in others}
+        assert {row.run for row in ProvenanceCache(reader).look().rows} == {run.id for run in others}
 
 
 def test_a_long_store_is_read_look_by_look_the_newest_first_and_each_run_once():
     ticks = iter(range(0, 1000, 1))
     with open_store("memory:") as store:
         runs = [run.id for run in write_search(store)][::-1]
-        origins = Origins(Reader(store), clock=lambda: float(next(ticks)))  # a second a look at the clock
+        origins = ProvenanceCache(Reader(store), clock=lambda: float(next(ticks)))  # a second a look at the clock
         for read in range(1, 4):
             known = origins.look()
             assert [row.run for row in known.rows] == runs[:read]
             assert known.left == len(runs) - read
-        rest = Origins(Reader(store))
+        rest = ProvenanceCache(Reader(store))
         whole = rest.look()
         assert [row.run for row in whole.rows] == runs
         assert rest.look().version == whole.version
@@ -148,7 +154,7 @@ def test_a_run_is_read_again_when_it_has_changed():
     with open_store("memory:") as store:
         run = write_search(store)[0]
         reader = Reader(store)
-        origins = Origins(reader)
+        origins = ProvenanceCache(reader)
         before = origins.look()
         reader.change(run.id, lambda store: store.annotate(run.id, remark="look here"))
         after = origins.look()

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from mindscope.dashboard import create_app
-from mindscope.dashboard.components.profiling import duration, size
+from mindscope.dashboard.pages.profile.profile_tables import duration, size
 from mindscope.storage import StepRecord, open_store
 
 from tests.dashboard.calling import call
@@ -57,7 +57,8 @@ def test_a_stretch_of_steps_and_a_rank_can_be_chosen(app, store):
 
 
 @pytest.mark.parametrize(
-    ("choice", "told"), [({"span": "x-y"}, "is no stretch of steps"), ({"rank": "7"}, "has no rank 7; rank 0 is shown")]
+    ("choice", "told"),
+    [({"span": "x-y"}, "is not a range of steps"), ({"rank": "7"}, "has no rank 7; rank 0 is shown")],
 )
 def test_a_choice_that_cannot_be_followed_is_told(app, store, choice, told):
     assert told in asked(app, store, "profile-cards.children", **choice)

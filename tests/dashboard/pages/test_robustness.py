@@ -4,9 +4,9 @@ import plotly.graph_objects as go
 import pytest
 from dash import dcc, html
 from mindscope.dashboard import create_app
-from mindscope.dashboard.data import Reader
-from mindscope.dashboard.data.evaluations import evaluations
-from mindscope.dashboard.pages.robustness import budget_of, robustness_panels
+from mindscope.dashboard.pages.robustness.robustness_page import budget_of, robustness_panels
+from mindscope.dashboard.queries.evaluations import evaluations
+from mindscope.dashboard.queries.reader import Reader
 from mindscope.dashboard.theme import LIGHT
 from mindscope.storage import Outcome, open_store
 
@@ -76,8 +76,8 @@ def test_no_sign_and_no_look_are_two_verdicts(found, details, words):
 
 def test_a_certificate_above_the_attacks_is_pointed_out(found):
     run = found.pairs[0][0]
-    sure = Outcome("certified crown", "linf", 0.1, 0.6, 9, details={"kind": "certificate"})
-    both = found.__class__(((run, Outcome("pgd", "linf", 0.1, 0.4, 9)), (run, sure)))
+    certified_outcome = Outcome("certified crown", "linf", 0.1, 0.6, 9, details={"kind": "certificate"})
+    both = found.__class__(((run, Outcome("pgd", "linf", 0.1, 0.4, 9)), (run, certified_outcome)))
     assert "measured on other samples or another model" in words_of(robustness_panels(both, LIGHT))
 
 

@@ -5,11 +5,18 @@ import json
 import pytest
 from mindscope.dashboard import Settings, create_app
 from mindscope.dashboard.app import page_at
-from mindscope.dashboard.data import Reader
-from mindscope.dashboard.data.watched import asked_for, attached, halt_of, hits_of, refusal, standings
-from mindscope.probe import beginning
+from mindscope.dashboard.queries.reader import Reader
+from mindscope.dashboard.queries.watchpoint_queries import (
+    hits_of,
+    refusal,
+    requested_watchpoints,
+    running_trainings,
+    training_status,
+    watchpoint_statuses,
+)
+from mindscope.probe import watch_session as beginning
 from mindscope.storage import Finding, StoreUnavailable, open_store
-from mindscope.storage.mail.commands import send, state_of
+from mindscope.storage.control_channel import send, state_of
 
 from tests.dashboard.calling import call
 from tests.dashboard.training import Training, once
@@ -81,12 +88,12 @@ def test_a_condition_that_is_added_halts_the_training_at_the_step_that_meets_it(
         run = training.monitor.run
         visitor = Visitor(store, run.id)
         once(lambda: (None, store.find_run(run.id).last_step > 3))
-        assert "takes it over at its next step" in visitor.adds("weight/l2_norm @ weight > 0", "halt")
+        assert "applies it at its next step" in visitor.adds("weight/l2_norm @ weight > 0", "halt")
         state = training.once(lambda state: state.state == "paused")
         assert "weight/l2_norm @ weight > 0" in state.why
         reader = Reader(store)
         once(lambda: (None, bool(hits_of(reader, store.find_run(run.id)))))
-        (standing,) = standings(reader, store.find_run(run.id))
+        (standing,) = watchpoint_statuses(reader, store.find_run(run.id))
         assert (standing.is_in_force, standing.hits[0].step, standing.watchpoint.pauses) == (True, state.step, True)
         assert "in force" in words(reader, f"?run={run.id}")
 
@@ -96,7 +103,7 @@ def test_what_a_run_began_with_stays_when_more_is_added_and_goes_when_it_is_remo
     reader, visitor = Reader(store), Visitor(store, writer.run.id)
     visitor.adds("scalar/loss > 4")
     run = store.find_run("live")
-    assert [(one.watchpoint.name, one.is_in_force) for one in standings(reader, run)] == [
+    assert [(one.watchpoint.name, one.is_in_force) for one in watchpoint_statuses(reader, run)] == [
         ("nan @ *", True),
         ("scalar/loss > 4", False),
     ]
@@ -110,8 +117,8 @@ def test_what_a_run_began_with_stays_when_more_is_added_and_goes_when_it_is_remo
     }
     body["outputs"]["property"] = body["output"].rpartition(".")[2]
     answer = visitor.client.post("/_dash-update-component", json=body)
-    assert "no more" in answer.get_data(as_text=True)
-    assert [one["when"] for one in asked_for(reader, run)] == ["scalar/loss > 4"]
+    assert "Removed nan" in answer.get_data(as_text=True)
+    assert [one["when"] for one in requested_watchpoints(reader, run)] == ["scalar/loss > 4"]
     writer.close()
 
 
@@ -142,8 +149,8 @@ def test_without_the_right_everything_is_shown_and_nothing_is_told(store, how, t
 def test_a_run_that_is_over_cannot_be_told_anything(store):
     writer = store.begin_run("over")
     writer.close()
-    assert "only a running one" in Visitor(store, writer.run.id).tells("pause")
-    assert "only a running one" in words(Reader(store), "?run=over")
+    assert "only a running training" in Visitor(store, writer.run.id).tells("pause")
+    assert "only a running training" in words(Reader(store), "?run=over")
 
 
 def test_a_hit_leads_to_its_tensor_and_is_counted_on_its_condition(store):
@@ -164,9 +171,9 @@ def test_a_mailbox_that_holds_nonsense_is_told_in_words(store):
     assert "is not understood" in words(reader, "?run=live")
     mailbox.post("state", {"nonsense": 1})
     with pytest.raises(StoreUnavailable, match="its state is not understood"):
-        halt_of(reader, store.find_run("live"))
+        training_status(reader, store.find_run("live"))
     assert page_at(reader, "/watchpoints", "?run=live")[0] == 503
-    (_, halt), *_ = attached(reader)
+    (_, halt), *_ = running_trainings(reader)
     assert halt.state.state == "unknown"
     writer.close()
 
@@ -177,13 +184,13 @@ def test_what_the_training_refuses_is_told_until_it_has_taken_something_over(sto
         store.mailbox(run.id).post("set", {"store": "elsewhere"})
         reader = Reader(store)
         once(lambda: (None, bool(refusal(reader, store.find_run(run.id)))))
-        assert "has refused what was asked" in words(reader, f"?run={run.id}")
+        assert "refused the last request" in words(reader, f"?run={run.id}")
 
 
 def test_a_command_that_was_not_obeyed_yet_is_shown_as_waiting(store):
     writer = store.begin_run("live")
     reader = Reader(store)
-    assert not halt_of(reader, writer.run).is_pending
+    assert not training_status(reader, writer.run).is_pending
     assert send(store.mailbox(writer.run.id), "pause") == 1
     assert state_of(store.mailbox(writer.run.id)).obeyed == 0
     assert "a command waits" in words(reader, "?run=live")

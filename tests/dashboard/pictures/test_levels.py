@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 
-from mindscope.dashboard.pictures.levels import levels_of
+from mindscope.dashboard.pages.tensor.tensor_figures import levels_of
 from mindscope.storage import Finding, Run
 
 RUN = Run("r", "r", "finished", 0.0, 0.0)

@@ -1,9 +1,9 @@
 """Pictures of what results depend on."""
 
 import pytest
-from mindscope.dashboard.data import Reader
-from mindscope.dashboard.data.lineages import Origins
-from mindscope.dashboard.pictures.lineage import correlation_of
+from mindscope.dashboard.pages.lineage.lineage_figures import correlation_of
+from mindscope.dashboard.queries.provenance_queries import ProvenanceCache
+from mindscope.dashboard.queries.reader import Reader
 from mindscope.dashboard.theme import LIGHT
 from mindscope.storage import open_store
 
@@ -15,7 +15,7 @@ def rows():
     with open_store("memory:") as store:
         write_search(store)
         store.begin_run("alone", tags={"lr": 0.5, "width": 3}).close()
-        origins = Origins(Reader(store))
+        origins = ProvenanceCache(Reader(store))
         while (known := origins.look()).left:
             pass
         yield known.rows

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from mindscope.dashboard.data import Reader
-from mindscope.dashboard.pictures.tensor import Look, band_of, curve_of, distribution_over_time
+from mindscope.dashboard.pages.tensor.tensor_figures import TensorView, band_of, curve_of, distribution_over_time
+from mindscope.dashboard.queries.reader import Reader
 from mindscope.dashboard.theme import LIGHT
 from mindscope.storage import Block, Layout, StepRecord, open_store
 
@@ -16,7 +16,7 @@ METRIC = "activation/l2_norm"
 
 @pytest.fixture(scope="module")
 def look(reader, bad_run):
-    return Look(bad_run, BAD_SITE, METRIC)
+    return TensorView(bad_run, BAD_SITE, METRIC)
 
 
 def test_a_stretch_of_steps_is_read_again_in_detail(reader, look):
@@ -53,7 +53,7 @@ def test_ranks_and_calls_are_laid_over():
             blocks = [Block(layout, np.array([[factor], [factor * 2]]))]
             writer.write([StepRecord(step, float(step), blocks=tuple(blocks)) for step in range(3)])
         reader = Reader(store)
-        look = Look(reader.find("many"), "a", METRIC)
+        look = TensorView(reader.find("many"), "a", METRIC)
         ranks = curve_of(reader, replace(look, over="ranks"), LIGHT)
         calls = curve_of(reader, replace(look, over="calls"), LIGHT)
     assert [trace.y[0] for trace in ranks.data] == [1.0, 10.0]

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from mindscope.framework.compiler import pipeline
-from mindscope.framework.compiler.grad import grad_graph
-from mindscope.framework.compiler.vm import evaluate
-from mindscope.framework.shape import Spec
+from mindscope.framework.compiler.graph_evaluator import evaluate
+from mindscope.framework.compiler.graph_gradient import grad_graph
+from mindscope.framework.specs import Spec
 
 from tests.framework.compiler.graphs import loop_graph, op, recursion_graph
 

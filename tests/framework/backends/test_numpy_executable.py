@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from mindscope.framework import Key, Parameter, Tensor, nn, ops, value_and_grad
 from mindscope.framework.backends import BACKENDS, backend_named, register_backend
-from mindscope.framework.backends.numpy.plan import Buffer, plan_memory
-from mindscope.framework.compiler import jit, pipeline, vm
+from mindscope.framework.backends.numpy.memory_plan import Buffer, plan_memory
+from mindscope.framework.compiler import graph_evaluator, jit, pipeline
+from mindscope.framework.compiler.capture import trace
 from mindscope.framework.compiler.signature import Signature
-from mindscope.framework.compiler.trace import trace
 from mindscope.framework.errors import EngineError, NameTaken
-from mindscope.framework.shape import Spec
+from mindscope.framework.specs import Spec
 
 from tests.framework.compiler.captured import captured
 
@@ -141,7 +141,7 @@ def test_a_backend_of_the_user_gets_the_optimised_graph():
     @register_backend("noting")
     def noting(graph):
         seen.append(graph)
-        return lambda arguments: vm.evaluate(graph, list(arguments))
+        return lambda arguments: graph_evaluator.evaluate(graph, list(arguments))
 
     try:
         with pytest.raises(NameTaken, match="noting"):

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from mindscope.framework import PRIMITIVES, Tensor
 from mindscope.framework.compiler import pipeline
+from mindscope.framework.compiler.capture import trace
+from mindscope.framework.compiler.graph_evaluator import evaluate
 from mindscope.framework.compiler.signature import Signature
-from mindscope.framework.compiler.trace import trace
-from mindscope.framework.compiler.vm import evaluate
 from mindscope.framework.dtype import is_inexact
 from mindscope.framework.ir.verify import verify
 

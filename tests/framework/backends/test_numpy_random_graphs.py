@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from mindscope.framework import Tensor, ops
 from mindscope.framework.compiler import pipeline
+from mindscope.framework.compiler.capture import trace
+from mindscope.framework.compiler.graph_evaluator import evaluate
 from mindscope.framework.compiler.signature import Signature
-from mindscope.framework.compiler.trace import trace
-from mindscope.framework.compiler.vm import evaluate
 from mindscope.framework.ir.verify import verify
 
 _SEEDS = range(400 if os.environ.get("MINDSCOPE_TEST_ALL") else 20)

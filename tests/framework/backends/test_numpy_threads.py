@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 from mindscope.framework import Tensor, ops, value_and_grad
-from mindscope.framework.backends.numpy import executable, into_attention, into_windows, products, threads
+from mindscope.framework.backends.numpy import executable, into_kernels, threads
 from mindscope.framework.compiler import jit
 
 _BIG = 256
@@ -13,8 +13,8 @@ _BIG = 256
 
 @pytest.fixture
 def two_threads(monkeypatch):
-    monkeypatch.setattr(into_windows, "_WORTH_A_THREAD", 0)
-    for module in (products, into_attention, into_windows):
+    monkeypatch.setattr(into_kernels, "_WORTH_A_THREAD", 0)
+    for module in (threads, into_kernels):
         monkeypatch.setattr(module, "thread_count", lambda: 2)
     monkeypatch.setattr(executable, "thread_count", lambda: 2)
 

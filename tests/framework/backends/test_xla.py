@@ -9,12 +9,12 @@ import pytest
 jax = pytest.importorskip("jax", reason="needs JAX (extra 'xla')")
 
 from mindscope.framework import PRIMITIVES, Key, Tensor, grad, nn, ops, random, value_and_grad  # noqa: E402
-from mindscope.framework.backends.xla import compile_graph  # noqa: E402
-from mindscope.framework.compiler import vm  # noqa: E402
+from mindscope.framework.backends.xla_backend import compile_graph  # noqa: E402
+from mindscope.framework.compiler import graph_evaluator  # noqa: E402
 from mindscope.framework.compiler.jit import jit  # noqa: E402
 from mindscope.framework.errors import EngineError  # noqa: E402
 from mindscope.framework.xla import TRANSLATIONS, apply  # noqa: E402
-from mindscope.framework.xla.translation import words_of  # noqa: E402
+from mindscope.framework.xla.translation_table import words_of  # noqa: E402
 
 from tests.contracts.primitive_cases import CASES  # noqa: E402
 from tests.framework.compiler import graphs  # noqa: E402
@@ -150,7 +150,7 @@ def test_a_loop_over_tensors_is_compiled():
     run = compile_graph(graph)
     for turns in (0, 1, 7):
         arguments = [np.array(turns), np.array(3.0)]
-        np.testing.assert_allclose(run(arguments), vm.evaluate(graph, list(arguments)), rtol=1e-15)
+        np.testing.assert_allclose(run(arguments), graph_evaluator.evaluate(graph, list(arguments)), rtol=1e-15)
 
 
 def test_a_recursion_that_is_no_loop_is_named():

@@ -3,7 +3,7 @@
 import numpy as np
 from mindscope.framework import Tensor
 from mindscope.framework.compiler.capture import GraphCapture
-from mindscope.framework.compiler.grad import grad_graph
+from mindscope.framework.compiler.graph_gradient import grad_graph
 from mindscope.framework.context import CAPTURE, quiet
 from mindscope.framework.dtype import is_complex, is_inexact
 from mindscope.framework.ir import type_of

@@ -3,8 +3,8 @@
 import numpy as np
 from mindscope.framework import PRIMITIVES
 from mindscope.framework.ir import Constant, FunctionType, Graph, TupleType
-from mindscope.framework.ir.control import CONTROL
-from mindscope.framework.shape import Spec
+from mindscope.framework.ir.control_ops import CONTROL
+from mindscope.framework.specs import Spec
 
 F64 = Spec((), np.dtype(np.float64))
 I64 = Spec((), np.dtype(np.int64))

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from mindscope.framework import Tensor, grad, nn, ops
 from mindscope.framework.compiler import jit
-from mindscope.framework.compiler.dynamic import DynamicCapture
+from mindscope.framework.compiler.capture import trace
+from mindscope.framework.compiler.graph_evaluator import evaluate
+from mindscope.framework.compiler.jit import DynamicCapture
 from mindscope.framework.compiler.signature import Signature
-from mindscope.framework.compiler.trace import trace
-from mindscope.framework.compiler.vm import evaluate
 from mindscope.framework.errors import ShapeError
 from mindscope.framework.ir.verify import verify
 from mindscope.framework.random import Key

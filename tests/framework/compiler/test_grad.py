@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from mindscope.framework import GradientError, Parameter, set_seed
-from mindscope.framework.compiler.grad import forward_and_pullback, grad_graph
+from mindscope.framework.compiler.graph_evaluator import Evaluator, evaluate
+from mindscope.framework.compiler.graph_gradient import forward_and_pullback, grad_graph
 from mindscope.framework.compiler.pipeline import optimize
-from mindscope.framework.compiler.vm import Evaluator, evaluate
 from mindscope.framework.ir import Constant, FunctionType, Graph, type_of, visit
 from mindscope.framework.ir.verify import verify
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from mindscope.framework import PRIMITIVES, Tensor, grad
-from mindscope.framework.compiler.vm import evaluate
+from mindscope.framework.compiler.graph_evaluator import evaluate
 from mindscope.framework.dtype import is_inexact
 from mindscope.framework.ir.verify import verify
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mindscope.framework.compiler.grad import forward_and_pullback, grad_graph
+from mindscope.framework.compiler.graph_evaluator import evaluate
+from mindscope.framework.compiler.graph_gradient import forward_and_pullback, grad_graph
 from mindscope.framework.compiler.infer import infer
-from mindscope.framework.compiler.vm import evaluate
 from mindscope.framework.ir import Constant, Graph, TupleType, equal
 from mindscope.framework.ir.parser import parse
 from mindscope.framework.ir.printer import to_text

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 from mindscope.framework import PRIMITIVES, ShapeError
-from mindscope.framework.compiler.grad import grad_graph
+from mindscope.framework.compiler.graph_evaluator import evaluate
+from mindscope.framework.compiler.graph_gradient import grad_graph
 from mindscope.framework.compiler.infer import infer
-from mindscope.framework.compiler.vm import evaluate
 from mindscope.framework.errors import EngineError
 from mindscope.framework.ir import Constant, FunctionType, Graph, equal, visit
-from mindscope.framework.ir.bind import bind
-from mindscope.framework.ir.node import Apply
-from mindscope.framework.ir.types import UNKNOWN
+from mindscope.framework.ir.clone import bind
+from mindscope.framework.ir.ir_graph import Apply
+from mindscope.framework.ir.ir_types import UNKNOWN
 from mindscope.framework.ir.verify import verify
-from mindscope.framework.shape import Spec
+from mindscope.framework.specs import Spec
 from mindscope.framework.symbolic import Dim
 
 from tests.framework.compiler.graphs import F64, I64, loop_graph, op, recursion_graph

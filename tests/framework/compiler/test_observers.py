@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from mindscope.framework import Key, Tensor, nn, value_and_grad
 from mindscope.framework.compiler import jit, observe_cells
-from mindscope.framework.compiler.compiled import Compiled
+from mindscope.framework.compiler.jit import Compiled
 from mindscope.framework.compiler.observers import OBSERVERS
 
 

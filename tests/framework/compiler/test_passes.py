@@ -3,21 +3,14 @@
 import numpy as np
 import pytest
 from mindscope.framework import Tensor, ops
-from mindscope.framework.compiler.passes import (
-    drop_marks,
-    expand,
-    fold_constants,
-    inline,
-    pool_first,
-    share_common,
-    simplify,
-)
+from mindscope.framework.compiler.graph_evaluator import evaluate
+from mindscope.framework.compiler.passes.algebra import expand, pool_first, simplify
 from mindscope.framework.compiler.passes.fuse import Fused, fuse
-from mindscope.framework.compiler.vm import evaluate
+from mindscope.framework.compiler.passes.structural_passes import drop_marks, fold_constants, inline, share_common
 from mindscope.framework.ir import Constant, Graph
 from mindscope.framework.ir.verify import verify
 from mindscope.framework.ir.visit import order, reachable
-from mindscope.framework.shape import Spec
+from mindscope.framework.specs import Spec
 
 from tests.framework.compiler.captured import captured, gradients_graph
 from tests.framework.compiler.graphs import F64, I64, branch, loop_graph, op, recursion_graph

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from mindscope.framework import Key, Tensor, grad, nn, ops, recompute, set_seed, value_and_grad, vmap
 from mindscope.framework.compiler import jit, pipeline
-from mindscope.framework.compiler.passes import recompute as recompute_pass
+from mindscope.framework.compiler.passes.memory_passes import recompute as recompute_pass
 from mindscope.framework.ir.verify import verify
 from mindscope.framework.ir.visit import order
-from mindscope.framework.shape import Spec
+from mindscope.framework.specs import Spec
 
 from tests.framework.compiler.captured import captured
 

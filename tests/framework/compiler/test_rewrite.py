@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 from mindscope.framework import Tensor, ops
 from mindscope.framework.compiler import jit, pipeline
-from mindscope.framework.compiler.pattern import Any, Call
-from mindscope.framework.compiler.rewrite import apply_rewrites, rewrite, rewriting
+from mindscope.framework.compiler.rewrite import Any, Call, apply_rewrites, rewrite, rewriting
 from mindscope.framework.errors import EngineError, NameTaken
 from mindscope.framework.ir.verify import verify
 from mindscope.framework.ir.visit import order
-from mindscope.framework.shape import Spec
+from mindscope.framework.specs import Spec
 
 from tests.framework.compiler.captured import captured
 

@@ -5,14 +5,14 @@ import os
 import numpy as np
 import pytest
 from mindscope.framework import Key, Parameter, Tensor, nn, ops, value_and_grad
+from mindscope.framework.backends.numpy import lower
 from mindscope.framework.backends.numpy import lower as lowering
-from mindscope.framework.backends.numpy import ordering
 from mindscope.framework.compiler import jit, pipeline
-from mindscope.framework.compiler.passes.schedule import has_effect, schedule
-from mindscope.framework.compiler.rebuild import rebuild
+from mindscope.framework.compiler.passes.memory_passes import has_effect, schedule
+from mindscope.framework.compiler.rewrite import rebuild
 from mindscope.framework.ir import TupleType
 from mindscope.framework.ir.visit import order
-from mindscope.framework.shape import Spec
+from mindscope.framework.specs import Spec
 
 from tests.framework.compiler.captured import captured
 
@@ -135,4 +135,4 @@ def test_a_kernel_of_a_plan_says_that_it_is_none():
             name = "k"
 
     with pytest.raises(AssertionError, match="plan of k"):
-        ordering.no_kernel(Loop, {}, ())()
+        lower.no_kernel(Loop, {}, ())()

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 from mindscope.framework import Dim, nn, ops
-from mindscope.framework.compiler.grad import grad_graph
+from mindscope.framework.compiler.graph_evaluator import evaluate
+from mindscope.framework.compiler.graph_gradient import grad_graph
 from mindscope.framework.compiler.infer import infer
-from mindscope.framework.compiler.vm import evaluate
 from mindscope.framework.ir import Graph, equal
-from mindscope.framework.ir.bind import bind
+from mindscope.framework.ir.clone import bind
 from mindscope.framework.ir.verify import verify
 from mindscope.framework.mindir import graph_of
 from mindscope.framework.random import Key
-from mindscope.framework.shape import Spec
+from mindscope.framework.specs import Spec
 from mindscope.framework.symbolic import substitute
 
 from tests.framework.compiler.graphs import I64 as I64_SCALAR

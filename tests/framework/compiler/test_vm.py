@@ -6,10 +6,10 @@ import tracemalloc
 import numpy as np
 import pytest
 from mindscope.framework import Parameter, ShapeError, Tensor, random
-from mindscope.framework.compiler.vm import Closure, Evaluator, evaluate
+from mindscope.framework.compiler.graph_evaluator import Closure, Evaluator, evaluate
 from mindscope.framework.errors import EngineError
 from mindscope.framework.ir import Constant, Graph, type_of
-from mindscope.framework.ir.node import Where
+from mindscope.framework.ir.ir_graph import Where
 
 from tests.framework.compiler.graphs import F64, I64, branch, declared, loop_graph, op, recursion_graph
 

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from mindscope.framework import PRIMITIVES, ShapeError, Tensor, grad, ops, vmap
 from mindscope.framework.compiler.jit import jit
-from mindscope.framework.custom import CompileError, CustomOpBuilder, custom_op
-from mindscope.framework.custom.builder import find_compiler
+from mindscope.framework.custom import CompileError, CustomOpBuilder, custom_op, find_compiler
 from mindscope.framework.errors import EngineError, NameTaken
-from mindscope.framework.shape import Spec
+from mindscope.framework.specs import Spec
 from mindscope.framework.testing import check_gradients
 from mindscope.framework.vmap import BATCHING, batching
 

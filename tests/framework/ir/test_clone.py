@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from mindscope.framework.compiler.grad import grad_graph
-from mindscope.framework.compiler.vm import evaluate
+from mindscope.framework.compiler.graph_evaluator import evaluate
+from mindscope.framework.compiler.graph_gradient import grad_graph
 from mindscope.framework.ir import Graph, equal
 from mindscope.framework.ir.clone import clone, inline
 from mindscope.framework.ir.printer import to_text

@@ -6,13 +6,13 @@ import os
 import numpy as np
 import pytest
 from mindscope.framework import Parameter, Tensor, bfloat16, grad, nn, ops, set_seed
-from mindscope.framework.compiler.vm import evaluate
+from mindscope.framework.compiler.graph_evaluator import evaluate
 from mindscope.framework.errors import ShapeError
 from mindscope.framework.ir import Constant, Graph, equal, type_of
-from mindscope.framework.ir.files import MindIRError, load, save
+from mindscope.framework.ir.mindir_file import MindIRError, load, save
 from mindscope.framework.mindir import export, graph_of
 from mindscope.framework.random import Key
-from mindscope.framework.shape import Spec
+from mindscope.framework.specs import Spec
 from mindscope.framework.symbolic import Dim
 from safetensors.numpy import load_file, save_file
 

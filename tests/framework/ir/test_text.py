@@ -6,19 +6,18 @@ import random
 import numpy as np
 import pytest
 from mindscope.framework import PRIMITIVES, Parameter, Tensor, bfloat16
-from mindscope.framework.compiler.grad import grad_graph
+from mindscope.framework.compiler.graph_gradient import grad_graph
 from mindscope.framework.dtype import is_inexact
 from mindscope.framework.ir import Apply, Constant, Graph, equal, type_of
-from mindscope.framework.ir.lexer import ParseError
-from mindscope.framework.ir.node import Where
-from mindscope.framework.ir.parser import parse
+from mindscope.framework.ir.ir_graph import Where
+from mindscope.framework.ir.parser import ParseError, parse
 from mindscope.framework.ir.printer import to_text
 from mindscope.framework.ir.verify import VerifyError, verify
-from mindscope.framework.ops.conv_primitives import Window
-from mindscope.framework.ops.indexing import Slice
-from mindscope.framework.ops.pool_window import PoolWindow
+from mindscope.framework.ops.convolution_ops import ConvolutionWindow
+from mindscope.framework.ops.indexing_ops import Slice
+from mindscope.framework.ops.sliding_window import PoolWindow
 from mindscope.framework.random import Key
-from mindscope.framework.shape import Spec
+from mindscope.framework.specs import Spec
 from mindscope.framework.symbolic import Dim
 
 from tests.contracts.primitive_cases import CASES
@@ -63,7 +62,7 @@ def test_places_in_the_source_are_read_back():
     ("older", "now", "made"),
     [
         ("ops.pool.PoolWindow", "ops.pool_window.PoolWindow", PoolWindow((2,), (2,), ((0, 0),), (1,))),
-        ("ops.conv.Window", "ops.conv_primitives.Window", Window((2,), ((0, 0),), (1,), 1)),
+        ("ops.conv.Window", "ops.conv_primitives.Window", ConvolutionWindow((2,), ((0, 0),), (1,), 1)),
     ],
 )
 def test_values_are_found_under_the_names_of_older_files(older, now, made):

@@ -18,7 +18,7 @@ from mindscope.framework.nn import (
     XavierUniform,
     Zero,
 )
-from mindscope.framework.nn.fan import fans
+from mindscope.framework.nn.initializers import fans
 
 SHAPE = (60, 40, 3, 2)  # fan_in 240, fan_out 360
 SPREADS = {

@@ -3,16 +3,15 @@
 import math
 
 import pytest
-from mindscope.framework.nn import dynamic_lr
-from mindscope.framework.nn import learning_rate_schedule as schedules
+from mindscope.framework.nn import learning_rates
 
 SCHEDULES = {
-    "exponential": (lambda s: schedules.ExponentialDecayLR(0.1, 0.9, 4, s), lambda p, e: 0.1 * 0.9**p),
+    "exponential": (lambda s: learning_rates.ExponentialDecayLR(0.1, 0.9, 4, s), lambda p, e: 0.1 * 0.9**p),
     "natural": (
-        lambda s: schedules.NaturalExpDecayLR(0.1, 0.9, 4, s),
+        lambda s: learning_rates.NaturalExpDecayLR(0.1, 0.9, 4, s),
         lambda p, e: 0.1 * math.exp(-0.9 * e),
     ),
-    "inverse": (lambda s: schedules.InverseDecayLR(0.1, 0.5, 4, s), lambda p, e: 0.1 / (1 + 0.5 * p)),
+    "inverse": (lambda s: learning_rates.InverseDecayLR(0.1, 0.5, 4, s), lambda p, e: 0.1 / (1 + 0.5 * p)),
 }
 
 
@@ -26,39 +25,39 @@ def test_decays_follow_their_formula_at_every_step(name, is_stair):
 
 
 def test_a_cosine_ends_at_the_least_rate_and_is_halfway_in_the_middle():
-    schedule = schedules.CosineDecayLR(0.01, 0.1, 4)
+    schedule = learning_rates.CosineDecayLR(0.01, 0.1, 4)
     assert [schedule(s) for s in (0, 2, 4, 9)] == pytest.approx([0.1, 0.055, 0.01, 0.01])
     with pytest.raises(ValueError, match="min_lr below max_lr"):
-        schedules.CosineDecayLR(0.1, 0.1, 4)
+        learning_rates.CosineDecayLR(0.1, 0.1, 4)
 
 
 def test_a_polynomial_starts_again_when_asked_to():
-    plain = schedules.PolynomialDecayLR(0.1, 0.01, 4, 0.5)
-    again = schedules.PolynomialDecayLR(0.1, 0.01, 4, 0.5, update_decay_steps=True)
+    plain = learning_rates.PolynomialDecayLR(0.1, 0.01, 4, 0.5)
+    again = learning_rates.PolynomialDecayLR(0.1, 0.01, 4, 0.5, update_decay_steps=True)
     assert [plain(s) for s in (0, 2, 4, 6)] == pytest.approx([0.1, 0.09 * 0.5**0.5 + 0.01, 0.01, 0.01])
     assert [again(s) for s in (4, 6)] == pytest.approx([0.01, 0.09 * 0.25**0.5 + 0.01])
 
 
 def test_a_warm_up_rises_in_a_straight_line():
-    schedule = schedules.WarmUpLR(0.1, 2)
+    schedule = learning_rates.WarmUpLR(0.1, 2)
     assert [schedule(s) for s in range(4)] == pytest.approx([0.0, 0.05, 0.1, 0.1])
 
 
 @pytest.mark.parametrize(
     ("rates", "schedule"),
     [
-        (dynamic_lr.exponential_decay_lr(0.1, 0.9, 9, 3, 2), schedules.ExponentialDecayLR(0.1, 0.9, 2)),
-        (dynamic_lr.natural_exp_decay_lr(0.1, 0.9, 9, 3, 2), schedules.NaturalExpDecayLR(0.1, 0.9, 2)),
+        (learning_rates.exponential_decay_lr(0.1, 0.9, 9, 3, 2), learning_rates.ExponentialDecayLR(0.1, 0.9, 2)),
+        (learning_rates.natural_exp_decay_lr(0.1, 0.9, 9, 3, 2), learning_rates.NaturalExpDecayLR(0.1, 0.9, 2)),
         (
-            dynamic_lr.inverse_decay_lr(0.1, 0.9, 9, 3, 2, True),
-            schedules.InverseDecayLR(0.1, 0.9, 2, True),
+            learning_rates.inverse_decay_lr(0.1, 0.9, 9, 3, 2, True),
+            learning_rates.InverseDecayLR(0.1, 0.9, 2, True),
         ),
-        (dynamic_lr.cosine_decay_lr(0.01, 0.1, 9, 3, 2), schedules.CosineDecayLR(0.01, 0.1, 2)),
+        (learning_rates.cosine_decay_lr(0.01, 0.1, 9, 3, 2), learning_rates.CosineDecayLR(0.01, 0.1, 2)),
         (
-            dynamic_lr.polynomial_decay_lr(0.1, 0.01, 9, 3, 2, 2.0, True),
-            schedules.PolynomialDecayLR(0.1, 0.01, 2, 2.0, True),
+            learning_rates.polynomial_decay_lr(0.1, 0.01, 9, 3, 2, 2.0, True),
+            learning_rates.PolynomialDecayLR(0.1, 0.01, 2, 2.0, True),
         ),
-        (dynamic_lr.warmup_lr(0.1, 9, 3, 2), schedules.WarmUpLR(0.1, 2)),
+        (learning_rates.warmup_lr(0.1, 9, 3, 2), learning_rates.WarmUpLR(0.1, 2)),
     ],
     ids=["exponential", "natural", "inverse", "cosine", "polynomial", "warmup"],
 )
@@ -67,15 +66,15 @@ def test_a_list_holds_the_rates_of_its_schedule_epoch_by_epoch(rates, schedule):
 
 
 def test_a_piecewise_list_changes_at_its_milestones():
-    assert dynamic_lr.piecewise_constant_lr([2, 5], [0.1, 0.05]) == [0.1, 0.1, 0.05, 0.05, 0.05]
+    assert learning_rates.piecewise_constant_lr([2, 5], [0.1, 0.05]) == [0.1, 0.1, 0.05, 0.05, 0.05]
     with pytest.raises(ValueError, match="rising milestones"):
-        dynamic_lr.piecewise_constant_lr([5, 2], [0.1, 0.05])
+        learning_rates.piecewise_constant_lr([5, 2], [0.1, 0.05])
     with pytest.raises(ValueError, match="as many milestones as rates"):
-        dynamic_lr.piecewise_constant_lr([5], [0.1, 0.05])
+        learning_rates.piecewise_constant_lr([5], [0.1, 0.05])
 
 
 def test_a_rate_that_makes_no_sense_is_refused():
     with pytest.raises(ValueError, match="finite rates"):
-        dynamic_lr.warmup_lr(float("nan"), 4, 2, 1)
+        learning_rates.warmup_lr(float("nan"), 4, 2, 1)
     with pytest.raises(ValueError, match="decay_steps of at least 1, got 0"):
-        schedules.InverseDecayLR(0.1, 0.5, 0)
+        learning_rates.InverseDecayLR(0.1, 0.5, 0)

@@ -68,8 +68,8 @@ def run(case):
     Raises:
         AssertionError: A number, shape or type differs.
     """
-    from mindscope.framework.onnx import load
-    from mindscope.framework.onnx.values import outgoing
+    from mindscope.framework.onnx.onnx_cell import load
+    from mindscope.framework.onnx.onnx_values import outgoing
 
     cell = load(case.model)
     for inputs, outputs in case.data_sets:

@@ -6,8 +6,9 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from mindscope.framework import PRIMITIVES, Tensor, nn, ops, set_seed
-from mindscope.framework.onnx import ExportError, export, load
+from mindscope.framework.onnx import ExportError, export
 from mindscope.framework.onnx.exporting import WRITERS
+from mindscope.framework.onnx.onnx_cell import load
 
 from tests.contracts.primitive_cases import CASES
 

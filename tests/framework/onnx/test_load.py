@@ -8,8 +8,9 @@ import pytest
 from mindscope.framework import Tensor, grad, value_and_grad
 from mindscope.framework.compiler import jit
 from mindscope.framework.errors import ShapeError
-from mindscope.framework.onnx import BrokenModel, UnknownOperator, UnsupportedFeature, load, operator
-from mindscope.framework.onnx.registry import OPERATORS
+from mindscope.framework.onnx import BrokenModel, UnknownOperator, UnsupportedFeature, operator
+from mindscope.framework.onnx.onnx_cell import load
+from mindscope.framework.onnx.operator_call import OPERATORS
 from onnx import TensorProto, helper, numpy_helper, save
 
 _random = np.random.default_rng(5)

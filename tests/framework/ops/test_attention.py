@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 from mindscope.framework import PRIMITIVES, ShapeError, Tensor, grad, ops
-from mindscope.framework.ops.attention import _compose
-from mindscope.framework.ops.attention_blocks import _BLOCK
+from mindscope.framework.ops.attention_ops import _BLOCK, _compose
 
 
 def _heads(seed, n, m, width=5):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mindscope.framework import PRIMITIVES, DataDependentShape, DtypeError, ShapeError, Tensor, ops
-from mindscope.framework.ops.indexing import _parts
+from mindscope.framework.ops.indexing_ops import _parts
 from mindscope.framework.specs import spec_of
 
 _SHAPE = (4, 3, 5)

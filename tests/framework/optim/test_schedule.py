@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mindscope.framework.optim import Constant, CosineDecay, ExponentialDecay, Piecewise, PolynomialDecay, StepDecay
-from mindscope.framework.optim.schedule import rate_at
+from mindscope.framework.optim.rate_schedules import rate_at
 
 SCHEDULES = {
     "constant": Constant(0.1, warmup_steps=5),

@@ -29,7 +29,7 @@ def trained(steps=6, *, wide=4, scaler=None, clip_norm=None, loss_fn=None, **opt
 @pytest.mark.parametrize("clip_norm", [None, 0.05])
 @pytest.mark.parametrize("wide", [4, 700], ids=["small", "large"])
 def test_a_compiled_step_trains_as_the_eager_one_does(jit, clip_norm, wide, monkeypatch):
-    monkeypatch.setattr("mindscope.framework.train.differentiate._SMALL", 1000)
+    monkeypatch.setattr("mindscope.framework.train.train_step._SMALL", 1000)
     losses, weights, eager = trained(clip_norm=clip_norm, wide=wide)
     again, others, compiled = trained(clip_norm=clip_norm, wide=wide, jit=jit)
     np.testing.assert_allclose(again, losses, rtol=1e-5)

@@ -7,8 +7,8 @@ import pytest
 from mindscope.framework import PRIMITIVES, Key, Tensor, random, vmap
 from mindscope.framework.errors import EngineError
 from mindscope.framework.vmap import BATCHING
-from mindscope.framework.vmap.rule import rule_of
-from mindscope.framework.vmap.sequential import SEQUENTIAL
+from mindscope.framework.vmap.array_rules import SEQUENTIAL
+from mindscope.framework.vmap.batched import rule_of
 
 from tests.contracts.primitive_cases import CASES
 

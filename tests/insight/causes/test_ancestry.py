@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from mindscope.insight.causes.ancestry import Ancestry
 from mindscope.insight.recording import chain
+from mindscope.insight.root_causes import Ancestry
 from mindscope.storage import ModuleInfo, Structure
 
 #: One stem, two branches, and a head that takes both.

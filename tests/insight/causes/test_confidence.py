@@ -2,9 +2,9 @@
 
 import pytest
 from mindscope.insight import RULES
-from mindscope.insight.causes import confidence
-from mindscope.insight.causes.calibration import NAMED
-from mindscope.insight.causes.confidence import calibrated
+from mindscope.insight import rule_confidence as confidence
+from mindscope.insight.calibration import NAMED
+from mindscope.insight.rule_confidence import calibrated
 
 
 def test_what_was_never_measured_is_as_sure_as_the_rule_says() -> None:

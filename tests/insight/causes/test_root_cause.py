@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 from mindscope.insight import RULES, root_causes
-from mindscope.insight.causes.consequences import CONSEQUENCES, NON_FINITE, possible_causes
-from mindscope.insight.causes.root_cause import folded
 from mindscope.insight.recording import chain
+from mindscope.insight.root_causes import CONSEQUENCES, NON_FINITE, folded, possible_causes
 from mindscope.storage import Finding, ModuleInfo
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mindscope.insight.compare import align, compare, comparison_to_json, render_comparison
-from mindscope.insight.compare.divergence import distances
+from mindscope.insight.compare import compare, comparison_to_json, render_comparison
+from mindscope.insight.compare.noise import distances
+from mindscope.insight.compare.pairing import align
 from mindscope.storage import Block, Event, Layout, ModuleInfo, ParameterInfo, StepRecord, Structure, open_store
 
 STATISTICS = ("l2_norm", "mean", "std", "min", "max", "zeros", "nans", "pos_infs", "neg_infs", "size")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from mindscope.insight import diagnose
 from mindscope.insight.compare import diagnose_against
-from mindscope.insight.compare.reference import WINDOW, departures
+from mindscope.insight.compare.reference_run import WINDOW, departures
 from mindscope.storage import Block, Finding, Layout, ModuleInfo, ParameterInfo, StepRecord, Structure, open_store
 
 SITES = ("embed", "body", "head")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from mindscope import watch
 from mindscope.insight.compare import compare, comparison_to_json, render_comparison
+from mindscope.insight.compare.noise import Rounding
 from mindscope.insight.compare.pairing import Tensor
-from mindscope.insight.compare.rounding import Rounding
 from mindscope.storage import ParameterInfo, Structure, open_store
 
 from tests.insight.compare.test_compare import STATISTICS, compared, structure, training

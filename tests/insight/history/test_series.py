@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mindscope.insight.history.series import Streaks, Window, median
+from mindscope.insight.running_statistics import Streaks, Window, median
 
 finite = st.floats(-1e6, 1e6)
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mindscope.insight.history.trend import trend
-from mindscope.insight.history.usual import Streak, Usual
+from mindscope.insight.running_statistics import Streak, Usual, trend
 
 CALM = [2.0 + 0.05 * (-1) ** step for step in range(30)]
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mindscope.insight import landscape
 from mindscope.insight.errors import InvalidLandscape
 from mindscope.insight.landscape import (
     Surface,
@@ -12,7 +13,6 @@ from mindscope.insight.landscape import (
     dumped_weights,
     filter_normalised,
     stored_surfaces,
-    surface,
     through,
     write_surface,
 )
@@ -46,13 +46,13 @@ def test_a_rescaled_network_shows_the_same_landscape(scale):
     def loss(of):
         return float((of["b"] @ (of["a"] @ x) - 1.0) @ np.ones(2))
 
-    one, other = (surface(loss, through(each, seed=3), resolution=3) for each in (first, second))
+    one, other = (landscape.surface(loss, through(each, seed=3), resolution=3) for each in (first, second))
     assert np.array(other.losses) == pytest.approx(np.array(one.losses), rel=1e-9, abs=1e-9)
 
 
 def test_the_surface_of_a_quadratic_is_its_form_on_the_plane():
     plane = through(weights(), seed=5, extent=2.0)
-    found = surface(quadratic, plane, resolution=5)
+    found = landscape.surface(quadratic, plane, resolution=5)
     assert (found.x[0], found.x[2], found.x[-1]) == (-2.0, 0.0, 2.0)
 
     def product(one, other):
@@ -105,7 +105,7 @@ def test_the_directions_are_the_first_eigenvectors_of_the_moves():
 def test_a_straight_path_has_one_direction_and_still_a_surface():
     plane = along_path({step: {"w": np.full((2, 2), 1.0 + step)} for step in range(3)})
     assert plane.explained == pytest.approx((1.0, 0.0))
-    assert np.isfinite(surface(quadratic, plane, resolution=3).losses).all()
+    assert np.isfinite(landscape.surface(quadratic, plane, resolution=3).losses).all()
 
 
 def test_the_line_between_two_minima_shows_the_barrier():
@@ -120,7 +120,7 @@ def test_low_precision_weights_keep_their_dtype():
 
 
 def test_a_loss_that_is_not_finite_is_kept_and_never_the_lowest():
-    found = surface(
+    found = landscape.surface(
         lambda of: float("nan") if of["w"][0, 0] < 1 else 2.0, through({"w": np.ones((1, 1))}), resolution=3
     )
     assert np.isnan(found.losses).any()
@@ -135,7 +135,7 @@ def test_a_loss_that_is_not_finite_is_kept_and_never_the_lowest():
         (lambda: along_path({0: {"w": np.ones(2)}, 1: {"w": np.ones(3)}, 2: {"w": np.ones(3)}}), r"shape \(2,\)"),
         (lambda: through({"w": np.array([[np.nan]])}), "'w' is not finite"),
         (lambda: through({}), "at least one parameter"),
-        (lambda: surface(quadratic, through(weights()), resolution=1), "got 1"),
+        (lambda: landscape.surface(quadratic, through(weights()), resolution=1), "got 1"),
     ],
 )
 def test_what_is_no_plane_is_told_in_words(make, words):
@@ -144,7 +144,7 @@ def test_what_is_no_plane_is_told_in_words(make, words):
 
 
 def test_a_surface_comes_back_from_the_store_as_it_was(tmp_path):
-    found = surface(quadratic, along_path(walk(5)), resolution=4)
+    found = landscape.surface(quadratic, along_path(walk(5)), resolution=4)
     with open_store(str(tmp_path / "runs")) as store:
         writer = store.begin_run("training")
         writer.close()

@@ -13,9 +13,9 @@ from mindscope.insight.lineage import (
     lineage,
     ordered,
     parse_condition,
-    select,
 )
 from mindscope.insight.lineage.importance import variance_share
+from mindscope.insight.lineage.run_filters import select
 from mindscope.storage import Event, OptimizerInfo, ParameterInfo, StepRecord, Structure, open_store
 from scipy.stats import spearmanr
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from mindscope.insight.profile import advise, profile, render_profile
-from mindscope.insight.profile.communication import rank_times
-from mindscope.insight.profile.split import StepSplit
+from mindscope.insight.profile import advise, render_profile
+from mindscope.insight.profile.run_profile import profile
+from mindscope.insight.profile.step_split import StepSplit, rank_times
 from mindscope.storage import (
     Block,
     Event,

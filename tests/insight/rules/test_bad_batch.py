@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from mindscope.insight import RULES, Recording
-from mindscope.insight.causes.root_cause import root_causes
 from mindscope.insight.engine import Engine
 from mindscope.insight.recording import chain
+from mindscope.insight.root_causes import root_causes
 
 CALM = tuple(2.0 - 0.03 * step + 0.02 * (-1) ** step for step in range(40))
 USUAL = (8.0, 8.2) * 20

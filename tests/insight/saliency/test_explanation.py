@@ -8,9 +8,9 @@ from mindscope.insight.saliency import (
     explain,
     explanations_in,
     integrated_gradients,
-    localisation,
     write_explanations,
 )
+from mindscope.insight.saliency.attribution_quality import localisation
 from mindscope.storage import RunNotFound, open_store
 
 #: A model that looks at the left column of a 2 x 6 x 6 input alone.

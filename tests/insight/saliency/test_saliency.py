@@ -6,18 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mindscope.insight.saliency import (
     deletion,
-    faithfulness,
-    grad_cam,
     insertion,
     integrated_gradients,
-    localisation,
     occlusion,
     plain_gradient,
     rise,
     smooth_gradient,
-    stability,
 )
-from mindscope.insight.saliency.resize import resize
+from mindscope.insight.saliency.attribution import grad_cam, resize
+from mindscope.insight.saliency.attribution_quality import faithfulness, localisation, stability
 
 RNG = np.random.default_rng(0)
 SHAPE = (3, 8, 8)

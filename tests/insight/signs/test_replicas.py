@@ -1,7 +1,7 @@
 """What the shares of ranks in a reduction say."""
 
 import pytest
-from mindscope.insight.signs.replicas import common_scale, dropped, is_corrupted, is_unreduced, repeated, shares
+from mindscope.insight.indicators.replicas import common_scale, dropped, is_corrupted, is_unreduced, repeated, shares
 from mindscope.storage import Event
 
 

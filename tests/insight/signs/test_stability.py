@@ -1,11 +1,11 @@
 """Updates too large, and what they ruin beside the loss."""
 
 import pytest
+from mindscope.insight.context.model_index import Anatomy
+from mindscope.insight.context.optimizer_bounds import AdamBound
+from mindscope.insight.context.step_context import Moment
+from mindscope.insight.indicators.update_stability import Stability
 from mindscope.insight.recording import Recording, apart, chain
-from mindscope.insight.signs.stability import Stability
-from mindscope.insight.view.adam_bound import AdamBound
-from mindscope.insight.view.anatomy import Anatomy
-from mindscope.insight.view.moment import Moment
 
 MODEL = chain("one:Dense", "attn:Attention", "two:Dense", optimizer="Adam")
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from mindscope.insight.structure import graph_difference, model_graph
+from mindscope.insight.model_graph import graph_difference, model_graph
 from mindscope.storage import (
     Block,
     Finding,

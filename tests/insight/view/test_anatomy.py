@@ -1,7 +1,7 @@
 """What rules ask of the structure."""
 
+from mindscope.insight.context.model_index import Anatomy
 from mindscope.insight.recording import chain
-from mindscope.insight.view.anatomy import Anatomy
 from mindscope.storage import ModuleInfo, ParameterInfo, Structure
 
 MODEL = chain("embed:Embedding", "block.up:Dense", "block.down:Dense", "head:Dense")

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from mindscope.insight import RULES
+from mindscope.insight.context.record_burst import Burst
+from mindscope.insight.context.subject_table import Rows
 from mindscope.insight.engine import Engine
-from mindscope.insight.history.series import median, medians
-from mindscope.insight.view.burst import Burst
-from mindscope.insight.view.table import Rows
+from mindscope.insight.running_statistics import median, medians
 from mindscope.storage import Block, Finding, Layout, StepRecord
 
 STATISTICS = ("l2_norm", "mean", "std", "min", "max", "zeros", "nans", "pos_infs", "neg_infs", "size")

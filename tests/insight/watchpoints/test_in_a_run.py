@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from mindscope.framework import Key, Tensor, nn, ops
 from mindscope.insight import diagnose
-from mindscope.probe import beginning
-from mindscope.probe.configuration.control import ask_for
+from mindscope.probe import watch_session as beginning
+from mindscope.probe.reconfiguration import request_change
 
 WATCHPOINTS = [{"when": "gradient/l2_norm @ * > 50", "name": "hot"}, "unchanged weight @ 0.bias for 2 steps"]
 
@@ -44,7 +44,7 @@ def test_a_watchpoint_set_under_way_holds_from_the_next_step_on_live_and_offline
         monitor = ms.watch(model, optimizer, store=store, run="w", config={"subjects": ["weight", "loss"]})
         for step in range(8):
             if step == 2:
-                ask_for(store.mailbox(monitor.run.id), {"watchpoints": ["weight/l2_norm @ weight > 0"]})
+                request_change(store.mailbox(monitor.run.id), {"watchpoints": ["weight/l2_norm @ weight > 0"]})
             ops.square(model(Tensor(np.ones((2, 4), np.float32)))).mean().backward()
             optimizer.step()
             optimizer.zero_grad()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mindscope.insight.watchpoints.stored import watch_dumps, watch_series
+from mindscope.insight.stored_watchpoints import watch_dumps, watch_series
 from mindscope.storage import Blobs, Block, Event, Finding, InvalidName, Layout, Run, StepRecord, Store, open_store
 
 STATISTICS = ("l2_norm", "max")

@@ -8,7 +8,7 @@ import pytest
 from mindscope.probe import TrainingStopped
 from mindscope.probe.actions.attachment import Attachment
 from mindscope.storage import open_store
-from mindscope.storage.mail.commands import COMMAND, STATE
+from mindscope.storage.control_channel import COMMAND, STATE
 
 from tests.probe.actions.test_in_a_training import batch, engine_training
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from mindscope.framework import Key, Tensor, nn, ops
-from mindscope.framework.train.state import load_training_state
+from mindscope.framework.train.training_state import load_training_state
 from mindscope.probe import TrainingStopped
 
 BAD, STEPS = 3, 6

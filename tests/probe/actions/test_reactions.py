@@ -3,7 +3,7 @@
 import pytest
 from mindscope.probe import load_config
 from mindscope.probe.actions.reactions import Reactions
-from mindscope.probe.configuration.reactions import Reaction, refusal_of
+from mindscope.probe.configuration.reaction_settings import Reaction, refusal_of
 from mindscope.probe.errors import ConfigError, TrainingStopped
 
 from tests.storage.samples import finding

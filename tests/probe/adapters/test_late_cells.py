@@ -136,7 +136,7 @@ def test_a_compiled_step_shows_what_joins_later_as_well(name, capture_mode):
 
 
 def test_a_model_that_stays_as_it_is_is_not_looked_at_again(monkeypatch):
-    from mindscope.probe.adapters.engine.sites import CellSites
+    from mindscope.probe.adapters.engine.engine_sites import CellSites
 
     looks = []
     monkeypatch.setattr(CellSites, "look", lambda self, look=CellSites.look: looks.append(1) or look(self))

@@ -4,8 +4,7 @@ from types import SimpleNamespace
 
 import mindscope
 import pytest
-from mindscope.probe.taps.handles import Several
-from mindscope.probe.taps.site_hooks import SiteHooks
+from mindscope.probe.hooks.idle_hooks import Several, SiteHooks
 from mindscope.storage import open_store
 
 torch = pytest.importorskip("torch")

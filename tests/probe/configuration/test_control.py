@@ -7,8 +7,9 @@ import pytest
 import yaml
 from mindscope.framework import Key, Tensor, nn
 from mindscope.framework.optim import SGD
-from mindscope.probe import ConfigError, beginning, load_config, watch
-from mindscope.probe.configuration.control import Control, ask_for
+from mindscope.probe import ConfigError, load_config, watch
+from mindscope.probe import watch_session as beginning
+from mindscope.probe.reconfiguration import ChangeWatcher, request_change
 from mindscope.storage import open_store
 
 
@@ -95,9 +96,9 @@ def test_settings_of_a_run_are_laid_over_its_configuration(store):
     training = Training(store, {"subjects": ["gradient", "activation"]})
     training.steps(2)
     box = store.mailbox(training.monitor.run.id)
-    ask_for(box, {"modules": ["0"]})
+    request_change(box, {"modules": ["0"]})
     training.steps(2)
-    ask_for(box, {"subjects": {"gradient": False, "activation": 1}})
+    request_change(box, {"subjects": {"gradient": False, "activation": 1}})
     training.steps(2)
     records = training.records()
     assert [activations(record) for record in records] == [{"0", "1", "2", ""}] * 2 + [{"0"}] * 4
@@ -108,11 +109,11 @@ def test_settings_are_laid_over_each_other_key_by_key(store):
     training = Training(store, {"subjects": {"gradient": {"every": 2}, "update": False}})
     box = store.mailbox(training.monitor.run.id)
     training.steps(2)
-    ask_for(box, {"subjects": {"weight": False}})
+    request_change(box, {"subjects": {"weight": False}})
     training.steps(2)
-    ask_for(box, {"subjects": {"gradient": {"every": 1}}})
+    request_change(box, {"subjects": {"gradient": {"every": 1}}})
     training.steps(2)
-    ask_for(box, {"subjects": {}})
+    request_change(box, {"subjects": {}})
     training.steps(1)
     records = training.records()
     wanted = ("gradient", "update", "weight")
@@ -131,16 +132,16 @@ def test_all_but_what_is_named_can_be_switched_off_and_on_again(store):
     training = Training(store, {"subjects": {"gradient": 1}, "histograms": {"every": 0}})
     box = store.mailbox(training.monitor.run.id)
     training.steps(2)
-    ask_for(box, {"every": 0})
+    request_change(box, {"every": 0})
     training.steps(2)
-    ask_for(box, {"every": 1})
+    request_change(box, {"every": 1})
     training.steps(1)
     assert [subjects(record) == {"gradient"} for record in training.records()] == [False, False, True, True, False]
 
 
 def test_what_would_leave_nothing_is_refused_by_the_training_that_knows_the_rest(store):
     training = Training(store, {"histograms": {"every": 0}})
-    ask_for(store.mailbox(training.monitor.run.id), {"every": 0})
+    request_change(store.mailbox(training.monitor.run.id), {"every": 0})
     training.steps(2)
     assert all(subjects(record) for record in training.records())
     (event,) = store.events(training.monitor.run.id, kind="configuration_refused")
@@ -151,9 +152,9 @@ def test_modules_that_come_back_go_on_in_their_own_series(store):
     training = Training(store, {"subjects": ["activation"]})
     run = training.monitor.run.id
     training.steps(2)
-    ask_for(store.mailbox(run), {"modules": ["0"]})
+    request_change(store.mailbox(run), {"modules": ["0"]})
     training.steps(2)
-    ask_for(store.mailbox(run), {"modules": ["*"]})
+    request_change(store.mailbox(run), {"modules": ["*"]})
     training.steps(2)
     training.monitor.close()
     assert store.series(run, "2", "activation/mean").steps.tolist() == [0, 1, 4, 5]
@@ -196,7 +197,7 @@ def test_changes_leave_the_losses_as_they_are(tmp_path):
     with open_store(tmp_path) as store:
         changed, plain = Training(store, None), Training(store, None)
         changed.steps(2)
-        ask_for(store.mailbox(changed.monitor.run.id), {"every": 2, "modules": ["0"]})
+        request_change(store.mailbox(changed.monitor.run.id), {"every": 2, "modules": ["0"]})
         changed.steps(4)
         plain.steps(6)
         changed.monitor.close()
@@ -207,7 +208,7 @@ def test_changes_leave_the_losses_as_they_are(tmp_path):
 def test_a_file_that_vanishes_changes_nothing(tmp_path):
     edit(tmp_path / "monitor.yaml", {"every": 3})
     config = load_config(tmp_path / "monitor.yaml")
-    control = Control(config, tmp_path / "monitor.yaml", open_store("memory:").mailbox("run"), look_s=0.0)
+    control = ChangeWatcher(config, tmp_path / "monitor.yaml", open_store("memory:").mailbox("run"), look_s=0.0)
     (tmp_path / "monitor.yaml").unlink()
     assert control.look() == ()
 
@@ -215,9 +216,9 @@ def test_a_file_that_vanishes_changes_nothing(tmp_path):
 def test_what_cannot_be_asked_for_is_said_before_it_is_left(store):
     box = store.mailbox("x")
     with pytest.raises(ConfigError, match="queue cannot change"):
-        ask_for(box, {"queue": {"capacity": 3}})
+        request_change(box, {"queue": {"capacity": 3}})
     with pytest.raises(ConfigError, match="did you mean 'every'"):
-        ask_for(box, {"evry": 3})
+        request_change(box, {"evry": 3})
     assert box.read("set") is None
 
 
@@ -238,7 +239,7 @@ def test_a_refused_setting_has_no_effect_on_those_behind_it(store, is_between_tw
     training = Training(store, {"subjects": ["activation"]})
     box = store.mailbox(training.monitor.run.id)
     for asked in ({"depth": 1}, {"modules": ["foo.*"], "every": 5}, {"every": 2}, {"modules": ["0"]}):
-        ask_for(box, asked)
+        request_change(box, asked)
         if not is_between_two_looks:
             looks(training)
     looks(training, 3)
@@ -252,13 +253,13 @@ def test_a_refused_setting_has_no_effect_on_the_file_nor_a_refused_file_on_setti
     with open_store(tmp_path / "runs") as store:
         training = Training(store, tmp_path / "monitor.yaml")
         box = store.mailbox(training.monitor.run.id)
-        ask_for(box, {"modules": ["foo.*"]})
+        request_change(box, {"modules": ["foo.*"]})
         looks(training)
         edit(tmp_path / "monitor.yaml", {"subjects": ["activation"], "modules": ["0"]})
         looks(training)
         edit(tmp_path / "monitor.yaml", {"subjects": ["activation"], "modules": ["bar.*"]})
         looks(training)
-        ask_for(box, {"depth": 1})
+        request_change(box, {"depth": 1})
         looks(training, 2)
         assert [activations(record) for record in training.records()][1:] == [{"0", "1", "2", ""}] + [{"0"}] * 3
         assert kinds(training) == ["refused", "changed", "refused", "changed"]
@@ -267,8 +268,8 @@ def test_a_refused_setting_has_no_effect_on_the_file_nor_a_refused_file_on_setti
 def test_who_joins_a_run_later_takes_what_was_accepted_and_refuses_what_was_refused(store):
     box = store.mailbox("run")
     for asked in ({"every": 3}, {"every": 0, "histograms": {"every": 0}}, {"depth": 1}):
-        ask_for(box, asked)
-    control, refused = Control(load_config(None), None, box, look_s=-1.0), 0
+        request_change(box, asked)
+    control, refused = ChangeWatcher(load_config(None), None, box, look_s=-1.0), 0
     for asked in control.look():
         try:
             control.keep(control.judge(asked))
@@ -281,7 +282,7 @@ def test_who_joins_a_run_later_takes_what_was_accepted_and_refuses_what_was_refu
 def test_settings_in_another_place_than_those_that_were_seen_hold_from_the_first_on(store):
     training = Training(store, None)
     box = store.mailbox(training.monitor.run.id)
-    ask_for(box, {"every": 3, "depth": 1})
+    request_change(box, {"every": 3, "depth": 1})
     looks(training)
     box.post("set", {"every": 4})
     looks(training)
@@ -308,10 +309,10 @@ def test_what_was_set_is_taken_back_for_every_key(store, key, value):
     begun = load_config({"every": 1, "exclude": ["1"]})
     training = Training(store, begun)
     control, box = training.monitor._reconfiguration.control, store.mailbox(training.monitor.run.id)
-    ask_for(box, {key: value, **({} if key == "depth" else {"depth": 2})})
+    request_change(box, {key: value, **({} if key == "depth" else {"depth": 2})})
     looks(training)
     assert control._now.config != begun
-    ask_for(box, {key: {}, **({} if key == "depth" else {"depth": {}})})
+    request_change(box, {key: {}, **({} if key == "depth" else {"depth": {}})})
     looks(training)
     assert (control._now.config, control._now.fields) == (begun, {})
     assert kinds(training) == ["changed", "changed"]
@@ -320,13 +321,13 @@ def test_what_was_set_is_taken_back_for_every_key(store, key, value):
 def test_a_part_of_a_key_is_taken_back_and_the_rest_of_it_stays(store):
     training = Training(store, {"subjects": {"update": False}})
     box = store.mailbox(training.monitor.run.id)
-    ask_for(box, {"subjects": {"gradient": {"every": 2}, "weight": False}})
-    ask_for(box, {"subjects": {"gradient": {"every": {}}}})
+    request_change(box, {"subjects": {"gradient": {"every": 2}, "weight": False}})
+    request_change(box, {"subjects": {"gradient": {"every": {}}}})
     looks(training, 2)
     training.monitor.close()
     assert training.monitor._reconfiguration.control._now.fields == {"subjects": {"weight": False}}
     with pytest.raises(ConfigError, match="did you mean 'every'"):
-        ask_for(box, {"evry": {}})
+        request_change(box, {"evry": {}})
 
 
 def test_a_file_edited_in_vain_is_told_with_what_takes_the_setting_back(tmp_path, caplog):
@@ -334,7 +335,7 @@ def test_a_file_edited_in_vain_is_told_with_what_takes_the_setting_back(tmp_path
     with open_store(tmp_path / "runs") as store:
         training = Training(store, tmp_path / "monitor.yaml")
         run = training.monitor.run.id
-        ask_for(store.mailbox(run), {"every": 3, "histograms": {"every": 5}, "depth": 1})
+        request_change(store.mailbox(run), {"every": 3, "histograms": {"every": 5}, "depth": 1})
         looks(training)
         edit(tmp_path / "monitor.yaml", {"every": 7, "histograms": {"every": 4, "bins": 16}})
         looks(training)
@@ -351,10 +352,10 @@ def test_parameters_that_are_excluded_under_way_are_not_recorded_until_that_is_t
     training = Training(store, {"histograms": {"every": 1, "subjects": ["weight", "gradient"]}})
     run, box = training.monitor.run.id, store.mailbox(training.monitor.run.id)
     looks(training, 2)
-    ask_for(box, {"exclude": ["0.bias", "2.*"]})
+    request_change(box, {"exclude": ["0.bias", "2.*"]})
     looks(training)
     looks(training, 2)
-    ask_for(box, {"exclude": {}})
+    request_change(box, {"exclude": {}})
     looks(training)
     looks(training, 2)
     training.monitor.close()

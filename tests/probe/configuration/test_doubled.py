@@ -2,7 +2,7 @@
 
 import pytest
 from mindscope.probe import ConfigError, Schedule, load_config
-from mindscope.probe.configuration.load import examine
+from mindscope.probe.configuration.config_loading import examine
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import mindscope as ms
 import pytest
 from mindscope.framework import Key, nn
 from mindscope.probe import load_config
-from mindscope.probe.configuration.lateness import late_reactions
+from mindscope.probe.configuration.late_reactions import late_reactions
 
 CHECKPOINT = [{"do": "checkpoint", "causes": ["non_finite_*"]}]
 GRADIENT = [{"do": "checkpoint", "causes": ["non_finite_gradient"]}]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from mindscope.probe import COLLECTORS, ConfigError, load_config
-from mindscope.probe.configuration.select import choose_sites
+from mindscope.probe.configuration.site_selection import choose_sites
 
 FULL = {
     "targets": {"0:language_model.encoder.0": {"output": "tensor"}},

@@ -5,7 +5,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 from mindscope.probe import Config, ConfigError, load_config
-from mindscope.probe.configuration.strict import Strict
+from mindscope.probe.configuration.config_fields import Section
 from pydantic import ValidationError
 
 
@@ -87,7 +87,7 @@ def leaves(annotation: object) -> set[type]:
     return {one for part in inner for one in leaves(part)} if inner else {annotation} & {int, float, bool}
 
 
-@pytest.mark.parametrize("part", [Config, *Strict.__subclasses__()], ids=lambda part: part.__name__)
+@pytest.mark.parametrize("part", [Config, *Section.__subclasses__()], ids=lambda part: part.__name__)
 def test_every_field_of_the_schema_is_as_strict(part):
     for name, field in part.model_fields.items():
         for kind in leaves(field.annotation):

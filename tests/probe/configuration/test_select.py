@@ -5,7 +5,7 @@ import torch
 from mindscope.framework import Key, nn
 from mindscope.framework.optim import SGD
 from mindscope.probe import Config, SiteNotFound, watch
-from mindscope.probe.configuration.select import choose_sites, select_sites
+from mindscope.probe.configuration.site_selection import choose_sites, select_sites
 from mindscope.storage import open_store
 
 SITES = ("", "encoder", "encoder.0", "encoder.1", "head")

@@ -1,7 +1,7 @@
 """Every mistake is told at once: what is wrong hides no contradiction among the rest, and makes none up."""
 
 import pytest
-from mindscope.probe.configuration.load import examine
+from mindscope.probe.configuration.config_loading import examine
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from mindscope.insight.compare import compare
 from mindscope.probe.errors import NotWatchable
-from mindscope.probe.ranks import Place, agree_on_run, place
+from mindscope.probe.process_ranks import ProcessRank, agree_on_run, process_rank
 from mindscope.storage import open_store
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -128,11 +128,11 @@ def test_a_perturbed_rank_is_seen_in_its_rank_and_after_its_step(runs):
 def test_a_process_alone_and_one_among_unconnected_ones(monkeypatch):
     for name in ("RANK", "WORLD_SIZE", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"):
         monkeypatch.delenv(name, raising=False)
-    assert place() == Place()
-    assert agree_on_run(place(), "x", 0.0) is None
+    assert process_rank() == ProcessRank()
+    assert agree_on_run(process_rank(), "x", 0.0) is None
     monkeypatch.setenv("SLURM_PROCID", "3")
     monkeypatch.setenv("SLURM_NTASKS", "8")
     monkeypatch.setenv("SLURM_LOCALID", "1")
-    assert place() == Place(3, 8, 1)
+    assert process_rank() == ProcessRank(3, 8, 1)
     with pytest.raises(NotWatchable, match="process 3 of 8, which are not connected; call watch after"):
-        agree_on_run(place(), "x", 0.0)
+        agree_on_run(process_rank(), "x", 0.0)

@@ -37,7 +37,7 @@ def main(store, losses_file, rendezvous, wrong):
     monitor = None
     if store != "-":
         import mindscope as ms
-        from mindscope.probe.adapters.torch import parts as torch_parts
+        from mindscope.probe.adapters.torch import torch_tensors as torch_parts
 
         torch_parts.is_any_taken_for_remote = wrong.endswith("away")  # tensors take the way of tensors on a device
         monitor = ms.watch(model, optimizer, store=store, config={"subjects": {"ranks": {"every": 4}}}, run="apart")

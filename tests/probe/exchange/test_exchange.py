@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from mindscope.probe.exchange import EXPORTERS, ExportError, export
+from mindscope.probe.exchange import EXPORTERS, RunExportError, export
 from mindscope.storage import Block, Layout, RunNotFound, StepRecord, Store, open_store
 
 LAYOUT = Layout("activation", ("net.0", "net.1"), ("mean", "max"), ("float64", "float64"), calls=(0, 1))
@@ -63,7 +63,7 @@ def test_tensorboard_reads_what_we_write(store: Store, tmp_path: Path) -> None:
 
 
 def test_an_unknown_format_names_the_nearest(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(ExportError, match="did you mean 'tensorboard'"):
+    with pytest.raises(RunExportError, match="did you mean 'tensorboard'"):
         export(store, "exported", "tensorbord", tmp_path)
 
 
@@ -77,5 +77,5 @@ def test_an_unknown_run_writes_nothing(store: Store, tmp_path: Path, form: str) 
 @pytest.mark.parametrize("form", EXPORTERS)
 def test_a_folder_that_cannot_be_written_is_named(store: Store, tmp_path: Path, form: str) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(ExportError, match="cannot be written"):
+    with pytest.raises(RunExportError, match="cannot be written"):
         export(store, "exported", form, tmp_path / "file" / "out")

@@ -3,7 +3,7 @@
 import shlex
 
 import pytest
-from mindscope.probe.facts.arguments import script_arguments
+from mindscope.probe.facts.environment import script_arguments
 
 
 def told(line: str) -> str:

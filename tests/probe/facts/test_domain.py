@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mindscope.probe.facts.domain import domain_of
+from mindscope.probe.facts.loss_facts import domain_of
 
 DTYPES = (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)
 

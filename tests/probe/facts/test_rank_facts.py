@@ -4,11 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mindscope.probe.facts.rank_board import Board
-from mindscope.probe.facts.rank_facts import rank_facts
-from mindscope.probe.facts.rank_message import TIMES, RankMessage
-from mindscope.probe.facts.reduction import reduction_of
-from mindscope.probe.kernels.projection import project
+from mindscope.probe.facts.rank_facts import TIMES, Board, RankMessage, rank_facts, reduction_of
+from mindscope.probe.kernels.fingerprints import project
 
 SITES = ("a.weight", "a.bias", "b.weight", "b.bias")
 SIZES = (40, 8, 24, 3)

@@ -9,9 +9,9 @@ from mindscope.framework import Key, Tensor, nn, ops
 from mindscope.framework.optim import Adam
 from mindscope.insight import diagnose
 from mindscope.probe import ConfigError, load_config, watch
-from mindscope.probe.configuration.flight import FlightRecorder
+from mindscope.probe.configuration.sections import FlightRecorder
 from mindscope.probe.dump import Dumper
-from mindscope.probe.flight.tensors import HeldTensors
+from mindscope.probe.flight_recorder import HeldTensors
 from mindscope.storage import Blobs, blobs_of, open_store
 
 from tests.storage.samples import finding

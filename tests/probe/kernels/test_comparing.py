@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from mindscope.probe.kernels import MORE, STATISTICS, measure_more_many, table_of, values_at
-from mindscope.probe.kernels.projection import project
+from mindscope.probe.kernels.fingerprints import project
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from mindscope.probe.adapters.torch.memory import place_of  # noqa: E402  after it is known that torch is there
-from mindscope.probe.kernels.device import comparing  # noqa: E402
+from mindscope.probe.adapters.torch.torch_tensors import place_of  # noqa: E402  after it is known that torch is there
+from mindscope.probe.kernels.device import device_statistics as comparing  # noqa: E402
 
 CHECKSUM = 1 << list(MORE).index("checksum")
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from mindscope.probe.kernels import Bins, count_values, edges_between, table_of
 from mindscope.probe.kernels.device import measure_on_device, measure_plainly
-from mindscope.probe.kernels.device.copies import DeviceCopies
-from mindscope.probe.kernels.device.counting import count_on_device
+from mindscope.probe.kernels.device.device_queue import DeviceCopies
+from mindscope.probe.kernels.device.device_statistics import count_on_device
 
 from tests.probe.kernels.test_cpu import slow
 
@@ -27,7 +27,7 @@ PLACE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def fused(tensors):
-    from mindscope.probe.kernels.device.fused import measure_fused
+    from mindscope.probe.kernels.device.triton_statistics import measure_fused
 
     return measure_fused([one.to(PLACE) for one in tensors]).cpu()
 

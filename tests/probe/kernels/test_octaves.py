@@ -10,7 +10,7 @@ from mindscope.framework import Key, Tensor, nn
 from mindscope.probe import watch
 from mindscope.probe.kernels import Bins
 from mindscope.probe.kernels.arrays import readable
-from mindscope.probe.kernels.octaves import count_octaves, octaves_between
+from mindscope.probe.kernels.histogram_bins import count_octaves, octaves_between
 from mindscope.storage import open_store
 
 BINS = 64
@@ -66,8 +66,8 @@ def test_edges_halve_towards_zero_and_a_power_of_two_is_one_of_them():
 
 def test_a_device_counts_octaves_as_the_processor_does():
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    from mindscope.probe.kernels.device.counting import count_on_device
-    from mindscope.probe.kernels.device.plain import measure_plainly
+    from mindscope.probe.kernels.device.device_statistics import count_on_device
+    from mindscope.probe.kernels.device.measuring import measure_plainly
 
     rng = np.random.default_rng(1)
     for array in (

@@ -9,8 +9,9 @@ from mindscope.probe.kernels import MORE, STATISTICS, More, table_of
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from mindscope.probe.adapters.torch.memory import place_of  # noqa: E402  after it is known that torch is there
-from mindscope.probe.kernels.device import measure_plainly, requested  # noqa: E402
+from mindscope.probe.adapters.torch.torch_tensors import place_of  # noqa: E402  after it is known that torch is there
+from mindscope.probe.kernels.device import device_statistics as requested  # noqa: E402
+from mindscope.probe.kernels.device import measure_plainly  # noqa: E402
 from mindscope.probe.kernels.device.measuring import readable  # noqa: E402
 
 ALL = More.of(tuple(MORE))

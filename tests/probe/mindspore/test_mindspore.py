@@ -245,7 +245,7 @@ def test_the_structure_tells_order_edges_groups_and_what_is_never_called():
 
 
 def test_what_lars_wraps_gives_its_rates_and_slots():
-    from mindscope.probe.adapters.mindspore.optimizers import groups_of, optimizer_infos, slots_of
+    from mindscope.probe.adapters.mindspore.mindspore_view import groups_of, optimizer_infos, slots_of
 
     parameters = seeded().trainable_params()
     optimizer = nn.LARS(nn.Momentum(parameters, 0.1, 0.9))  # LARSUpdate has no kernel on CPU: it cannot step here

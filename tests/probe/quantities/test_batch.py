@@ -10,8 +10,8 @@ from hypothesis.extra.numpy import arrays
 from mindscope.framework import Key, Tensor, nn, ops
 from mindscope.probe import watch
 from mindscope.probe.kernels import measure_checked, statistics_of
+from mindscope.probe.kernels.fingerprints import checksum_from, checksum_of
 from mindscope.probe.kernels.tokens import BUCKETS, TOKENS, count_tokens
-from mindscope.probe.quantities.checksums import checksum_from, checksum_of
 from mindscope.storage import open_store
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from mindscope.probe.collectors.direction import agreement, cosine
-from mindscope.probe.collectors.gradient_signal import signal_to_noise
-from mindscope.probe.collectors.spectrum import power_iteration
-from mindscope.probe.quantities.attention import ATTENTION, attention_statistics, logits_of, sample_of
+from mindscope.probe.collectors.direction_collector import agreement, cosine
+from mindscope.probe.collectors.parameter_collectors import signal_to_noise
+from mindscope.probe.collectors.spectrum_collector import power_iteration
+from mindscope.probe.quantities.attention_statistics import ATTENTION, attention_statistics, logits_of, sample_of
 from mindscope.probe.quantities.noise_scale import MicroBatches, NoiseScale
-from mindscope.probe.quantities.router import ROUTER, router_statistics
+from mindscope.probe.quantities.router_statistics import ROUTER, router_statistics
 
 
 def attention(logits):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from mindscope.framework import Key, Tensor, nn, ops
 from mindscope.framework.primitive import PRIMITIVES
-from mindscope.insight.profile import profile
+from mindscope.insight.profile.run_profile import profile
 from mindscope.probe import watch
-from mindscope.probe.quantities.operators import Allocation, OperatorLog, Span
+from mindscope.probe.quantities.operator_log import Allocation, OperatorLog, OperatorSpan
 from mindscope.storage import open_store
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -15,7 +15,7 @@ LOOK = {"subjects": {"operator": {"first": 2}}}
 
 
 def span(name, start, seconds, *, own=None, phase="forward"):
-    return Span(name, phase, "head", start, seconds, seconds if own is None else own, 0)
+    return OperatorSpan(name, phase, "head", start, seconds, seconds if own is None else own, 0)
 
 
 def allocation(at, key, size, site="head"):

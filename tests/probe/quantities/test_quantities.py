@@ -7,7 +7,7 @@ import pytest
 from mindscope.framework import Key, Tensor, nn
 from mindscope.framework.optim import Adam
 from mindscope.probe import COLLECTORS, quantity, watch
-from mindscope.probe.collectors.quantity import QUANTITIES
+from mindscope.probe.collectors.custom_quantities import QUANTITIES
 from mindscope.storage import open_store
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")

@@ -2,7 +2,7 @@
 
 import pytest
 from mindscope.probe import watch
-from mindscope.probe.quantities.step_time import (
+from mindscope.probe.quantities.step_clock import (
     BACKWARD,
     BETWEEN,
     DATA,

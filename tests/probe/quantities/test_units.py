@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mindscope.framework import Key, Tensor, nn
 from mindscope.probe import watch
 from mindscope.probe.kernels import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
-from mindscope.probe.quantities.units import LOOKS, Units, kind_of
+from mindscope.probe.quantities.silent_units import LOOKS, Units, kind_of
 from mindscope.storage import open_store
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from mindscope.framework import Key, Tensor, nn
 from mindscope.framework.optim import SGD
-from mindscope.insight.thinning import thinning_of
+from mindscope.insight.schedule_thinning import thinning_of
 from mindscope.probe import ConfigError, load_config, watch
-from mindscope.probe.recording.budget import Budget
+from mindscope.probe.recording.overhead_budget import Budget
 from mindscope.storage import open_store
 
 

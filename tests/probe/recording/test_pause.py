@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from mindscope import watch
 from mindscope.insight import diagnose
-from mindscope.probe.outbox.outbox import Outbox
+from mindscope.probe.device_results import Outbox
 from mindscope.storage import Block, Layout, StepRecord, Store, open_store
 
 torch = pytest.importorskip("torch")

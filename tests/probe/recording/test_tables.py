@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from mindscope.probe.adapters.torch.view import TorchView
+from mindscope.probe.adapters.torch.torch_parameters import TorchView
 from mindscope.probe.collectors.collector import Step
-from mindscope.probe.collectors.optimizer import Optimizer
-from mindscope.probe.configuration.load import load_config
+from mindscope.probe.collectors.parameter_collectors import Optimizer
+from mindscope.probe.configuration.config_loading import load_config
 from mindscope.probe.kernels import statistics_of
 from mindscope.probe.recording.recorder import Recorder
 

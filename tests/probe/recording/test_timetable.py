@@ -1,8 +1,8 @@
 """Schedules asked together say what each says alone."""
 
 import pytest
-from mindscope.probe.configuration.schedule import NEVER, Schedule
-from mindscope.probe.recording.timetable import Timetable
+from mindscope.probe.configuration.cadence import NEVER, Schedule
+from mindscope.probe.recording.due_collectors import Timetable
 
 SCHEDULES = {
     "always": Schedule(),

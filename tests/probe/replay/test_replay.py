@@ -11,7 +11,7 @@ from mindscope.framework import Key, Tensor, nn
 from mindscope.framework.optim import SGD
 from mindscope.probe import watch
 from mindscope.probe.errors import NotReplayable
-from mindscope.probe.replay import Call, replay
+from mindscope.probe.replay import CallReference, replay
 from mindscope.storage import open_store
 
 DUMP = {"every": 0, "subjects": {"loss": 1}, "dump": {"subjects": ["input", "activation", "weight"], "when": 2}}
@@ -67,11 +67,11 @@ def test_modules_of_a_sound_run_are_right_within_rounding(tmp_path, dtype):
     with open_store(tmp_path) as store:
         run = torch_run(store, dtype=dtype)
         for site in ("embed", "attend", "head", "attend.query", ""):
-            found = replay(store, run, Model(), Call(site))
+            found = replay(store, run, Model(), CallReference(site))
             assert {one.verdict for one in found.outputs.values()} == {"rounding"}
             assert found.step == 2
-        assert set(replay(store, run, Model(), Call("attend")).outputs) == {"", "[1]"}
-        assert replay(store, run, torch.nn.Linear(8, 4), Call("head", step=0)).step == 0
+        assert set(replay(store, run, Model(), CallReference("attend")).outputs) == {"", "[1]"}
+        assert replay(store, run, torch.nn.Linear(8, 4), CallReference("head", step=0)).step == 0
 
 
 def test_a_wrong_kernel_is_told_from_a_bad_input(tmp_path):
@@ -82,13 +82,13 @@ def test_a_wrong_kernel_is_told_from_a_bad_input(tmp_path):
 
     with open_store(tmp_path) as store:
         run = torch_run(store, spoil=spoil)
-        found = replay(store, run, Model(), Call("head"))
+        found = replay(store, run, Model(), CallReference("head"))
         assert found.is_wrong
         assert (found.outputs[""].wrong, found.outputs[""].worst) == (1, (0, 2, 1))
-        assert not replay(store, run, Model(), Call("attend")).is_wrong
+        assert not replay(store, run, Model(), CallReference("attend")).is_wrong
         broken = torch_run(store, spoil=lambda output: output * float("nan"), steps=4)
-        assert replay(store, broken, Model(), Call("head", step=0)).outputs[""].verdict == "wrong_kernel"
-        assert replay(store, broken, Model(), Call("head")).outputs[""].verdict == "bad_weights"
+        assert replay(store, broken, Model(), CallReference("head", step=0)).outputs[""].verdict == "wrong_kernel"
+        assert replay(store, broken, Model(), CallReference("head")).outputs[""].verdict == "bad_weights"
 
 
 def test_mixed_precision_is_judged_by_the_dtype_of_the_output(tmp_path):
@@ -100,7 +100,7 @@ def test_mixed_precision_is_judged_by_the_dtype_of_the_output(tmp_path):
                 loss = model(torch.randn(5, 8)).float().pow(2).mean()
             loss.backward()
             optimizer.step()
-        found = replay(store, monitor.run, torch.nn.Linear(8, 4), Call("0"))
+        found = replay(store, monitor.run, torch.nn.Linear(8, 4), CallReference("0"))
     assert found.outputs[""].verdict == "rounding"
     assert found.outputs[""].dtype == "bfloat16"
     assert any("mixed precision" in note for note in found.notes)
@@ -126,10 +126,10 @@ def test_cells_of_the_engine_are_replayed_too(tmp_path):
     with open_store(tmp_path) as store:
         run = engine_run(store)
         for site in ("0", "1", "2"):
-            assert replay(store, run, build(), Call(site)).outputs[""].verdict == "rounding"
+            assert replay(store, run, build(), CallReference(site)).outputs[""].verdict == "rounding"
         with pytest.raises(NotReplayable, match="draws random numbers"):
-            replay(store, run, build(), Call("3"))
-        wrong = replay(store, engine_run(store, spoil=True), nn.Dense(6, 5), Call("0"))
+            replay(store, run, build(), CallReference("3"))
+        wrong = replay(store, engine_run(store, spoil=True), nn.Dense(6, 5), CallReference("0"))
         assert wrong.is_wrong
         assert wrong.outputs[""].max_rel == pytest.approx(1e-3, rel=0.01)
 
@@ -137,16 +137,20 @@ def test_cells_of_the_engine_are_replayed_too(tmp_path):
 @pytest.mark.parametrize(
     ("asked", "module", "words"),
     [
-        (Call("head", step=1), None, "inputs at steps 0, 2 and outputs at steps 0, 2 of 'head'.*not both at step 1"),
-        (Call("hat"), None, "has no module 'hat'; did you mean 'head'"),
-        (Call("head"), torch.nn.Linear(9, 4), r"recorded in shape \(4, 8\), the module has \(4, 9\)"),
-        (Call("head"), torch.nn.Bilinear(8, 8, 4), "recorded in shape"),
         (
-            Call("embed"),
+            CallReference("head", step=1),
+            None,
+            "inputs at steps 0, 2 and outputs at steps 0, 2 of 'head'.*not both at step 1",
+        ),
+        (CallReference("hat"), None, "has no module 'hat'; did you mean 'head'"),
+        (CallReference("head"), torch.nn.Linear(9, 4), r"recorded in shape \(4, 8\), the module has \(4, 9\)"),
+        (CallReference("head"), torch.nn.Bilinear(8, 8, 4), "recorded in shape"),
+        (
+            CallReference("embed"),
             torch.nn.ModuleDict({"other": torch.nn.Linear(1, 1)}),
             "'other.weight' of 'embed' was not dumped",
         ),
-        (Call("head"), 3, "one that can be called, got int"),
+        (CallReference("head"), 3, "one that can be called, got int"),
     ],
 )
 def test_what_cannot_be_replayed_says_why(tmp_path, asked, module, words):
@@ -160,9 +164,9 @@ def test_a_module_that_the_run_does_not_have_is_answered_with_the_nearest(tmp_pa
     with open_store(tmp_path) as store:
         run = torch_run(store)
         with pytest.raises(NotReplayable, match=r"has no module 'hed'; did you mean 'head'\?"):
-            replay(store, run, Model(), Call("hed"))
+            replay(store, run, Model(), CallReference("hed"))
         with pytest.raises(NotReplayable, match=r"holds no tensors of 'head' \(call 7.*\); to replay it, dump"):
-            replay(store, run, Model(), Call("head", call=7))
+            replay(store, run, Model(), CallReference("head", call=7))
 
 
 def test_the_command_prints_the_verdict_and_exits_with_it(tmp_path, capsys):

@@ -12,11 +12,11 @@ from mindscope.storage import Event, StepRecord, Store, open_store
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from mindscope.probe.adapters.torch import facts as torch_facts  # noqa: E402  torch is there
-from mindscope.probe.adapters.torch import memory as torch_memory  # noqa: E402
-from mindscope.probe.adapters.torch import parts as torch_parts  # noqa: E402
-from mindscope.probe.adapters.torch import rank_numbers as torch_rank_numbers  # noqa: E402
-from mindscope.probe.adapters.torch import view as torch_view  # noqa: E402
+from mindscope.probe.adapters.torch import torch_facts  # noqa: E402  torch is there
+from mindscope.probe.adapters.torch import torch_parameters as torch_view  # noqa: E402
+from mindscope.probe.adapters.torch import torch_ranks as torch_rank_numbers  # noqa: E402
+from mindscope.probe.adapters.torch import torch_tensors as torch_memory  # noqa: E402
+from mindscope.probe.adapters.torch import torch_tensors as torch_parts  # noqa: E402
 
 Watching = Callable[..., AbstractContextManager[Any]]
 #: A training gets `watching(model, optimizer)`, trains inside of it, and returns its losses and what it has trained.

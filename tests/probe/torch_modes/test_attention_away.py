@@ -5,8 +5,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from mindscope.probe.adapters.torch.attention import Away  # noqa: E402  after it is known that torch is there
-from mindscope.probe.quantities.attention import attention_statistics, logits_of, sample_of  # noqa: E402
+from mindscope.probe.adapters.torch.torch_quantities import Away  # noqa: E402  after it is known that torch is there
+from mindscope.probe.quantities.attention_statistics import attention_statistics, logits_of, sample_of  # noqa: E402
 
 from tests.probe.torch_modes.test_on_a_device import numbers, same  # noqa: E402
 

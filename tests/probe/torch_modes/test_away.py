@@ -5,9 +5,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from mindscope.probe import watch  # noqa: E402  after it is known that torch is there
-from mindscope.probe.kernels.device import requested  # noqa: E402
-from mindscope.probe.quantities.checksums import PLACES, RANGE, checksum_of  # noqa: E402
-from mindscope.probe.taps import device_batches  # noqa: E402
+from mindscope.probe.hooks import batch_hooks as device_batches  # noqa: E402
+from mindscope.probe.kernels.device import device_statistics as requested  # noqa: E402
+from mindscope.probe.kernels.fingerprints import PLACES, RANGE, checksum_of  # noqa: E402
 from mindscope.storage import open_store  # noqa: E402
 
 from tests.probe.torch_modes.test_on_a_device import numbers, same  # noqa: E402

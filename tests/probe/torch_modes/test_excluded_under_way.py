@@ -4,8 +4,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch (torch) is not installed")
 
-from mindscope.probe import beginning, watch  # noqa: E402
-from mindscope.probe.configuration.control import ask_for  # noqa: E402
+from mindscope.probe import watch  # noqa: E402
+from mindscope.probe import watch_session as beginning  # noqa: E402
+from mindscope.probe.reconfiguration import request_change  # noqa: E402
 
 SUBJECTS = ("weight", "gradient", "update", "optimizer/exp_avg")
 
@@ -23,7 +24,7 @@ def test_what_is_recorded_of_parameters_follows_the_exclusions(store, monkeypatc
         run = monitor.run.id
         for step in range(9):
             if step in (3, 6):
-                ask_for(store.mailbox(run), {"exclude": ["0.weight"] if step == 3 else []})
+                request_change(store.mailbox(run), {"exclude": ["0.weight"] if step == 3 else []})
                 monitor.flush()
             (model(torch.randn(5, 4)) ** 2).mean().backward()
             for one in steppers:

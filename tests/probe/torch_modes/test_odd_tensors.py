@@ -5,8 +5,8 @@ from mindscope.probe import watch
 from mindscope.storage import open_store
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-from mindscope.probe.access.tensors import Unsupported  # noqa: E402
-from mindscope.probe.adapters.torch.memory import array_of, place_of, plain_place  # noqa: E402
+from mindscope.probe.adapters.torch.torch_tensors import array_of, place_of, plain_place  # noqa: E402
+from mindscope.probe.tensor_access import Unsupported  # noqa: E402
 
 
 class Wrapped(torch.Tensor):

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from mindscope.probe import watch  # noqa: E402  after it is known that torch is there
 from mindscope.probe.kernels.device import DeviceQueue  # noqa: E402
-from mindscope.probe.kernels.device import queue as batches  # noqa: E402
+from mindscope.probe.kernels.device import device_queue as batches  # noqa: E402
 from mindscope.storage import open_store  # noqa: E402
 
 nn, functional = torch.nn, torch.nn.functional
@@ -117,7 +117,7 @@ def test_a_record_leaves_when_its_numbers_are_there_and_keeps_its_step(alike, fo
         asked.append(True)
         return len(asked) % 5 == 0
 
-    monkeypatch.setattr(batches.Arrival, "is_there", is_there)
+    monkeypatch.setattr(batches.PendingBatch, "is_there", is_there)
     seen = alike(trained(steps=9))
     assert len(asked) > 9
     assert [record.step for record in seen.records()] == list(range(9))
@@ -156,7 +156,7 @@ def test_a_device_that_fails_costs_observations_and_says_so_once(alike, forced, 
     def lose(_arrival):
         raise RuntimeError("the device was lost")
 
-    monkeypatch.setattr(batches.Arrival, "take", lose)
+    monkeypatch.setattr(batches.PendingBatch, "take", lose)
     seen = alike(trained(steps=5))
     assert [fault["collector"] for fault in seen.faults()] == ["device"]
     assert [record.step for record in seen.records()] == list(range(5))

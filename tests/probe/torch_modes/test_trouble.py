@@ -10,7 +10,7 @@ import pytest
 from mindscope.insight import LiveDiagnosis
 from mindscope.probe import NotWatchable, watch
 from mindscope.storage import open_store
-from mindscope.storage.database.recorder import Recorder
+from mindscope.storage.database.recording_writer import RecordingWriter
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 nn = torch.nn
@@ -245,14 +245,14 @@ def test_a_disk_that_fills_costs_observations_one_warning_and_a_finding(tmp_path
     alone, of_alone = fragile()
     torch.manual_seed(1)
     expected = [step(alone, of_alone) for _ in range(12)]
-    write, is_full = Recorder.write, False
+    write, is_full = RecordingWriter.write, False
 
     def write_if_there_is_room(self, *arguments):
         if is_full:
             raise OSError(errno.ENOSPC, "No space left on device")
         return write(self, *arguments)
 
-    monkeypatch.setattr(Recorder, "write", write_if_there_is_room)
+    monkeypatch.setattr(RecordingWriter, "write", write_if_there_is_room)
     torch.manual_seed(1)
     losses = []
     with (

@@ -4,8 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from mindscope.probe.adapters.torch import module_hooks  # noqa: E402  torch is there
-from mindscope.probe.adapters.torch.hooks import Hook  # noqa: E402
+from mindscope.probe.adapters.torch import torch_hooks as module_hooks  # noqa: E402  torch is there
+from mindscope.probe.adapters.torch.torch_hooks import Hook  # noqa: E402
 from mindscope.probe.kernels import More, measure  # noqa: E402
 
 nn = torch.nn

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from mindscope.framework import Key, Tensor, grad, nn, value_and_grad
 from mindscope.framework.compiler import jit
+from mindscope.framework.compiler.bytecode.bytecode_frame import NULL, BytecodeFrame, DecodedCode, Instruction
 from mindscope.framework.compiler.bytecode.concrete import Concrete
-from mindscope.framework.compiler.bytecode.frame import NULL, Code, Frame, Instruction
-from mindscope.framework.compiler.bytecode.later import TABLES
+from mindscope.framework.compiler.bytecode.newer_instructions import TABLES
 
 from tests.framework.compiler.bytecode import functions
 from tests.framework.compiler.bytecode.functions import HOLDER, SPLIT, WHOLE, Around, Gated
@@ -189,8 +189,8 @@ def run(version, *instructions, variables=None, consts=()):
     class _Code:
         co_consts, co_freevars, co_cellvars, co_name = consts, (), (), "hand"
 
-    code = Code(_Code, tuple(Instruction(*x, line=1) for x in instructions))
-    interpreter = Concrete([Frame(code, {"__builtins__": {"len": len, "max": max}}, dict(variables or {}))])
+    code = DecodedCode(_Code, tuple(Instruction(*x, line=1) for x in instructions))
+    interpreter = Concrete([BytecodeFrame(code, {"__builtins__": {"len": len, "max": max}}, dict(variables or {}))])
     interpreter.version, interpreter._handlers = version, TABLES[version]
     while interpreter.step():
         pass

@@ -2,9 +2,9 @@
 
 import numpy as np
 from mindscope.framework import Tensor
+from mindscope.framework.compiler.graph_evaluator import evaluate
 from mindscope.framework.compiler.signature import Signature, unflatten
 from mindscope.framework.compiler.source import capture_source
-from mindscope.framework.compiler.vm import evaluate
 from mindscope.framework.ir.verify import verify
 
 

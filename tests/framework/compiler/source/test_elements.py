@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from mindscope.framework import GradientError, Tensor, grad
 from mindscope.framework.compiler import jit
-from mindscope.framework.compiler.source.elements import SHARING
+from mindscope.framework.compiler.source.item_assignment import SHARING
 from mindscope.framework.primitive import PRIMITIVES
 
 from tests.contracts.primitive_cases import CASES

@@ -1,0 +1,101 @@
+"""What an evaluation is to do: attacks, alone or as a suite, budgets, samples, and everything that repeats it."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final, Literal
+
+import numpy as np
+
+from ...storage import Json, nearest
+from ..contract.attack import Attack, make_attack
+from ..contract.checked_samples import Samples
+from ..distances import Norm
+from ..errors import InvalidInput, UnknownAttack
+from ..model import WrappedModel
+
+Suite = Literal["quick", "standard"]
+
+#: `quick` is a smoke test. `standard` is the parameter-free ensemble with its published step and query counts, each
+#: attack on what the ones before it left (Croce and Hein 2020, arXiv:2003.01690, section 5).
+SUITES: Final[dict[str, tuple[str, ...]]] = {
+    "quick": ("fgsm", "pgd"),
+    "standard": ("apgd-ce", "apgd-t", "fab-t", "square"),
+}
+
+
+def suite_named(name: str) -> tuple[str, ...]:
+    """Return the names of the suite's attacks.
+
+    Raises:
+        UnknownAttack: There is no such suite; the message lists the known ones.
+    """
+    if name not in SUITES:
+        raise UnknownAttack(f"no suite {name!r}; suites are {', '.join(SUITES)}{nearest(name, SUITES)}")
+    return SUITES[name]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AttackPlan:
+    """What is to be done, all of it checked."""
+
+    model: WrappedModel
+    samples: Samples
+    attacks: Mapping[str, Attack]
+    norm: Norm
+    budgets: tuple[float, ...]
+    seed: int
+    batch_size: int
+    cascade: bool
+    jobs: int = 1
+
+    def details(self) -> dict[str, Json]:
+        """Return the facts that every measurement was made with."""
+        return {"seed": self.seed, "bounds": list(self.model.bounds), "versions": _versions(self.model)}
+
+    def config(self) -> dict[str, Json]:
+        """Return everything that repeats the evaluation, for the stored run."""
+        return {
+            **self.details(),
+            "model": self.model.name,
+            "norm": self.norm,
+            "epsilons": list(self.budgets),
+            "batch_size": self.batch_size,
+            "attacks": {label: attack.options() for label, attack in self.attacks.items()},
+        }
+
+
+def label_attacks(attacks: Sequence[str | Attack], norm: Norm) -> dict[str, Attack]:
+    """Return the attacks by the label of their outcomes: the name, with options where names meet."""
+    if isinstance(attacks, str) or not attacks:
+        raise InvalidInput(f"attacks expects a sequence of names or attacks, got {attacks!r}")
+    made = [make_attack(attack, norm) if isinstance(attack, str) else attack for attack in attacks]
+    for attack in made:
+        if attack.norm != norm:
+            raise InvalidInput(
+                f"evaluate expects attacks in one norm, norm={norm!r}, got {attack.name} in {attack.norm!r}"
+            )
+    names = [attack.name for attack in made]
+    labels = [attack.name if names.count(attack.name) == 1 else _with_options(attack) for attack in made]
+    if len(set(labels)) < len(labels):
+        raise InvalidInput(f"attacks expects each attack once, got {', '.join(labels)}")
+    return dict(zip(labels, made, strict=True))
+
+
+def _with_options(attack: Attack) -> str:
+    default = make_attack(attack.name, attack.norm).options()
+    changed = [f"{key}={value}" for key, value in attack.options().items() if value != default[key]]
+    return " ".join([attack.name, *changed])
+
+
+def _versions(model: WrappedModel) -> dict[str, Json]:
+    framework = sys.modules.get("torch") if model.framework == "torch" else None
+    found: dict[str, Json] = {"numpy": np.__version__, "python": sys.version.partition(" ")[0]}
+    try:
+        found["mindscope"] = version("mindscope")
+    except PackageNotFoundError:  # from a checkout that is not installed
+        found["mindscope"] = "unknown"
+    if framework is not None:
+        found["torch"] = str(framework.__version__)
+    return found

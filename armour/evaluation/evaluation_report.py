@@ -1,0 +1,81 @@
+"""The result of an evaluation: the accuracy under every attack, as numbers and as a table."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from ...storage import Outcome
+from .masking import Symptom
+
+#: The attack's name under which the worst case over all attacks is stored.
+WORST_CASE: Final = "worst-case"
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Outcomes of attacks times budgets.
+
+    Args:
+        outcomes: By attack in the order they were run, then epsilon; those of `WORST_CASE` last.
+        samples: How many inputs were looked at, those wrong from the start among them.
+        run: Id of the stored run, empty without a store.
+        masking: Signs that gradients are hidden and the accuracies too good to be true; empty when there is none.
+        gap: By epsilon, accuracy under plain PGD with 40 steps less that in the worst case: what a report by PGD alone
+            would claim too much. Empty when the evaluation was interrupted.
+        median_minimum_norm: Distance within which half of the samples fall, as found by any attack at any budget; 0
+            where wrong from the start, infinite when more than half resist.
+        interrupted: True when the user stopped it; `outcomes` is then what was complete.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    clean_accuracy: float
+    samples: int
+    norm: str
+    run: str = ""
+    interrupted: bool = False
+    masking: tuple[Symptom, ...] = ()
+    gap: Mapping[float, float] = field(default_factory=dict)
+    median_minimum_norm: float = math.nan
+
+    @property
+    def attacks(self) -> tuple[str, ...]:
+        """Names of the attacks in the order they were run, the worst case last."""
+        return tuple(dict.fromkeys(outcome.attack for outcome in self.outcomes))
+
+    @property
+    def epsilons(self) -> tuple[float, ...]:
+        """The budgets, ascending, from 0."""
+        return tuple(sorted({outcome.epsilon for outcome in self.outcomes}))
+
+    def accuracy(self, attack: str = WORST_CASE) -> dict[float, float]:
+        """Return the accuracy by epsilon under that attack."""
+        return {outcome.epsilon: outcome.accuracy for outcome in self.outcomes if outcome.attack == attack}
+
+    def table(self) -> str:
+        """Return accuracy against epsilon as a text table, one line an attack; `-` where the work was not done."""
+        rows = [["attack", *(f"{epsilon:g}" for epsilon in self.epsilons)]]
+        for attack in self.attacks:
+            accuracy = self.accuracy(attack)
+            cells = (f"{accuracy[epsilon]:.3f}" if epsilon in accuracy else "-" for epsilon in self.epsilons)
+            rows.append([attack, *cells])
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        lines = [
+            row[0].ljust(widths[0])
+            + "".join("  " + cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
+            for row in rows
+        ]
+        heading = f"accuracy of {self.samples} samples within epsilon ({self.norm})"
+        if math.isfinite(self.median_minimum_norm):
+            lines.append(f"half of the samples fall within {self.median_minimum_norm:.4g}")
+        if self.gap and max(self.gap.values()) > 0:
+            at, most = max(self.gap.items(), key=lambda pair: pair[1])
+            lines.append(f"PGD by itself, 40 steps from one start, would claim up to {most:.3f} more (at {at:g})")
+        doubts = [
+            f"do not trust these numbers ({symptom.name} {symptom.value:.3g}): {symptom.explanation}"
+            for symptom in self.masking
+        ]
+        return "\n".join([heading + (", interrupted" if self.interrupted else ""), *lines, *doubts])
+
+    def __str__(self) -> str:
+        return self.table()

@@ -1,0 +1,115 @@
+"""`mindscope diagnose RUN` replays the stored records through the rules and says what went wrong first."""
+
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from .failures import WrongUse
+from .output import print_json
+from .store_options import DEFAULT_STORE, JsonOption, RunArgument, StoreOption, open_existing
+
+if TYPE_CHECKING:
+    from ..insight import Diagnosis
+    from ..storage import Store
+
+#: Subjects without which no step of a training was recorded.
+_OF_A_STEP: Final = ("activation", "gradient", "weight", "update", "scalar")
+
+
+def diagnose(
+    run: RunArgument = "latest",
+    store: StoreOption = DEFAULT_STORE,
+    as_document: JsonOption = False,
+    fail_on: Annotated[
+        str, typer.Option("--fail-on", metavar="SEVERITY", help="Exit with 1 on findings of this severity or worse.")
+    ] = "",
+    reference: Annotated[
+        str, typer.Option("--reference", metavar="RUN", help="A run that went well: leaving its course is a finding.")
+    ] = "",
+    reference_store: Annotated[
+        str, typer.Option("--reference-store", metavar="URL", help="Where that one is, if not where RUN is.")
+    ] = "",
+    write: Annotated[bool, typer.Option("--write", help="Keep what is found in the store.")] = False,
+    watch: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CONDITION",
+            help="Only say where this holds in series and dumped tensors; may be repeated.",
+        ),
+    ] = None,
+) -> int:
+    """Say what went wrong in a run: root causes first, each with its evidence and what to do."""
+    severities = _at_least(fail_on)
+    from ..insight import render_json
+
+    if watch:
+        return _watched(run, store, watch, as_document, severities)
+    if write and reference:
+        raise WrongUse("--write keeps what the run alone shows; leave it out, or --reference")
+    with open_existing(store) as opened:
+        chosen = opened.find_run(run).id
+        found = _diagnosed(opened, chosen, reference, reference_store, write=write)
+        has_steps = any(metric.partition("/")[0] in _OF_A_STEP for metric in opened.metrics(chosen))
+    if as_document:
+        print_json(render_json(found))
+    else:
+        print(_told(found, has_steps=has_steps))
+    return int(any(finding.severity in severities for finding in found.findings))
+
+
+def _diagnosed(store: "Store", run: str, reference: str, reference_store: str, *, write: bool) -> "Diagnosis":
+    from ..insight import diagnose as diagnosis_of
+    from ..insight.compare import diagnose_against
+
+    if not reference:
+        return diagnosis_of(store, run, write=write)
+    with ExitStack() as stack:
+        other = stack.enter_context(open_existing(reference_store)) if reference_store else store
+        good = other.find_run(reference)
+        if other is store and good.id == run:
+            raise WrongUse(f"run {good.name!r} cannot be its own reference; name another one")
+        return diagnose_against((store, other), (store.find_run(run), good))
+
+
+def _told(found: "Diagnosis", *, has_steps: bool) -> str:
+    """Return the diagnosis in words; of a run without a step the rules that could not run are no news, one by one."""
+    from ..insight import render_text
+
+    if has_steps or not found.reasons:
+        return render_text(found)
+    return (
+        f"{render_text(replace(found, reasons={}))}\n\nno step of a training was recorded, so {len(found.reasons)} "
+        f"rules could not run: did the optimizer that was watched step, with the model in training mode?"
+    )
+
+
+def _watched(run: str, store: str, conditions: list[str], as_document: bool, severities: tuple[str, ...]) -> int:
+    """Return where conditions hold in a run that is over."""
+    from ..insight.document import finding_to_json
+    from ..insight.stored_watchpoints import watch_dumps, watch_series
+    from ..storage import tensor_files
+
+    with open_existing(store) as opened:
+        chosen = opened.find_run(run)
+        found = list(watch_series(opened, chosen, conditions))
+        if opened.events(chosen.id, kind="tensor", limit=1):
+            found += watch_dumps(opened, chosen, tensor_files(opened, chosen), conditions)
+    if as_document:
+        print_json({"run": chosen.id, "findings": [finding_to_json(one) for one in found]})
+    else:
+        lines = (f"step {one.step}, {one.site or 'the run'}, {one.metric}: {one.explanation}" for one in found)
+        print("\n".join(lines) or "the conditions hold nowhere in what was recorded")
+    return int(any(one.severity in severities for one in found))
+
+
+def _at_least(severity: str) -> tuple[str, ...]:
+    from ..storage import SEVERITIES, nearest
+
+    if not severity:
+        return ()
+    words: tuple[str, ...] = SEVERITIES
+    if severity not in words:
+        raise WrongUse(f"--fail-on expects one of {', '.join(words)}, got {severity!r}{nearest(severity, words)}")
+    return words[words.index(severity) :]

@@ -1,0 +1,331 @@
+"""`mindscope runs` lists a store, `mindscope show RUN` describes one run."""
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from .output import add_row, age, as_json, console, print_json, sparkline, table
+from .step_spans import Span, merged, steps_in_words
+from .store_options import (
+    DEFAULT_STORE,
+    JsonOption,
+    RunArgument,
+    SameStoreOption,
+    StoreArgument,
+    StoreOption,
+    open_existing,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from ..storage import Event, Finding, Layout, Run, Series, Store, Structure
+
+_STATE_STYLES = {"running": "cyan", "finished": "green", "failed": "red", "crashed": "red"}
+#: Changes of modules that are told, the newest, as many of optimizers, and sites that are named of each (our choice: a
+#: few lines).
+_CHANGES: Final = 4
+_SITES: Final = 6
+_SEVERITY_STYLES = {"info": "dim", "warning": "yellow", "error": "red"}
+
+
+def runs(
+    store: StoreArgument = DEFAULT_STORE,
+    same_store: SameStoreOption = "",
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many at most, newest first.")] = 50,
+    as_document: JsonOption = False,
+) -> int:
+    """List the runs of a store, newest first.
+
+    `updated` is when the process that writes the run was last heard of: of a killed run its last sign of life.
+    """
+    store = same_store or store
+    with open_existing(store) as opened:
+        found = opened.runs(limit=limit)
+    if as_document:
+        print_json({"store": opened.url, "runs": found})
+        return 0
+    listing = table(
+        "", "id", "name", "state", "kind", "steps", "findings", "updated", "tags", right=("steps", "findings")
+    )
+    for run in found:
+        add_row(
+            listing,
+            run.id, run.name, _state(run), run.kind, str(run.last_step + 1), _worst(run), f"{age(run.updated_at)} ago",
+            _tags(run),
+        )  # fmt: skip
+    out = console()
+    out.print(listing if found else f"no runs in {opened.url!r} yet; 'mindscope demo' makes two")
+    return 0
+
+
+def show(run: RunArgument = "latest", store: StoreOption = DEFAULT_STORE, as_document: JsonOption = False) -> int:
+    """Describe one run: state, model, what was recorded, the loss, the findings."""
+    from ..insight.schedule_thinning import thinning_of
+
+    with open_existing(store) as opened:
+        found = opened.find_run(run)
+        structure = opened.structure(found.id)
+        loss = opened.series(found.id, "", "scalar/loss", limit=400)
+        findings = opened.findings(found.id)
+        thinned, dumped = thinning_of(opened, found.id, found.ranks), dumped_of(opened, found)
+        if as_document:
+            document = _document(opened, found, structure, loss, findings)
+            print_json({**document, "thinned": thinned, "tensors": dumped})
+            return 0
+        out = console()
+        _print_head(out, found, loss)
+        if thinned is not None:
+            out.print(f"  schedule: {thinned.to_text()}", markup=False)
+        if dumped is not None:
+            out.print(f"  dumped: {dumped.to_text()}", markup=False)
+        _print_model(out, opened, found, structure)
+        _print_findings(out, findings)
+    return 0
+
+
+def _document(
+    store: "Store", run: "Run", structure: "Structure", loss: "Series", findings: "tuple[Finding, ...]"
+) -> dict[str, object]:
+    return {
+        **as_json(run),
+        "parameters": _parameter_count(structure),
+        "modules": len(structure.modules),
+        "optimizers": structure.optimizers,
+        "metrics": store.metrics(run.id),
+        "loss": {"steps": loss.steps.tolist(), "values": loss.values.tolist()},
+        "findings": findings,
+    }
+
+
+def _print_head(out: "Console", run: "Run", loss: "Series") -> None:
+    from rich.text import Text
+
+    out.print(Text(run.name, style="bold").append(f"  {run.id}", style="not bold"))
+    heard = f"last heard of {age(run.updated_at)} ago" if run.state in ("running", "crashed") else ""
+    facts = [f"{run.last_step + 1} steps", f"begun {age(run.created_at)} ago", heard, run.kind, run.framework]
+    out.print(Text("  ").append(_state(run)).append("".join(f" · {fact}" for fact in facts if fact)))
+    if run.error:
+        out.print(f"  ended by: {run.error}", style="red", markup=False)
+    arguments = run.host.get("arguments")
+    if isinstance(arguments, list):
+        out.print(f"  arguments: {shlex.join(map(str, arguments))}", markup=False)
+    if run.tags:
+        out.print(f"  tags: {_tags(run)}", markup=False)
+    if run.remark:
+        out.print(f"  remark: {run.remark}", markup=False)
+    if len(loss.values):
+        out.print(f"  loss  {sparkline(loss.values.tolist())}  {loss.values[0]:.4g} → {loss.values[-1]:.4g}")
+
+
+def _print_model(out: "Console", store: "Store", run: "Run", structure: "Structure") -> None:
+    if structure.modules or structure.parameters:
+        out.print(
+            f"  model: {len(structure.modules)} modules, {len(structure.parameters)} parameters "
+            f"of {_parameter_count(structure):,} elements"
+        )
+    for optimizer in structure.optimizers:
+        rates = ", ".join(str(group["lr"]) for group in optimizer.groups if "lr" in group)
+        out.print(f"  optimizer: {optimizer.kind}" + (f" at rate {rates}" if rates else ""))
+    _print_streams(out, store.layouts(run.id))
+    told = [
+        (event.step, words(event))
+        for kind, words in (("modules_changed", _modules_changed), ("optimizer_changed", _optimizer_changed))
+        for event in store.events(run.id, kind=kind, limit=_CHANGES)
+    ]
+    for _, line in sorted(told):
+        out.print(f"  {line}", markup=False)
+
+
+def _print_streams(out: "Console", layouts: "Iterable[Layout]") -> None:
+    """Print a line per subject; several streams of one subject are counted together."""
+    sites: dict[str, set[str]] = {}
+    statistics: dict[str, dict[str, None]] = {}
+    for layout in layouts:
+        sites.setdefault(layout.subject, set()).update(layout.sites)
+        statistics.setdefault(layout.subject, {}).update(dict.fromkeys(layout.statistics))
+    streams = table("recorded", "subject", "sites", "statistics", right=("sites",))
+    for subject, found in sites.items():
+        add_row(streams, subject, str(len(found)), " ".join(statistics[subject]))
+    if streams.row_count:
+        out.print(streams)
+
+
+def _optimizer_changed(event: "Event") -> str:
+    before = event.data.get("before")
+    place = ", ".join(map(str, before)) if isinstance(before, list) else ""
+    return f"optimizer changed at step {event.step}: {event.data.get('optimizer_kind')} took the place of {place}"
+
+
+def _modules_changed(event: "Event") -> str:
+    from ..storage import display_site
+
+    sites, count = event.data.get("sites"), event.data.get("count")
+    named = [display_site(str(site)) for site in sites] if isinstance(sites, list) else []
+    more = f" and {count - _SITES} more" if isinstance(count, int) and count > _SITES else ""
+    where = ", ".join(named[:_SITES]) + more
+    return f"modules changed at step {event.step}: {where}; those before and those since are counted together"
+
+
+def _print_findings(out: "Console", findings: "tuple[Finding, ...]") -> None:
+    from rich.text import Text
+
+    from ..storage import display_site
+
+    if not findings:
+        out.print("no findings")
+        return
+    listing = table("findings", "severity", "since", "cause", "site", "what", right=("since",))
+    for finding in findings:
+        severity = Text(finding.severity, style=_SEVERITY_STYLES[finding.severity])
+        add_row(
+            listing, severity, str(finding.first_step), finding.cause, display_site(finding.site), finding.explanation
+        )
+    out.print(listing)
+
+
+def _parameter_count(structure: "Structure") -> int:
+    from math import prod
+
+    return sum(prod(parameter.shape) for parameter in structure.parameters)
+
+
+def _state(run: "Run") -> "Text":
+    from rich.text import Text
+
+    return Text(run.state, style=_STATE_STYLES[run.state])
+
+
+def _worst(run: "Run") -> "Text":
+    from rich.text import Text
+
+    if not run.worst:
+        return Text("0")
+    said = f"1 {run.worst}" if run.findings == 1 else f"{run.findings}, worst: {run.worst}"
+    return Text(said, style=_SEVERITY_STYLES[run.worst])
+
+
+def _tags(run: "Run") -> str:
+    return " ".join(f"{key}={value}" for key, value in run.tags.items())
+
+
+#: Events of a rank that are read; the newest.
+_ALL: Final = 100_000
+#: Sites that are named; the document holds all of them (our choice: a line of a terminal).
+_NAMED: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Dumped:
+    """What a run holds of whole tensors.
+
+    Args:
+        count: How often one was stored; equal ones are one file.
+        sites: Of which sites, in the order in which they came.
+        subjects: And of what there.
+        first_step: The step of the oldest, -1 of none.
+        last_step: The step of the newest.
+        steps: The first and the last step of each stretch without a gap of which there are some.
+        left_out: How many could not be stored.
+        first_left_out: The first step of which some could not, -1 where that is not known.
+        last_left_out: The last of these.
+        steps_left_out: The first and the last of these by event, in stretches as far as they meet.
+        is_counted: Whether the run has come to its end, and with it the count of what could not be stored.
+        reason: Why they could not; empty where all could.
+        folder: Where their files are; empty where neither store nor configuration tell.
+        size_bytes: What these files take; 0 where there are none any more.
+    """
+
+    count: int
+    sites: tuple[str, ...]
+    subjects: tuple[str, ...]
+    first_step: int
+    last_step: int
+    steps: tuple[Span, ...]
+    left_out: int
+    first_left_out: int
+    last_left_out: int
+    steps_left_out: tuple[Span, ...]
+    is_counted: bool
+    reason: str
+    folder: str
+    size_bytes: int
+
+    def to_text(self) -> str:
+        """Return a line in words."""
+        from ..storage import display_site
+
+        lost = self._lost()
+        if not self.count:
+            return f"no whole tensor; {lost}"
+        rest = len(self.sites) - _NAMED
+        sites = ", ".join(map(display_site, self.sites[:_NAMED])) + (f" and {rest} more sites" if rest > 0 else "")
+        when = steps_in_words(self.steps)
+        what = f"{self.count} whole tensors ({', '.join(self.subjects)} of {sites}; {when}), {self._place()}"
+        return f"{what}; {lost}" if self.left_out else what
+
+    def _lost(self) -> str:
+        """Return what could not be stored, since when and why; of a run that goes on, or was killed, the beginning."""
+        if self.first_left_out < 0:
+            return f"{self.left_out} were left out: {self.reason}"
+        if self.is_counted:
+            return f"{self.left_out} were left out ({steps_in_words(self.steps_left_out)}): {self.reason}"
+        return f"{self.left_out} or more were left out, from step {self.first_left_out} on: {self.reason}"
+
+    def _place(self) -> str:
+        if not self.size_bytes:
+            return f"whose files are not there any more: {self.folder}" if self.folder else "whose files are elsewhere"
+        return f"{_size(self.size_bytes)} in {self.folder}"
+
+
+def dumped_of(store: "Store", run: "Run") -> Dumped | None:
+    """Return what the run holds of whole tensors; None of one that was to dump none."""
+    from ..storage import StoreUnavailable, tensor_files
+
+    told, lost = _events(store, run, "tensor"), _events(store, run, "tensors_left_out")
+    if not told and not lost:
+        return None
+    try:
+        files = tensor_files(store, run)
+    except StoreUnavailable:
+        files = None
+    return Dumped(
+        count=len(told),
+        sites=_distinct(one.site for one in told),
+        subjects=_distinct(str(one.data["subject"]) for one in told),
+        first_step=min((one.step for one in told), default=-1),
+        last_step=max((one.step for one in told), default=-1),
+        steps=merged((one.step, one.step) for one in told),
+        left_out=sum(_numbers(lost, "count")),
+        first_left_out=min(_numbers(lost, "first"), default=-1),
+        last_left_out=max(_numbers(lost, "first", "last"), default=-1),
+        steps_left_out=merged((min(both), max(both)) for one in lost if (both := _numbers([one], "first", "last"))),
+        is_counted=run.state in ("finished", "failed"),
+        reason=", ".join(_distinct(str(one.data["reason"]) for one in lost)),
+        folder="" if files is None else str(files.folder),
+        size_bytes=0 if files is None else files.size_bytes(),
+    )
+
+
+def _events(store: "Store", run: "Run", kind: str) -> "list[Event]":
+    return [one for rank in run.ranks for one in store.events(run.id, rank=rank, kind=kind, limit=_ALL)]
+
+
+def _numbers(events: "Iterable[Event]", *names: str) -> list[int]:
+    return [number for one in events for name in names if isinstance(number := one.data.get(name), int)]
+
+
+def _distinct(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
+
+
+def _size(size: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if size < 1000.0:
+            return f"{size:.3g} {unit}"
+        size /= 1000.0
+    return f"{size:.3g} GB"

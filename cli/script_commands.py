@@ -1,0 +1,111 @@
+"""`mindscope run` watches a training script unchanged; `mindscope sites` prints what its model is made of."""
+
+import sys
+from contextlib import redirect_stdout
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .failures import WrongUse
+from .output import add_row, console, print_json, remark, table
+from .store_options import DEFAULT_STORE, JsonOption, StoreOption
+
+if TYPE_CHECKING:
+    from ..probe.script_runner import TrainingScript
+
+_LIKELY = "*.py"
+
+_Words = Annotated[
+    list[str], typer.Argument(metavar="-- SCRIPT [ARGS]...", help="The script, or -m MODULE, and its arguments.")
+]
+_Config = Annotated[str, typer.Option("--config", metavar="FILE", help="What to record and when, as YAML or JSON.")]
+
+
+def run(
+    words: _Words,
+    config: _Config = "",
+    store: StoreOption = DEFAULT_STORE,
+    name: Annotated[str, typer.Option("--name", help="The run's name; the script's own if not given.")] = "",
+) -> int:
+    """Run a training script unchanged and watch its model. The exit code is the script's own."""
+    script, arguments = existing_script(words)
+    from ..watching import run_script
+
+    return run_script(script, arguments, config=config or None, store=store, name=name or script.path.stem)
+
+
+def existing_script(words: list[str]) -> "tuple[TrainingScript, list[str]]":
+    """Return the script at that path, or the module behind `-m`, and its arguments.
+
+    Raises:
+        WrongUse: There is none; the nearest one is named.
+    """
+    from ..probe.script_runner import TrainingScript
+    from ..storage import nearest
+
+    if words[0] == "-m":
+        return _existing_module(words[1:])
+    word, arguments = words[0], words[1:]
+    path = Path(word)
+    if path.is_file():
+        return TrainingScript(path), arguments
+    folder = path.parent if path.parent.is_dir() else Path()
+    known = (str(entry) for entry in folder.glob(_LIKELY))
+    raise WrongUse(f"no script at {word!r}{nearest(word, known)}")
+
+
+def _existing_module(words: list[str]) -> "tuple[TrainingScript, list[str]]":
+    """Return the module of that name, found from the current folder as `python -m` finds it; of a package its
+    `__main__`."""
+    from ..probe.script_runner import TrainingScript
+
+    if not words:
+        raise WrongUse("-m must be followed by the name of a module")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        spec = find_spec(words[0])
+        if spec is not None and spec.submodule_search_locations is not None:
+            spec = find_spec(f"{words[0]}.__main__")
+    except ImportError:
+        spec = None
+    finally:
+        sys.path.pop(0)
+    if spec is None or spec.origin is None:
+        raise WrongUse(f"no module {words[0]!r} is found from {Path.cwd()}; `python -m` runs one by its dotted name")
+    return TrainingScript(Path(spec.origin), words[0]), words[1:]
+
+
+def sites(
+    words: Annotated[
+        list[str], typer.Argument(metavar="SCRIPT [ARGS]...", help="The script, or -m MODULE, and its arguments.")
+    ],
+    as_document: JsonOption = False,
+) -> int:
+    """Print the modules of the model that a script trains; the script is stopped after the first forward.
+
+    Nothing is recorded, also where the script calls mindscope.watch itself.
+    """
+    from ..probe.script_sites import sites_of_script
+    from ..storage import display_site
+
+    script, arguments = existing_script(words)
+    with redirect_stdout(sys.stderr):  # what the script prints is not ours
+        seen = sites_of_script(script, arguments)
+    if seen.reason:
+        raise WrongUse(seen.reason)
+    if as_document:
+        print_json({"script": str(script), "sites": seen.sites, "is_whole": seen.is_whole, "others": seen.others})
+        return 0
+    listing = table("", "site", "type", "calls", "output", "parameters", right=("calls", "parameters"))
+    for one in seen.sites:
+        add_row(
+            listing, display_site(one.site), one.kind, str(one.calls), ", ".join(one.outputs), f"{one.parameters:,}"
+        )
+    console().print(listing)
+    if not seen.is_whole:
+        remark("the first forward did not come to its end; what was called before that is shown")
+    if seen.others:
+        remark(f"not shown: {', '.join(seen.others)}; several models are watched as one with watch(ModuleDict(...))")
+    return 0

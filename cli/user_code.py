@@ -1,0 +1,220 @@
+"""Load models and functions of the user, run them, and report what they raise with its file and line."""
+
+import importlib
+import importlib.util
+import inspect
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from traceback import walk_tb
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from .failures import WrongUse
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def load_model(reference: str) -> object:
+    """Load the model `file.py:name` or `package.module:name`; call it first when it is a function.
+
+    Raises:
+        WrongUse: There is no such file, module or name, the function needs arguments, or what the file says raises.
+    """
+    found = load_named(reference, what="a model")
+    if not callable(found) or not _is_maker(found):
+        return found
+    _check_needs_nothing(found, reference)
+    with own_code(f"{reference} makes no model"):
+        return found()
+
+
+def load_named(reference: str, *, what: str) -> object:
+    """Load the object `file.py:name` or `package.module:name` as it is.
+
+    Args:
+        what: It is meant to be, for the error.
+
+    Raises:
+        WrongUse: There is no such file, module or name, or loading it raises.
+    """
+    from ..storage import nearest
+
+    place, _, name = reference.rpartition(":")
+    if not place or not name:
+        raise WrongUse(f"{what} is named 'file.py:name' or 'package.module:name', got {reference!r}")
+    module = _load_file(Path(place)) if place.endswith(".py") else _import(place)
+    if not hasattr(module, name):
+        raise WrongUse(f"{place} has no {name!r}{nearest(name, vars(module))}")
+    return getattr(module, name)
+
+
+def load_samples(path: str) -> "tuple[NDArray[np.generic], NDArray[np.generic]]":
+    """Load inputs `x` and classes `y` from an `.npz` file.
+
+    Raises:
+        WrongUse: There is no such file, it is no `.npz`, or one of the two arrays is missing.
+    """
+    import zipfile
+
+    import numpy as np
+
+    if not Path(path).is_file():
+        raise WrongUse(f"no data at {path!r}; --data expects an .npz file with arrays x and y")
+    try:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            missing = [name for name in ("x", "y") if name not in arrays]
+            if not missing:
+                return arrays["x"], arrays["y"]
+            held = ", ".join(arrays) or "nothing"
+    except (ValueError, AttributeError, EOFError, zipfile.BadZipFile):
+        raise WrongUse(f"{path!r} is not an .npz file; write one with numpy.savez(path, x=..., y=...)") from None
+    raise WrongUse(f"{path!r} lacks {' and '.join(missing)}; it holds {held}")
+
+
+def _load_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise WrongUse(f"no file at {str(path)!r}")
+    specification = importlib.util.spec_from_file_location(path.stem, path)
+    if specification is None or specification.loader is None:
+        raise WrongUse(f"{str(path)!r} cannot be loaded as Python")
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[path.stem] = module
+    sys.path.insert(0, str(path.parent))
+    with own_code(f"{path} cannot be loaded"):
+        specification.loader.exec_module(module)
+    return module
+
+
+def _import(name: str) -> ModuleType:
+    sys.path.insert(0, "")
+    try:
+        with own_code(f"{name} cannot be loaded"):
+            return importlib.import_module(name)
+    except WrongUse as error:
+        cause = error.__cause__
+        if isinstance(cause, ModuleNotFoundError) and f"{name}.".startswith(f"{cause.name}."):
+            raise WrongUse(f"no module {cause.name!r}; a file is named with its .py") from None
+        raise
+
+
+def _check_needs_nothing(maker: Callable[..., object], reference: str) -> None:
+    try:
+        parameters = inspect.signature(maker).parameters.values()
+    except (TypeError, ValueError):  # of some that are written in C nothing is known
+        return
+    optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = [one.name for one in parameters if one.default is one.empty and one.kind not in optional]
+    if needed:
+        raise WrongUse(
+            f"{reference} needs {', '.join(needed)}, and what makes a model is called without arguments; "
+            f"name a function of your own that takes none and returns the model"
+        )
+
+
+def _is_maker(found: object) -> bool:
+    """Return whether calling it makes a model: functions and classes do, objects with parameters are models already."""
+    return isinstance(found, type) or (
+        callable(found) and not hasattr(found, "parameters") and not hasattr(found, "get_parameters")
+    )
+
+
+_PACKAGE = __name__.partition(".")[0]
+#: Where models are called.
+_MODELS = f"{_PACKAGE}.armour.model."
+
+
+@contextmanager
+def own_code(failed: str) -> Iterator[None]:
+    """Run code of the user, and report what it raises as wrong use.
+
+    Args:
+        failed: What has failed where that code raises, the begin of the sentence.
+
+    Raises:
+        WrongUse: The code raised, or left by `sys.exit`; file, line and error are named.
+    """
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        raise WrongUse(_told(failed, error)) from error
+
+
+@contextmanager
+def calls_own_code() -> Iterator[None]:
+    """Run code of ours that calls a model or function of the user, and report what that raises as wrong use.
+
+    Raises:
+        WrongUse: What was called raised; file, line and error are named. Errors that come from elsewhere pass.
+    """
+    try:
+        yield
+    except WrongUse:
+        raise
+    except Exception as error:
+        raised = error.__cause__ if _is_ours(error) and isinstance(error.__cause__, Exception) else error
+        if _own(_frames(raised)):
+            raise WrongUse(_told("your own code fails", raised)) from error
+        if _is_of_a_called_library(error):
+            raise WrongUse(
+                f"the model cannot be called: {_what(error)}; look at the shape and dtype of x in the data, or see it "
+                f"whole with --debug"
+            ) from error
+        raise
+
+
+def _told(failed: str, error: BaseException) -> str:
+    return f"{failed}: {_place(error)}{_what(error)}; mend it there, or see it whole with --debug"
+
+
+def _what(error: BaseException) -> str:
+    said = str(error.msg if isinstance(error, SyntaxError) else error)
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _place(error: BaseException) -> str:
+    """Return file and line of what was raised: the innermost of the user's, or else of any, code; empty without any."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}, line {error.lineno}, "
+    frames = [(file, line) for file, line, module in _frames(error) if not _is_of_the_package(module)]
+    for file, line in reversed(_own(_frames(error)) or frames):
+        return f"{file}, line {line}, "
+    return ""
+
+
+def _frames(error: BaseException) -> list[tuple[str, int, str]]:
+    """Return file, line and module of each frame that has a file, outermost first."""
+    found = [
+        (frame.f_code.co_filename, line, str(frame.f_globals.get("__name__")))
+        for frame, line in walk_tb(error.__traceback__)
+    ]
+    return [one for one in found if not one[0].startswith("<")]
+
+
+def _own(frames: list[tuple[str, int, str]]) -> list[tuple[str, int]]:
+    """Return file and line of those that are the user's: neither ours nor of what is installed."""
+    libraries = {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    return [
+        (file, line)
+        for file, line, module in frames
+        if not _is_of_the_package(module) and not libraries.intersection(Path(file).parents)
+    ]
+
+
+def _is_of_a_called_library(error: Exception) -> bool:
+    """Return whether a framework raised it where it was called as the model: a model without code of its own."""
+    frames = _frames(error)
+    ours = [module for _, _, module in frames if _is_of_the_package(module)]
+    return bool(ours) and ours[-1].startswith(_MODELS) and not _is_ours(error)
+
+
+def _is_ours(error: Exception) -> bool:
+    return _is_of_the_package(type(error).__module__)
+
+
+def _is_of_the_package(module: str) -> bool:
+    return module.partition(".")[0] == _PACKAGE

@@ -1,0 +1,314 @@
+"""Layer by step: every site a row, every column some steps, one map or several over a shared axis of steps."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from ...insight import deviation
+from ...storage import Matrix, display_site
+from ..address import Span
+from ..formatting import number, short_site
+from ..theme import ColorScale, Palette
+from .drawing import Part, drawing
+
+View = Literal["deviation", "raw"]
+
+#: Colours are full at this many robust standard deviations; the number under the pointer is not cut.
+_FULL_COLOR: Final = 12.0
+#: Below this many cells a hover shows the cell's range as well; above it the page would grow past 2 MB.
+_DETAILED_CELLS: Final = 60_000
+_ROW_HEIGHT: Final = 15
+_LABEL_PIXELS: Final = 11
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeatmapData:
+    """What the heat map shows.
+
+    Args:
+        z: `(sites, columns)` float32, what gives the colour; NaN leaves the cell empty.
+        span: Smallest and largest value of the colour scale.
+        ticks: Values on the colour bar with their labels.
+        non_finite: `(sites, columns)`, how many values of the cell were NaN or infinite.
+    """
+
+    sites: tuple[str, ...]
+    steps: NDArray[np.int64]
+    z: NDArray[np.float32]
+    span: tuple[float, float]
+    ticks: tuple[tuple[float, str], ...]
+    diverging: bool
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    non_finite: NDArray[np.int64]
+    unit: str
+
+
+def with_elements(matrix: Matrix, counts: Sequence[Matrix]) -> Matrix:
+    """Add the non-finite elements of the same tensors to the matrix's `non_finite`.
+
+    Counts whose rows or columns are others than the matrix's are left out: they belong to other tensors.
+    """
+    total = matrix.non_finite.copy()
+    for count in counts:
+        if count.sites == matrix.sites and np.array_equal(count.steps, matrix.steps):
+            total += np.nan_to_num(count.high, nan=0.0).astype(np.int64)
+    return replace(matrix, non_finite=total)
+
+
+def heat_of(matrix: Matrix, view: View) -> HeatmapData:
+    """Colour a matrix in one of its two views."""
+    return _deviation_heat(matrix) if view == "deviation" else _raw_heat(matrix)
+
+
+def from_step(heat: HeatmapData, first: int) -> HeatmapData:
+    """Keep the columns that begin at the step or later: those before it served as their history."""
+    keep = heat.steps >= first
+    return replace(
+        heat,
+        steps=heat.steps[keep],
+        z=heat.z[:, keep],
+        low=heat.low[:, keep],
+        high=heat.high[:, keep],
+        non_finite=heat.non_finite[:, keep],
+    )
+
+
+def _heat(matrix: Matrix, z: NDArray[np.float64], **how: object) -> HeatmapData:
+    ranges = {"low": matrix.low, "high": matrix.high, "non_finite": matrix.non_finite}
+    return HeatmapData(matrix.sites, matrix.steps, z.astype(np.float32), **ranges, **how)  # type: ignore[arg-type]  # checked by name below
+
+
+def _deviation_heat(matrix: Matrix) -> HeatmapData:
+    marks = (-_FULL_COLOR, -_FULL_COLOR / 2, 0.0, _FULL_COLOR / 2, _FULL_COLOR)
+    words = ("≤ -12σ", "-6σ", "usual", "+6σ", "≥ +12σ")
+    return _heat(
+        matrix,
+        deviation(matrix),
+        span=(-_FULL_COLOR, _FULL_COLOR),
+        ticks=tuple(zip(marks, words, strict=True)),
+        diverging=True,
+        unit="σ from its history",
+    )
+
+
+def _raw_heat(matrix: Matrix) -> HeatmapData:
+    with np.errstate(invalid="ignore"):
+        values = np.where(np.abs(matrix.low) > np.abs(matrix.high), matrix.low, matrix.high)
+    finite = values[np.isfinite(values)]
+    if finite.size and finite.min() < 0:
+        bound = float(np.abs(finite).max())
+        return _heat(matrix, values, span=(-bound, bound), ticks=_ticks(-bound, bound), diverging=True, unit="")
+    positive = finite[finite > 0]
+    if positive.size and positive.max() > 50 * positive.min():
+        return _log_heat(matrix, values, float(positive.min()), float(positive.max()))
+    top = float(finite.max()) if finite.size else 1.0
+    top = top if top > 0 else 1.0
+    return _heat(matrix, values, span=(0.0, top), ticks=_ticks(0.0, top), diverging=False, unit="")
+
+
+def _log_heat(matrix: Matrix, values: NDArray[np.float64], smallest: float, largest: float) -> HeatmapData:
+    smallest = max(smallest, largest * 1e-12)
+    with np.errstate(invalid="ignore"):
+        z = np.log10(np.maximum(values, smallest))
+    span = (float(np.log10(smallest)), float(np.log10(largest)))
+    if span[1] - span[0] < 2.5:
+        round_values = [digit * 10.0**decade for decade in range(-40, 40) for digit in (1, 2, 5)]
+        fine = tuple((float(np.log10(value)), f"{value:g}") for value in round_values if smallest <= value <= largest)
+        return _heat(matrix, z, span=span, ticks=fine, diverging=False, unit="log10")
+    stride = max(1, int(np.ceil((span[1] - span[0]) / 6)))
+    decades = range(int(np.ceil(span[0])), int(np.floor(span[1])) + 1, stride)
+    ticks = tuple((float(decade), f"1e{decade}") for decade in decades)
+    return _heat(matrix, z, span=span, ticks=ticks, diverging=False, unit="log10")
+
+
+def _ticks(low: float, high: float) -> tuple[tuple[float, str], ...]:
+    return tuple((float(value), number(float(value), 3)) for value in np.linspace(low, high, 5))
+
+
+def heat_height(rows: int) -> int:
+    """Return the pixels that a heat map of so many rows needs, within what fits a screen."""
+    return int(np.clip(rows * _ROW_HEIGHT + 64, 220, 720))
+
+
+def heat_traces(heat: HeatmapData, palette: Palette, *, axis: str = "y", bar: Part | None = None) -> list[Part]:
+    """Build the traces of the cells, and over them those that are not finite.
+
+    Args:
+        axis: The value axis that holds the sites.
+        bar: Where the colour bar stands, as Plotly takes it.
+    """
+    cells = {
+        **_cells(heat, axis),
+        "z": heat.z,
+        "zmin": heat.span[0],
+        "zmax": heat.span[1],
+        "colorscale": _scale(palette.diverging if heat.diverging else palette.sequential),
+        "colorbar": {**_colorbar(heat, palette), **(bar or {})},
+        **_hover(heat),
+    }
+    return [cells, *_non_finite(heat, palette, axis)]
+
+
+def _cells(heat: HeatmapData, axis: str) -> Part:
+    """Return what both maps over the same sites and steps have in common."""
+    sites = [display_site(site) for site in heat.sites]
+    return {"type": "heatmap", "x": heat.steps.tolist(), "y": sites, "yaxis": axis, "hoverongaps": False}
+
+
+def site_axis(sites: Sequence[str], pixels: int) -> dict[str, object]:
+    """Build a value axis with a row for every site, the first at the top, and as many labels as can be read."""
+    names = [display_site(site) for site in sites]
+    shown = names[:: max(1, -(-len(names) // max(1, pixels // _LABEL_PIXELS)))]
+    return {
+        "autorange": "reversed",
+        "showgrid": False,
+        "automargin": True,
+        "type": "category",
+        "tickmode": "array",
+        "tickvals": shown,
+        "ticktext": [short_site(name) for name in shown],
+        "tickfont": {"size": 10},
+    }
+
+
+def _scale(colors: ColorScale) -> list[list[float | str]]:
+    return [[place, color] for place, color in colors]
+
+
+def _colorbar(heat: HeatmapData, palette: Palette) -> dict[str, object]:
+    return {
+        "thickness": 8,
+        "outlinewidth": 0,
+        "len": 1.0,
+        "tickvals": [value for value, _ in heat.ticks],
+        "ticktext": [text for _, text in heat.ticks],
+        "tickfont": {"size": 10, "color": palette.muted},
+    }
+
+
+def _hover(heat: HeatmapData) -> dict[str, object]:
+    place = "<b>%{y}</b><br>from step %{x}"
+    shade = f"<br>%{{z:.3g}} {heat.unit}" if heat.unit else ""
+    if heat.z.size > _DETAILED_CELLS:
+        return {"hovertemplate": f"{place}{shade or '<br>%{z:.4g}'}<extra></extra>"}
+    ranges = np.stack([heat.low, heat.high], axis=-1).astype(np.float32)
+    values = "<br>%{customdata[0]:.5g} to %{customdata[1]:.5g}"
+    return {"customdata": ranges, "hovertemplate": f"{place}{values}{shade}<extra></extra>"}
+
+
+def _non_finite(heat: HeatmapData, palette: Palette, axis: str) -> list[Part]:
+    if not heat.non_finite.any():
+        return []
+    cells = {
+        **_cells(heat, axis),
+        "z": np.where(heat.non_finite > 0, heat.non_finite, np.nan).astype(np.float32),
+        "colorscale": [[0, palette.non_finite], [1, palette.non_finite]],
+        "showscale": False,
+        "hovertemplate": "<b>%{y}</b><br>from step %{x}<br><b>%{z} NaN or infinite</b><extra></extra>",
+    }
+    return [cells]
+
+
+#: Pixels of one map among several: every row can be distinguished, and three maps fit a screen under cards and curve.
+_STACKED_ROW_HEIGHT: Final = 5
+_LOWEST, _HIGHEST = 130, 300
+_TITLE, _FOOT = 24, 44
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedHeatmap:
+    """A map with the metric that it shows."""
+
+    metric: str
+    heat: HeatmapData
+
+
+def stack_heights(rows: Sequence[int]) -> list[int]:
+    """Return the pixels of each of several maps of so many rows; a single one gets as much as fits a screen."""
+    if len(rows) == 1:
+        return [heat_height(rows[0]) - _FOOT]
+    return [int(np.clip(amount * _STACKED_ROW_HEIGHT, _LOWEST, _HIGHEST)) for amount in rows]
+
+
+def heat_stack(
+    maps: Sequence[NamedHeatmap],
+    palette: Palette,
+    *,
+    selected: tuple[str, int] | None = None,
+    span: Span | None = None,
+) -> go.Figure:
+    """Draw the maps under each other, each under its metric, and frame the selected cell in each map that has it."""
+    heights = stack_heights([len(named.heat.sites) for named in maps])
+    total = sum(heights) + _TITLE * len(maps)
+    traces: list[Part] = []
+    axes: dict[str, object] = {}
+    titles: list[Part] = []
+    frames: list[Part] = []
+    top = total
+    for index, (named, height) in enumerate(zip(maps, heights, strict=True)):
+        number = "" if index == 0 else str(index + 1)
+        top -= _TITLE
+        domain = [(top - height) / total, top / total]
+        cells = _map(named, palette, f"y{number}", domain)
+        traces += cells
+        axes[f"yaxis{number}"] = {**site_axis(named.heat.sites, height), "domain": domain}
+        titles.append(_title(named.metric, palette, domain[1], has_broken=len(cells) > 1))
+        frames += _frame(named.heat, selected, palette, f"y{number}")
+        top -= height
+    steps = {"title": {"text": "step"}, "showgrid": False, "anchor": "y" if len(maps) < 2 else f"y{len(maps)}"}
+    return drawing(
+        traces,
+        palette,
+        **axes,
+        height=total + _FOOT,
+        uirevision=f"{[named.metric for named in maps]} {span}",
+        margin={"l": 8, "r": 8, "t": 0, "b": _FOOT},
+        annotations=titles,
+        shapes=frames,
+        xaxis={**steps, "range": list(span)} if span else steps,
+    )
+
+
+def _map(named: NamedHeatmap, palette: Palette, axis: str, domain: list[float]) -> list[Part]:
+    bar = {"y": sum(domain) / 2, "len": domain[1] - domain[0], "lenmode": "fraction"}
+    return [
+        {**trace, "meta": {"metric": named.metric}} for trace in heat_traces(named.heat, palette, axis=axis, bar=bar)
+    ]
+
+
+def _title(metric: str, palette: Palette, y: float, *, has_broken: bool) -> Part:
+    """Label the map with its metric, and explain the colour of non-finite values where it occurs."""
+    key = f' \u2002<span style="color:{palette.non_finite}">■</span> NaN or infinite' if has_broken else ""
+    return {
+        "text": f"{metric}{key}",
+        "xref": "paper",
+        "yref": "paper",
+        "x": 0,
+        "y": y,
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "showarrow": False,
+        "font": {"color": palette.muted, "size": 12},
+    }
+
+
+def _frame(heat: HeatmapData, selected: tuple[str, int] | None, palette: Palette, axis: str) -> list[Part]:
+    if selected is None or selected[0] not in heat.sites:
+        return []
+    row, line = heat.sites.index(selected[0]), {"width": 1, "color": palette.text}
+    around = {
+        "type": "rect",
+        "xref": "paper",
+        "x0": 0,
+        "x1": 1,
+        "yref": axis,
+        "y0": row - 0.5,
+        "y1": row + 0.5,
+    }
+    across = {"type": "line", "x0": selected[1], "x1": selected[1], "yref": "paper", "y0": 0, "y1": 1}
+    return [{**around, "line": line}, {**across, "line": {**line, "dash": "dot"}}]

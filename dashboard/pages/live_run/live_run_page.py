@@ -1,0 +1,360 @@
+"""One run, live: what is wrong first, the curve, layer by step, and the tensor behind any cell."""
+
+import time
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Final
+
+import dash
+import dash_mantine_components as dmc
+from dash import ClientsideFunction, Input, Output, State, dcc, html, no_update
+from dash.development.base_component import Component
+from dash.exceptions import PreventUpdate
+
+from ....storage import Run
+from ...address import SPAN, PageAddress, span_of
+from ...components.form_controls import site_choices, site_of, with_chosen
+from ...components.page_parts import empty_state
+from ...components.run_header import headline_cards, run_header, run_picker, run_status
+from ...components.shell import ShellIds
+from ...components.tensor_detail import tensor_panel
+from ...figures.curve_figure import Points, points_of
+from ...headline import default_maps, filled_address, headline_of, tensor_of
+from ...page_callbacks import control_keys, follow_run, keep_address
+from ...page_registry import page
+from ...queries.reader import Reader
+from ...run_figures import curve_name, missing_metric, run_curve_figure, run_heatmap_figure
+from ...theme import SCHEME_SHOWN, palette_of
+from .live_run_panels import (
+    CONTROLS,
+    MAPS,
+    SCALAR,
+    SCALE,
+    VIEW,
+    LiveRunIds,
+    curve_panel,
+    evaluation,
+    heat_panel,
+    tensor_bar,
+)
+
+#: Points appended to a curve before it is drawn anew with fewer, chosen ones.
+_APPENDED: Final = 1500
+#: Looks between two redraws of the heat map and the detail, while the run writes.
+_SLOW_EVERY: Final = 3
+_TAIL: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """What the browser has seen of a run.
+
+    Args:
+        version: The run's version then.
+        step: The newest step of the curve; -1 before the first.
+        findings: How many findings were marked.
+        appended: Points added to the curve since it was drawn.
+        looks: Looks that found something new.
+    """
+
+    version: str = ""
+    step: int = -1
+    findings: int = 0
+    appended: int = 0
+    looks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LiveUpdate:
+    """What one look found.
+
+    Args:
+        tail: Points to append to the curve, None when it is to be left or drawn anew.
+        redraw: Whether the curve must be drawn anew.
+        is_slow_due: Whether the slower figures are due as well.
+    """
+
+    cursor: Cursor
+    tail: Points | None
+    redraw: bool
+    is_slow_due: bool
+
+
+def cursor_now(reader: Reader, run: str, step: int) -> Cursor:
+    """Return the cursor of a page that is being laid out."""
+    return Cursor(version=reader.version(run), step=step, findings=len(reader.findings(run)))
+
+
+def look(reader: Reader, run: str, scalar: str, seen: Cursor, *, log: bool, is_over: bool) -> LiveUpdate | None:
+    """Return what has happened since `seen`, None for no news."""
+    version = reader.version(run)
+    if version == seen.version:
+        return None
+    findings = len(reader.findings(run))
+    new = reader.scalar(run, scalar, first=seen.step + 1, limit=_TAIL)
+    points = points_of(new.steps, new.values, log=log)
+    step = max((seen.step, *points.x[-1:]))
+    appended = seen.appended + len(points.x)
+    is_redrawn = bool(points.mark_x) or findings != seen.findings or appended > _APPENDED or new.total > len(points.x)
+    looks = seen.looks + 1
+    cursor = Cursor(
+        version=version,
+        step=step,
+        findings=findings,
+        appended=0 if is_redrawn else appended,
+        looks=looks,
+    )
+    due = is_redrawn or is_over or looks % _SLOW_EVERY == 1
+    return LiveUpdate(cursor, None if is_redrawn or not points.x else points, is_redrawn, due)
+
+
+def to_json(cursor: Cursor) -> dict[str, int | str]:
+    """Convert the cursor to what travels through the browser."""
+    return asdict(cursor)
+
+
+def from_json(data: object) -> Cursor:
+    """Parse the cursor that came back; anything else gives a fresh one."""
+    if not isinstance(data, dict) or set(data) != set(Cursor.__slots__):
+        return Cursor()
+    text, numbers = data.pop("version"), data
+    if not isinstance(text, str) or not all(isinstance(value, int) for value in numbers.values()):
+        return Cursor()
+    return Cursor(version=text, **numbers)
+
+
+def connect_following(app: dash.Dash, reader: Reader) -> None:
+    """Keep the page of a running run up to date unless it is paused."""
+
+    @app.callback(
+        Output(LiveRunIds.cursor, "data"),
+        Output(LiveRunIds.tail, "data"),
+        Output(LiveRunIds.redraw, "data"),
+        Output(LiveRunIds.slow_tick, "data"),
+        Output(LiveRunIds.cards, "children"),
+        Output(LiveRunIds.status, "children"),
+        Output(LiveRunIds.follow, "style"),
+        Input(LiveRunIds.tick, "n_intervals"),
+        State(LiveRunIds.cursor, "data"),
+        State(LiveRunIds.run, "value"),
+        State(LiveRunIds.scalar, "value"),
+        State(LiveRunIds.scale, "value"),
+        State(LiveRunIds.span, "data"),
+        prevent_initial_call=True,
+    )
+    def tick(count: int, data: object, reference: str, scalar: str, scale: str, span: str | None) -> tuple[object, ...]:
+        """Answer in a few bytes when the run has not changed, in a few kilobytes when it has."""
+        seen = from_json(data)
+        run = reader.find(reference)
+        news = look(reader, run.id, scalar, seen, log=scale == "log", is_over=run.state != "running")
+        if news is None:
+            raise PreventUpdate
+        findings = reader.findings(run.id)
+        tail = (
+            {"name": curve_name(scalar, scale, span_of(span)), "x": news.tail.x, "y": news.tail.y}
+            if news.tail
+            else no_update
+        )
+        return (
+            to_json(news.cursor),
+            tail,
+            count if news.redraw else no_update,
+            count if news.is_slow_due else no_update,
+            headline_cards(run, headline_of(reader, run), len(findings)),
+            run_status(run, time.time()),
+            follow_style(run),
+        )
+
+    app.clientside_callback(
+        ClientsideFunction("mindscope", "extendCurve"),
+        Output(LiveRunIds.curve, "extendData"),
+        Input(LiveRunIds.tail, "data"),
+        prevent_initial_call=True,
+    )
+    app.clientside_callback(
+        ClientsideFunction("mindscope", "paused"),
+        Output(LiveRunIds.tick, "disabled"),
+        Input(LiveRunIds.follow, "checked"),
+        prevent_initial_call=True,
+    )
+
+
+def follow_style(run: Run) -> dict[str, str]:
+    """Return the style of the Follow switch: hidden when the run is over."""
+    return {} if run.state == "running" else {"display": "none"}
+
+
+#: How old a map may be that somebody else has just been shown: less than the three seconds after which it is due again.
+_SHARED_S: Final = 0.5
+
+
+def connect_curve(app: dash.Dash, reader: Reader) -> None:
+    """Redraw the curve when another one is chosen or it has grown too long."""
+
+    @app.callback(
+        Output(LiveRunIds.curve, "figure"),
+        Output(LiveRunIds.scalar, "data"),
+        Input(LiveRunIds.scalar, "value"),
+        Input(LiveRunIds.scale, "value"),
+        Input(LiveRunIds.span, "data"),
+        Input(LiveRunIds.redraw, "data"),
+        State(ShellIds.scheme, "data"),
+        State(LiveRunIds.run, "value"),
+        prevent_initial_call=True,
+    )
+    def draw(
+        scalar: str, scale: str, span: str | None, _: int, scheme: str | None, run: str
+    ) -> tuple[object, list[str]]:
+        figure = run_curve_figure(reader, run, scalar, scale, palette_of(scheme), span_of(span))
+        return figure, with_chosen(reader.scalars(run), scalar)
+
+
+def connect_heat(app: dash.Dash, reader: Reader) -> None:
+    """Draw the maps."""
+
+    @app.callback(
+        Output(LiveRunIds.heat, "figure"),
+        Output(LiveRunIds.heat, "style"),
+        Output(LiveRunIds.heat_note, "children"),
+        Output(LiveRunIds.maps, "data"),
+        Output(LiveRunIds.metric, "data"),
+        Input(LiveRunIds.maps, "value"),
+        Input(LiveRunIds.view, "value"),
+        Input(LiveRunIds.span, "data"),
+        Input(LiveRunIds.slow_tick, "data"),
+        State(LiveRunIds.site, "value"),
+        State(LiveRunIds.step, "value"),
+        State(ShellIds.scheme, "data"),
+        State(LiveRunIds.run, "value"),
+    )
+    def draw(
+        maps: list[str] | None,
+        view: str,
+        span: str | None,
+        _: int,
+        choice: str | None,
+        step: object,
+        scheme: str | None,
+        run: str,
+    ) -> tuple[object, ...]:
+        metrics = list(reader.metrics(run))
+        wanted = maps or default_maps(tuple(metrics))[:1]
+        note = next((why for metric in wanted or [""] if (why := missing_metric(reader, run, metric))), None)
+        if note:
+            return no_update, {"display": "none"}, empty_state(*note), with_chosen(metrics, *wanted), metrics
+        site = site_of(choice)
+        selected = (site, step) if site is not None and isinstance(step, int) else None
+        draw_now = partial(
+            run_heatmap_figure, reader, run, wanted, view, palette_of(scheme), selected=selected, span=span_of(span)
+        )
+        is_written = reader.find(run).state == "running"
+        key = ("heat", run, tuple(wanted), view, scheme, selected, span)
+        figure = reader.shared(key, draw_now, for_s=_SHARED_S) if is_written else draw_now()
+        return figure, {"height": f"{figure.layout.height}px"}, None, metrics, metrics
+
+
+def connect_detail(app: dash.Dash, reader: Reader) -> None:
+    """Show the chosen tensor, else the one behind the first anomaly."""
+
+    @app.callback(
+        Output(LiveRunIds.detail, "children"),
+        Output(LiveRunIds.site, "data"),
+        Input(LiveRunIds.metric, "value"),
+        Input(LiveRunIds.site, "value"),
+        Input(LiveRunIds.step, "value"),
+        Input(LiveRunIds.slow_tick, "data"),
+        State(ShellIds.scheme, "data"),
+        State(LiveRunIds.run, "value"),
+    )
+    def draw(
+        metric: str | None, choice: str | None, step: object, _: int, scheme: str | None, reference: str
+    ) -> tuple[list[Component], list[str]]:
+        run, site = reader.find(reference), site_of(choice)
+        at = step if isinstance(step, int) else None
+        first = headline_of(reader, run).first
+        site_options = site_choices(reader.sites(run.id, metric or ""), site)
+        if site is None and first is not None:
+            (metric, site), at = tensor_of(reader, run, first), first.first_step
+        if site is None or not metric:
+            return [], site_options
+        return [tensor_panel(reader, run, metric, site, at, palette_of(scheme))], site_options
+
+
+def connect_browser(app: dash.Dash) -> None:
+    """Connect what the browser does by itself: frame and open a cell, and keep the zoomed range."""
+    app.clientside_callback(
+        ClientsideFunction("mindscope", "frameCell"),
+        Input(LiveRunIds.site, "value"),
+        Input(LiveRunIds.step, "value"),
+        State(LiveRunIds.heat_name, "data"),
+        prevent_initial_call=True,
+    )
+    app.clientside_callback(
+        ClientsideFunction("mindscope", "openCell"),
+        Output(LiveRunIds.metric, "value"),
+        Output(LiveRunIds.site, "value"),
+        Output(LiveRunIds.step, "value"),
+        Input(LiveRunIds.heat, "clickData"),
+        State(LiveRunIds.heat_name, "data"),
+        prevent_initial_call=True,
+    )
+    app.clientside_callback(
+        ClientsideFunction("mindscope", "zoomed"),
+        Output(LiveRunIds.span, "data"),
+        Input(LiveRunIds.curve, "relayoutData"),
+        Input(LiveRunIds.heat, "relayoutData"),
+        State(LiveRunIds.span, "data"),
+        prevent_initial_call=True,
+    )
+
+
+_REFRESH_MS: Final = 1000
+
+
+def connect(app: dash.Dash, reader: Reader) -> None:
+    """Connect the callbacks of the page: one poll per tick, three figures, and the address."""
+    connect_following(app, reader)
+    connect_curve(app, reader)
+    connect_heat(app, reader)
+    connect_detail(app, reader)
+    connect_browser(app)
+    keep_address(app, LiveRunIds.keys, CONTROLS)
+    follow_run(app, LiveRunIds.run)
+
+
+@page("run", title="Live run", icon="run", connect=connect, keys=(SCALAR, SCALE, MAPS, VIEW, SPAN))
+def layout(reader: Reader, address: PageAddress) -> Component:
+    """Lay out the page of one run."""
+    run = reader.find(address.run)
+    if run.kind == "evaluation":
+        return evaluation(reader, run)
+    seen = cursor_now(reader, run.id, run.last_step)
+    here = filled_address(reader, run, address)
+    now = time.time()
+    status = html.Div(run_status(run, now), id=LiveRunIds.status, className="status")
+    follow = dmc.Switch(
+        id=LiveRunIds.follow, checked=True, label="Follow", size="xs", labelPosition="left", style=follow_style(run)
+    )
+    findings = reader.findings(run.id)
+    return html.Div(
+        [
+            run_header(run, status, run_picker(LiveRunIds.run, reader.runs(), run), [follow]),
+            html.Div(
+                headline_cards(run, headline_of(reader, run), len(findings)),
+                id=LiveRunIds.cards,
+                className="cards",
+            ),
+            curve_panel(reader, run, here, palette_of(SCHEME_SHOWN.get())),
+            heat_panel(reader, run, here),
+            tensor_bar(reader, run, here),
+            html.Div(id=LiveRunIds.detail, className="detail"),
+            control_keys(LiveRunIds.keys, CONTROLS),
+            dcc.Store(id=LiveRunIds.span, data=SPAN.of(here)),
+            dcc.Store(id=LiveRunIds.heat_name, data=LiveRunIds.heat),
+            dcc.Store(id=LiveRunIds.cursor, data=to_json(seen)),
+            dcc.Store(id=LiveRunIds.tail),
+            dcc.Store(id=LiveRunIds.redraw, data=0),
+            dcc.Store(id=LiveRunIds.slow_tick, data=0),
+            dcc.Interval(id=LiveRunIds.tick, interval=_REFRESH_MS),
+        ]
+    )

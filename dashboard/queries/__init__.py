@@ -1,0 +1,1 @@
+"""What the pages read from the store; no other package of the dashboard calls the store."""

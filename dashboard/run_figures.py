@@ -1,0 +1,111 @@
+"""The two figures of a run as the store knows it now: the curve, and layer by step."""
+
+from collections.abc import Sequence
+from typing import Final, cast
+
+import plotly.graph_objects as go
+
+from ..storage import InvalidName, Matrix, nearest, split_metric
+from .address import Span
+from .figures.curve_figure import curve_figure, flags_of, points_of
+from .figures.heatmap_figure import HeatmapData, NamedHeatmap, View, from_step, heat_of, heat_stack, with_elements
+from .queries.reader import Reader
+from .queries.tensor_queries import element_counts
+from .theme import Palette
+
+#: Share of a range of steps that is read before it, so that its first columns have a history to deviate from; our
+#: choice: the window of 32 columns of `insight.deviation` out of the fewest columns that a map has.
+_HISTORY: Final = 0.5
+
+
+def curve_name(scalar: str, scale: str, span: Span | None = None) -> str:
+    """Return the name by which the browser knows a curve: the tail of another one must not be appended to it."""
+    return f"{scalar} {scale} {span}" if span else f"{scalar} {scale}"
+
+
+def run_curve_figure(
+    reader: Reader, run: str, scalar: str, scale: str, palette: Palette, span: Span | None = None
+) -> go.Figure:
+    """Draw the scalar over the steps with the run's findings on it."""
+    first, last = span or (None, None)
+    series = reader.scalar(run, scalar, first=first, last=last)
+    is_log = scale == "log"
+    figure = curve_figure(
+        points_of(series.steps, series.values, log=is_log),
+        palette,
+        name=curve_name(scalar, scale, span),
+        flags=flags_of(reader.findings(run)),
+        log=is_log,
+        span=span,
+    )
+    if not series.total and span is None:
+        _say(
+            figure,
+            f"no {scalar} yet: it appears with the first step, or log it with monitor.log({scalar}=...)",
+            palette,
+        )
+    return figure
+
+
+def run_heatmap_figure(
+    reader: Reader,
+    run: str,
+    metrics: Sequence[str],
+    view: str,
+    palette: Palette,
+    *,
+    selected: tuple[str, int] | None = None,
+    span: Span | None = None,
+) -> go.Figure:
+    """Draw every site of each of the metrics over the steps."""
+    maps = [
+        NamedHeatmap(metric, run_heatmap_data(reader, run, metric, cast("View", view), maps=len(metrics), span=span)[1])
+        for metric in metrics
+    ]
+    return heat_stack(maps, palette, selected=selected, span=span)
+
+
+def run_heatmap_data(
+    reader: Reader, run: str, metric: str, view: View, *, maps: int = 1, span: Span | None = None
+) -> tuple[Matrix, HeatmapData]:
+    """Read one metric with history before the range of steps; return it with the map of that range.
+
+    Args:
+        maps: How many such maps the page shows.
+    """
+    first, last = (_before(span), span[1]) if span else (None, None)
+    counts = element_counts(reader, run, metric, first=first, last=last, maps=maps)
+    matrix = with_elements(reader.matrix(run, metric, first=first, last=last, maps=maps), counts)
+    heat = heat_of(matrix, view)
+    return matrix, from_step(heat, span[0]) if span else heat
+
+
+def _before(span: Span) -> int:
+    return max(0, span[0] - int(_HISTORY * (span[1] - span[0]) + 32))
+
+
+def missing_metric(reader: Reader, run: str, metric: str) -> Sequence[str]:
+    """Return title and advice on why a metric cannot be drawn; empty when it can."""
+    known = reader.metrics(run)
+    if metric in known:
+        return ()
+    if not known:
+        return (
+            "No statistics yet",
+            "They appear with the first recorded step. A run that only logs scalars has none.",
+        )
+    try:
+        split_metric(metric)
+    except InvalidName as error:
+        return "No such metric", str(error)
+    return (
+        f"No metric {metric}",
+        f"This run has not recorded it{nearest(metric, known) or '.'} Choose one from the list above.",
+    )
+
+
+def _say(figure: go.Figure, words: str, palette: Palette) -> None:
+    figure.add_annotation(
+        text=words, xref="paper", yref="paper", x=0.5, y=0.5, showarrow=False, font={"color": palette.muted}
+    )
+    figure.update_layout(xaxis={"visible": False}, yaxis={"visible": False})

@@ -1,0 +1,132 @@
+"""An ONNX model being written: the table of writers, the nodes, the stored tensors, a name for every value."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import numpy as np
+from onnx import NodeProto, TensorProto, helper, numpy_helper
+
+from ...dtype import Dtype
+from ...ir import Apply, Constant, Node
+from ...registration import entering
+from ...specs import Shape, Spec
+from ...tensor import Tensor
+from ..errors import ExportError
+from ..onnx_values import code_of
+
+if TYPE_CHECKING:
+    from .exporter import Lengths
+
+__all__ = ["WRITERS", "Builder", "writer"]
+
+#: `write(builder, node, *names)` adds nodes and gives the name of the output, or a tuple of names.
+Writer: TypeAlias = Callable[..., Any]
+
+WRITERS: dict[str, Writer] = {}
+
+_Function = TypeVar("_Function", bound=Writer)
+
+
+def writer(*primitives: str) -> Callable[[_Function], _Function]:
+    """Return a decorator that makes a function the writer of these primitives."""
+    return entering(WRITERS, primitives, "a writer")
+
+
+class Builder:
+    """Collects what a model consists of; every value is known by its name.
+
+    Attributes:
+        nodes: In order.
+        stored: The tensors that stand in the model.
+        opset: The version of ai.onnx that is written.
+        where: The place in the source of what is being written, for the nodes' descriptions.
+        lengths: How open lengths are read; None where there are none.
+    """
+
+    def __init__(self, opset: int) -> None:
+        self.nodes: list[NodeProto] = []
+        self.stored: list[TensorProto] = []
+        self.opset = opset
+        self._taken: set[str] = set()
+        self._constants: dict[Any, str] = {}
+        self.where = ""
+        self.lengths: Lengths | None = None
+
+    def fresh(self, hint: str) -> str:
+        """Return a name that nothing has yet."""
+        name, number = hint, 1
+        while name in self._taken:
+            name, number = f"{hint}_{number}", number + 1
+        self._taken.add(name)
+        return name
+
+    def add(self, operator: str, *inputs: str, outputs: int = 1, **attributes: Any) -> str:
+        """Return the name of the (first) output of a new node; the others follow as `name_1` and so on by
+        `outputs_of`."""
+        return self.several(operator, *inputs, outputs=outputs, **attributes)[0]
+
+    def several(self, operator: str, *inputs: str, outputs: int, **attributes: Any) -> tuple[str, ...]:
+        """Return the names of all outputs of a new node."""
+        names = tuple(self.fresh(operator.lower()) for _ in range(outputs))
+        given = {name: value for name, value in attributes.items() if value is not None}
+        node = helper.make_node(operator, list(inputs), list(names), name=names[0], **given)
+        if self.where:
+            node.doc_string = self.where
+        self.nodes.append(node)
+        return names
+
+    def store(self, array: Any, hint: str = "constant") -> str:
+        """Return the name of a stored tensor; equal small ones are stored once."""
+        values = np.ascontiguousarray(array).reshape(np.shape(array))
+        key = (values.dtype.str, values.dtype.name, values.shape, values.tobytes()) if values.size <= 64 else None
+        if key is not None and hint == "constant" and key in self._constants:
+            return self._constants[key]
+        name = self.fresh(hint)
+        self.stored.append(numpy_helper.from_array(values, name))
+        if key is not None and hint == "constant":
+            self._constants[key] = name
+        return name
+
+    def numbers(self, *values: int) -> str:
+        """Return the name of a stored row of int64."""
+        return self.store(np.asarray(values, np.int64))
+
+    def number(self, value: Any, dtype: Dtype) -> str:
+        """Return the name of a stored single number."""
+        return self.store(np.asarray(value).astype(dtype))
+
+    def reshape(self, x: str, shape: Shape) -> str:
+        """Return the name of `x` in another shape."""
+        opened = [place for place, length in enumerate(shape) if not isinstance(length, int)]
+        if len(opened) == 1 and 0 not in shape:
+            return self.add("Reshape", x, self.numbers(*(-1 if i in opened else n for i, n in enumerate(shape))))
+        return self.add("Reshape", x, self.shape(shape), allowzero=1 if 0 in shape else None)
+
+    def shape(self, shape: Shape) -> str:
+        """Return the name of a shape as a row of int64, its open lengths read from the inputs."""
+        return self.lengths.row(shape) if self.lengths is not None else self.numbers(*shape)
+
+    def cast(self, x: str, dtype: Dtype) -> str:
+        """Return the name of `x` in another element type."""
+        return self.add("Cast", x, to=code_of(dtype))
+
+
+def spec_of_node(node: Node) -> Spec:
+    """Shape and dtype of a node that stands for a tensor."""
+    if not isinstance(node.type, Spec):
+        raise ExportError(f"a value of type {node.type} cannot be written; only tensors can")
+    return node.type
+
+
+def partner_dtype(node: Apply) -> Dtype:
+    """Return the element type that Python numbers among the arguments take: that of the first tensor that is no
+    condition."""
+    arguments = node.arguments[1:] if node.applies("where") else node.arguments
+    for argument in arguments:
+        if isinstance(argument.type, Spec) and not argument.type.weak and not _is_number(argument):
+            return argument.type.dtype
+    return spec_of_node(node).dtype
+
+
+def _is_number(node: Node) -> bool:
+    return isinstance(node, Constant) and not isinstance(node.value, Tensor | np.ndarray)

@@ -1,0 +1,151 @@
+"""Whole tensors of two runs, element by element."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...storage import Blobs, Event, Run, Store
+from .pairing import align
+
+__all__ = ["DumpedPair", "TensorDifference", "compare_dumps", "compare_tensors"]
+
+_ALL = 1_000_000_000
+#: The order in which a step brings tensors forth; weights are those that it begins with.
+_PHASES = {"weight": 0, "input": 1, "activation": 1, "activation_grad": 2, "gradient": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorDifference:
+    """How two tensors differ.
+
+    Args:
+        differing: Elements whose bits differ; a NaN equals any NaN.
+        max_abs: Largest absolute difference over elements that are finite in both; NaN where elements differ and none
+            of those is.
+        max_rel: Largest |a - b| / max(|a|, |b|) over these; NaN likewise.
+        cosine: Of the angle between them, over these; NaN where one of them is zero.
+        torn: Elements that are finite in one only.
+        first: Index of the first differing element, None if there is none.
+        values: The two values there.
+    """
+
+    size: int
+    differing: int
+    max_abs: float
+    max_rel: float
+    cosine: float
+    torn: int
+    first: tuple[int, ...] | None
+    values: tuple[float, float] | None
+
+
+def compare_tensors(first: NDArray[Any], second: NDArray[Any]) -> TensorDifference:
+    """The difference of two tensors of one shape, in float64.
+
+    Raises:
+        ValueError: Their shapes differ.
+    """
+    if first.shape != second.shape:
+        raise ValueError(f"tensors of shapes {first.shape} and {second.shape} cannot be compared element by element")
+    a, b = first.astype(np.float64), second.astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        differs = ~((a == b) | (np.isnan(a) & np.isnan(b)))
+        both = np.isfinite(a) & np.isfinite(b)
+        gap, scale = np.abs(a - b)[both], np.maximum(np.abs(a), np.abs(b))[both]
+        relative = np.where(scale > 0.0, gap / scale, 0.0)
+        cosine = _cosine(a[both], b[both])
+    place, largest = None, (float(gap.max(initial=0.0)), float(relative.max(initial=0.0)))
+    if differs.any():
+        place = tuple(int(axis) for axis in np.unravel_index(int(np.argmax(differs)), a.shape))
+        if not (differs & both).any():
+            largest = float("nan"), float("nan")
+    return TensorDifference(
+        a.size,
+        int(differs.sum()),
+        largest[0],
+        largest[1],
+        cosine,
+        int((np.isfinite(a) != np.isfinite(b)).sum()),
+        place,
+        None if place is None else (float(a[place]), float(b[place])),
+    )
+
+
+def _cosine(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    """The cosine, of vectors scaled first so that their squares neither overflow nor vanish."""
+    largest = np.abs(a).max(initial=0.0), np.abs(b).max(initial=0.0)
+    if 0.0 in largest:
+        return float("nan")
+    u, v = a / largest[0], b / largest[1]
+    return float(np.clip((u * v).sum() / np.sqrt((u * u).sum() * (v * v).sum()), -1.0, 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class DumpedPair:
+    """One tensor that both runs have dumped; `difference` is None where the shapes are not the same."""
+
+    step: int
+    site: str
+    subject: str
+    call: int
+    difference: TensorDifference | None
+
+    @property
+    def differs(self) -> bool:
+        """Whether any element does, or the shape."""
+        return self.difference is None or self.difference.differing > 0
+
+
+def compare_dumps(
+    stores: tuple[Store, Store], runs: tuple[Run, Run], blobs: tuple[Blobs, Blobs], ranks: tuple[int, int] = (0, 0)
+) -> Iterator[DumpedPair]:
+    """The tensors that both runs have dumped, in the order in which the first one has brought them forth.
+
+    Hooks tell it: of a step the weights that it began with, inputs and outputs as they came, gradients with respect to
+    outputs as they came back, gradients of parameters from the last module to the first.
+
+    Raises:
+        StoreUnavailable, StoreDamaged: A file is not there, or not what was written.
+    """
+    structures = [store.structure(run.id, rank=rank) for store, run, rank in zip(stores, runs, ranks, strict=True)]
+    pairs = align(structures[0], structures[1]).pairs
+    one, other = (
+        store.events(run.id, rank=rank, kind="tensor", limit=_ALL)
+        for store, run, rank in zip(stores, runs, ranks, strict=True)
+    )
+    there = {_key(event): event for event in other}
+    order = {info.site: info.order for info in structures[0].modules}
+    for event in sorted(one, key=lambda event: _order(event, order)):
+        step, site, *rest = _key(event)
+        match = there.get((step, _counterpart(str(site), pairs), *rest))
+        if match is not None:
+            yield _pair(event, match, blobs)
+
+
+def _key(event: Event) -> tuple[object, ...]:
+    return (event.step, event.site, event.micro_step, event.data["subject"], event.data["call"])
+
+
+def _counterpart(site: str, pairs: Mapping[str, str]) -> str:
+    """The site in the second run; where a module has several tensors, which of them stands behind its name."""
+    module, bracket, which = site.partition("[")
+    return f"{pairs.get(module, module)}{bracket}{which}"
+
+
+def _order(event: Event, order: Mapping[str, int]) -> tuple[int, int, int, int]:
+    """Sorts events that come in their own order, but for parameters: those come at the step's end in model order."""
+    subject = str(event.data["subject"])
+    micro_step = -1 if subject == "weight" else event.micro_step
+    place = -order.get(event.site.rpartition(".")[0], -1) if subject == "gradient" else 0
+    return event.step, micro_step, _PHASES.get(subject, len(_PHASES)), place
+
+
+def _pair(first: Event, second: Event, blobs: tuple[Blobs, Blobs]) -> DumpedPair:
+    a, b = blobs[0].get(str(first.data["digest"])), blobs[1].get(str(second.data["digest"]))
+    difference = compare_tensors(a, b) if a.shape == b.shape else None
+    call = first.data["call"]
+    assert isinstance(call, int)
+    return DumpedPair(first.step, first.site, str(first.data["subject"]), call, difference)

@@ -1,0 +1,224 @@
+"""A run against one that went well: where its numbers leave what the good run's were at the same steps.
+
+A rule knows only what no training should do. A good run knows what this training does, so that far less than what a
+rule must see is enough: its numbers are compared, in the median over a few steps, as a factor.
+"""
+
+import math
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+from ...storage import Finding, Run, Store, display_site
+from ..diagnosis import Diagnosis, concluded, diagnose
+from ..rule import OPTIMIZER
+from .pairing import Alignment, Step, Tensor, align, by_step, tensors
+
+__all__ = ["RULE", "WINDOW", "Departure", "departures", "diagnose_against"]
+
+#: Steps over whose median a number is judged, and for which others are waited for once one has left.
+WINDOW = 15
+#: By subject and statistic, the factor beyond which a number has left the good run's. Measured: the numbers of 41 pairs
+#: of seeds of one training, in eleven families (dense, convolutional, recurrent, attention, experts, policies,
+#: adversaries; torch and engine), differed by at most 1.06, 2.3, 1.3, 5.6 and 2.6, in this order; these are at least
+#: the power of 1.4 of that. A gradient differs by up to 87, and so tells nothing.
+_LIMITS = {
+    ("batch", "l2_norm"): 1.5,
+    ("scalar", "loss"): 3.2,
+    ("weight", "l2_norm"): 1.5,
+    ("activation", "l2_norm"): 12.0,
+    ("update", "ratio_to_weight"): 4.0,
+}
+#: Of these only matrices are asked: a norm of few elements may be anything; that of one bias differed twelvefold.
+_OF_MATRICES = frozenset({"weight", "update"})
+#: What is below this share of the good run's first value counts as that much: a converged loss may be any small number.
+_FLOOR = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A number that has left what it was in the good run.
+
+    Args:
+        site: As the run names it; empty for the loss.
+        step: At which it was sure.
+        first_step: Since when.
+        value: Median of the run's over the window.
+        expected: The good run's.
+        factor: Between the two, above 1.
+        limit: The factor that no healthy training was seen to reach.
+        order: Its place within a step.
+    """
+
+    site: str
+    metric: str
+    step: int
+    first_step: int
+    value: float
+    expected: float
+    factor: float
+    limit: float
+    order: tuple[int, int]
+
+
+@dataclass(slots=True)
+class _Course:
+    """The last values of one number: step, the run's, the good run's, and the logarithm of their factor."""
+
+    floor: float
+    last: deque[tuple[int, float, float, float]] = field(default_factory=lambda: deque(maxlen=WINDOW))
+
+    def add(self, step: int, value: float, expected: float) -> None:
+        """Nothing; what is not finite in the run alone is as far away as can be."""
+        if math.isfinite(expected):
+            above, below = abs(value) + self.floor, abs(expected) + self.floor
+            apart = math.log(above / below) if math.isfinite(value) and above and below else math.inf
+            self.last.append((step, value, expected, 0.0 if value == expected else apart))
+
+
+def departures(
+    stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int] = (0, 0)
+) -> tuple[tuple[Departure, ...], int]:
+    """What has left the good run's course first, and the number of steps that both have.
+
+    Reads both recordings until a window after the first departure.
+
+    Args:
+        runs: The run, then the good one.
+    """
+    ours, theirs = (store.structure(run.id, rank=rank) for store, run, rank in zip(stores, runs, ranks, strict=True))
+    alignment = align(ours, theirs)
+    matrices = {info.site for info in ours.parameters if len(info.shape) > 1}
+    courses: dict[tuple[str, str, str], _Course] = {}
+    found: dict[tuple[str, str], Departure] = {}
+    common, until = 0, math.inf
+    records = (store.replay(run.id, rank=rank) for store, run, rank in zip(stores, runs, ranks, strict=True))
+    for step in by_step(*records):
+        if step.number > until:
+            break
+        common += 1
+        for tensor in _of_step(step, alignment):
+            if tensor.key[0] in _OF_MATRICES and tensor.key[1] not in matrices:
+                continue
+            for departure in _looked_at(tensor, step.number, courses):
+                found.setdefault((departure.site, departure.metric), departure)
+                until = min(until, step.number + WINDOW)
+    return tuple(sorted(found.values(), key=lambda one: (one.first_step, one.order))), common
+
+
+def _of_step(step: Step, alignment: Alignment) -> Iterator[Tensor]:
+    """Of each tensor what the first micro-step has that has it; what the optimizer did stands in the last one.
+
+    Where one run gathers gradients of more micro-batches than the other, only what the optimizer did is comparable.
+    """
+    known: set[tuple[object, ...]] = set()
+    is_alike = len(step.first) == len(step.second)
+    pairs = zip(step.first, step.second, strict=True) if is_alike else [(step.first[-1], step.second[-1])]
+    for ours, theirs in pairs:
+        for tensor in tensors(ours, theirs, alignment):
+            name = (*tensor.key, tensor.statistics)
+            if name not in known and (is_alike or tensor.key[0] in _OF_MATRICES):
+                known.add(name)
+                yield tensor
+
+
+def _looked_at(tensor: Tensor, step: int, courses: dict[tuple[str, str, str], _Course]) -> Iterator[Departure]:
+    subject, site, call = tensor.key
+    for at, statistic in enumerate(tensor.statistics):
+        limit = _LIMITS.get((subject, statistic))
+        if limit is None or call:
+            continue
+        value, expected = float(tensor.first[at]), float(tensor.second[at])
+        key = (subject, site, statistic)
+        if key not in courses:
+            courses[key] = _Course(_FLOOR * abs(expected) if math.isfinite(expected) else 0.0)
+        course = courses[key]
+        course.add(step, value, expected)
+        if len(course.last) == WINDOW and abs(median(one[3] for one in course.last)) > math.log(limit):
+            yield _departure(tensor, statistic, course, limit)
+
+
+def _departure(tensor: Tensor, statistic: str, course: _Course, limit: float) -> Departure:
+    subject, site, _ = tensor.key
+    apart = median(one[3] for one in course.last)
+    since = next(one[0] for one in course.last if abs(one[3]) > math.log(limit))
+    return Departure(
+        site,
+        f"{subject}/{statistic}",
+        course.last[-1][0],
+        since,
+        median(one[1] for one in course.last),
+        median(one[2] for one in course.last),
+        math.exp(abs(apart)),
+        limit,
+        tensor.order,
+    )
+
+
+#: What findings that come from the comparison are called.
+RULE = "reference"
+#: None of 26 pairs of healthy trainings left each other's course, one of each of a seed on which no limit was measured:
+#: Laplace's rule of succession.
+_CONFIDENCE = 27 / 28
+
+
+def diagnose_against(stores: tuple[Store, Store], runs: tuple[Run, Run]) -> Diagnosis:
+    """The diagnosis of the first run, made more sensitive by the second, which went well.
+
+    What a rule finds in both is a choice, and becomes a notice. A number that leaves the good run's course is a
+    finding, at the site and step where the first of them did; where something better explains it, it follows from that.
+    """
+    store, run = stores[0], runs[0]
+    found, good = diagnose(store, run.id), diagnose(stores[1], runs[1].id)
+    rank, other = min(run.ranks, default=0), min(runs[1].ranks, default=0)
+    structure = store.structure(run.id, rank=rank)
+    pairs = align(structure, stores[1].structure(runs[1].id, rank=other)).pairs
+    shared = {(one.rule, one.site) for one in good.findings}
+    findings = [
+        _excused(one, runs[1].name) if (one.rule, pairs.get(one.site, one.site)) in shared else one
+        for one in found.findings
+    ]
+    left, common = departures(stores, runs, (rank, other))
+    reasons = dict(found.reasons)
+    if common < WINDOW:
+        reasons[RULE] = f"the good run has {common} steps in common with this one, {WINDOW} are needed"
+    elif left:
+        findings.append(_finding(left, runs[1].name, rank))
+    whole = concluded(found, findings, reasons, structure)
+    return replace(whole, reference=runs[1].name)
+
+
+def _excused(finding: Finding, name: str) -> Finding:
+    words = f"{finding.explanation}; the good run {name!r} has the same"
+    return replace(finding, severity="info", explanation=words)
+
+
+def _finding(left: tuple[Departure, ...], name: str, rank: int) -> Finding:
+    first, sites = left[0], {one.site for one in left}
+    what = "the loss" if first.metric == "scalar/loss" else f"{first.metric} of {display_site(first.site)}"
+    others = f"; so do {len(sites) - 1} more sites within {WINDOW} steps" if len(sites) > 1 else ""
+    return Finding(
+        RULE,
+        "unknown",
+        "warning",
+        first.step,
+        first.first_step,
+        first.site,
+        first.metric,
+        {
+            "value": first.value,
+            "value_of_the_good_run": first.expected,
+            "factor": first.factor,
+            "limit": first.limit,
+            "sites": len(sites),
+        },
+        f"{what} leaves the course of the good run {name!r}: {first.value:.4g} where that had {first.expected:.4g} at "
+        f"the same steps, a factor of {first.factor:.3g}; between two seeds of one training it stays below "
+        f"{first.limit:g}{others}",
+        "look at what is different about this run: mindscope compare tells in what data, first weights, configuration "
+        "and structure the two differ; then look at this site first",
+        confidence=_CONFIDENCE,
+        rank=rank,
+        order=(0, OPTIMIZER, first.order[0]),
+    )

@@ -1,0 +1,343 @@
+"""The comparison of two recordings, from the first step to where they part."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...storage import Json, Run, StepRecord, Store, display_site
+from .noise import CERTAIN, Divergence, NoiseFloor, Rounding, distances
+from .pairing import Alignment, Tensor, align, in_step, tensors
+from .setting_differences import GENERATOR, Difference, differences, origins
+
+__all__ = ["Comparison", "compare", "comparison_to_json", "render_comparison"]
+
+Verdict = Literal["identical", "within_noise", "unclear", "diverged", "different_start", "incomparable"]
+
+#: Steps from which the noise is learned when the runs are not equal to the bit. Our choice: three bear one odd step.
+_LEARN = 3
+_MOST = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What a comparison found.
+
+    Args:
+        verdict: `identical`: equal to the bit; `within_noise`: never beyond the noise; `unclear`: the same, but
+            rounding does not explain `first` in the first common step; `diverged`: from `first` on; `different_start`:
+            the first common step differs by more than rounding can; `incomparable`: nothing in common.
+        first: Where they part, None where they do not.
+        also: What else parts in the same step, in the order in which the step brings it forth, at most 20.
+        common: Steps that both have.
+        missing: Steps between the first and last common one that only the first, only the second run has.
+        exact_until: Last step up to which everything was equal to the bit; -1 when the first one was not.
+        values: How many values were compared.
+        is_start_clear: Whether rounding explains the first common step, or surely does not.
+    """
+
+    runs: tuple[str, str]
+    ranks: tuple[int, int]
+    verdict: Verdict
+    first: Divergence | None
+    also: tuple[Divergence, ...]
+    common: int
+    missing: tuple[int, int]
+    exact_until: int
+    values: int
+    is_start_clear: bool
+    alignment: Alignment
+    differences: tuple[Difference, ...]
+
+
+def compare(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int] = (0, 0)) -> Comparison:
+    """The comparison of two runs, or of two ranks of one.
+
+    Reads both recordings once, up to the step in which they part.
+    """
+    structures = tuple(store.structure(run.id, rank=rank) for store, run, rank in zip(stores, runs, ranks, strict=True))
+    alignment = align(structures[0], structures[1])
+    walk = _Walk(alignment, Rounding(structures))
+    walk.go(stores[0].replay(runs[0].id, rank=ranks[0]), stores[1].replay(runs[1].id, rank=ranks[1]))
+    return Comparison(
+        (runs[0].id, runs[1].id),
+        ranks,
+        walk.verdict,
+        walk.parted[0] if walk.parted else None,
+        tuple(walk.parted[1 : _MOST + 1]),
+        walk.common,
+        (walk.only[0], walk.only[1]),
+        walk.exact_until,
+        walk.values,
+        not walk.unclear,
+        alignment,
+        (*origins(stores, runs, ranks), *differences(runs, (structures[0], structures[1]), alignment)),
+    )
+
+
+class _Walk:
+    """The way through both recordings."""
+
+    def __init__(self, alignment: Alignment, rounding: Rounding) -> None:
+        self.alignment = alignment
+        self.noise = NoiseFloor()
+        self.parted: list[Divergence] = []
+        self.unclear: list[Divergence] = []
+        self._rounding = rounding
+        self.common, self.values, self.exact_until = 0, 0, -1
+        self._moments, self._newest = 0, -1
+        self.only = [0, 0]
+        self.verdict: Verdict = "incomparable"
+        self._waiting: list[set[int]] = [set(), set()]
+        self._learned = 0
+
+    def go(self, first: Iterator[StepRecord], second: Iterator[StepRecord]) -> None:
+        """Nothing; both are read up to where they part."""
+        for moment in in_step(first, second):
+            if moment.first is None or moment.second is None:
+                if (alone := moment.first or moment.second) is not None:
+                    self._waiting[0 if moment.second is None else 1].add(alone.step)
+                continue
+            found = sorted(tensors(moment.first, moment.second, self.alignment), key=lambda one: one.order)
+            if not found:
+                continue
+            if self.common:
+                self.only = [known + len(new) for known, new in zip(self.only, self._waiting, strict=True)]
+            self._waiting = [set(), set()]
+            self._moments += 1
+            if moment.first.step != self._newest:
+                self.common, self._newest = self.common + 1, moment.first.step
+            self._look(moment.first, found)
+            if self.parted:
+                return
+        if self.common:
+            self.verdict = "identical" if self.noise.is_exact else "unclear" if self.unclear else "within_noise"
+            self.parted = self.unclear
+
+    def _look(self, record: StepRecord, found: list[Tensor]) -> None:
+        measured = [(one, _gaps(one)) for one in found]
+        self.values += sum(one.first.size for one in found)
+        largest = max(float(gaps.max(initial=0.0)) for _, gaps in measured)
+        if largest == 0.0:
+            if self.noise.is_exact:
+                self.exact_until = record.step
+            return
+        is_start = self._moments == 1
+        if self.noise.is_exact and not is_start:
+            self._part(record, measured, "diverged")
+        elif is_start:
+            self._start(record, measured)
+        elif self._learned >= _LEARN:
+            self._part(record, measured, "diverged")
+        self._learned += 1
+        self.noise.is_exact = False
+        for one, gaps in measured:
+            self.noise.learn(one.key, gaps)
+
+    def _start(self, record: StepRecord, measured: list[tuple[Tensor, NDArray[np.float64]]]) -> None:
+        """Nothing; what rounding does not explain is where they part, if any of it is no rounding for certain."""
+        is_certain = False
+        limits = self._rounding.explains([one for one, _ in measured])
+        for (one, gaps), explained in zip(measured, limits, strict=True):
+            beyond = (gaps > explained) | np.isinf(gaps)
+            is_certain |= bool((beyond & (gaps > CERTAIN)).any())
+            if beyond.any():
+                column = _first_of(beyond, gaps)
+                self.unclear.append(_divergence(record, one, column, float(gaps[column]), float(explained[column])))
+        if is_certain:
+            self.verdict, self.parted, self.unclear = "different_start", self.unclear, []
+
+    def _part(self, record: StepRecord, measured: list[tuple[Tensor, NDArray[np.float64]]], verdict: Verdict) -> None:
+        for one, gaps in measured:
+            beyond = self.noise.beyond(one.key, gaps)
+            if beyond.any():
+                column = _first_of(beyond, gaps)
+                floor = self.noise.floor(one.key, column)
+                self.parted.append(_divergence(record, one, column, float(gaps[column]), floor))
+        if self.parted:
+            self.verdict = verdict
+
+
+def _gaps(one: Tensor) -> NDArray[np.float64]:
+    if np.array_equal(one.first, one.second, equal_nan=True):
+        return np.zeros(one.first.size)
+    gaps: NDArray[np.float64] = distances(one.first[None], one.second[None], one.statistics)[0]
+    return gaps
+
+
+def _first_of(beyond: NDArray[np.bool_], gaps: NDArray[np.float64]) -> int:
+    """The first column: a norm says more than an end, and what is finite on one side only says more than both."""
+    torn = beyond & np.isinf(gaps)
+    return int(np.argmax(torn if torn.any() else beyond))
+
+
+def _divergence(record: StepRecord, one: Tensor, column: int, gap: float, floor: float) -> Divergence:
+    subject, site, call = one.key
+    return Divergence(
+        record.step,
+        record.micro_step,
+        site,
+        call,
+        f"{subject}/{one.statistics[column]}",
+        float(one.first[column]),
+        float(one.second[column]),
+        gap,
+        floor,
+    )
+
+
+_SHOWN = 12
+#: What seeds a generator, by the name under which its state is recorded.
+_SEEDS: Final = {
+    "python": "random.seed(0)",
+    "numpy": "numpy.random.seed(0)",
+    "torch": "torch.manual_seed(0)",
+    "cuda": "torch.manual_seed(0)",
+    "mindscope": "mindscope.framework.set_seed(0)",
+}
+#: Values that differ by more are told apart by four digits.
+_VISIBLE = 1e-2
+
+
+def comparison_to_json(found: Comparison) -> dict[str, Json]:
+    """The document of `compare --json`; what JSON has no number for is a word."""
+    return {
+        "runs": list(found.runs),
+        "ranks": list(found.ranks),
+        "verdict": found.verdict,
+        "first_divergence": _divergence_to_json(found.first) if found.first else None,
+        "also": [_divergence_to_json(one) for one in found.also],
+        "common_steps": found.common,
+        "missing_steps": list(found.missing),
+        "exact_until": found.exact_until,
+        "is_start_clear": found.is_start_clear,
+        "values_compared": found.values,
+        "renamed": dict(found.alignment.renamed),
+        "only_first": list(found.alignment.only_first),
+        "only_second": list(found.alignment.only_second),
+        "differences": [
+            {"area": one.area, "name": one.name, "first": one.first, "second": one.second, "note": one.note}
+            for one in found.differences
+        ],
+    }
+
+
+def _divergence_to_json(one: Divergence) -> dict[str, Json]:
+    return {
+        "step": one.step,
+        "micro_step": one.micro_step,
+        "site": one.site,
+        "call": one.call,
+        "metric": one.metric,
+        "first": _number(one.first),
+        "second": _number(one.second),
+        "relative_difference": _number(one.difference),
+        "noise_floor": _number(one.floor),
+    }
+
+
+def _number(value: float) -> Json:
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def render_comparison(found: Comparison) -> str:
+    """The comparison for a terminal: where they part, what else does, and in what they differ."""
+    lines = [f"{found.runs[0]} rank {found.ranks[0]}  against  {found.runs[1]} rank {found.ranks[1]}", "", _said(found)]
+    if found.first is not None:
+        word = "noise before" if found.verdict == "diverged" else "rounding explains"
+        lines += ["", f"   {_line(found.first, word)}"]
+        if found.also:
+            lines += ["", "   in the same step, in the order of the step:"]
+            lines += [f"   {_line(one, word)}" for one in found.also[:_SHOWN]]
+    if any(found.missing):
+        lines += ["", f"steps that only one has: {found.missing[0]} the first, {found.missing[1]} the second"]
+    if found.alignment.renamed:
+        pairs = [f"{first} = {second}" for first, second in found.alignment.renamed.items()]
+        lines += ["", f"sites that have another name: {_some(pairs)}"]
+    if found.differences:
+        listed = list(_differences(found.differences))
+        lines += ["", "they differ in:"]
+        lines += [f"   {one}" for one in listed[: 2 * _SHOWN]]
+        if len(listed) > 2 * _SHOWN:
+            lines.append(f"   and {len(listed) - 2 * _SHOWN} more; --json lists all")
+    elif found.verdict != "incomparable":
+        lines += ["", "data, configuration, structure and environment are the same, as far as they were recorded"]
+    return "\n".join(lines)
+
+
+def _said(found: Comparison) -> str:
+    count = f"{found.common} common steps compared, {found.values:,} values"
+    if found.verdict == "identical":
+        return f"identical: {count}, equal to the bit"
+    if found.verdict == "within_noise":
+        return f"within noise: {count}; they differ by rounding from the start, and never by more than it explains"
+    if found.verdict == "incomparable" or found.first is None:
+        return "incomparable: they have no value of one site, metric and step in common"
+    if found.verdict == "different_start":
+        return f"different from the first common step on ({found.first.step})"
+    if found.verdict == "unclear":
+        return (
+            f"cannot tell: {count}; from the first common step ({found.first.step}) on they differ by more than "
+            f"rounding of their parameters' dtypes explains, and by less than is no rounding for certain; if nothing "
+            f"of it was computed in a lower precision, something computes otherwise: dump the tensors of the first "
+            f"site below in both, and compare with --tensors"
+        )
+    before = "within rounding before" if found.is_start_clear else "from the start perhaps not by rounding alone"
+    before = f"equal to the bit up to step {found.exact_until}" if found.exact_until >= 0 else before
+    return f"they part at step {found.first.step} ({before}; {count}):"
+
+
+def _line(one: Divergence, noise: str) -> str:
+    call = f" call {one.call}" if one.call else ""
+    micro = f" micro-step {one.micro_step}" if one.micro_step else ""
+    site = display_site(one.site) if not one.metric.startswith("scalar/") else ""
+    gap = f"{one.difference:.3g}" if math.isfinite(one.difference) else "one of them is not finite"
+    floor = f", {noise} {one.floor:.3g}" if one.floor else ""
+    digits = 4 if one.difference > _VISIBLE else 9
+    values = f"{one.first:.{digits}g} and {one.second:.{digits}g}"
+    return f"{site}{call}{micro} {one.metric}: {values} (relative {gap}{floor})".strip()
+
+
+def _differences(found: Sequence[Difference]) -> Iterator[str]:
+    """A line each; the generators share one, for their checksums say nothing by themselves."""
+    generators = [one.name.removeprefix(GENERATOR) for one in found if one.name.startswith(GENERATOR)]
+    for one in found:
+        if not one.name.startswith(GENERATOR):
+            yield _difference(one)
+        elif generators:
+            yield (
+                f"random generators in other states at the start: {', '.join(generators)}; "
+                f"seed those that the training draws from{_seeds(generators)}"
+            )
+            generators = []
+
+
+def _seeds(generators: Sequence[str]) -> str:
+    """The calls that seed these generators."""
+    calls = dict.fromkeys(_SEEDS[name.partition(":")[0]] for name in generators if name.partition(":")[0] in _SEEDS)
+    return f", as {', '.join(calls)}" if calls else ""
+
+
+def _difference(one: Difference) -> str:
+    if one.area == "module" and one.first is None:
+        return f"module {one.name}: only in the second"
+    if one.area == "module" and one.second is None:
+        return f"module {one.name}: only in the first"
+    if one.area in ("start", "data"):
+        return f"{one.name}: checksums {_word(one.first)} and {_word(one.second)}{f'; {one.note}' if one.note else ''}"
+    return f"{one.area} {one.name}: {_word(one.first)} and {_word(one.second)}"
+
+
+def _word(value: Any) -> str:  # any JSON value
+    text = "nothing" if value is None else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _some(words: list[str]) -> str:
+    shown = ", ".join(words[:_SHOWN])
+    return shown if len(words) <= _SHOWN else f"{shown} and {len(words) - _SHOWN} more"

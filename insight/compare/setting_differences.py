@@ -1,0 +1,171 @@
+"""In what two runs differ besides their numbers: arguments, configuration, structure, first weights, data."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from ...storage import ROOT_SITE, Json, Run, Series, Store, Structure
+from ..script_arguments import named_arguments
+from .pairing import Alignment
+
+__all__ = ["GENERATOR", "Difference", "differences", "origins"]
+
+Area = Literal[
+    "start", "data", "argument", "configuration", "tags", "environment", "optimizer", "parameter", "module", "run"
+]
+
+#: What differs between any two processes, and tells nothing.
+_TRIVIAL = frozenset({"pid", "started"})
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One setting that differs; None where a run does not have it.
+
+    Args:
+        note: How much of it differs, where that can be counted.
+    """
+
+    area: Area
+    name: str
+    first: Json
+    second: Json
+    note: str = ""
+
+
+def differences(
+    runs: tuple[Run, Run], structures: tuple[Structure, Structure], alignment: Alignment
+) -> tuple[Difference, ...]:
+    """All that differs, the most telling first: parameters, optimizers, modules, then what people and machines add."""
+    one, other = runs
+    return (
+        *_parameters(structures, alignment),
+        *_optimizers(structures),
+        *_modules(structures, alignment),
+        *_mapped("argument", named_arguments(one.host), named_arguments(other.host)),
+        *_mapped("configuration", one.config, other.config),
+        *_mapped("tags", one.tags, other.tags),
+        *_mapped("environment", _surroundings(one), _surroundings(other)),
+        *_mapped("run", _plain(one), _plain(other)),
+    )
+
+
+def _surroundings(run: Run) -> dict[str, Json]:
+    """All of the host but the arguments, which have an area of their own."""
+    return {name: value for name, value in run.host.items() if name != "arguments"}
+
+
+def _plain(run: Run) -> dict[str, Json]:
+    return {"framework": run.framework, "ranks": list(run.ranks), "kind": run.kind}
+
+
+def _parameters(structures: tuple[Structure, Structure], alignment: Alignment) -> Iterator[Difference]:
+    others = {one.site: one for one in structures[1].parameters}
+    for one in structures[0].parameters:
+        other = others.get(alignment.pairs.get(one.site, one.site))
+        if other is None:
+            continue
+        for name in ("shape", "dtype", "requires_grad", "group"):
+            a, b = getattr(one, name), getattr(other, name)
+            if a != b:
+                yield Difference("parameter", f"{one.site}.{name}", _json(a), _json(b))
+
+
+def _optimizers(structures: tuple[Structure, Structure]) -> Iterator[Difference]:
+    def flat(structure: Structure) -> dict[str, Json]:
+        found: dict[str, Json] = {}
+        for number, optimizer in enumerate(structure.optimizers):
+            found[f"{number}"] = optimizer.kind
+            for group, options in enumerate(optimizer.groups):
+                found.update({f"{number}.group {group}.{name}": value for name, value in options.items()})
+        return found
+
+    yield from _mapped("optimizer", flat(structures[0]), flat(structures[1]))
+
+
+def _modules(structures: tuple[Structure, Structure], alignment: Alignment) -> Iterator[Difference]:
+    others = {one.site: one for one in structures[1].modules}
+    for site in alignment.only_first:
+        yield Difference("module", site, "present", None)
+    for site in alignment.only_second:
+        yield Difference("module", site, None, "present")
+    for one in structures[0].modules:
+        other = others.get(alignment.pairs.get(one.site, one.site))
+        if other is not None and one.kind != other.kind:
+            yield Difference("module", one.site, one.kind, other.kind)
+
+
+def _mapped(area: Area, first: Mapping[str, Json], second: Mapping[str, Json]) -> Iterator[Difference]:
+    a, b = dict(_flat(first)), dict(_flat(second))
+    for name in [*a, *(name for name in b if name not in a)]:
+        if a.get(name) != b.get(name) and name not in _TRIVIAL:
+            yield Difference(area, name, a.get(name), b.get(name))
+
+
+def _flat(values: Mapping[str, Json], prefix: str = "") -> Iterator[tuple[str, Json]]:
+    for name, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _json(value: object) -> Json:
+    if isinstance(value, tuple):
+        return [_json(part) for part in value]
+    return value if isinstance(value, bool | int | float | str | None) else str(value)
+
+
+#: How the name of a difference between the states of two generators begins; their own name follows.
+GENERATOR: Final = "random state of "
+#: Of every batch that the model was called with, and of its labels.
+_FED = (("scalar/batch/checksum", "the batch"), ("scalar/target/checksum", "the labels"))
+#: Points of a series that are read; of a longer one a sample of its steps. Our choice: some tens of megabytes.
+_LOOKED_AT = 1_000_000
+
+
+def origins(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int]) -> tuple[Difference, ...]:
+    """The first weights, the states of the generators, and the first batch and labels that are not the same.
+
+    What only one of the runs has recorded is no difference.
+    """
+    return (*_starts(stores, runs, ranks), *_fed(stores, runs, ranks))
+
+
+def _starts(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int]) -> Iterator[Difference]:
+    one, other = (dict(_start(store, run, rank)) for store, run, rank in zip(stores, runs, ranks, strict=True))
+    for name in [name for name in one if name in other]:
+        if one[name] != other[name]:
+            yield Difference("start", name, one[name], other[name])
+
+
+def _start(store: Store, run: Run, rank: int) -> Iterator[tuple[str, Json]]:
+    """The checksums that the run began with, by what they are of."""
+    for event in store.events(run.id, rank=rank, kind="initial_checksum", limit=1):
+        yield "initial weights", event.data.get("checksum")
+    for event in store.events(run.id, rank=rank, kind="random_state", limit=1):
+        generators = event.data.get("generators")
+        for name, state in generators.items() if isinstance(generators, dict) else ():
+            yield f"{GENERATOR}{name}", state
+
+
+def _fed(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int]) -> Iterator[Difference]:
+    for metric, name in _FED:
+        one, other = (
+            _by_step(store.series(run.id, ROOT_SITE, metric, rank=rank, limit=_LOOKED_AT))
+            for store, run, rank in zip(stores, runs, ranks, strict=True)
+        )
+        shared = sorted(one.keys() & other.keys())
+        odd = [step for step in shared if one[step] != other[step]]
+        if odd:
+            note = f"{len(odd)} of the {len(shared)} steps that both recorded differ"
+            yield Difference("data", f"{name} of step {odd[0]}", one[odd[0]], other[odd[0]], note)
+
+
+def _by_step(series: Series) -> dict[int, str]:
+    """The checksums of a step, one a micro-step, as they are usually written."""
+    found: dict[int, list[str]] = {}
+    for step, value in zip(series.steps.tolist(), series.values.tolist(), strict=True):
+        found.setdefault(step, []).append(f"{int(value):x}" if math.isfinite(value) else "nothing")
+    return {step: " ".join(words) for step, words in found.items()}

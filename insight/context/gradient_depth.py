@@ -1,0 +1,94 @@
+"""How the gradient changes with depth: the early weight matrices against the late ones."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..running_statistics import Floats, count_before_first, median
+from .model_index import Anatomy
+from .record_burst import Alike
+from .subject_table import Table
+
+#: Ratios nearer to one than this are of no interest, and their order is not computed.
+_PLAIN = 100.0
+#: Matrices with a gradient that make a depth.
+_FEWEST = 4
+
+
+@dataclass(frozen=True, slots=True)
+class DepthProfile:
+    """Gradients of the first third of the weight matrices against those of the last third.
+
+    Args:
+        ratio: Median root mean square of the first third over that of the last; 1 where no two matrices are apart by a
+            factor of 100, for then nobody asks by how much.
+        matrices: How many matrices had a finite gradient other than zero.
+        order: Kendall's tau of their root mean squares with the call order: -1 when each gets less than the one before.
+        first: Site of the earliest of them.
+        last: Site of the latest.
+    """
+
+    ratio: float
+    matrices: int
+    order: float
+    first: str
+    last: str
+
+
+def depth_profile(table: Table, anatomy: Anatomy) -> DepthProfile | None:
+    """The profile of a table of gradients; None when fewer than four matrices have one to compare."""
+    order = anatomy.matrices_in_order(table.rows.sites)
+    if len(order) < _FEWEST:
+        return None
+    if table.alike is not None and not table.holds_non_finite:
+        plain = table.alike.known("plain depth", order, lambda one: _plain(one, table.rows.sites, order))[table.place]
+        if plain is not None:
+            return plain
+    norms = table.column("l2_norm")[order]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        sizes = norms / np.sqrt(table.column("size")[order])
+    if table.is_whole and not table.holds_non_finite:
+        low = float(sizes.min())
+        if low > 0.0 and float(sizes.max()) < _PLAIN * low:
+            return DepthProfile(1.0, len(sizes), 0.0, table.rows.sites[order[0]], table.rows.sites[order[-1]])
+    usable = (sizes > 0) & (sizes < np.inf)
+    if not table.is_whole or table.holds_non_finite:
+        usable &= table.present[order] & ~table.non_finite[order]
+    count = np.count_nonzero(usable)
+    if count < _FEWEST:
+        return None
+    if count < len(sizes):
+        sizes, order = sizes[usable], order[usable]
+    third = max(1, len(sizes) // 3)
+    ratio = median(sizes[:third]) / median(sizes[-third:])
+    order_of_sizes = _tau(sizes) if not 1 / _PLAIN < ratio < _PLAIN else 0.0
+    return DepthProfile(ratio, len(sizes), order_of_sizes, table.rows.sites[order[0]], table.rows.sites[order[-1]])
+
+
+def plain_depths(table: Table, anatomy: Anatomy, records: int) -> int:
+    """For how many records of the burst, this one first, the profile is None, or that of gradients near each other."""
+    order = anatomy.matrices_in_order(table.rows.sites)
+    if table.alike is None:
+        return 0
+    if len(order) < _FEWEST:
+        return records
+    found = table.alike.known("plain depth", order, lambda one: _plain(one, table.rows.sites, order))
+    return min(
+        table.finite_for(records), count_before_first(np.array([one is None for one in found[table.place :][:records]]))
+    )
+
+
+def _tau(values: Floats) -> float:
+    signs = np.sign(values[None, :] - values[:, None])
+    return float(np.triu(signs, 1).sum()) / (len(values) * (len(values) - 1) / 2)
+
+
+def _plain(alike: Alike, sites: list[str], order: NDArray[np.intp]) -> list[DepthProfile | None]:
+    """By record, the profile where no two matrices are far apart; None where that has to be looked at."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        sizes = alike.columns("l2_norm")[:, order] / np.sqrt(alike.columns("size")[:, order])
+    low = sizes.min(axis=1)
+    profile = DepthProfile(1.0, len(order), 0.0, sites[order[0]], sites[order[-1]])
+    is_plain = (low > 0.0) & (sizes.max(axis=1) < _PLAIN * low)
+    return [profile if one else None for one in is_plain.tolist()]

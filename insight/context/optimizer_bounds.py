@@ -1,0 +1,287 @@
+"""How far an optimizer can move an element in one step, and which parameters moved farther."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import inf, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...storage import Json, ParameterInfo
+from ..event_fields import as_number
+from ..running_statistics import Floats, Mask, count_before_first
+from .model_index import Anatomy, group_of
+from .optimizer_state import Recurrence
+from .step_context import Excess, Moment, Rest, Stretch
+from .subject_table import Rows, Table, some
+
+_KINDS = ("sgd", "momentum")
+_BUFFER = "optimizer/momentum_buffer"
+#: Times the bound: weights that an average pulls back, or a projection holds, move a few steps' worth at once; an old
+#: checkpoint and a flipped bit move hundreds (our choice).
+_DESCENT_SLACK = 10.0
+#: Records in a row that a parameter must have kept to the bound: what somebody writes in every step is meant.
+_KEPT = 5
+#: Of the weights themselves, for their rounding.
+_ROUNDING = {"float16": 2.0**-8, "bfloat16": 2.0**-5, "float64": 2.0**-40}
+
+
+@dataclass(slots=True)
+class DescentBound:
+    """The options of each row of `update`, and for how many records it has kept to the bound."""
+
+    checked: Anatomy | None = None
+    is_known: bool = False
+    rates: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    options: Floats = field(default_factory=lambda: np.zeros((0, 4)))
+    kept: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def limits(self, now: Moment, table: Table, largest: Floats) -> Floats | None:
+        """`(rows of update,)` what a row cannot exceed; infinite where that is not known, or was exceeded of late.
+
+        None where no optimizer is one of gradient descent.
+        """
+        if not self._knows(now, table):
+            return None
+        bound = self._bound(now, table)
+        known = np.isfinite(bound) & table.present & np.isfinite(largest)
+        is_within = known & (largest <= bound)
+        limits = np.where(known & (self.kept >= _KEPT), bound, np.inf)
+        self.kept = np.where(is_within, self.kept + 1, np.where(known, 0, self.kept))
+        return limits
+
+    def rests(self, stretch: Stretch, table: Table) -> Rest | None:
+        """For how many records every row of the update that can be judged keeps to its bound."""
+        if not self._knows(stretch.now, table):
+            return stretch.whole
+        subjects = [name for name in ("weight", "gradient", _BUFFER) if stretch.carries(name)]
+        tables = [one for name in subjects if (one := stretch.now.table(name)) is not None]
+        count = stretch.finite("update", *subjects)
+        if not count or not all(table.rows.are(one.rows) for one in tables):
+            return None
+
+        def largest(subject: str) -> Floats:
+            if subject != "update" and subject not in subjects:
+                return np.full((len(stretch), len(table.rows.sites)), np.nan)
+            return np.fmax(np.abs(stretch.sure(subject, "min")), np.abs(stretch.sure(subject, "max")))
+
+        rates = np.array([self._rates(scalars) for scalars in (one.scalars for one in stretch.records)])
+        moved = np.maximum(np.abs(stretch.sure("update", "min")), np.abs(stretch.sure("update", "max")))
+        bound = self._of(rates, largest)
+        known = np.isfinite(bound) & np.isfinite(moved)
+        is_within = known & (moved <= bound)
+
+        def learn(records: int) -> None:
+            self.kept = self.kept + is_within[:records].sum(axis=0)
+
+        return Rest(min(count, count_before_first(known & ~is_within)), learn)
+
+    def _knows(self, now: Moment, table: Table) -> bool:
+        """Whether any row is one of gradient descent; brings the memory to the rows."""
+        count = len(table.rows.sites)
+        if self.checked is not now.anatomy or len(self.rates) != count:
+            self.checked = now.anatomy
+            self.rates, self.options = _options(now, table.rows.sites)
+            self.kept = np.pad(self.kept, (0, count - len(self.kept)))
+            self.is_known = bool((self.rates >= 0).any())
+        return self.is_known
+
+    def _bound(self, now: Moment, table: Table) -> Floats:
+        return self._of(self._rates(now.record.scalars), lambda subject: _largest(now, subject, table.rows))
+
+    def _rates(self, scalars: Mapping[str, float]) -> Floats:
+        """`(rows,)` of one record; NaN where it is not known."""
+        names = [f"learning_rate/{place}" if place else "learning_rate" for place in range(int(self.rates.max()) + 1)]
+        return np.array([*(abs(scalars.get(name) or np.nan) for name in names), np.nan])[self.rates]
+
+    def _of(self, rates: Floats, largest: Callable[[str], Floats]) -> Floats:
+        """`(rows,)`, or `(records, rows)` of several, from the largest magnitudes of each subject."""
+        momentum, decay, nesterov, rounding = self.options.T
+        weights = largest("weight")
+        fed = largest("gradient") + decay * weights
+        buffered = largest(_BUFFER)
+        moved = np.where(momentum > 0, np.where(nesterov > 0, fed + momentum * buffered, buffered), fed)
+        return np.asarray(_DESCENT_SLACK * rates * moved + rounding * weights, dtype=np.float64)
+
+
+def _largest(now: Moment, subject: str, rows: Rows) -> Floats:
+    """`(rows,)` the largest magnitude of each; NaN where it is not known or not finite."""
+    table = now.table(subject)
+    if table is None:
+        return np.full(len(rows.sites), np.nan)
+    return table.at(rows, table.finite(np.fmax(np.abs(table.column("min")), np.abs(table.column("max")))))
+
+
+def _options(now: Moment, sites: list[str]) -> tuple[NDArray[np.intp], Floats]:
+    """`(sites,)` number of the group among all, -1 for none of this kind, and `(sites, 4)` its options."""
+    places, options = np.full(len(sites), -1, dtype=np.intp), np.zeros((len(sites), 4))
+    for row, site in enumerate(sites):
+        found = group_of(now.anatomy, site)
+        if found is None or found.kind not in _KINDS:
+            continue
+        places[row] = found.place
+        numbers = [as_number(found.options.get(name), 0.0) for name in ("momentum", "weight_decay", "nesterov")]
+        options[row] = (*numbers, _ROUNDING.get(now.anatomy.parameters[site].dtype, 2.0**-20))
+    return places, options
+
+
+_ADAM = ("Adam", "AdamW")
+#: For rounding, for betas that a schedule moves between steps, and for weights that are put back between steps, whose
+#: difference is that of two updates; what is stale exceeds the bound many times (our choice).
+_ADAM_SLACK = 2.2
+_EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
+
+
+@dataclass(slots=True)
+class AdamBound:
+    """From which count and step on each optimizer was watched, the groups of the rows of `update`, and its state."""
+
+    counts: dict[int, tuple[int, int]] = field(default_factory=dict)
+    checked: Anatomy | None = None
+    places: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
+    recurrence: Recurrence = field(default_factory=Recurrence)
+    descent: DescentBound = field(default_factory=DescentBound)
+
+    def exceeded(self, now: Moment) -> list[Excess]:
+        """The parameters that moved beyond the bound in this record's step; asked once a record, in order."""
+        for event in now.events("optimizer_step_count"):
+            number, count = event.data.get("optimizer"), event.data.get("count")
+            if isinstance(number, int) and isinstance(count, int):
+                self.counts[number] = count, event.step
+        table = now.table("update")
+        if table is None or now.record.skipped:
+            return []
+        largest = table.largest()
+        found = []
+        for row in _large_rows(now, self, table, largest):
+            site = table.rows.sites[row]
+            bound, rate = _bound(now, self, now.anatomy.parameters[site], float(largest[row]))
+            if largest[row] > bound * rate:
+                norm = max(table.value(row, "l2_norm"), 1e-300)
+                found.append(Excess(site, float(largest[row] / rate), bound, rate, float(largest[row] / norm)))
+        limits = self.descent.limits(now, table, largest)
+        for row in () if limits is None else np.flatnonzero(largest > limits).tolist():
+            assert limits is not None  # or there would be no row
+            norm = max(table.value(row, "l2_norm"), 1e-300)
+            ratio, bound, peak = float(largest[row]), float(limits[row]), float(largest[row] / norm)
+            found.append(Excess(table.rows.sites[row], ratio, bound, 1.0, peak, is_of_adam=False))
+        return found
+
+    def rests(self, stretch: Stretch) -> Rest | None:
+        """For how many records nothing is beyond a bound, nor any state broken; None where each has to be looked at."""
+        state = self.recurrence.rests(stretch)
+        table = stretch.now.table("update")
+        if state is None or not stretch.carries("update"):
+            return state
+        if table is None:
+            return None
+        descent = self.descent.rests(stretch, table)
+        if descent is None or table.alike is None:
+            return None
+        largest = np.array(table.largest_of_each(len(stretch)))
+        within = count_before_first(~(largest <= _least_limits(stretch, self)))
+
+        def learn(records: int) -> None:
+            state.learn(records)
+            descent.learn(records)
+
+        return Rest(min(state.records, descent.records, within), learn)
+
+
+def _least_limits(stretch: Stretch, memory: AdamBound) -> Floats:
+    """`(records,)` the least of the groups' bounds on an update, a rounding below it; infinite where there is none."""
+    least, place = np.full(len(stretch), inf), 0
+    for number, optimizer in enumerate(stretch.now.anatomy.structure.optimizers):
+        for group in optimizer.groups:
+            rates = stretch.scalars(f"learning_rate/{place}" if place else "learning_rate")
+            betas = _betas(group) if optimizer.kind in _ADAM else None
+            place += 1
+            if betas is None:
+                continue
+            steps = np.array([one.step for one in stretch.records], dtype=np.float64)
+            count, since = memory.counts.get(number, (10**6, steps))
+            bounds, rate = _adam_bounds(*betas, count + steps - since + 1), np.abs(np.array(rates, dtype=np.float64))
+            least = np.fmin(least, np.where(rate > 0, (1 - 1e-9) * bounds * rate, inf))
+    return least
+
+
+def _adam_bounds(beta1: float, beta2: float, steps: Floats) -> Floats:
+    """`adam_bound` of several steps, to a few roundings."""
+    if not (0.0 <= beta1 < 1.0 and beta1 * beta1 < beta2 < 1.0):
+        return np.full(len(steps), inf)
+    q = beta1 * beta1 / beta2
+    spread = (1 - beta2**steps) / (1 - beta2) * (1 - q**steps) / (1 - q)
+    return np.asarray((1 - beta1) / (1 - beta1**steps) * np.sqrt(spread), dtype=np.float64)
+
+
+def _large_rows(now: Moment, memory: AdamBound, table: Table, largest: Floats) -> list[int]:
+    """The rows whose update exceeds the bound alone, before decay and rounding are allowed for."""
+    if memory.checked is not now.anatomy or len(memory.places) != len(table.rows.sites):
+        memory.checked = now.anatomy
+        memory.places = np.array([_place(now, site) for site in table.rows.sites], dtype=np.intp)
+    bounds = [*(bound * rate for bound, rate in _limits(now, memory)), inf]
+    if table.largest_of_all <= min(bounds):
+        return []
+    large: Mask = largest > np.array(bounds)[memory.places]
+    return np.flatnonzero(large & table.present & np.isfinite(largest)).tolist() if some(large) else []
+
+
+def _place(now: Moment, site: str) -> int:
+    """Number of the parameter's group among all groups of all optimizers; -1 where it is in none or in several."""
+    found = group_of(now.anatomy, site)
+    return -1 if found is None else found.place
+
+
+def _limits(now: Moment, memory: AdamBound) -> Iterator[tuple[float, float]]:
+    """The bound of |update| / rate and the rate, by group; infinite where there is none."""
+    place = 0
+    for number, optimizer in enumerate(now.anatomy.structure.optimizers):
+        for group in optimizer.groups:
+            rate = now.scalar(f"learning_rate/{place}" if place else "learning_rate")
+            betas = _betas(group) if optimizer.kind in _ADAM else None
+            place += 1
+            if not rate or betas is None:
+                yield inf, 1.0
+                continue
+            count, since = memory.counts.get(number, (10**6, now.step))  # not known: the bound of the long run
+            yield adam_bound(*betas, count + now.step - since + 1), abs(rate)
+
+
+def _bound(now: Moment, memory: AdamBound, info: ParameterInfo, moved: float) -> tuple[float, float]:
+    """The bound of |update| / rate for the parameter with decay and rounding, and the rate.
+
+    Decay acts on the weights before the step, which reach no further than those after it and the update together.
+    """
+    bound, rate = list(_limits(now, memory))[_place(now, info.site)]
+    number, group = info.group or (0, 0)
+    decay = now.anatomy.structure.optimizers[number].groups[group].get("weight_decay")
+    reach = _reach(now, info.site) + moved
+    rounding = _EPSILON.get(info.dtype, 0.0) * reach / rate
+    return _ADAM_SLACK * (bound + (float(decay) * reach if isinstance(decay, int | float) else 0.0)) + rounding, rate
+
+
+def adam_bound(beta1: float, beta2: float, step: int) -> float:
+    """The largest |update| / rate that any gradients can bring about in Adam's step of that number, from 1."""
+    if not (0.0 <= beta1 < 1.0 and beta1 * beta1 < beta2 < 1.0):
+        return inf
+    q = beta1 * beta1 / beta2
+    spread = (1 - beta2**step) / (1 - beta2) * (1 - q**step) / (1 - q)
+    return (1 - beta1) / (1 - beta1**step) * sqrt(spread)
+
+
+def _betas(group: Mapping[str, Json]) -> tuple[float, float] | None:
+    betas = group.get("betas")
+    values = list(betas) if isinstance(betas, list | tuple) else [group.get("beta1"), group.get("beta2")]
+    first, second = [*values, None, None][:2]
+    if isinstance(first, int | float) and isinstance(second, int | float):
+        return float(first), float(second)
+    return None
+
+
+def _reach(now: Moment, site: str) -> float:
+    """The largest magnitude among the weights after the step; unlimited where it was not recorded."""
+    table = now.table("weight")
+    if table is None or site not in table.rows.sites:
+        return inf
+    row = table.rows.sites.index(site)
+    return max(abs(table.value(row, "min")), abs(table.value(row, "max")))

@@ -1,0 +1,166 @@
+"""What a finding began with: its batch, and the change of the model's modules just before it."""
+
+import math
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from ..storage import Event, Finding, StepRecord, display_site
+from .event_fields import number, words
+from .root_causes import JUST_BEFORE, NON_FINITE
+from .running_statistics import Mask
+
+__all__ = ["Change", "Changes", "change_at"]
+
+#: Causes of a moment, in which one batch may matter; for what lasts every batch is as good as another.
+_OF_A_MOMENT: Final = NON_FINITE | {
+    "bad_batch",
+    "exploding_gradient",
+    "loss_scale_overflow",
+    "loss_spike",
+    "repeated_batch",
+}
+#: The batch's number where the loader knows it, and the checksum of its contents: scalar, word, form.
+_TOLD: Final = (("batch/id", "number", "d"), ("batch/checksum", "checksum", "x"))
+#: Steps whose batches are remembered: a finding of a moment is found within a few. Our choice.
+_KEPT: Final = 64
+
+
+class Batches:
+    """The batches of one rank's last steps."""
+
+    def __init__(self) -> None:
+        self._steps: dict[int, dict[str, list[int]]] = {}
+
+    def learn(self, record: StepRecord) -> None:
+        """Takes the batch of the step, or of one of its micro-steps."""
+        for scalar, _, _ in _TOLD:
+            value = record.scalars.get(scalar)
+            if value is None or not math.isfinite(value):
+                continue
+            if record.step not in self._steps:
+                self._steps[record.step] = {}
+                if len(self._steps) > _KEPT:
+                    del self._steps[next(iter(self._steps))]
+            self._steps[record.step].setdefault(scalar, []).append(int(value))
+
+    def of(self, finding: Finding) -> str:
+        """The batch of the finding's first step, such as `number 7, checksum ab`.
+
+        Empty for what no single batch can be the cause of, and where neither was recorded.
+        """
+        if finding.cause not in _OF_A_MOMENT:
+            return ""
+        seen = self._steps.get(finding.first_step, {})
+        return ", ".join(
+            " ".join((word, *(format(value, form) for value in seen[scalar])))
+            for scalar, word, form in _TOLD
+            if scalar in seen
+        )
+
+
+#: What lies in the data, the machine or the monitor, whatever the model is made of; and what names changes itself.
+_ELSEWHERE: Final = frozenset(
+    {
+        "dataloader_bound",
+        "identical_rank_data",
+        "loss_spike",
+        "monitor_fault",
+        "rank_rng_error",
+        "repeated_batch",
+        "straggler",
+        "train_val_shift",
+        "watchpoint",
+    }
+)
+#: So many changes, each within `JUST_BEFORE` steps of the one before, are how the model works and explain no moment;
+#: and modules that are named of one. Our choice.
+_HABIT, _NAMED = 5, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Modules that joined, were exchanged or went.
+
+    Args:
+        step: The step of the first forward with the model as it is since.
+        modules: Some of them, in words.
+        sites: Some of them; `count` how many there are.
+    """
+
+    step: int
+    modules: str
+    sites: tuple[str, ...] = ()
+    count: float = 0.0
+
+    def may_hold(self, sites: Sequence[str]) -> Mask:
+        """`(sites,)` whether it may be of these parameters; any, where not all modules are named."""
+        is_any = "" in self.sites or not self.count <= len(self.sites)
+        inside = tuple(f"{module}." for module in self.sites)
+        return np.array([is_any or site.startswith(inside) for site in sites], dtype=np.bool_)
+
+    def since(self, step: int) -> str:
+        """The change as it is told of something that began at the step."""
+        behind = step - self.step
+        apart = "in this very step" if not behind else f"{behind} step{'s' if behind > 1 else ''} before"
+        return f"{self.modules} at step {self.step}, {apart}"
+
+
+@dataclass(slots=True)
+class Changes:
+    """The newest changes of one rank's model."""
+
+    newest: deque[Change] = field(default_factory=lambda: deque(maxlen=_HABIT))
+
+    def learn(self, record: StepRecord) -> None:
+        """Takes the change of the step; a model that changes before its first step has not been trained otherwise."""
+        for event in record.events:
+            self.hear(event)
+
+    def hear(self, event: Event) -> None:
+        """Takes what the event tells of modules, if it does."""
+        if event.kind == "modules_changed" and event.step > 0:
+            sites, count = tuple(words(event, "sites")), number(event, "count")
+            named = [display_site(site) for site in sites[:_NAMED]]
+            rest = f" and {count - len(named):.0f} more" if count > len(named) else ""
+            self.newest.append(Change(event.step, ", ".join(named) + rest, sites, count))
+
+    def behind(self, step: int, sites: Sequence[str]) -> Mask:
+        """`(sites,)` whether it may be another parameter than after that step; any, if changes are many."""
+        late = [one for one in self.newest if one.step > step]
+        found = np.full(len(sites), len(late) == _HABIT, dtype=np.bool_)
+        for one in late:
+            found |= one.may_hold(sites)
+        return found
+
+    def before(self, step: int) -> Change | None:
+        """The newest change at most `JUST_BEFORE` steps before; None without one, and where changes are habit."""
+        steps = [one.step for one in self.newest]
+        if len(steps) == _HABIT and all(late - early <= JUST_BEFORE for early, late in pairwise(steps)):
+            return None
+        near = [one for one in self.newest if 0 <= step - one.step <= JUST_BEFORE]
+        return near[-1] if near else None
+
+    def of(self, finding: Finding) -> str:
+        """The change that the finding began at or soon behind; empty where none can matter."""
+        if finding.cause in _ELSEWHERE:
+            return ""
+        change = self.before(finding.first_step)
+        return "" if change is None else change.since(finding.first_step)
+
+
+def change_at(finding: Finding, events: Iterable[Event]) -> str:
+    """The change that a stored finding began at or soon behind; empty where none can matter.
+
+    Args:
+        events: Of its rank, oldest first.
+    """
+    known = Changes()
+    for event in events:
+        if event.step <= finding.step:
+            known.hear(event)
+    return known.of(finding)

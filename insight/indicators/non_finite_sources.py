@@ -1,0 +1,145 @@
+"""Where a value that is not finite came from: the batch, or the operation that the monitor has traced."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ...storage import ROOT_SITE, Event, Finding, Json
+from ..context.step_context import Moment
+from ..context.subject_table import Table
+
+__all__ = ["TRACED", "MissingValues", "Origin"]
+
+
+@dataclass(slots=True)
+class MissingValues:
+    """Whether the batches of a run bring NaN or infinity with them, and whether the model bears that.
+
+    Attributes:
+        was_finite: The loss was, when it was seen last.
+        are_borne: The loss was finite over such a batch, so the model is made for missing values.
+    """
+
+    was_finite: bool = True
+    are_borne: bool = False
+
+    def look(self, now: Moment, is_finite: bool) -> Iterator[Finding]:
+        """The batch with which the loss stops being finite, if its input was not finite either.
+
+        Minus infinity does not count: it is how attention masks are written.
+
+        Args:
+            now: The step.
+            is_finite: Whether its loss is.
+        """
+        table, was_finite = now.table("batch"), self.was_finite
+        self.was_finite = is_finite
+        if table is None or not table.holds_non_finite:
+            return
+        bad = ((table.column("nans") > 0) | (table.column("pos_infs") > 0)) & table.present
+        if not bad.any() or self.are_borne:
+            return
+        self.are_borne = is_finite
+        if was_finite and not is_finite:
+            yield _report(now, table, int(np.argmax(bad)))
+
+
+def _report(now: Moment, table: Table, row: int) -> Finding:
+    counts, batch, name = table.counts(row), now.scalar("batch/id"), table.rows.sites[row]
+    which = "" if batch is None else f" (batch {batch:.0f})"
+    return now.finding(
+        ROOT_SITE,
+        "batch/nans" if counts["nans"] else "batch/pos_infs",
+        {**counts, **({} if batch is None else {"batch_id": batch})},
+        place=0,
+        explanation=f"the batch of step {now.step}{which} holds {counts['nans']:.0f} NaN and {counts['pos_infs']:.0f} "
+        f"+Inf among the {counts['size']:.0f} values of its input{f' {name}' if name else ''}, before any module has "
+        "touched it, and the loss is not finite either",
+        advice="look at this batch, and at what loads and normalises it: missing values in the file, a division by a "
+        "deviation of zero, log of zero; leave such samples out or fill them in; no change to the model mends this",
+        confidence=1.0,
+    )
+
+
+#: What a record carries that a traced operation was told in.
+TRACED: Final = "event/first_bad_operation"
+#: What a traced operation is told with that has made nothing worse.
+_GIVEN: Final = "its inputs were not finite already"
+_SUSPECTS: Final = (
+    "log or sqrt of a negative number, division by a sum that can be zero, exp of a large number, 0 x Inf; in float16 "
+    "a value above 65504 is enough: compute it in float32"
+)
+
+
+@dataclass(slots=True)
+class Origin:
+    """The newest operation that was traced; forgotten once the weights are seen to be finite behind it.
+
+    A trace rests while the weights are not finite, so what shows in those steps began with the operation before them.
+    """
+
+    event: Event | None = None
+    is_over: bool = False
+
+    def learn(self, now: Moment) -> None:
+        """Takes what was traced in the step, and whether the weights are finite behind it."""
+        if self.is_over:
+            self.event, self.is_over = None, False
+        self.event = next(iter(now.events("first_bad_operation")), self.event)
+        weights = now.table("weight") if self.event else None
+        self.is_over = weights is not None and weights.is_whole and not weights.holds_non_finite
+
+    def earlier(self, now: Moment) -> int | None:
+        """The step before this one with which it began; None where nothing was traced, or something in this step."""
+        return self.event.step if self.event and self.event.step < now.step else None
+
+    def to_text(self, now: Moment) -> str:
+        """What the trace says, as the end of a sentence; empty without one."""
+        if self.event is None:
+            return ""
+        step = self.earlier(now)
+        return f"; {_said(self.event)}" if step is None else f"; of step {step} the trace says: {_said(self.event)}"
+
+    def advice(self, now: Moment, otherwise: str) -> str:
+        """What to do where it began before this step; `otherwise` where it did not."""
+        step = self.earlier(now)
+        if step is None:
+            return otherwise
+        return (
+            f"mend what was traced at step {step}{_where(self.event)}; nothing is wrong with the place where this "
+            f"shows; go on from a checkpoint of before, as the weights have been lost since"
+        )
+
+    def mend(self, place: str) -> str:
+        """What to look for in the operation that was traced; in those at the place where none was."""
+        if self.event is not None and self.event.data.get("source") == _GIVEN:
+            return "look at what gave that operation its inputs: the data, or weights that were set between two steps"
+        return f"look at the operation {place if self.event is None else 'that was traced'} for {_SUSPECTS}"
+
+
+def _said(event: Event) -> str:
+    data = event.data
+    where = _where(event)
+    code = f" ({data['code']})" if data.get("code") else ""
+    if data.get("source") == "one of these":
+        return f"the loss was made by {data['operation']}"
+    if data.get("source"):
+        return f"the first operation that shows it is {data['operation']}{where}{code}, its inputs were bad already"
+    node = f" in the backward pass of {data['node']}," if data.get("node") else ""
+    return f"the first bad operation is {data['operation']}{node}{where}{code}{_range(data.get('inputs'))}"
+
+
+def _where(event: Event | None) -> str:
+    return f" at {event.data['file']}:{event.data['line']}" if event and event.data.get("file") else ""
+
+
+def _range(inputs: Json) -> str:
+    first = inputs[0] if isinstance(inputs, list) and inputs else None
+    if not isinstance(first, dict):
+        return ""
+    low, high = first.get("min"), first.get("max")
+    if not isinstance(low, int | float) or not isinstance(high, int | float):
+        return ""
+    return f", whose first input lies in [{low:.4g}, {high:.4g}]"

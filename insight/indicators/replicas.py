@@ -1,0 +1,62 @@
+"""What the exchange among ranks says: who differs from whom, and what share each has in a reduction."""
+
+from collections.abc import Iterator
+
+from ...storage import Event
+from ..event_fields import number, numbers, ranks, words
+
+#: Relative misfit of reduced against local gradients, below which the shares can be believed; rounding gives 1e-6.
+_FITS = 0.05
+#: Share, times the number of ranks, that counts as none and as one.
+_NONE, _CLOSE = 0.2, 0.2
+
+
+def shares(event: Event) -> list[float]:
+    """By rank: the share of its gradient in the reduced one, times the number of ranks: 1 in a mean, n in a sum.
+
+    Empty where the reduced gradient is no combination of the local ones, or fewer than two ranks took part.
+    """
+    weights = numbers(event, "weights")
+    residual = number(event, "residual")
+    if len(weights) < 2 or not residual < _FITS or any(weight != weight for weight in weights):
+        return []
+    return [weight * len(weights) for weight in weights]
+
+
+def is_unreduced(event: Event) -> bool:
+    """True when rank 0 applies its own gradient alone."""
+    found = shares(event)
+    return bool(found) and abs(found[0] / len(found) - 1) < _CLOSE and all(abs(one) < _NONE for one in found[1:])
+
+
+def dropped(event: Event) -> list[int]:
+    """Ranks without a share in a reduction in which the others have equal ones; empty where there is none."""
+    found = shares(event)
+    missing = [rank for rank, share in enumerate(found) if abs(share) < _NONE]
+    present = [share for share in found if abs(share) >= _NONE]
+    if not missing or not present or is_unreduced(event):
+        return []
+    return missing if max(present) < (1 + _CLOSE) * min(present) else []
+
+
+def common_scale(event: Event) -> float:
+    """By which factor the reduced gradient is the mean, where all ranks have the same share; NaN where they do not."""
+    found = [share for share in shares(event) if abs(share) >= _NONE]
+    if not found or min(found) <= 0 or max(found) > (1 + _CLOSE) * min(found):
+        return float("nan")
+    return sum(found) / len(found)
+
+
+def is_corrupted(event: Event, parameters: int) -> bool:
+    """True when replicas differ in few tensors only, after they were equal: wrong bits, not a missing reduction."""
+    sites = words(event, "sites")
+    few = 0 < len(sites) <= max(1, parameters // 4) and parameters >= 3
+    return few and (number(event, "at") > 0 or len(ranks(event, "odd")) == 1)
+
+
+def repeated(values: list[str]) -> Iterator[list[int]]:
+    """Groups of two and more ranks that have the same value."""
+    for value in dict.fromkeys(values):
+        group = [rank for rank, other in enumerate(values) if other == value]
+        if len(group) > 1:
+            yield group

@@ -1,0 +1,235 @@
+"""Whether the updates are larger than the weights bear, and who pays for it: what two rules judge by.
+
+The limits come from 37 healthy trainings (MLP, CNN, decoder; SGD, momentum, Adam, AdamW; five learning rates) and 32
+with rates that ruin them. The median over the weight matrices of update norm over weight norm stayed below 0.15 in
+every healthy one that never lost ground, and passed 0.3 in every ruined one before its loss rose.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import isfinite, isnan
+from typing import Final
+
+import numpy as np
+
+from ..context.step_context import Moment
+from ..running_statistics import Usual, Window
+from .routing_collapse import LOST_LOGIT, ONE_HOT, SHARPER
+
+#: Update over weight, per step, that no healthy training was seen to reach.
+LARGE_UPDATE: Final = 0.3
+#: Share of the entropy of the first look below which attention, or a policy, has lost its variety for good; and looks.
+_LOST, _LOOKS = 0.05, 2
+#: Of the first loss, above it.
+_THROWN = 0.5
+#: Attention is looked at more often before this step, and settles meanwhile.
+_SETTLED = 10
+#: Times by which rate and update rise in a leap, and records that must have been seen before it (our choice).
+_LEAP, _KNOWN = 10.0, 10
+#: An update of this size is judged by the loss of at most so many records later.
+_MEMORY: Final = 20
+_ADAPTIVE: Final = ("adam", "lamb", "rmsprop", "adagrad", "adadelta", "lion", "adafactor", "ftrl")
+
+
+@dataclass(slots=True)
+class Stability:
+    """The history of loss, update ratio and learning rate that tells a step too large from one well borne.
+
+    Attributes:
+        records: How many records with a loss were seen, of a policy all of them.
+        first: The first finite loss.
+        is_harmed: The newest loss lost all the progress made so far, or is not finite.
+        harm: Of the newest losses, how many were so in a row.
+        thrown: How many of all were half as large again as the first, or not finite: more than batches differ by.
+        large_since: Step of the first too large update of this episode; None when there was none lately.
+        large_first: How many records had been seen when the first too large update came; None when none came.
+        large_from: Step of that update.
+        peak: Largest update ratio of the episode.
+        damage: For how many looks in a row something beside the loss was ruined that was whole in the first look:
+            attention that looks at one token, or a policy that has a single answer.
+        jumped_at: Step at which the learning rate last doubled or more in one step.
+    """
+
+    records: int = 0
+    first: float = float("nan")
+    is_harmed: bool = False
+    harm: int = 0
+    thrown: int = 0
+    loss: float = float("nan")
+    large_since: int | None = None
+    large_first: int | None = None
+    large_from: int = 0
+    peak: float = float("nan")
+    damage: int = 0
+    jumped_at: int | None = None
+    jump: float = 1.0
+    rate: float = float("nan")
+    first_rate: float = float("nan")
+    highest_rate: float = float("nan")
+    usual: Window = field(default_factory=lambda: Window(16))
+    recent: Window = field(default_factory=lambda: Window(10))
+    ratios: Window = field(default_factory=lambda: Window(20))
+    _large_seen: int = 0
+    _whole: dict[str, float] = field(default_factory=dict)
+
+    def update(self, now: Moment) -> None:
+        """Learns the record: first the loss, which earlier updates made, then this step's own update."""
+        self._learn_rate(now)
+        loss = now.scalar("loss")
+        if loss is not None and not (now.has_a_surrogate_loss and isfinite(loss)):
+            self._learn_loss(loss)
+        elif loss is not None:
+            self.records += 1
+        self._learn_damage(now)
+        ratio = now.typical_update
+        if self.jumped_at != now.step:
+            self.ratios.add(ratio)
+        if ratio >= LARGE_UPDATE:
+            if self.large_since is None:
+                self.large_since, self.peak = now.step, ratio
+            if self.large_first is None:
+                self.large_first, self.large_from = self.records, now.step
+            self.peak, self._large_seen = max(self.peak, ratio), self.records
+        elif self.large_since is not None and self.records - self._large_seen > _MEMORY and not self.is_harmed:
+            self.large_since = None
+
+    def is_ruined(self, step: int) -> bool:
+        """True when too large updates came first and the loss lost its progress after them, lastingly or beyond
+        measure."""
+        if self.large_since is None or self.large_since >= step or not self.is_harmed:
+            return False
+        return self.harm >= 3 or not isfinite(self.loss) or self.loss > self._bound(5.0)
+
+    def leap(self, now: Moment) -> float | None:
+        """The usual update ratio, where rate and update have risen by leaps in this very step; None where not."""
+        usual = self.ratios.median()
+        is_leap = self.jumped_at == now.step and self.jump >= _LEAP and self.rate >= self.highest_rate
+        is_known = len(self.ratios) >= _KNOWN and now.typical_update >= LARGE_UPDATE
+        return usual if is_leap and is_known and usual < now.typical_update / _LEAP else None
+
+    def is_damaged(self) -> bool:
+        """True when too large updates came first, and in two looks since something was ruined beside the loss."""
+        return self.large_first is not None and self.damage >= _LOOKS
+
+    def is_beyond_measure(self) -> bool:
+        """True when the loss is not finite or about ten times what it was at first: no recovery needs to be awaited."""
+        return not isfinite(self.loss) or self.loss > self._bound(90.0)
+
+    def has_recovered(self) -> bool:
+        """True when the loss of late lies clearly, by 15 %, below the first."""
+        return self.recent.median() < self.first - 0.15 * abs(self.first)
+
+    def is_at_full_rate_from_the_start(self) -> bool:
+        """True when the learning rate never rose above what it was in the first step."""
+        return bool(self.highest_rate <= 1.01 * self.first_rate)
+
+    def _bound(self, times: float) -> float:
+        usual = self.usual.median()
+        progress = max(self.first - usual, 0.1 * abs(self.first), 3 * self.usual.spread())
+        return usual + times * progress
+
+    def _learn_loss(self, loss: float) -> None:
+        self.loss = loss
+        self.records += 1
+        self.recent.add(loss)
+        if not isfinite(self.first):
+            self.first = loss if isfinite(loss) else self.first
+        self.is_harmed = not isfinite(loss) or (len(self.usual) > 0 and loss > self._bound(1.0))
+        self.harm = self.harm + 1 if self.is_harmed else 0
+        self.thrown += not np.isfinite(loss) or loss > self.first + _THROWN * abs(self.first)
+        if not self.is_harmed:
+            self.usual.add(loss)
+
+    def _learn_damage(self, now: Moment) -> None:
+        looks = list(_variety(now))
+        for name, share, _ in looks:
+            self._whole.setdefault(name, share)
+        lost = [
+            name for name, share, least in looks if self._whole[name] > ONE_HOT and share < least * self._whole[name]
+        ]
+        if self.large_first is None:
+            self._whole.update(dict.fromkeys(lost, 0.0))  # whatever did that, it was no step too large
+        elif looks:
+            self.damage = self.damage + 1 if lost else 0
+
+    def _learn_rate(self, now: Moment) -> None:
+        rate = now.scalar("learning_rate")
+        if rate is None or not isfinite(rate):
+            return
+        if rate > 2 * self.rate > 0:
+            self.jumped_at, self.jump = now.step, rate / self.rate
+        self.first_rate = rate if isnan(self.first_rate) else self.first_rate
+        self.highest_rate = rate if isnan(self.highest_rate) else max(self.highest_rate, rate)
+        self.rate = rate
+
+
+def _variety(now: Moment) -> Iterator[tuple[str, float, float]]:
+    """By site: the entropy of attention as a share of its largest, or of a policy; and below which share of the first
+    look it is lost, for logits that are lost to rounding sooner."""
+    entropy, attention = now.scalar("policy/entropy"), now.table("attention")
+    if entropy is not None and entropy >= 0:
+        yield "", entropy, _LOST
+    if attention is not None and not 0 < now.step < _SETTLED:
+        values, logits = attention.column("relative_entropy"), np.abs(attention.column("max_logit"))
+        for row in np.flatnonzero(attention.present & np.isfinite(values)):
+            yield attention.rows.sites[row], float(values[row]), SHARPER if logits[row] > LOST_LOGIT else _LOST
+
+
+def is_adaptive(now: Moment) -> bool:
+    """True when a watched optimizer divides by a running second moment, so that its first steps are as large as any."""
+    kinds = [optimizer.kind.lower() for optimizer in now.anatomy.structure.optimizers]
+    return any(word in kind for kind in kinds for word in _ADAPTIVE)
+
+
+def is_cold_start(now: Moment, stability: Stability) -> bool:
+    """True when an adaptive optimizer took too large steps from the very first on, at its full rate."""
+    early = stability.large_first is not None and stability.large_first <= 3
+    return early and is_adaptive(now) and stability.is_at_full_rate_from_the_start()
+
+
+@dataclass(slots=True)
+class Path:
+    """Records with a loss, and the sum of their updates over the weights; anew after every update that is too large.
+
+    A network that one such step has thrown somewhere stands still for that reason, whatever its data and its rate.
+
+    Attributes:
+        records: How many there were.
+        length: The sum, in norms of the typical weight matrix.
+        since: Step of the first of them.
+    """
+
+    records: int = 0
+    length: float = 0.0
+    since: int = 0
+
+    def learn(self, now: Moment) -> None:
+        """Takes this record's update."""
+        update = now.typical_update
+        if update >= LARGE_UPDATE:
+            self.records, self.length = 0, 0.0
+            return
+        self.since = self.since if self.records else now.step
+        self.records += 1
+        self.length += update if isfinite(update) else 0.0
+
+
+#: Deviations, and how much the rate may have risen, of a step that is still an ordinary one (our choice).
+_STRANGE, _RISE = 6.0, 1.5
+
+
+@dataclass(slots=True)
+class LastStep:
+    """Learns of every record's own step how large it was, which the loss of the next record shows."""
+
+    update: Usual = field(default_factory=lambda: Usual(is_log=True))
+    rate: float = float("inf")
+    is_ordinary: bool = True
+
+    def learn(self, now: Moment) -> None:
+        """Takes this record's step; `is_ordinary` speaks of it from here on."""
+        deviates = self.update.update(now.typical_update)
+        rate = now.scalar("learning_rate")
+        rate = self.rate if rate is None else rate
+        self.is_ordinary = not deviates > _STRANGE and rate <= _RISE * self.rate
+        self.rate = rate

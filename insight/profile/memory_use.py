@@ -1,0 +1,140 @@
+"""Memory over the run, and what it is made of where it is highest."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from ...storage import ROOT_SITE, ParameterInfo, Store, Structure
+from .operator_profile import Profiled
+
+__all__ = ["MemoryPart", "MemoryUse", "memory_use"]
+
+_MOST = 2000
+#: Modules that are named among the parts; the rest is one part. Our choice.
+_NAMED = 8
+_ITEM_BYTES = {"float64": 8, "int64": 8, "uint64": 8, "float32": 4, "int32": 4, "uint32": 4, "float16": 2}
+_ITEM_BYTES |= {"bfloat16": 2, "int16": 2, "uint16": 2, "int8": 1, "uint8": 1, "bool": 1, "complex64": 8}
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPart:
+    """One thing that takes memory where it is highest.
+
+    Args:
+        kind: `parameters`, `gradients`, `optimizer`, `activations`.
+        site: The module whose outputs they are, for activations; empty for the whole model.
+        is_measured: False where the size follows from shapes alone.
+    """
+
+    kind: str
+    site: str
+    size_bytes: float
+    is_measured: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """Memory of one rank.
+
+    Args:
+        steps, host_bytes, device_bytes: The course over the run; NaN where one was not recorded in a step.
+        host_peak_bytes, device_peak_bytes: The most of each, NaN where it was not recorded.
+        peak_step: Where that of the device was first reached; of the host without a device; -1 without both.
+        parts: What is there at the moment of most memory within a step, the largest first. From the allocations of
+            the steps that were looked at from inside, where there are some; else from the shapes of activations.
+    """
+
+    rank: int
+    steps: tuple[int, ...]
+    host_bytes: tuple[float, ...]
+    device_bytes: tuple[float, ...]
+    host_peak_bytes: float
+    device_peak_bytes: float
+    peak_step: int
+    parts: tuple[MemoryPart, ...]
+
+
+def memory_use(
+    store: Store,
+    run: str,
+    *,
+    rank: int = 0,
+    profiled: tuple[Profiled, ...] = (),
+    first: int | None = None,
+    last: int | None = None,
+) -> MemoryUse:
+    """Memory of the rank between two steps; without points where the run has not recorded any."""
+
+    def read(name: str) -> dict[int, float]:
+        found = store.series(run, ROOT_SITE, f"scalar/memory/{name}", rank=rank, first=first, last=last, limit=_MOST)
+        return dict(zip(found.steps.tolist(), found.values.tolist(), strict=True))
+
+    host, device = read("host_bytes"), read("device_bytes")
+    peaks = read("device_peak_bytes") or device
+    steps = tuple(sorted({*host, *device}))
+    decisive = peaks or host
+    structure = store.structure(run, rank=rank)
+    parts = (*_resident(store, run, rank, structure), *_transient(store, run, rank, structure, profiled))
+    return MemoryUse(
+        rank,
+        steps,
+        tuple(host.get(step, float("nan")) for step in steps),
+        tuple(device.get(step, float("nan")) for step in steps),
+        max(host.values(), default=float("nan")),
+        max(peaks.values(), default=float("nan")),
+        max(decisive, key=lambda step: (decisive[step], -step)) if decisive else -1,
+        tuple(sorted(parts, key=lambda part: -part.size_bytes)),
+    )
+
+
+def _resident(store: Store, run: str, rank: int, structure: Structure) -> Iterator[MemoryPart]:
+    """What lies there through the whole step: one storage is counted once, as are its gradient and its slots."""
+    is_told = len({info.storage for info in structure.parameters}) > 1  # which parameters share memory
+    once: dict[int | str, ParameterInfo] = {}
+    for info in structure.parameters:
+        once.setdefault(info.storage if is_told else info.site, info)
+    sizes = {info.site: _size(info) for info in once.values()}
+    trained = {info.site for info in once.values() if info.requires_grad and info.group is not None}
+    slots = [layout.sites for layout in store.layouts(run, rank=rank) if layout.subject.startswith("optimizer/")]
+    found = {
+        "parameters": sum(sizes.values()),
+        "gradients": sum(sizes[site] for site in trained),
+        "optimizer": sum(sizes.get(site, 0) for sites in slots for site in sites),
+    }
+    return (MemoryPart(kind, ROOT_SITE, float(size), False) for kind, size in found.items() if size)
+
+
+def _size(info: ParameterInfo) -> int:
+    return prod(info.shape) * _ITEM_BYTES.get(info.dtype, 4)
+
+
+def _transient(
+    store: Store, run: str, rank: int, structure: Structure, profiled: tuple[Profiled, ...]
+) -> Iterator[MemoryPart]:
+    """What a step makes and lets go: by the module that made it."""
+    sizes: dict[str, float] = {}
+    if profiled:
+        highest = max(profiled, key=lambda one: one.peak_bytes)
+        for holder in highest.holders:
+            sizes[holder.site] = sizes.get(holder.site, 0.0) + holder.size_bytes
+    else:
+        sizes = _outputs(store, run, rank, structure)
+    order = sorted(sizes, key=lambda site: -sizes[site])
+    for site in order[:_NAMED]:
+        yield MemoryPart("activations", site, sizes[site], bool(profiled))
+    if rest := sum(sizes[site] for site in order[_NAMED:]):
+        yield MemoryPart("activations", "(others)", rest, bool(profiled))
+
+
+def _outputs(store: Store, run: str, rank: int, structure: Structure) -> dict[str, float]:
+    """Bytes of the outputs of the modules without children, in the model's most frequent dtype."""
+    leaves = {module.site for module in structure.modules if module.is_leaf}
+    dtypes = [info.dtype for info in structure.parameters]
+    item = _ITEM_BYTES.get(max(set(dtypes), key=dtypes.count), 4) if dtypes else 4
+    matrix = store.matrix(run, "activation/size", rank=rank, limit=1)
+    if not matrix.sites or not matrix.steps.size:
+        return {}
+    sizes = np.nan_to_num(matrix.high.max(axis=1))
+    return {site: size * item for site, size in zip(matrix.sites, sizes.tolist(), strict=True) if site in leaves}

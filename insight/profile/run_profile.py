@@ -1,0 +1,277 @@
+"""The profile of a run: all parts together, what would make it faster, and its text for a terminal."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...storage import Run, Store, display_site
+from .memory_use import MemoryUse, memory_use
+from .operator_profile import Operator, Profiled, operator_table, profiled_steps
+from .step_split import Collective, RankTime, StepSplit, collectives, rank_times, step_split
+
+__all__ = ["Advice", "Profile", "advise", "profile", "render_profile"]
+
+#: A part is worth a word from this share of the step on: without it the training is 1.11 times as fast, by Amdahl's law
+#: (AFIPS 1967), and the least that people notice of a training is about a tenth (our choice).
+_WORTH = 0.1
+#: The backward pass computes two products for each one of the forward, so that both together take most of a healthy
+#: step; an optimizer that takes a quarter of it runs operation by operation, or over few weights' work. Our choice.
+_OPTIMIZER = 0.25
+#: What the monitor may take; the project's own target for every step of a language model.
+_MONITOR = 0.05
+#: A rank is slow when it works so much longer than the others: below lies what clocks and caches do. Our choice.
+_SLOW = 1.1
+#: Some steps are slow when one in twenty takes twice the usual time. Our choice.
+_UNEVEN = 2.0
+#: Calls of less than this are mostly the cost of a call: PyTorch needs about 5 us an operator on a host, and as long
+#: again to launch it on an accelerator. Our choice.
+_SHORT_S = 20e-6
+_MANY = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """One thing that would make the training faster.
+
+    Args:
+        kind: `data`, `communication`, `monitor`, `optimizer`, `evaluation`, `straggler`, `uneven`, `short_operators`.
+        share: Of the step that is at stake; the speed-up is at most 1 / (1 - share).
+        says: What was seen, with its numbers.
+        do: What to do about it.
+    """
+
+    kind: str
+    share: float
+    rank: int
+    says: str
+    do: str
+
+
+_WHAT_TO_DO = {
+    "data": (
+        _WORTH,
+        "passes before its forward: in the loader, or in what else the loop does there",
+        "load in parallel and ahead (num_workers, prefetch, pinned memory), move the preparation out of the loop, and "
+        "log and save more rarely",
+    ),
+    "communication": (
+        _WORTH,
+        "is in collectives",
+        "overlap them with the backward pass, send fewer and larger messages or accumulate gradients",
+    ),
+    "monitor": (
+        _MONITOR,
+        "is the monitor's",
+        "give it a budget (budget: 3%), or record subjects less often (every: 10)",
+    ),
+    "optimizer": (
+        _OPTIMIZER,
+        "is the optimizer's",
+        "use a fused or multi-tensor optimizer, or larger batches: its cost does not depend on them",
+    ),
+    "evaluation": (_WORTH, "is evaluation", "evaluate less often, or on fewer batches"),
+}
+
+
+def advise(
+    splits: Sequence[StepSplit], ranks: Sequence[RankTime], operators: Sequence[Operator] = ()
+) -> tuple[Advice, ...]:
+    """What is worth doing, the largest share first; empty where nothing is, or nothing was recorded."""
+    found = [*_parts(splits), *_straggler(ranks), *_uneven(splits), *_short(operators)]
+    return tuple(sorted(found, key=lambda one: -one.share))
+
+
+def _parts(splits: Sequence[StepSplit]) -> Iterator[Advice]:
+    for kind, (worth, does, do) in _WHAT_TO_DO.items():
+        known = [(split.share(kind), split) for split in splits if np.isfinite(split.share(kind))]
+        if not known:
+            continue
+        share, split = max(known, key=lambda one: one[0])
+        if share >= worth:
+            yield Advice(kind, share, split.rank, f"{share:.0%} of a step of {_ms(split.step_s)} {does}", do)
+
+
+def _straggler(ranks: Sequence[RankTime]) -> Iterator[Advice]:
+    if not ranks or not ranks[0].slowness >= _SLOW:
+        return
+    slow = ranks[0]
+    excess = slow.own_s * (1.0 - 1.0 / slow.slowness)
+    says = f"rank {slow.rank} works {_ms(slow.own_s)} a step, {slow.slowness:.2f} times as long as the others"
+    if len(ranks) > 1 and any(rank.wait_s > 0.0 for rank in ranks[1:]):
+        longest = max(ranks[1:], key=lambda rank: rank.wait_s)
+        says += f"; rank {longest.rank} waits {_ms(longest.wait_s)} a step"
+    share = excess / slow.step_s if slow.step_s > 0.0 else 0.0
+    yield Advice(
+        "straggler", share, slow.rank, says, "compare its machine, its share of the data and its input pipeline"
+    )
+
+
+def _uneven(splits: Sequence[StepSplit]) -> Iterator[Advice]:
+    uneven = [split for split in splits if split.steps >= 20 and split.slow_s >= _UNEVEN * split.step_s]
+    if uneven:
+        worst = max(uneven, key=lambda split: split.slow_s / split.step_s)
+        steps = ", ".join(map(str, worst.slowest))
+        share = 0.05 * (worst.slow_s - worst.step_s) / worst.step_s
+        says = f"one step in twenty takes {_ms(worst.slow_s)} or more, usual is {_ms(worst.step_s)}; slowest: {steps}"
+        do = "look what happens there: data shards, checkpoints, evaluation, garbage collection, other processes"
+        yield Advice("uneven", min(share, 0.99), worst.rank, says, do)
+
+
+def _short(operators: Sequence[Operator]) -> Iterator[Advice]:
+    short = [one for one in operators if one.calls and one.self_s / one.calls < _SHORT_S]
+    share, calls = sum(one.share for one in short), sum(one.calls for one in short)
+    if calls >= _MANY and share >= 0.5:
+        says = f"{share:.0%} of the operators' time is in {calls:.0f} calls a step of less than {_SHORT_S * 1e6:.0f} us"
+        yield Advice("short_operators", share, 0, says, "compile the step (jit, torch.compile), or use larger batches")
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g} ms"
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Where a run's time and memory go.
+
+    Args:
+        splits: The typical step, a rank.
+        ranks: The ranks side by side, the slowest first; empty with one rank.
+        collectives: What they cost, of all ranks.
+        operators: Of the lowest rank that has looked at steps from inside; empty where none has.
+        profiled: These steps.
+        memory: A rank.
+        advice: The largest gain first.
+        missing: What the run has not recorded, and what would record it: parts of the profile that are empty for that.
+    """
+
+    run: str
+    splits: tuple[StepSplit, ...]
+    ranks: tuple[RankTime, ...]
+    collectives: tuple[Collective, ...]
+    operators: tuple[Operator, ...]
+    profiled: tuple[Profiled, ...]
+    memory: tuple[MemoryUse, ...]
+    advice: tuple[Advice, ...]
+    missing: tuple[str, ...]
+
+
+def profile(store: Store, run: Run, *, first: int | None = None, last: int | None = None) -> Profile:
+    """The profile of all ranks of the run.
+
+    Args:
+        first, last: The steps that are looked at, both included; all by default.
+    """
+    splits = tuple(step_split(store, run.id, rank=rank, first=first, last=last) for rank in run.ranks)
+    costs = tuple(cost for rank in run.ranks for cost in collectives(store, run.id, rank=rank, first=first, last=last))
+    ranks = rank_times(splits, costs) if len(splits) > 1 else ()
+    looked = {rank: profiled_steps(store, run.id, rank=rank, first=first, last=last) for rank in run.ranks}
+    inside = next((rank for rank in run.ranks if looked[rank]), None)
+    operators = () if inside is None else operator_table(store, run.id, rank=inside, first=first, last=last)
+    memory = tuple(
+        memory_use(store, run.id, rank=rank, profiled=looked[rank], first=first, last=last) for rank in run.ranks
+    )
+    return Profile(
+        run.id,
+        splits,
+        ranks,
+        costs,
+        operators,
+        () if inside is None else looked[inside],
+        memory,
+        advise(splits, ranks, operators),
+        tuple(_missing(splits, operators, memory)),
+    )
+
+
+def _missing(
+    splits: tuple[StepSplit, ...], operators: tuple[Operator, ...], memory: tuple[MemoryUse, ...]
+) -> list[str]:
+    told = []
+    if not any(split.steps for split in splits):
+        told.append("no step was timed: the subject `step_seconds` is off, or the run has no steps")
+    if not any(split.phases for split in splits):
+        told.append("no split of the step: the subject `time` is off, or the run is shorter than its cadence")
+    if not operators:
+        told.append("no operators: configure `subjects: {operator: {first: 3}}`")
+    if not any(use.steps for use in memory):
+        told.append("no memory: the subject `memory` is off")
+    return told
+
+
+_ROWS = 12
+
+
+def render_profile(profile: Profile) -> str:
+    """The profile in words: split, ranks, collectives, operators, memory, and what to do."""
+    parts = (_split(profile), _ranks(profile), _collectives(profile), _operators(profile), _memory(profile))
+    lines = [line for part in (*parts, _advice_lines(profile)) for line in part]
+    return "\n".join([f"profile of {profile.run}", *lines])
+
+
+def _split(profile: Profile) -> Iterator[str]:
+    for split in profile.splits:
+        if split.steps or split.phases:
+            yield ""
+            yield f"rank {split.rank}: a step takes {_duration(split.step_s)}, 95 % at most {_duration(split.slow_s)}"
+            for name, seconds in (*split.phases.items(), *split.inside.items()):
+                part = "  of which " if name in split.inside else ""
+                yield f"  {part:<11}{name:<14} {_duration(seconds):>10}  {split.share(name):6.1%}"
+
+
+def _ranks(profile: Profile) -> Iterator[str]:
+    if any(np.isfinite(rank.slowness) for rank in profile.ranks):
+        yield from ("", "ranks, the slowest first: own work, waiting, against the others")
+        for rank in profile.ranks[:_ROWS]:
+            yield f"  rank {rank.rank:<4} {_duration(rank.own_s):>10} {_duration(rank.wait_s):>10}  {rank.slowness:.2f}"
+
+
+def _collectives(profile: Profile) -> Iterator[str]:
+    if profile.collectives:
+        yield from ("", "collectives of a step: calls, bytes, time, of which waiting")
+        for one in profile.collectives[:_ROWS]:
+            times = f"{_duration(one.seconds):>10} {_duration(one.wait_s):>10}"
+            cost = f"{one.calls:6.1f} {_bytes(one.size_bytes):>10} {times}"
+            yield f"  rank {one.rank} {one.site:<28} {cost}"
+
+
+def _operators(profile: Profile) -> Iterator[str]:
+    if profile.operators:
+        yield from ("", f"operators of {len(profile.profiled)} steps: calls a step, own time, share, bytes allocated")
+        for one in profile.operators[:_ROWS]:
+            cost = f"{one.calls:7.1f} {_duration(one.self_s):>10} {one.share:6.1%} {_bytes(one.size_bytes):>10}"
+            yield f"  {one.phase:<10} {one.name:<32} {cost}"
+
+
+def _memory(profile: Profile) -> Iterator[str]:
+    for use in profile.memory:
+        if use.steps:
+            peaks = (("host", use.host_peak_bytes), ("device", use.device_peak_bytes))
+            said = ", ".join(f"{name} {_bytes(size)}" for name, size in peaks if np.isfinite(size))
+            yield from ("", f"memory of rank {use.rank}, most at step {use.peak_step}: {said}")
+        for part in use.parts[:_ROWS]:
+            where = f" of {display_site(part.site)}" if part.kind == "activations" else ""
+            how = "" if part.is_measured else "  (from shapes)"
+            yield f"  {_bytes(part.size_bytes):>10}  {part.kind}{where}{how}"
+
+
+def _advice_lines(profile: Profile) -> Iterator[str]:
+    if profile.advice:
+        yield from ("", "what to do:")
+        for number, one in enumerate(profile.advice, 1):
+            yield f"{number}. {one.says}"
+            yield f"   {one.do} (at most {1.0 / max(1.0 - one.share, 0.01):.2f} times as fast)"
+    if profile.missing:
+        yield from ("", "not recorded:", *(f"  {one}" for one in profile.missing))
+
+
+def _duration(seconds: float) -> str:
+    return "?" if not np.isfinite(seconds) else f"{seconds * 1e3:.3g} ms"
+
+
+def _bytes(size: float) -> str:
+    for unit in ("B", "KB", "MB", "GB"):
+        if abs(size) < 1024.0:
+            return f"{size:.3g} {unit}"
+        size /= 1024.0
+    return f"{size:.3g} TB"

@@ -1,0 +1,206 @@
+"""Where the time of a step goes, rank by rank: its phases, its collectives, and the rank that the others wait for."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...storage import ROOT_SITE, Block, Store
+
+__all__ = ["INSIDE", "PHASES", "Collective", "RankTime", "StepSplit", "collectives", "rank_times", "step_split"]
+
+#: What a step consists of, in its order, and what is part of these.
+PHASES = ("data", "forward", "backward", "optimizer", "evaluation")
+INSIDE = ("communication", "monitor")
+#: Points of one series that are read; our choice: more change no median.
+_MOST = 20_000
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class StepSplit:
+    """The typical step of one rank.
+
+    Medians, since the first steps compile, fill caches and start workers.
+
+    Args:
+        steps: How many steps have been timed.
+        step_s: Median seconds of a step, from the end of the one before; NaN when nothing was timed.
+        slow_s: 95th percentile of the same.
+        slowest: The steps that took longest, at most five, longest first.
+        phases: Median seconds of `data`, `forward`, `backward`, `optimizer`, `evaluation` as far as recorded, and
+            `other`: what of the steps whose split was recorded is in none of them; empty when the run has no split.
+        inside: Seconds of `communication` and `monitor`, which are part of the phases.
+    """
+
+    rank: int
+    steps: int
+    step_s: float
+    slow_s: float
+    slowest: tuple[int, ...]
+    phases: Mapping[str, float]
+    inside: Mapping[str, float]
+
+    def share(self, name: str) -> float:
+        """Share of the step that a phase, or a part of phases, takes; NaN where it is not known. All phases make 1."""
+        seconds = self.phases.get(name, self.inside.get(name, float("nan")))
+        whole = sum(self.phases.values()) or self.step_s
+        return seconds / whole if whole > 0.0 else float("nan")
+
+    @property
+    def own_s(self) -> float:
+        """Seconds of a step that the rank spent on its own: all but collectives; NaN without a split."""
+        if not self.phases:
+            return float("nan")
+        return sum(self.phases.values()) - self.inside.get("communication", 0.0)
+
+
+def step_split(
+    store: Store, run: str, *, rank: int = 0, first: int | None = None, last: int | None = None
+) -> StepSplit:
+    """The typical step of the rank between two steps; seconds are NaN where the run has not recorded them."""
+    known = frozenset(store.metrics(run, rank=rank))
+
+    def read(name: str) -> tuple[NDArray[np.int64], Floats]:
+        """Steps and finite values of one scalar."""
+        metric = f"scalar/{name}"
+        if metric not in known:
+            return np.empty(0, np.int64), np.empty(0)
+        found = store.series(run, ROOT_SITE, metric, rank=rank, first=first, last=last, limit=_MOST)
+        finite = np.isfinite(found.values)
+        return found.steps[finite], found.values[finite]
+
+    steps, seconds = read("step_seconds")
+    times = {name: read(f"time/{name}_seconds") for name in PHASES + INSIDE}
+    medians = {name: _median(values) for name, (_, values) in times.items()}
+    phases = {name: medians[name] for name in PHASES if np.isfinite(medians[name])}
+    total = _median(seconds)
+    split = np.concatenate([times[name][0] for name in phases]) if phases else np.empty(0, np.int64)
+    whole = _median(seconds[np.isin(steps, split)])
+    if phases and np.isfinite(whole):
+        phases["other"] = max(0.0, whole - sum(phases.values()))
+    order = np.argsort(-seconds, kind="stable")[:5]
+    return StepSplit(
+        rank,
+        len(seconds),
+        total if np.isfinite(total) else sum(phases.values()) or float("nan"),
+        float(np.percentile(seconds, 95)) if len(seconds) else float("nan"),
+        tuple(int(step) for step in steps[order]),
+        phases,
+        {name: medians[name] for name in INSIDE if np.isfinite(medians[name])},
+    )
+
+
+def _median(values: Floats) -> float:
+    return float(np.median(values)) if len(values) else float("nan")
+
+
+_SUBJECT = "communication"
+#: The newest records that are read: collectives are recorded one row a call. Our choice.
+_RECORDS = 256
+#: Ranks end their backward passes together when these ends lie closer than the beginnings by this factor. Our choice.
+_TOGETHER = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """One collective of one rank, in a mean step.
+
+    Args:
+        site: `operation/group`.
+        seconds: From the call to the result.
+        wait_s: Of these, spent waiting for the result.
+    """
+
+    rank: int
+    site: str
+    calls: float
+    size_bytes: float
+    seconds: float
+    wait_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RankTime:
+    """How one rank spends a step beside the others.
+
+    Args:
+        own_s: Seconds on its own work; NaN where no split was recorded.
+        wait_s: Seconds waiting in collectives, those that a backward pass makes by itself among them.
+        slowness: Own work over the median own work of the other ranks; NaN with one rank.
+        steps: How many steps it has timed: a rank that stopped early has fewer.
+    """
+
+    rank: int
+    step_s: float
+    own_s: float
+    wait_s: float
+    slowness: float
+    steps: int
+
+
+def collectives(
+    store: Store, run: str, *, rank: int = 0, first: int | None = None, last: int | None = None
+) -> tuple[Collective, ...]:
+    """The collectives of the newest steps between two, the most expensive first; empty where none were recorded."""
+    if not any(layout.subject == _SUBJECT for layout in store.layouts(run, rank=rank)):
+        return ()
+    sums: dict[str, list[float]] = {}
+    steps: set[int] = set()
+    for record in store.replay(run, rank=rank, first=first, last=last, limit=_RECORDS):
+        for block in record.blocks:
+            if block.layout.subject == _SUBJECT:
+                steps.add(record.step)
+                _add(sums, block)
+    made = (
+        Collective(rank, site, *(total / len(steps) for total in totals)) for site, totals in sums.items() if totals[0]
+    )
+    return tuple(sorted(made, key=lambda one: -one.seconds))
+
+
+def _add(sums: dict[str, list[float]], block: Block) -> None:
+    columns = [block.layout.statistics.index(name) for name in ("bytes", "seconds", "wait_seconds")]
+    present = np.ones(len(block.values), np.bool_) if block.present is None else block.present
+    for site, there, row in zip(block.layout.sites, present.tolist(), block.values[:, columns].tolist(), strict=True):
+        if there and not site.endswith("]"):  # further tensors of one call have its cost on the first
+            totals = sums.setdefault(site, [0.0] * 4)
+            for place, value in enumerate((1.0, *row)):
+                totals[place] += value
+
+
+def rank_times(splits: Sequence[StepSplit], costs: Sequence[Collective]) -> tuple[RankTime, ...]:
+    """The ranks side by side, the slowest first.
+
+    Ranks that step together take the same time for a step; the one that the others wait for is the one that does more
+    work of its own, or the same work more slowly, and waits least.
+    """
+    hidden = _hidden_waits(splits)
+    own = {split.rank: split.own_s - hidden[split.rank] for split in splits}
+    made = []
+    for split in splits:
+        others = [value for rank, value in own.items() if rank != split.rank and np.isfinite(value)]
+        usual = float(np.median(others)) if others else float("nan")
+        slowness = own[split.rank] / usual if usual > 0.0 else float("nan")
+        wait_s = sum(cost.wait_s for cost in costs if cost.rank == split.rank) + hidden[split.rank]
+        made.append(RankTime(split.rank, split.step_s, own[split.rank], wait_s, slowness, split.steps))
+    return tuple(sorted(made, key=lambda one: (-one.slowness if np.isfinite(one.slowness) else 0.0, one.rank)))
+
+
+def _hidden_waits(splits: Sequence[StepSplit]) -> dict[int, float]:
+    """By rank: seconds of its backward pass in which it waited for gradients of others, unseen.
+
+    A backward pass that reduces on its way ends on all ranks together. Whoever began later has then had the shorter
+    one, by as much; the rank with the shortest has waited least. Nothing is known of ranks that do not end together,
+    or whose collectives were timed.
+    """
+    none = dict.fromkeys((split.rank for split in splits), 0.0)
+    if any("backward" not in split.phases or split.inside.get("communication", 0.0) > 0.0 for split in splits):
+        return none
+    backward = np.array([split.phases["backward"] for split in splits])
+    begins = np.array([sum(split.phases.get(name, 0.0) for name in ("data", "forward")) for split in splits])
+    if len(splits) < 2 or np.ptp(begins + backward) > _TOGETHER * np.ptp(begins):
+        return none
+    waits = backward - backward.min()
+    return {split.rank: float(wait) for split, wait in zip(splits, waits, strict=True)}

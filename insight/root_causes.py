@@ -1,0 +1,289 @@
+"""Which findings are causes and which only follow: the earliest in time and data flow whose parents are healthy."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from ..storage import Finding, Structure
+
+_Causes = frozenset[str]
+
+NON_FINITE: Final[_Causes] = frozenset({"non_finite_activation", "non_finite_loss", "non_finite_gradient"})
+#: Judged by the shape of the loss alone, so whatever harms the loss can look like them.
+_SHAPES: Final[_Causes] = frozenset({"loss_spike", "wrong_loss_sign", "uninformative_labels", "bad_batch"})
+_ATTENTION: Final[_Causes] = frozenset({"attention_logit_growth", "attention_entropy_collapse"})
+_INSTABILITY: Final[_Causes] = (
+    NON_FINITE
+    | _SHAPES
+    | _ATTENTION
+    | {"exploding_gradient", "loss_scale_overflow", "dead_units", "saturated_activation", "router_collapse"}
+)
+_STANDSTILL: Final[_Causes] = frozenset(
+    {"learning_rate_too_low", "vanishing_gradient", "uninformative_labels", "plateau"}
+)
+_RATE: Final[_Causes] = frozenset({"learning_rate_too_high", "missing_warmup"})
+_ANY: Final[_Causes] = _INSTABILITY | _STANDSTILL | _RATE
+
+#: Said where nothing better is known: any cause that was found by then explains them.
+LAST_RESORT: Final[_Causes] = frozenset({"unknown", "plateau"})
+#: Said of one moment where no other cause is known: one that began at most so many steps before explains it.
+MOMENTARY: Final[_Causes] = frozenset({"loss_spike"})
+JUST_BEFORE: Final = 20
+#: Said of a harm that the run has recovered from by then: it explains what began before, and comes behind what goes on.
+PASSED: Final[_Causes] = frozenset({"missing_warmup"})
+#: What costs time or memory, and what concerns other data than the training's, explains nothing of the training's loss.
+_BESIDE: Final[_Causes] = frozenset(
+    {"straggler", "dataloader_bound", "memory_growth", "train_val_shift", "rank_rng_error", "overfitting"}
+)
+
+#: Judged over a long window, so that what was found while it was open may explain it, whenever that began.
+WINDOWED: Final[_Causes] = frozenset({"uninformative_labels", "wrong_loss_sign", "overfitting", "frozen_parameter"})
+#: What only costs time; named behind what is wrong with the training itself.
+PERFORMANCE: Final[_Causes] = frozenset({"straggler", "dataloader_bound"})
+
+#: Harm that values carry from module to module, and harm that gradients carry back.
+ON_THE_WAY_FORTH: Final[_Causes] = _ATTENTION | {
+    "non_finite_activation",
+    "dead_units",
+    "saturated_activation",
+    "router_collapse",
+    "expert_starvation",
+    "unnormalized_input",
+}
+ON_THE_WAY_BACK: Final[_Causes] = frozenset({"non_finite_gradient", "exploding_gradient", "vanishing_gradient"})
+
+#: A finding is folded under an earlier one of whose consequences it is.
+CONSEQUENCES: Final[dict[str, _Causes]] = {
+    "accumulation_scale": _ANY | {"clipping_to_nothing"},
+    "attention_entropy_collapse": _ATTENTION | _STANDSTILL,
+    "attention_logit_growth": _INSTABILITY | _STANDSTILL,
+    "bad_batch": _INSTABILITY | _RATE | {"unnormalized_input"},
+    "bad_initialization": _ANY | {"clipping_to_nothing", "frozen_parameter"},
+    "clipping_to_nothing": _STANDSTILL,
+    "data_leak": frozenset({"overfitting"}),
+    "dead_units": _STANDSTILL | {"frozen_parameter", "weight_decay_too_high"},
+    "expert_starvation": frozenset({"frozen_parameter"}),
+    "exploding_gradient": _INSTABILITY | _RATE,
+    "frozen_parameter": _STANDSTILL | {"missing_optimizer_step"},
+    "kl_blowup": (_SHAPES - {"wrong_loss_sign"}) | {"reward_hacking", "zero_advantage"},
+    "learning_rate_too_high": _INSTABILITY
+    | _STANDSTILL
+    | {"missing_warmup", "zero_advantage", "kl_blowup", "frozen_parameter", "weight_decay_too_high"},
+    "learning_rate_too_low": frozenset({"plateau", "uninformative_labels"}),
+    "loss_input_domain": _ANY,
+    "loss_scale_overflow": _SHAPES | {"non_finite_gradient", "missing_optimizer_step", "learning_rate_too_low"},
+    "missing_nonlinearity": _STANDSTILL,
+    "missing_optimizer_step": _STANDSTILL | {"frozen_parameter"},
+    "missing_warmup": _INSTABILITY | _STANDSTILL,
+    "missing_zero_grad": _ANY | {"clipping_to_nothing"},
+    "optimizer_state_stale": _INSTABILITY | {"learning_rate_too_high"},
+    "parameter_not_in_optimizer": _STANDSTILL | {"missing_optimizer_step"},
+    "rank_desync": _INSTABILITY | _STANDSTILL | {"silent_data_corruption", "rank_rng_error"},
+    "rank_dropped": frozenset({"rank_desync"}),
+    "reduce_scale": _ANY | {"clipping_to_nothing"},
+    "repeated_batch": _SHAPES | {"overfitting", "identical_rank_data"},
+    "resume_mismatch": _ANY | {"schedule_error", "optimizer_state_stale"},
+    "reward_hacking": _SHAPES | {"kl_blowup", "zero_advantage"},
+    "router_collapse": frozenset({"expert_starvation", "frozen_parameter"}),
+    "saturated_activation": _STANDSTILL | {"dead_units", "frozen_parameter"},
+    "schedule_error": _ANY | {"missing_optimizer_step"},
+    "shared_parameter_error": _INSTABILITY | _STANDSTILL,
+    "silent_data_corruption": _INSTABILITY | {"rank_desync", "optimizer_state_stale"},
+    "straggler": frozenset({"dataloader_bound"}),
+    "train_val_shift": frozenset({"overfitting"}),
+    "uninformative_labels": _INSTABILITY | {"plateau", "overfitting"},
+    "unnormalized_input": _ANY | {"train_val_shift", "clipping_to_nothing"},
+    "vanishing_gradient": _STANDSTILL | {"frozen_parameter"},
+    "weight_decay_too_high": _INSTABILITY | _STANDSTILL | {"optimizer_state_stale"},
+    "wrong_loss_sign": _ANY,
+    "wrong_train_eval_mode": _SHAPES | {"plateau", "overfitting"},
+    "zero_advantage": _STANDSTILL | {"missing_optimizer_step", "wrong_loss_sign"},
+}
+#: After the first value that is not finite, nothing that happens later in the run means anything.
+AFTER_NON_FINITE: Final[_Causes] = _ANY | {"missing_optimizer_step", "frozen_parameter", "rank_desync", "overfitting"}
+
+
+def may_follow(cause: str, effect: str) -> bool:
+    """True when the second word may be a consequence of the first."""
+    if cause in NON_FINITE:
+        return effect in AFTER_NON_FINITE
+    return effect in CONSEQUENCES.get(cause, frozenset())
+
+
+def explains_anything(cause: str) -> bool:
+    """True for causes that are enough of an answer to make a word of last resort superfluous."""
+    return cause not in LAST_RESORT and cause not in _BESIDE
+
+
+def possible_causes(effect: str) -> tuple[str, ...]:
+    """The words from which this one may follow, sorted: what has to be ruled out before it is believed."""
+    causes = {*CONSEQUENCES, *NON_FINITE}
+    return tuple(sorted(cause for cause in causes if cause != effect and may_follow(cause, effect)))
+
+
+class Ancestry:
+    """The data flow among the modules of the first forward, asked by site.
+
+    A site is a module, a module with others inside, or a parameter; sites that were never called lead nowhere.
+
+    Args:
+        structure: As the probe recorded it; of one that knows no inputs nothing leads anywhere.
+    """
+
+    def __init__(self, structure: Structure) -> None:
+        self._inputs = {module.site: module.inputs for module in structure.modules}
+        self._ancestors: dict[str, frozenset[str]] = {}
+
+    def leads_to(self, site: str, other: str) -> bool:
+        """True when values flow from the first to the second and never back; False for the whole model, and for two
+        sites of which one is inside the other."""
+        ours, theirs = self._modules(site), self._modules(other)
+        if not site or not other or ours & theirs:
+            return False
+        return self._reaches(ours, theirs) and not self._reaches(theirs, ours)
+
+    def _reaches(self, ours: frozenset[str], theirs: Iterable[str]) -> bool:
+        return any(ours & self._before(site) for site in theirs)
+
+    def _modules(self, site: str) -> frozenset[str]:
+        """The modules that the site stands for: itself and all inside, or the one that owns the parameter."""
+        owner = site if site in self._inputs else site.rpartition(".")[0]
+        inside = {name for name in self._inputs if name == owner or name.startswith(f"{owner}.")}
+        return frozenset(inside) if owner else frozenset()
+
+    def _before(self, site: str) -> frozenset[str]:
+        """Every module from which values flow into this one."""
+        if site not in self._ancestors:
+            found: set[str] = set()
+            waiting = list(self._inputs.get(site, ()))
+            while waiting:
+                source = waiting.pop()
+                if source not in found:
+                    found.add(source)
+                    waiting += self._inputs.get(source, ())
+            self._ancestors[site] = frozenset(found)
+        return self._ancestors[site]
+
+
+#: At most this many root causes are named; a longer list is no help at 3 a.m.
+LIMIT: Final = 3
+_NOWHERE: Final = Ancestry(Structure())
+
+
+def root_causes(findings: Sequence[Finding], structure: Structure | None = None) -> tuple[Finding, ...]:
+    """The findings from which the others follow, facts first, then the earliest, at most `LIMIT`.
+
+    What the run has recovered from comes behind what it has not, and what only costs time comes last. Where there are
+    more than `LIMIT`, errors are kept rather than warnings.
+
+    Args:
+        structure: Whence the data flow is known; without it only times and words decide.
+    """
+    return leading(root for root, _ in folded(findings, structure))
+
+
+def leading(roots: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Of findings that follow from no other those that are named as root causes, in the order of `root_causes`."""
+    ranked = sorted(roots, key=_rank)
+    kept = sorted(ranked, key=lambda root: root.severity != "error")[:LIMIT]
+    return tuple(root for root in ranked if root in kept)
+
+
+def _rank(root: Finding) -> tuple[bool, bool, bool]:
+    return root.cause in PERFORMANCE, root.cause in PASSED, root.confidence < 1
+
+
+def folded(
+    findings: Sequence[Finding], structure: Structure | None = None
+) -> tuple[tuple[Finding, tuple[Finding, ...]], ...]:
+    """Every finding that follows from no other, earliest first, with all that follow from it, directly or by others.
+
+    Notices (severity info), faults of the monitor itself and a person's watchpoints are never the cause of what the
+    model does, and follow from nothing.
+    """
+    ancestry = Ancestry(structure) if structure else _NOWHERE
+    candidates = sorted(filter(_matters, findings), key=appearance)
+    parent: list[int] = []
+    for at, finding in enumerate(candidates):
+        earlier = (other for other in range(at) if explains(candidates[other], finding, ancestry))
+        parent.append(next(earlier, at))
+    first = [at for at, above in enumerate(parent) if above == at]
+    for at in first:  # what is judged over a window may follow from what began in it, and so comes after it
+        later = (other for other in first if other > at and explains(candidates[other], candidates[at], ancestry))
+        parent[at] = next(later, at)
+    below: dict[int, list[Finding]] = {at: [] for at in first if parent[at] == at}
+    for at, finding in enumerate(candidates):
+        if at not in below:
+            below[_top(parent, at)].append(finding)
+    return tuple((candidates[at], tuple(following)) for at, following in below.items())
+
+
+def _top(parent: Sequence[int], at: int) -> int:
+    """Where the way from a finding to what it follows from ends."""
+    while parent[at] != at:
+        at = parent[at]
+    return at
+
+
+def explains(cause: Finding, finding: Finding, ancestry: Ancestry = _NOWHERE) -> bool:
+    """True when the finding may be a consequence of the cause, which appeared no later, or is the same elsewhere.
+
+    What is said as a last resort is explained by any cause that was found before it was said, a sudden rise of the loss
+    by one that began just before or while it was awaited, and what is judged over a
+    window by any of its possible causes that began before the window closed. Harm that travels with the values, or with
+    the gradients, is explained by harm of the same way at a site that leads to its own.
+    """
+    if cause is finding:
+        return False
+    if cause.rule == finding.rule and (cause.site == finding.site or is_alike(cause, finding)):
+        return appearance(cause) <= appearance(finding)
+    if cause.cause == "straggler" and finding.cause == "dataloader_bound":
+        return cause.rank == finding.rank  # were all of them waiting for data, none would wait for another
+    if cause.cause in PASSED and finding.first_step > cause.step:
+        return False
+    if finding.cause in LAST_RESORT and explains_anything(cause.cause):
+        return cause.first_step <= finding.step
+    if finding.cause in MOMENTARY and cause.cause not in MOMENTARY and _is_just_before(cause, finding):
+        return True
+    if finding.cause in WINDOWED and finding.confidence < 1 and cause.first_step <= finding.step:
+        is_first = cause.cause not in WINDOWED or appearance(cause) <= appearance(finding)
+        return is_first and may_follow(cause.cause, finding.cause)
+    return _follows(cause, finding) or _flows(cause, finding, ancestry)
+
+
+def _is_just_before(cause: Finding, finding: Finding) -> bool:
+    is_near = finding.first_step - JUST_BEFORE <= cause.first_step <= finding.step
+    return is_near and explains_anything(cause.cause)
+
+
+def is_alike(one: Finding, other: Finding) -> bool:
+    """True for two words of one rule that began together: one thing that shows at several sites or ranks."""
+    return (one.rule, one.first_step) == (other.rule, other.first_step)
+
+
+def _follows(cause: Finding, finding: Finding) -> bool:
+    if appearance(cause) > appearance(finding) or _is_open_to(cause, finding):
+        return False
+    return may_follow(cause.cause, finding.cause)
+
+
+def _is_open_to(cause: Finding, finding: Finding) -> bool:
+    """Whether the cause was judged over a window in which the finding began, and may itself be its consequence."""
+    is_windowed = cause.cause in WINDOWED and cause.confidence < 1 and finding.cause not in WINDOWED
+    return is_windowed and may_follow(finding.cause, cause.cause) and finding.first_step <= cause.step
+
+
+def _flows(cause: Finding, finding: Finding, ancestry: Ancestry) -> bool:
+    if cause.first_step > finding.first_step or cause.rank != finding.rank:
+        return False
+    if {cause.cause, finding.cause} <= ON_THE_WAY_FORTH:
+        return ancestry.leads_to(cause.site, finding.site)
+    return {cause.cause, finding.cause} <= ON_THE_WAY_BACK and ancestry.leads_to(finding.site, cause.site)
+
+
+def _matters(finding: Finding) -> bool:
+    return finding.severity != "info" and finding.cause not in ("monitor_fault", "watchpoint")
+
+
+def appearance(finding: Finding) -> tuple[int, tuple[int, int, int], int, str, str]:
+    """What findings are sorted by: the first step, then the place in that step's data flow."""
+    return (finding.first_step, finding.order, finding.rank, finding.rule, finding.site)

@@ -1,0 +1,88 @@
+"""Conditions put to a run that is over: to the series that it recorded, and to the whole tensors that it dumped."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..storage import Blobs, Block, Event, Finding, Layout, Run, StepRecord, Store
+from .engine import Engine
+from .watchpoints import rules_with
+
+_ALL: Final = 1_000_000_000
+#: Of the finite elements, as the probe measures them; `content` stands for the tensor itself, so that `unchanged` means
+#: every element and not only every statistic.
+_STATISTICS: Final = (
+    *("l2_norm", "mean", "std", "min", "max", "zeros", "nans", "pos_infs", "neg_infs", "size"),
+    "content",
+)
+
+
+def watch_series(store: Store, run: Run, conditions: Sequence[str], *, rank: int = 0) -> tuple[Finding, ...]:
+    """Where the conditions hold in what the run recorded, by step.
+
+    Raises:
+        InvalidName: A condition is not understood.
+    """
+    return _asked(store.replay(run.id, rank=rank), conditions, rank)
+
+
+def watch_dumps(
+    store: Store, run: Run, blobs: Blobs, conditions: Sequence[str], *, rank: int = 0
+) -> tuple[Finding, ...]:
+    """Where the conditions hold in the tensors that the run dumped, by step.
+
+    Steps are those in which tensors were dumped, so that `for 3 steps` means three dumps in a row. A statistic that the
+    run never recorded can be asked for here, for the tensors are there.
+
+    Args:
+        conditions: Lines as in the configuration's `watchpoints`.
+
+    Raises:
+        InvalidName: A condition is not understood.
+        StoreUnavailable, StoreDamaged: A file is not there, or not what was written.
+    """
+    events = sorted(store.events(run.id, rank=rank, kind="tensor", limit=_ALL), key=_moment)
+    return _asked((_record(list(group), blobs) for _, group in groupby(events, _moment)), conditions, rank)
+
+
+def _asked(records: Iterator[StepRecord], conditions: Sequence[str], rank: int) -> tuple[Finding, ...]:
+    engine = Engine(rules_with({}, {"watchpoints": list(conditions)}), rank=rank)
+    return tuple(finding for record in records for finding in engine.observe(record))
+
+
+def _moment(event: Event) -> tuple[int, int]:
+    return event.step, event.micro_step
+
+
+def _record(events: list[Event], blobs: Blobs) -> StepRecord:
+    subjects: dict[str, list[Event]] = {}
+    for event in events:
+        subjects.setdefault(str(event.data["subject"]), []).append(event)
+    blocks = tuple(_block(subject, group, blobs) for subject, group in subjects.items())
+    return StepRecord(events[0].step, float(events[0].step), micro_step=events[0].micro_step, blocks=blocks)
+
+
+def _block(subject: str, events: list[Event], blobs: Blobs) -> Block:
+    calls = tuple(int(str(event.data.get("call", 0))) for event in events)
+    kinds = ("float64",) * len(_STATISTICS)
+    layout = Layout(subject, tuple(event.site for event in events), _STATISTICS, kinds, calls)
+    return Block(layout, np.array([_row(str(event.data["digest"]), blobs) for event in events]))
+
+
+def _row(digest: str, blobs: Blobs) -> list[float]:
+    values: NDArray[Any] = blobs.get(digest).astype(np.float64).ravel()
+    finite = values[np.isfinite(values)]
+    none = not finite.size
+    return [
+        float(np.linalg.norm(finite)),
+        *([np.nan] * 4 if none else (finite.mean(), finite.std(), finite.min(), finite.max())),
+        float((finite == 0).sum()),
+        float(np.isnan(values).sum()),
+        float(np.isposinf(values).sum()),
+        float(np.isneginf(values).sum()),
+        float(values.size),
+        float(int(digest[:13], 16)),
+    ]

@@ -1,1 +1,0 @@
-"""What has to be known of a framework's tensors, so that one set of hooks serves all frameworks."""

@@ -1,0 +1,218 @@
+"""What the structure of a run is made of: modules in the order of their calls, tensors, optimizer groups."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ...storage.run_info import ModuleInfo, OptimizerInfo, ParameterInfo, Structure
+from ..collectors.collector import COLLECTORS
+from ..errors import NotWatchable
+from ..tensor_access import Access, Node, Tensor, tensors_in
+
+_FARTHEST = 200
+_MOST_KEPT = 20_000
+
+
+class CallTrace:
+    """Follows forwards until one of the whole model is complete, then takes its hooks off and lets go of every tensor.
+
+    An input's origin is the module whose output it is, by identity, or by the graph of differentiation between them, so
+    that `x + f(x)` has the origins of both. The tensors of this one forward are kept until it ends, so that none is
+    confused with another at the same place.
+
+    Args:
+        register: Puts a forward hook `(module, inputs, output)` on a module and returns its handle.
+    """
+
+    def __init__(self, modules: Mapping[str, Any], access: Access, register: Callable[[Any, Any], Any]) -> None:
+        self.is_complete = False
+        self._modules, self._access = modules, access
+        self._order: dict[str, int] = {}
+        self._inputs: dict[str, tuple[str, ...]] = {}
+        self._direct: dict[str, tuple[str, ...]] = {}
+        self._leaves: dict[int, tuple[str, int]] = {}
+        self._containers = {site.rpartition(".")[0] for site in modules if site}
+        self._producers: dict[int, str] = {}
+        self._nodes: dict[Node, str] = {}
+        self._kept: list[Tensor] = []
+        self._handles = [register(module, self._hook(site)) for site, module in modules.items()]
+
+    def stop(self) -> None:
+        """Takes the hooks off and lets go of every tensor."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        self._producers, self._nodes, self._kept, self._leaves = {}, {}, [], {}
+
+    def finish(self) -> None:
+        """Takes what has been seen for the order: a model that is only a list of parts is never called as a whole."""
+        if self._order and not self.is_complete:
+            self.is_complete = True
+            self.stop()
+
+    def modules(self, children: Callable[[Any], Iterable[Any]]) -> tuple[ModuleInfo, ...]:
+        """The modules in order of their first completion, then those that were never called."""
+        infos = [
+            ModuleInfo(
+                site,
+                type(module).__name__,
+                self._order.get(site, -1),
+                self._inputs.get(site, ()),
+                not any(True for _ in children(module)),
+                self._direct.get(site, ()),
+            )
+            for site, module in self._modules.items()
+        ]
+        return tuple(sorted(infos, key=lambda info: (info.order < 0, info.order)))
+
+    def _hook(self, site: str) -> Callable[[Any, Any, Any], None]:
+        def after_forward(_module: Any, inputs: Any, output: Any) -> None:
+            if site not in self._order:
+                self._inputs[site] = tuple(dict.fromkeys(self._origins(inputs)))
+                self._direct[site] = tuple(dict.fromkeys(self._givers(inputs)))
+                self._order[site] = len(self._order)
+            for _, tensor in tensors_in(output, self._access):
+                self._kept.append(tensor)
+                self._producers[id(tensor)] = site
+                if site not in self._containers:
+                    self._leaves[id(tensor)] = site, self._access.version(tensor)
+                node = self._access.node(tensor)
+                if node is not None:
+                    self._nodes[node] = site
+            if not site or len(self._kept) > _MOST_KEPT:
+                self.is_complete = True
+                self.stop()
+
+        return after_forward
+
+    def _origins(self, inputs: Any) -> Iterable[str]:
+        for _, tensor in tensors_in(inputs, self._access):
+            if id(tensor) in self._producers:
+                yield self._producers[id(tensor)]
+            else:
+                yield from self._behind(self._access.node(tensor))
+
+    def _givers(self, inputs: Any) -> Iterable[str]:
+        """The innermost modules that gave these very tensors, if nothing has changed them in place since."""
+        for _, tensor in tensors_in(inputs, self._access):
+            giver, version = self._leaves.get(id(tensor), ("", -1))
+            if giver and self._access.version(tensor) == version:
+                yield giver
+
+    def _behind(self, node: Node | None) -> list[str]:
+        found: list[str] = []
+        waiting = [] if node is None else [node]
+        seen = set(waiting)
+        while waiting and len(seen) < _FARTHEST:
+            node = waiting.pop()
+            if node in self._nodes:
+                found.append(self._nodes[node])
+                continue
+            fresh = [one for one in self._access.before(node) if one not in seen]
+            seen.update(fresh)
+            waiting += fresh
+        return found
+
+
+class CallOrder:
+    """Follows forwards until the order is known, and again when the model has got other modules.
+
+    Args:
+        modules: By site, as they are whenever a forward begins to be followed.
+        register: Puts a forward hook `(module, inputs, output)` on a module and returns its handle.
+        children: What a module holds itself.
+        known: Called when the order is.
+
+    Attributes:
+        trace: What follows.
+        is_known: Whether it has come to its end.
+    """
+
+    def __init__(
+        self,
+        modules: Mapping[str, Any],
+        access: Access,
+        *,
+        register: Callable[[Any, Any], Any],
+        children: Callable[[Any], Iterable[Any]],
+        known: Callable[[], None],
+    ) -> None:
+        self._modules, self._access, self._register = modules, access, register
+        self._children, self._known = children, known
+        self.begin()
+
+    def begin(self) -> None:
+        """Nothing; the next forward is followed."""
+        self.is_known = False
+        self.trace = CallTrace(self._modules, self._access, self._register)
+
+    def finish(self) -> None:
+        """Nothing; what has been called is all that ever is: a model may be only a list of parts."""
+        self.trace.finish()
+
+    def step_ends(self) -> None:
+        """Nothing; where a forward has been followed to its end, the order is known."""
+        if self.trace.is_complete and not self.is_known:
+            self.is_known = True
+            self._known()
+
+    def stop(self) -> None:
+        """Nothing; no forward is followed any more."""
+        self.trace.stop()
+
+    def modules(self) -> tuple[ModuleInfo, ...]:
+        """The modules in the order of their first calls, as far as known."""
+        return self.trace.modules(self._children)
+
+
+def check_belongs(optimizer: Any, parameters: Iterable[Any], model: object) -> None:
+    """Nothing, if the optimizer steps any of these parameters.
+
+    Raises:
+        NotWatchable: It was made for another model.
+    """
+    mine = {id(one) for one in parameters}
+    if not any(id(one) in mine for group in optimizer.param_groups for one in group["params"]):
+        raise NotWatchable(
+            f"optimizer {type(optimizer).__name__} steps no parameter of {type(model).__name__}; "
+            f"pass the optimizer that was made from this model's parameters"
+        )
+
+
+def groups_of(optimizers: Iterable[Any]) -> dict[int, tuple[tuple[int, int], ...]]:
+    """(optimizer, group) numbers of every group that holds a parameter, by the parameter's id."""
+    found: dict[int, tuple[tuple[int, int], ...]] = {}
+    for number, optimizer in enumerate(optimizers):
+        for group_number, group in enumerate(optimizer.param_groups):
+            for parameter in group["params"]:
+                found[id(parameter)] = (*found.get(id(parameter), ()), (number, group_number))
+    return found
+
+
+#: Shape and dtype of a parameter, and a number for where its values lie: those that share memory have the same.
+Describe = Callable[[Any], tuple[tuple[int, ...], str, int]]
+#: (optimizer, group) numbers of every group that holds a parameter, by the parameter's id.
+Groups = Mapping[int, tuple[tuple[int, int], ...]]
+
+
+def structure_of(
+    order: CallOrder,
+    named: Iterable[tuple[str, Any]],
+    optimizers: tuple[OptimizerInfo, ...],
+    *,
+    groups: Groups,
+    describe: Describe,
+) -> Structure:
+    """Modules in the order of their first calls, all parameters by site, the optimizers, and the subjects recorded."""
+    subjects = tuple(name for name, entry in COLLECTORS.items() if entry.columns)
+    return Structure(order.modules(), _parameter_infos(named, groups, describe), optimizers, subjects)
+
+
+def _parameter_infos(named: Iterable[tuple[str, Any]], groups: Groups, describe: Describe) -> tuple[ParameterInfo, ...]:
+    storages: dict[int, int] = {}
+    infos: list[ParameterInfo] = []
+    for name, parameter in named:
+        shape, dtype, memory = describe(parameter)
+        mine = groups.get(id(parameter), ())
+        first, storage = next(iter(mine), None), storages.setdefault(memory, len(storages))
+        infos.append(ParameterInfo(name, shape, dtype, parameter.requires_grad, first, storage, mine[1:]))
+    return tuple(infos)

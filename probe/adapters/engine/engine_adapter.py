@@ -1,0 +1,136 @@
+"""The adapter of our own engine: a cell and its optimizers, watched through the engine's hooks."""
+
+from collections.abc import Mapping
+from functools import partial
+from operator import methodcaller
+from pathlib import Path
+from typing import Any
+
+from ....framework.nn.cell import Cell
+from ....framework.optim import Optimizer
+from ....framework.optim.loss_scaling import register_loss_scaled_hook
+from ....framework.serialization import save_checkpoint
+from ....framework.tape import register_backward_start_hook
+from ....framework.train.training_state import save_training_state
+from ....storage.run_info import Structure
+from ...errors import NotWatchable
+from ...hooks.batch_hooks import BatchTaps
+from ...hooks.output_hooks import ForwardTaps
+from ...recording.recorder import Recorder
+from ..call_order import CallOrder, check_belongs, groups_of, structure_of
+from ..parameter_selection import NewParts, Selection
+from .engine_facts import EngineFacts
+from .engine_hooks import CellHooks, EngineChanges
+from .engine_parameters import ACCESS, EngineView, describe, optimizer_infos
+from .engine_quantities import EngineTracer
+from .engine_sites import CellSites, owners_of
+from .engine_training import EngineTraining
+
+
+class EngineAdapter:
+    """Watches one engine model.
+
+    Args:
+        model: The cell whose call is the model's.
+        optimizers: Those that step its parameters.
+    """
+
+    framework = "mindscope"
+    checkpoint_suffix = ".safetensors"
+
+    def __init__(self, model: Any, optimizers: tuple[Any, ...] = ()) -> None:
+        if not isinstance(model, Cell):
+            raise NotWatchable(f"model must be a Cell, got {type(model).__name__}; pass the cell itself")
+        for optimizer in optimizers:
+            if not isinstance(optimizer, Optimizer):
+                raise NotWatchable(f"optimizer must be an engine optimizer, got {type(optimizer).__name__}")
+        self.model = model
+        self.view = EngineView()
+        self.structure_version = 0
+        self._given = optimizers
+        self._places = CellSites(model)
+        self._handles: list[Any] = []
+
+    def modules(self) -> Mapping[str, Any]:
+        """The cells by site."""
+        return self._places.modules
+
+    def attach(self, recorder: Recorder) -> None:
+        """Puts every hook on.
+
+        Raises:
+            SiteNotFound: A pattern of the configuration matches nothing.
+        """
+        model, places, view, changed = self.model, self._places, self.view, self._structure_changes
+        named = dict(model.parameters_and_names())
+        self._selection = Selection(places.modules, view, recorder)
+        sites = self._selection.begin(named)
+        self._order = order = CallOrder(
+            places.modules,
+            ACCESS,
+            register=lambda cell, hook: cell.register_forward_hook(hook),
+            children=methodcaller("name_cells"),
+            known=changed,
+        )
+        taps = ForwardTaps(recorder, ACCESS, partial(getattr, model, "training"))
+        facts = EngineFacts(model, places.modules, view, recorder, counts=taps.counts, changed=changed)
+        self._handles.append(facts)
+        self._hooks = hooks = CellHooks(recorder, places, taps)
+        parts = NewParts(places.modules, view, recorder, order, facts.facts)
+        changes = EngineChanges(model, places, hooks, parts, changed)
+        self._moments = moments = EngineTraining(
+            places, view, recorder, taps, facts=facts, order=order, changes=changes
+        )
+        self._handles.append(model.register_forward_pre_hook(moments.forward_begins))
+        batches = BatchTaps(recorder, ACCESS, taps.counts)
+        if batches.is_wanted:
+            self._handles.append(model.register_forward_pre_hook(batches.hook()))
+        if recorder.config.nan_trace:
+            moments.tracer = EngineTracer(model, recorder)
+            self._handles.append(moments.tracer)
+        self._handles.append(hooks)
+        hooks.watch(sites)
+        hooks.watch_inside(sites, named)
+        self._handles.append(register_backward_start_hook(moments.backward_begins))
+        self._handles.append(register_loss_scaled_hook(moments.roots.scaled))
+        for optimizer in self._given:
+            check_belongs(optimizer, named.values(), model)
+            self._handles.append(moments.steps.watch(optimizer))
+
+    def detach(self) -> None:
+        """Takes every hook off, the last one first: what has been replaced twice is put back twice."""
+        for handle in reversed(self._handles):
+            handle.remove()
+        self._handles = []
+        if hasattr(self, "_order"):
+            self._order.stop()
+
+    def reselect(self) -> None:
+        """Nothing; hooks are on the cells that the configuration now picks, and of the parameters those are recorded.
+
+        Raises:
+            SiteNotFound: A pattern matches nothing; the hooks stay as they are.
+        """
+        self._hooks.watch(self._selection.change(dict(self.model.parameters_and_names())))
+
+    def structure(self) -> Structure:
+        """Cells in the order of their first calls, all parameters, the optimizers."""
+        named = ((site, getattr(cell, name)) for site, cell, name in owners_of(self._places.modules))
+        optimizers = self.view.optimizers
+        return structure_of(
+            self._order, named, optimizer_infos(optimizers), groups=groups_of(optimizers), describe=describe
+        )
+
+    def save_state(self, path: Path) -> None:
+        """Nothing; the file holds what `load_training_state` takes; the parameters where there is not one optimizer."""
+        if len(self.view.optimizers) == 1:
+            save_training_state(path, self.model, self.view.optimizers[0])
+        else:
+            save_checkpoint(self.model, path)
+
+    def step_done(self) -> None:
+        """Closes the step of a loop without a watched optimizer."""
+        self._moments.step_done()
+
+    def _structure_changes(self) -> None:
+        self.structure_version += 1

@@ -1,0 +1,276 @@
+"""Facts of an engine training that no statistic tells: which loss made the root, what the cells and modes are."""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....framework.context import is_recording, recording
+from ....framework.optim import gradient_clipping as clip
+from ....framework.random import get_state, set_state
+from ....framework.tensor import Tensor
+from ...aside import same_random_numbers
+from ...facts import Facts
+from ...facts.loss_facts import LossCall, some_of
+from ...recording.recorder import Recorder
+from .engine_parameters import ACCESS, EngineView
+from .engine_sites import owners_of
+
+
+def made_by(tensor: Tensor) -> str:
+    """The primitive that made the values, reshapes left out; empty where the tape does not tell."""
+    node = tensor._node
+    while node is not None and not node.is_packed and node.inputs is not None:
+        if node.primitive.name not in ("reshape", "transpose", "squeeze", "expand_dims"):
+            return str(node.primitive.name)
+        before = next((one for one in node.inputs if isinstance(one, Tensor)), None)
+        node = None if before is None else before._node
+    return ""
+
+
+def sample_of(tensor: Tensor) -> NDArray[Any]:
+    """`(rows, columns)`, some rows with all their columns: at least 64 elements, where there are as many."""
+    array = tensor.numpy()
+    if array.ndim == 0 or not array.size:
+        return np.empty((0, 0), np.float32)
+    return some_of(array.reshape(-1, array.shape[-1]))
+
+
+#: Operations between the loss and what tells its kind; a farther one belongs to the network.
+_FARTHEST = 24
+
+
+def loss_of(root: Tensor) -> tuple[str, Tensor, tuple[Any, ...]] | None:
+    """The loss that made a scalar: its name, what it was given, and the inputs of the operation that tells it."""
+    waiting = [root._node]
+    seen = 0
+    while waiting and seen < _FARTHEST:
+        node = waiting.pop(0)
+        if node is None or node.inputs is None or node.is_packed:
+            continue
+        seen += 1
+        given = _GIVEN.get(node.primitive.name)
+        if given is not None:
+            name, tensor = given(node)
+            if isinstance(tensor, Tensor):
+                return name, tensor, node.inputs
+        waiting += [one._node for one in node.inputs if isinstance(one, Tensor)]
+    return None
+
+
+def factor_of(root: Tensor) -> float | None:
+    """What the loss was multiplied and divided by, as one number; None where something was added to it."""
+    factor, tensor = 1.0, root
+    while (node := tensor._node) is not None and node.inputs is not None and not node.is_packed:
+        name, tensors = node.primitive.name, [one for one in node.inputs if isinstance(one, Tensor)]
+        numbers = [float(one) for one in node.inputs if isinstance(one, int | float)]
+        if name == "add":
+            return None
+        if name not in ("multiply", "divide") or len(tensors) != 1 or len(numbers) != 1 or tensors[0].size != 1:
+            return factor
+        factor = factor * numbers[0] if name == "multiply" else factor / numbers[0]
+        tensor = tensors[0]
+    return factor
+
+
+def _of_gather(node: Any) -> tuple[str, Any]:
+    source = node.inputs[0]
+    before = getattr(source, "_node", None)
+    if before is not None and before.primitive.name == "log_softmax" and before.inputs is not None:
+        return "cross_entropy", before.inputs[0]  # the softmax is the loss's own, or might as well be
+    return "nll_loss", source
+
+
+def _of_clip(node: Any) -> tuple[str, Any]:
+    """Binary cross entropy cuts its logarithms at -100; the probability lies three operations behind."""
+    tensor = node.inputs[0]
+    for name, at in (("where", 1), ("log", 0), ("where", 1)):
+        before = getattr(tensor, "_node", None)
+        if before is None or before.primitive.name != name or before.inputs is None:
+            return "", None
+        tensor = before.inputs[at]
+    return "binary_cross_entropy", tensor
+
+
+#: What tells a loss, by the primitive that only it leaves so near to the end of a tape.
+_GIVEN: Mapping[str, Callable[[Any], tuple[str, Any]]] = {
+    "cross_entropy": lambda node: ("cross_entropy", node.inputs[0]),
+    "gather_elements": _of_gather,
+    "softplus": lambda node: ("binary_cross_entropy_with_logits", node.inputs[0]),
+    "clip": _of_clip,
+}
+
+
+class EngineFrame:
+    """A cell that is called in evaluation mode, without gradients, its state kept."""
+
+    access = ACCESS
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Evaluation mode without gradients; flags, running statistics and random keys are put back behind it."""
+        cells = [cell for _, cell in self._model.cells_and_names()]
+        flags = [cell.training for cell in cells]
+        kept = [(one, one.numpy().copy()) for one in self._model.get_parameters() if not one.requires_grad]
+        state = get_state()
+        with same_random_numbers(), recording(enabled=False):
+            try:
+                for cell in cells:
+                    cell.training = False
+                yield
+            finally:
+                for cell, flag in zip(cells, flags, strict=True):
+                    cell.training = flag
+                for parameter, values in kept:
+                    if parameter.numpy().tobytes() != values.tobytes():
+                        parameter.set_data(Tensor(values))
+                set_state(state)
+
+    def call(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
+        """What the cell returns."""
+        return self._model(*arguments, **keywords)
+
+    def like(self, array: NDArray[Any], tensor: Tensor) -> Tensor:
+        """The array as a tensor of the same dtype."""
+        return Tensor(array.astype(tensor.dtype, copy=False))
+
+
+class EngineSource:
+    """The facts' view of one cell."""
+
+    def __init__(self, model: Any, cells: Mapping[str, Any], view: EngineView) -> None:
+        self._model, self._cells, self._view = model, cells, view
+
+    @property
+    def optimizers(self) -> Sequence[Any]:
+        """Those watched."""
+        return self._view.optimizers
+
+    def modules(self) -> Mapping[str, Any]:
+        """The cells by site."""
+        return self._cells
+
+    def is_recording(self) -> bool:
+        """Whether gradients are on."""
+        return is_recording()
+
+    def owners(self) -> Sequence[tuple[str, Any, str]]:
+        """Site, cell and attribute of every parameter, shared ones under each site."""
+        return owners_of(self._cells)
+
+    def memory(self, parameter: Any) -> int:
+        """Where its values lie."""
+        return id(parameter)  # optimizers move values into arenas, each parameter to a place of its own
+
+    def contents(self) -> Iterator[tuple[str, bytes | memoryview]]:
+        """Site and content of every parameter."""
+        for name, parameter in zip(self._view.names, self._view.parameters, strict=True):
+            array = np.ascontiguousarray(parameter.numpy())
+            yield name, array.reshape(-1).view(np.uint8).data if array.size else b""
+
+    def step_count(self, optimizer: Any) -> int | None:
+        """The steps that it has made."""
+        return int(optimizer.step_count)
+
+    def learning_rates(self) -> Sequence[float]:
+        """The rate of every group."""
+        return self._view.learning_rates()
+
+    def slots(self, optimizer: Any) -> Sequence[str]:
+        """Names of its slots."""
+        return tuple(optimizer.slots())
+
+    def frame(self) -> EngineFrame:
+        """How to call the model so that nothing is left of the call."""
+        return EngineFrame(self._model)
+
+
+_listeners: list["EngineFacts"] = []
+_original: list[Any] = []
+
+
+class EngineFacts:
+    """The facts of one cell.
+
+    Losses are told by the tape that a backward pass is about to follow, so that none is seen in a compiled step. The
+    norm before clipping is told by the function that measures it for `clip_by_global_norm`, which is replaced while
+    anybody listens: compiled functions do not call it, and so are not disturbed.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        cells: Mapping[str, Any],
+        view: EngineView,
+        recorder: Recorder,
+        *,
+        counts: Callable[[], bool],
+        changed: Callable[[], None],
+    ) -> None:
+        self._recorder, self._view = recorder, view
+        self._limit: float | None = None
+        self.facts = Facts(recorder, EngineSource(model, cells, view), counts=counts, changed=changed)
+        self._handles: list[Any] = []
+        if recorder.config.causality:
+            self._handles.append(model.register_forward_pre_hook(self.facts.sample))
+        _listeners.append(self)
+        if len(_listeners) == 1:
+            _original.append(clip.global_norm)
+            clip.global_norm = _telling(clip.global_norm)
+
+    def remove(self) -> None:
+        """Nothing; nobody listens any more."""
+        for handle in self._handles:
+            handle.remove()
+        if self in _listeners:
+            _listeners.remove(self)
+            if not _listeners:
+                clip.global_norm = _original.pop()
+
+    def backward_begins(self, root: Tensor) -> None:
+        """A backward pass of this training starts here: its tape tells which loss made the root."""
+        if not self.facts.has_forward:
+            return
+        if not self.facts.loss_is_due(""):
+            self.facts.backward_begins(None)
+            return
+        found = loss_of(root)
+        if found is not None:
+            name, given, inputs = found
+            shapes = tuple(one.shape for one in inputs if isinstance(one, Tensor))
+            labels = inputs[1].numpy if len(inputs) > 1 and isinstance(inputs[1], Tensor) else None
+            self.facts.loss_called(LossCall(name, lambda: sample_of(given), shapes, None, labels, made_by(given)))
+        self.facts.backward_begins(None, factor_of(root))
+
+    def clipped(self, gradients: Sequence[NDArray[Any]], norm: float, limit: float) -> None:
+        """Gradients, perhaps of this model, are about to be shortened."""
+        if not gradients or not self._is_mine(gradients[0]):
+            return
+        self._recorder.flush()
+        if self._limit != limit:
+            self._limit = limit
+            self._recorder.event("clipping", by="norm", limit=limit)
+        self._recorder.current.clip = (norm, limit)
+
+    def _is_mine(self, gradient: NDArray[Any]) -> bool:
+        place = gradient.ctypes.data
+        held = (one.grad for one in self._view.parameters if one.shape == gradient.shape)
+        return any(one is not None and one.numpy().ctypes.data == place for one in held)
+
+
+def _telling(measure: Callable[..., float]) -> Callable[..., float]:
+    def global_norm(gradients: Sequence[NDArray[Any]]) -> float:
+        norm = measure(gradients)
+        caller = sys._getframe(1)
+        if caller.f_code is clip.clip_by_global_norm.__code__:  # the only one that knows the limit
+            for listener in tuple(_listeners):
+                listener.clipped(gradients, norm, float(caller.f_locals["max_norm"]))
+        return norm
+
+    return global_norm

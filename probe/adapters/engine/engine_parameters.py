@@ -1,0 +1,222 @@
+"""The parameters of an engine model and the state of its optimizers, one parameter a row."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....framework.context import is_recording
+from ....framework.tensor import Parameter, Tensor, wrap
+from ....storage.records import Json
+from ....storage.run_info import OptimizerInfo
+from ...kernels import Arrays, readable, table_of
+from ...tensor_access import Access, Node, Place, Unsupported
+from ..parameter_selection import Choosing, with_gaps
+
+
+def describe(parameter: Parameter) -> tuple[tuple[int, ...], str, int]:
+    """Shape, dtype and memory of a parameter."""
+    return parameter.shape, parameter.dtype.name, parameter.numpy().ctypes.data
+
+
+def optimizer_infos(optimizers: Iterable[Any]) -> tuple[OptimizerInfo, ...]:
+    """Class and options of every optimizer; options that are no plain values are left out."""
+    return tuple(
+        OptimizerInfo(type(optimizer).__name__, tuple(_options(group) for group in optimizer.param_groups))
+        for optimizer in optimizers
+    )
+
+
+def _options(group: Mapping[str, Any]) -> dict[str, Json]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in _plain(group.items())}
+
+
+def _plain(items: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, Any]]:
+    return (one for one in items if one[0] != "params" and isinstance(one[1], bool | int | float | str | tuple | None))
+
+
+_Array = NDArray[Any]  # the element type varies at run time
+_ABSENT: Place = (0, 0, 0)
+
+
+def place_of_array(array: _Array) -> tuple[Place, object]:
+    """(address, size, code) of the array's values, and the array that keeps them there.
+
+    Raises:
+        Unsupported: The elements are not real numbers.
+    """
+    try:
+        data, code = readable(array)
+    except TypeError as error:
+        raise Unsupported(str(error)) from None
+    return (data.ctypes.data or 1, data.size, code), data
+
+
+def _place(tensor: Tensor) -> tuple[Place, object]:
+    return place_of_array(tensor.numpy())
+
+
+def _is_floating(tensor: Tensor) -> bool:
+    return tensor.dtype.kind == "f" or tensor.dtype.name == "bfloat16"
+
+
+def _node(tensor: Tensor) -> Node | None:
+    return tensor._node
+
+
+def _nodes_before(node: Node) -> Iterable[Node]:
+    return [one._node for one in node.inputs or () if isinstance(one, Tensor) and one._node is not None]
+
+
+def _shown(tensor: Tensor) -> Tensor:
+    held = tensor.detach()
+    if type(held) is not Tensor:
+        return held
+    view = held.numpy().view()
+    view.flags.writeable = False
+    return wrap(view)
+
+
+def _copied(tensor: Tensor) -> Tensor:
+    return Tensor(tensor.asnumpy())
+
+
+ACCESS = Access(
+    Tensor,
+    _place,
+    _is_floating,
+    lambda tensor: tensor.version,
+    _node,
+    _nodes_before,
+    is_recording,
+    Tensor.numpy,
+    shown=_shown,
+    copied=_copied,
+)
+
+
+class EngineView(Choosing):
+    """The parameters by their sites, in model order; one row each in every table."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self.parameters: list[Parameter] = []
+        self._left_out: frozenset[str] = frozenset()
+        self._measured: list[Any] = self.parameters  # with gaps, where some are left out
+        self.optimizers: list[Any] = []
+        self.stepping: Any = None
+        self.given: tuple[_Array | None, ...] | None = None
+
+    @property
+    def is_away(self) -> bool:
+        """False: every parameter is read on the host."""
+        return False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sites of the parameters."""
+        return tuple(self._names)
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The shapes of the parameters."""
+        return tuple(parameter.shape for parameter in self.parameters)
+
+    def add(self, named: Iterable[tuple[str, Parameter]]) -> bool:
+        """Whether any of these parameters was new; they join at the end."""
+        known = {id(parameter) for parameter in self.parameters}
+        fresh = [(name, one) for name, one in named if id(one) not in known]
+        self._names += [name for name, _ in fresh]
+        self.parameters += [one for _, one in fresh]
+        if self._left_out:
+            self._renew()
+        return bool(fresh)
+
+    def _renew(self) -> None:
+        self._measured = with_gaps(self.parameters, self._names, self._left_out)
+
+    def exchange(self, named: Iterable[tuple[str, Parameter]]) -> None:
+        """Nothing; of two parameters of one name the one that is here now has the row."""
+        rows, here = {name: row for row, name in enumerate(self._names)}, {id(one) for one in self.parameters}
+        for name, parameter in named:
+            if name in rows and id(parameter) not in here:
+                self.parameters[rows[name]] = parameter
+        if self._left_out:
+            self._renew()
+
+    def weights(self) -> Arrays:
+        """Where the weights lie now."""
+        return _table([parameter.numpy() for parameter in self._measured])
+
+    def gradients(self) -> Arrays:
+        """Where the gradients lie: those that the stepping optimizer was given, else what the parameters hold.
+
+        With several optimizers what the parameters of the others hold belongs to another moment.
+        """
+        if self.stepping is None or self.given is None:
+            return _table([_held(one) for one in self._measured])
+        given = {id(one): array for one, array in zip(self.stepping.parameters, self.given, strict=True)}
+        is_only = len(self.optimizers) < 2
+        return _table(
+            [given[id(one)] if id(one) in given else _held(one) if is_only else None for one in self._measured]
+        )
+
+    def arrays(self, subject: str) -> Iterator[tuple[str, _Array]]:
+        """Site and values of every weight or gradient that is there, for what wants them whole."""
+        given: dict[int, _Array | None] = {}
+        if self.stepping is not None and self.given is not None:
+            given = {id(one): array for one, array in zip(self.stepping.parameters, self.given, strict=True)}
+        for name, one in zip(self._names, self.parameters, strict=True):
+            held = None if one.grad is None else one.grad.numpy()
+            array = one.numpy() if subject == "weight" else given.get(id(one), held)
+            if array is not None and name not in self._left_out:
+                yield name, array
+
+    def has_gradients(self) -> bool:
+        """Whether the first few thousand values of any gradient hold one that is not zero."""
+        held = [parameter.grad.numpy() for parameter in self.parameters if parameter.grad is not None]
+        return any(bool(np.any(gradient.reshape(-1)[:4096])) for gradient in held)
+
+    def rows_held(self) -> frozenset[int]:
+        """The parameters of which the same is true."""
+        held = ((row, parameter.grad) for row, parameter in enumerate(self.parameters))
+        return frozenset(row for row, grad in held if grad is not None and np.any(grad.numpy().reshape(-1)[:4096]))
+
+    def rows_of(self, optimizer: Any) -> frozenset[int]:
+        """The parameters that the optimizer steps."""
+        mine = {id(one) for one in optimizer.parameters}
+        return frozenset(row for row, one in enumerate(self.parameters) if id(one) in mine)
+
+    def is_cleared(self, optimizer: Any) -> bool:
+        """Whether none of its parameters, of all for None, holds a gradient that is not zero."""
+        parameters = self.parameters if optimizer is None else optimizer.parameters
+        held = (one.grad.numpy() for one in parameters if one.grad is not None)
+        return not any(bool(np.any(gradient.reshape(-1)[:4096])) for gradient in held)
+
+    def slots(self) -> dict[str, Arrays]:
+        """Every slot of every optimizer."""
+        arrays: dict[str, dict[int, _Array]] = {}
+        for optimizer in self.optimizers:
+            for name, slots in optimizer.slots().items():
+                held = arrays.setdefault(name, {})
+                held.update((id(one), slot) for one, slot in zip(optimizer.parameters, slots, strict=True))
+        return {name: _table([held.get(id(one)) for one in self._measured]) for name, held in arrays.items()}
+
+    def learning_rates(self) -> tuple[float, ...]:
+        """The rate of every group of every optimizer."""
+        return tuple(float(group["lr"]) for optimizer in self.optimizers for group in optimizer.param_groups)
+
+
+def _held(parameter: Parameter) -> _Array | None:
+    return None if parameter.grad is None else parameter.grad.numpy()
+
+
+def _table(arrays: Sequence[_Array | None]) -> Arrays:
+    owners: list[object] = []
+    places: list[Place] = []
+    for array in arrays:
+        place, owner = (_ABSENT, None) if array is None else place_of_array(array)
+        places.append(place)
+        owners.append(owner)
+    return table_of(places, owners)

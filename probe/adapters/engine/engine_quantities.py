@@ -1,0 +1,299 @@
+"""Operators, attention, routers and the user's quantities inside the forwards of an engine model."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+from weakref import ref
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....framework.nn.cell import Cell
+from ....framework.primitive import PRIMITIVES
+from ....framework.tape import register_backward_start_hook
+from ...hooks.attention_hooks import AttentionCalls
+from ...hooks.idle_hooks import Several
+from ...hooks.quantity_hooks import QuantityHooks
+from ...hooks.unit_hooks import unit_hooks
+from ...nan_trace import NanTrace
+from ...quantities.operator_log import Allocation, OperatorLog, OperatorSpan
+from ...recording.recorder import Recorder
+from .engine_parameters import ACCESS, place_of_array
+from .engine_sites import CellSites
+
+__all__ = ["EngineOperators"]
+
+
+class EngineOperators:
+    """Looks at the steps of one model from inside; `handles` and `remove` take everything off.
+
+    Args:
+        cells: All of the model, by site; the model itself under the empty one.
+        counts: Whether a forward that runs now is to be recorded.
+    """
+
+    def __init__(self, recorder: Recorder, cells: Mapping[str, Any], counts: Callable[[], bool]) -> None:
+        self._recorder, self._counts = recorder, counts
+        self._log: OperatorLog | None = None
+        self._originals: dict[str, tuple[Any, Any]] = {}
+        self._alive: dict[int, tuple[Any, Allocation]] = {}
+        self._sites: list[str] = []
+        self._phase = ""
+        self._began = 0.0
+        self._keys = 0
+        self._handles = [cells[""].register_forward_pre_hook(self._forward_begins)]
+        for site, cell in cells.items():
+            self._handles.append(cell.register_forward_pre_hook(partial(self._enter, site)))
+            self._handles.append(cell.register_forward_hook(self._leave))
+        self._handles.append(register_backward_start_hook(self._backward_begins))
+
+    def remove(self) -> None:
+        """Nothing; the step in progress is told, and the table is as it was."""
+        self._end()
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+    def _forward_begins(self, _cell: Any, _inputs: Any) -> None:
+        current = self._recorder.current
+        if self._log is not None and self._log.step != current.step:
+            self._end()
+        if self._log is None and "operator" in current.due and self._counts():
+            self._log = OperatorLog(current.step, time.time())
+            self._began = time.perf_counter()
+            self._phase = "forward"
+            for name, primitive in PRIMITIVES.items():
+                original = primitive.evaluate
+                ours = self._timed(name, original)
+                self._originals[name] = (original, ours)
+                primitive.evaluate = ours
+
+    def _backward_begins(self, _root: Any) -> None:
+        self._phase = "backward"
+        self._sites.clear()
+
+    def _enter(self, site: str, _cell: Any, _inputs: Any) -> None:
+        if self._log is not None:
+            self._phase = "forward"
+            self._sites.append(site)
+
+    def _leave(self, _cell: Any, _inputs: Any, _output: Any) -> None:
+        if self._sites:
+            self._sites.pop()
+            self._phase = "forward" if self._sites else "loss"
+
+    def _end(self) -> None:
+        """The log becomes an event, and the table is as it was, unless others have changed it meanwhile."""
+        log, self._log = self._log, None
+        if log is None:
+            return
+        for name, (original, ours) in self._originals.items():
+            if PRIMITIVES[name].evaluate is ours:
+                PRIMITIVES[name].evaluate = original
+        self._originals = {}
+        self._alive = {}
+        self._sites = []
+        try:
+            last = max((span.start_s + span.seconds for span in log.spans), default=0.0)
+            self._recorder.event("operators", "", **log.data(last))
+        except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+            self._recorder.fail("operator", error)
+
+    def _timed(self, name: str, evaluate: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*inputs: Any, **attributes: Any) -> Any:
+            log = self._log
+            if log is None:
+                return evaluate(*inputs, **attributes)
+            if log.step != self._recorder.current.step:
+                self._end()
+                return evaluate(*inputs, **attributes)
+            began = time.perf_counter()
+            result = evaluate(*inputs, **attributes)
+            ended = time.perf_counter()
+            seconds, site = ended - began, self._sites[-1] if self._sites else ""
+            log.spans.append(OperatorSpan(name, self._phase, site, began - self._began, seconds, seconds, 0))
+            self._follow(log, name, site, result, inputs)
+            return result
+
+        return run
+
+    def _follow(self, log: OperatorLog, name: str, site: str, result: Any, inputs: tuple[Any, ...]) -> None:
+        for array in _made(result, inputs):
+            self._keys += 1
+            now = time.perf_counter() - self._began
+            came = Allocation(now, self._keys, array.nbytes, name, self._phase, site)
+            log.allocations.append(came)
+            self._alive[came.key] = (ref(array, partial(self._freed, came)), came)
+
+    def _freed(self, came: Allocation, _reference: Any) -> None:
+        log = self._log
+        if log is not None and self._alive.pop(came.key, None) is not None:
+            now = time.perf_counter() - self._began
+            log.allocations.append(came._replace(at_s=now, size_bytes=-came.size_bytes))
+
+
+def _made(result: Any, inputs: tuple[Any, ...]) -> Iterator[np.ndarray[Any, Any]]:
+    """The arrays among the results that have memory of their own, which none of the inputs had before."""
+    for one in result if isinstance(result, tuple) else (result,):
+        if isinstance(one, np.ndarray) and one.base is None and not any(one is given for given in inputs):
+            yield one
+
+
+_listeners: list[AttentionCalls] = []
+_originals: list[tuple[str, Any, Any]] = []
+
+
+def watch_quantities(
+    recorder: Recorder, counts: Callable[[], bool], cells: Mapping[str, Any], sites: Sequence[str]
+) -> Iterator[Any]:
+    """The handles of all that is put on.
+
+    Args:
+        cells: By site, all of them; `sites`: those that the configuration picks.
+    """
+
+    if recorder.config.schedule("operator").is_ever_due:
+        yield EngineOperators(recorder, cells, counts)  # first, so that it is first to put back what it has replaced
+
+    def register(cell: Any, hook: Callable[[Any, Any, Any], None]) -> Any:
+        return cell.register_forward_hook(hook)
+
+    yield from QuantityHooks(recorder, ACCESS, counts, register).attach(cells)
+    picked = {site: cells[site] for site in sites}
+    for site, hook in unit_hooks(recorder, ACCESS, counts, picked):
+        yield register(cells[site], hook)
+    if recorder.config.schedule("attention").is_ever_due:
+        calls = AttentionCalls(recorder, counts, lambda array, index: array[index])
+        attending = calls.attending(picked)
+        for site in attending:
+            yield cells[site].register_forward_pre_hook(recorder.timed(calls.entering(site, cells[site])))
+            yield cells[site].register_forward_hook(calls.leaving(site))
+        if attending:
+            yield _Listening(calls)
+
+
+class _Listening:
+    """While it is there, the calls hear of attention; a table of primitives tells what the engine evaluates."""
+
+    def __init__(self, calls: AttentionCalls) -> None:
+        self._calls = calls
+        _listeners.append(calls)
+        if len(_listeners) == 1:
+            _replace("attention", _tell_attention)
+            _replace("softmax", _tell_softmax)
+
+    def remove(self) -> None:
+        """Nothing; after the last one the table is as it was, unless others have changed it meanwhile."""
+        if self._calls in _listeners:
+            _listeners.remove(self._calls)
+        while not _listeners and _originals:
+            name, original, ours = _originals.pop()
+            if PRIMITIVES[name].evaluate is ours:
+                PRIMITIVES[name].evaluate = original
+
+
+def _replace(name: str, tell: Callable[..., None]) -> None:
+    original = PRIMITIVES[name].evaluate
+
+    def evaluate(*inputs: Any, **attributes: Any) -> Any:
+        if _listeners:
+            tell(*inputs, **attributes)
+        return original(*inputs, **attributes)
+
+    _originals.append((name, original, evaluate))
+    PRIMITIVES[name].evaluate = evaluate
+
+
+def _tell_attention(query: Any, key: Any, _value: Any, *mask: Any, causal: bool, scale: float) -> None:
+    last_seen = key.shape[-2] - query.shape[-2] if causal else None
+    for calls in tuple(_listeners):
+        calls.attention(query, key, mask[0] if mask else None, scale=scale, last_seen=last_seen)
+
+
+def _tell_softmax(scores: Any, *, scale: float, causal: bool) -> None:
+    if isinstance(scores, np.ndarray) and scores.ndim > 2:
+        last_seen = scores.shape[-1] - scores.shape[-2] if causal else None
+        for calls in tuple(_listeners):
+            calls.softmax(scores, scale=scale, last_seen=last_seen)
+
+
+class EngineTracer:
+    """Traces a model's process; `remove()` puts the table back.
+
+    Every primitive evaluated between the model's forward and the optimizer's step is seen, those of the loss included.
+    Compiled functions run kernels of their own and are not seen from inside.
+    """
+
+    def __init__(self, model: Cell, recorder: Recorder) -> None:
+        self.trace = NanTrace(recorder, place_of_array, lambda: (one.numpy() for one in model.trainable_params()), ())
+        self._recorder = recorder
+        self._originals = {name: primitive.evaluate for name, primitive in PRIMITIVES.items()}
+        for name, primitive in PRIMITIVES.items():
+            primitive.evaluate = self._shown(name, primitive.evaluate)
+        self._beginning = model.register_forward_pre_hook(self._begin)
+        self._places = CellSites(model)
+        self._handles: dict[str, Several] = {}
+        self._follow(self._places.modules)
+
+    def remove(self) -> None:
+        """Takes everything off."""
+        for name, evaluate in self._originals.items():
+            PRIMITIVES[name].evaluate = evaluate
+        self._beginning.remove()
+        for handle in self._handles.values():
+            handle.remove()
+
+    def backward_begins(self, loss: float | None) -> None:
+        """What follows belongs to the backward pass."""
+        if loss is not None and not np.isfinite(loss):
+            self.trace.loss_is_bad(["the loss"])
+        self.trace.phase = "backward"
+        self.trace.sites.clear()
+
+    def _shown(self, name: str, evaluate: Callable[..., Any]) -> Callable[..., Any]:
+        trace = self.trace
+
+        def run(*inputs: Any, **attributes: Any) -> Any:
+            result = evaluate(*inputs, **attributes)
+            if self._recorder.current.is_open and trace.is_looking:
+                outputs = result if isinstance(result, tuple) else (result,)
+                trace.operation(name, _floating(inputs), _floating(outputs))
+            return result
+
+        return run
+
+    def _begin(self, _cell: Any, _inputs: Any) -> None:
+        if self._places.has_changed():
+            self._follow(self._places.look())
+
+    def _follow(self, changed: Iterable[str]) -> None:
+        """Nothing; at these sites there are other cells than before, or none any more."""
+        cells = self._places.modules
+        for site in changed:
+            if site in self._handles:
+                self._handles.pop(site).remove()
+            if site in cells:
+                before = cells[site].register_forward_pre_hook(self._entering(site))
+                self._handles[site] = Several([before, cells[site].register_forward_hook(self._left)])
+
+    def _entering(self, site: str) -> Callable[[Any, Any], None]:
+        def enter(_cell: Any, _inputs: Any) -> None:
+            if not site or not self.trace.sites:
+                self.trace.phase = "forward"
+            self.trace.sites.append(site)
+
+        return enter
+
+    def _left(self, _cell: Any, _inputs: Any, _output: Any) -> None:
+        if self.trace.sites:
+            self.trace.sites.pop()
+        if not self.trace.sites:
+            self.trace.phase = "loss"
+
+
+def _floating(values: Iterable[Any]) -> Iterator[NDArray[Any]]:
+    """The floating-point arrays among the values; reductions give scalars."""
+    for value in values:
+        if isinstance(value, np.ndarray | np.generic) and (value.dtype.kind == "f" or value.dtype.name == "bfloat16"):
+            yield np.asarray(value)

@@ -1,0 +1,131 @@
+"""A training of the engine from forward to step, told to the lifecycle of the step."""
+
+from functools import partial
+from threading import get_ident
+from typing import Any
+from weakref import ref
+
+from ....framework.hooks import SKIP_STEP
+from ....framework.tensor import Tensor
+from ...hooks.idle_hooks import Several
+from ...hooks.output_hooks import ForwardTaps
+from ...recording.recorder import Recorder
+from ..call_order import CallOrder
+from ..step_lifecycle import Course
+from .engine_facts import EngineFacts
+from .engine_hooks import EngineChanges
+from .engine_parameters import EngineView
+from .engine_quantities import EngineTracer
+from .engine_sites import CellSites
+
+
+class EngineLosses:
+    """Reads the values that the backward passes of one model start from."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._current = recorder.current
+        self._unscaled: tuple[Any, float, float] | None = None
+
+    def scaled(self, loss: Tensor, scaled: Tensor, scale: float) -> None:
+        """Nothing; it is remembered what the loss was before it was multiplied."""
+        if loss.size == 1 and not self._current.is_idle:
+            self._unscaled = (ref(scaled), float(loss.numpy().item()), scale)
+
+    def loss_of(self, root: Tensor) -> float | None:
+        """The value that a backward pass starts from, if it has one element."""
+        if root.size != 1:
+            return None
+        if self._unscaled is not None and self._unscaled[0]() is root:
+            self._current.loss_scale = self._unscaled[2]
+            return self._unscaled[1]
+        return float(root.numpy().item())
+
+
+class EngineStepHooks:
+    """Tells the course of a training what its optimizers do."""
+
+    def __init__(self, course: Course, view: EngineView, recorder: Recorder) -> None:
+        self._course, self._view, self._current = course, view, recorder.current
+
+    def watch(self, optimizer: Any) -> Several:
+        """The handle of the hooks that are put on the optimizer, which is one of the model's from now on."""
+        self._view.optimizers.append(optimizer)
+        return Several(
+            [
+                optimizer.register_step_pre_hook(self._before),
+                optimizer.register_step_post_hook(self._after),
+                optimizer.register_step_skipped_hook(self._skipped),
+            ]
+        )
+
+    def _before(self, optimizer: Any, gradients: Any) -> object:
+        if self._current.is_idle and len(self._view.optimizers) == 1:
+            return None
+        self._view.given = gradients
+        return SKIP_STEP if self._course.before_step(optimizer) else None
+
+    def _after(self, optimizer: Any, _: object) -> None:
+        self._course.after_step(optimizer)
+
+    def _skipped(self, optimizer: Any, loss_scale: float) -> None:
+        self._view.given = optimizer.gradients()
+        self._course.step_skipped(optimizer, loss_scale)
+
+
+class EngineTraining:
+    """What the engine's hooks call.
+
+    Attributes:
+        roots: Reads what backward passes start from.
+        steps: The hooks of the optimizers.
+        tracer: Follows operations, where that is asked for.
+    """
+
+    def __init__(
+        self,
+        places: CellSites,
+        view: EngineView,
+        recorder: Recorder,
+        taps: ForwardTaps,
+        *,
+        facts: EngineFacts,
+        order: CallOrder,
+        changes: EngineChanges,
+    ) -> None:
+        self._places, self._view, self._current = places, view, recorder.current
+        self._facts, self._order, self._changes = facts, order, changes
+        self._course = Course(recorder, view, taps, before_step=self._before_step, at_end=self._step_ends)
+        self.roots = EngineLosses(recorder)
+        self.steps = EngineStepHooks(self._course, view, recorder)
+        self.tracer: EngineTracer | None = None
+
+    def forward_begins(self, *_: object) -> None:
+        """The model is called."""
+        if not self._current.is_idle:
+            self._facts.facts.forward_begins()
+        self._course.forward_begins()
+
+    def backward_begins(self, root: Tensor) -> None:
+        """A backward pass of the process starts from this tensor."""
+        if self._current.is_idle or self._current.thread != get_ident():  # of a training in another thread
+            return
+        if self.tracer is not None:
+            self.tracer.backward_begins(self.roots.loss_of(root))
+        if self._course.backward_begins(partial(self.roots.loss_of, root)):
+            self._facts.backward_begins(root)
+
+    def step_done(self) -> None:
+        """The loop says that its step is done."""
+        self._view.given = None
+        self._course.step_done()
+
+    def _before_step(self) -> None:
+        self._facts.facts.before_step()
+        if self._places.has_changed():
+            self._changes.take_in()
+
+    def _step_ends(self) -> None:
+        self._view.given = None
+        self._facts.facts.step_ends(self._course.passes)
+        if not self._order.is_known:
+            self._order.step_ends()

@@ -1,0 +1,65 @@
+"""Finds the model of an engine script that does not know it is watched."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+from weakref import WeakSet
+
+from ....framework.context import is_recording
+from ....framework.nn.cell import Cell
+from ....framework.optim import Optimizer
+from .engine_adapter import EngineAdapter
+
+
+class EngineFinder:
+    """Waits for the first cell that is called to be trained, and hands an adapter of it over, once.
+
+    That is the outermost cell called in training mode while operations are recorded. Its optimizers are those made so
+    far that hold any of its parameters. The engine has no global hooks, so that `Cell.__call__` and
+    `Optimizer.__init__` are replaced until the model is found.
+
+    Args:
+        found: Gets the adapter; attaches it before it returns.
+    """
+
+    def __init__(self, found: Callable[[EngineAdapter], object]) -> None:
+        self._found = found
+        self._optimizers: WeakSet[Optimizer] = WeakSet()
+        self._originals: list[tuple[type, str, Any]] = []
+        self._replace(Cell, "__call__", self._watched_call)
+        self._replace(Optimizer, "__init__", self._watched_start)
+
+    def stop(self) -> None:
+        """Puts the engine's own methods back."""
+        for owner, name, original in self._originals:
+            setattr(owner, name, original)
+        self._originals = []
+
+    def left_out(self) -> str:
+        """Nothing: of other cells nothing is known."""
+        return ""
+
+    def _replace(self, owner: type, name: str, build: Callable[[Any], Any]) -> None:
+        original = getattr(owner, name)
+        self._originals.append((owner, name, original))
+        setattr(owner, name, wraps(original)(build(original)))
+
+    def _watched_call(self, original: Any) -> Any:
+        def call(cell: Cell, *inputs: Any, **options: Any) -> Any:
+            if self._originals and cell.training and is_recording() and cell.trainable_params():
+                self.stop()
+                mine = {id(one) for one in cell.get_parameters()}
+                stepping = [
+                    one for one in self._optimizers if any(id(parameter) in mine for parameter in one.parameters)
+                ]
+                self._found(EngineAdapter(cell, tuple(stepping)))
+            return original(cell, *inputs, **options)
+
+        return call
+
+    def _watched_start(self, original: Any) -> Any:
+        def start(optimizer: Optimizer, *arguments: Any, **options: Any) -> None:
+            original(optimizer, *arguments, **options)
+            self._optimizers.add(optimizer)
+
+        return start

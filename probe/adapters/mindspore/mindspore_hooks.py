@@ -1,0 +1,268 @@
+"""The hooks on a MindSpore model, its optimizers and its gradient functions, and what they report.
+
+`value_and_grad`, `grad`, `GradOperation` and the training cells of `Model.train` all ask one executor: it is told the
+result of the function when that ends, and asked for the gradients next. There is no public hook at either place, so
+the two methods are patched while a monitor listens, and restored when the last one leaves.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from mindspore.graph.api import _pynative_executor as executor
+
+from ...hooks.idle_hooks import Several, SiteHooks
+from ...hooks.input_hooks import InputTaps
+from ...hooks.output_hooks import ForwardTaps
+from ...hooks.parameter_hooks import watch_local_gradients
+from ...recording.recorder import Recorder
+from ..call_order import CallOrder
+from ..step_lifecycle import Course
+from .mindspore_tensors import ACCESS
+from .mindspore_view import MindSporeView
+
+
+def _seen_by_the_compiler(_self: object, *_arguments: object) -> None:
+    return None
+
+
+class CellHook:
+    """A hook as an object with two faces.
+
+    PyNative mode calls it. The compiler of `@jit` takes the source of hooks into the graph, and fails on what it cannot
+    parse; it reads the source where `inspect` finds it, behind `__wrapped__`, and there is nothing to do.
+    """
+
+    __slots__ = ("work",)
+
+    def __init__(self, work: Callable[..., None]) -> None:
+        self.work = work
+
+    def __call__(self, *arguments: Any) -> None:
+        """Run the hook."""
+        self.work(*arguments)
+
+    __call__.__wrapped__ = _seen_by_the_compiler  # type: ignore[attr-defined]  # functions take any attribute
+
+
+class MindSporeHooks:
+    """Puts hooks on cells that the configuration picks; what the model itself is called with is seen at its entrance.
+
+    Args:
+        cells: By site.
+    """
+
+    def __init__(self, recorder: Recorder, cells: Mapping[str, Any], taps: ForwardTaps) -> None:
+        self._recorder, self._cells, self._taps = recorder, cells, taps
+        self._inputs = InputTaps(recorder, ACCESS, taps.counts)
+        self._inputs_of_model = self._inputs.hook("") if self._inputs.is_wanted else None
+        self._sites = SiteHooks(recorder, self._register)
+        self._inside: list[Any] = []
+
+    def watch(self, sites: Sequence[str]) -> None:
+        """Watch these sites, and no others."""
+        self._sites.watch(sites)
+
+    def watch_inside(self, named: Mapping[str, Any]) -> None:
+        """Hook single parameters.
+
+        Args:
+            named: All parameters by their sites.
+        """
+        self._inside = [*watch_local_gradients(named.items(), ACCESS, self._recorder)]
+
+    def enter_model(self, model: Any, inputs: Any, options: Mapping[str, Any]) -> None:
+        """Observe what the model is called with."""
+        if self._inputs_of_model is not None and "" in self._sites:
+            self._inputs_of_model(model, inputs, options)
+
+    def remove(self) -> None:
+        """Remove all hooks for good."""
+        for handle in (*self._inside, self._sites):
+            handle.remove()
+        self._inside = []
+
+    def _register(self, site: str, _is_again: bool) -> Several:
+        cell = self._cells[site]
+        handles = [cell.register_forward_hook(CellHook(self._taps.hook(site)))]
+        if self._inputs.is_wanted and site:
+            hook = CellHook(self._inputs.hook(site))
+            handles.append(cell.register_forward_pre_hook(hook, with_kwargs=True))
+        return Several(handles)
+
+
+def watch_entrance(
+    model: Any, opens: Callable[[], None], hooks: MindSporeHooks, batches: Callable[..., None] | None
+) -> Any:
+    """Register the hook before the model's forward and return its handle.
+
+    Args:
+        opens: Comes first; may put hooks on and off, but none before the model's own call, which runs then.
+        hooks: See the model's own inputs, where these are watched.
+        batches: Sees what the model is called with; None for nobody.
+    """
+
+    def enter(called: Any, inputs: Any, options: Mapping[str, Any]) -> None:
+        opens()
+        hooks.enter_model(called, inputs, options)
+        if batches is not None:
+            batches(called, inputs, options)
+
+    return model.register_forward_pre_hook(CellHook(enter), with_kwargs=True)
+
+
+class RetiringHooks:
+    """Forward hooks that come off only as the step ends: MindSpore loops over the hooks' own dict."""
+
+    def __init__(self) -> None:
+        self._retired: list[Any] = []
+
+    def register(self, cell: Any, hook: Callable[[Any, Any, Any], None]) -> "_Retiring":
+        """Register a forward hook that sees keyword arguments among the inputs; return its handle."""
+        called = CellHook(lambda one, inputs, options, output: hook(one, (inputs, options), output))
+        return _Retiring(called, cell.register_forward_hook(called, with_kwargs=True), self._retired)
+
+    def remove(self) -> None:
+        """Remove the hooks whose handles were removed from the cells."""
+        for handle in self._retired:
+            handle.remove()
+        self._retired.clear()
+
+
+class _Retiring:
+    """A handle that silences its hook and leaves the removal for later."""
+
+    def __init__(self, hook: CellHook, handle: Any, retired: list[Any]) -> None:
+        self._hook, self._handle, self._retired = hook, handle, retired
+
+    def remove(self) -> None:
+        """Silence the hook from now on."""
+        self._hook.work = _ignore
+        self._retired.append(self._handle)
+
+
+def _ignore(*_: Any) -> None:
+    return None
+
+
+class OptimizerHooks:
+    """Tells the course of a training what its optimizers do."""
+
+    def __init__(self, course: Course, view: MindSporeView, recorder: Recorder) -> None:
+        self._course, self._view, self._recorder = course, view, recorder
+
+    def watch(self, optimizer: Any) -> Several:
+        """Hook the optimizer, which joins the model's, and return the handle."""
+        self._view.optimizers.append(optimizer)
+        before = optimizer.register_forward_pre_hook(CellHook(self._before))
+        return Several([before, optimizer.register_forward_hook(CellHook(self._after))])
+
+    def _before(self, optimizer: Any, arguments: Sequence[Any]) -> None:
+        try:
+            self._view.given = tuple(arguments[0])
+            self._course.update_begins(optimizer)
+        except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+            self._recorder.fail("gradient", error)
+
+    def _after(self, optimizer: Any, _arguments: Sequence[Any], _result: Any) -> None:
+        try:
+            self._course.after_step(optimizer)
+        except Exception as error:  # noqa: BLE001  as above
+            self._recorder.fail("weight", error)
+
+
+class GradientListener(Protocol):
+    """What is told of gradient functions."""
+
+    def backward_begins(self, result: Any) -> None:
+        """Note that the gradients of this result, of whatever form, are about to be computed."""
+
+
+class _Cover:
+    """The two methods of the executor with listeners before them."""
+
+    def __init__(self) -> None:
+        self.listeners: list[GradientListener] = []
+        self._results: list[Any] = []
+
+    def put_on(self) -> None:
+        """Patch the methods."""
+        end_graph, grad = executor.end_graph, executor.grad
+
+        def ended(cell: Any, output: Any, *arguments: Any, **options: Any) -> None:
+            self._results[:] = [output]
+            end_graph(cell, output, *arguments, **options)
+
+        def differentiated(*arguments: Any) -> Any:
+            result = self._results.pop() if self._results else None
+            for listener in tuple(self.listeners):
+                listener.backward_begins(result)
+            return grad(*arguments)
+
+        executor.end_graph, executor.grad = ended, differentiated
+
+    def take_off(self) -> None:
+        """Restore the class's own methods."""
+        self._results.clear()
+        del executor.end_graph, executor.grad
+
+
+_cover = _Cover()
+
+
+def add_listener(listener: GradientListener) -> None:
+    """Add a listener to gradient functions."""
+    if not _cover.listeners:
+        _cover.put_on()
+    _cover.listeners.append(listener)
+
+
+def remove_listener(listener: GradientListener) -> None:
+    """Remove the listener."""
+    if listener in _cover.listeners:
+        _cover.listeners.remove(listener)
+        if not _cover.listeners:
+            _cover.take_off()
+
+
+def loss_of(result: Any) -> float | None:
+    """Return the value of a one-element result, or of its first element when auxiliary values follow."""
+    first = result[0] if isinstance(result, tuple) and result else result
+    return float(first.asnumpy().item()) if getattr(first, "size", 0) == 1 else None
+
+
+class CellEvents:
+    """Listens to the process for what no hook of one model tells: a `Listener`.
+
+    Args:
+        following: The hooks that the order of calls is followed by.
+
+    Attributes:
+        course: Of the training.
+        steps: The hooks of the optimizers.
+    """
+
+    def __init__(
+        self, view: MindSporeView, recorder: Recorder, taps: ForwardTaps, order: CallOrder, following: RetiringHooks
+    ) -> None:
+        self._view, self._order, self._following = view, order, following
+        self.course = Course(recorder, view, taps, before_step=_nothing, at_end=self._step_ends)
+        self.steps = OptimizerHooks(self.course, view, recorder)
+
+    def backward_begins(self, result: Any) -> None:
+        """Note that a gradient function of the process walks back from this result."""
+        self.course.backward_begins(partial(loss_of, result))
+
+    def step_done(self) -> None:
+        """Close the step at the loop's request."""
+        self._view.given = ()
+        self.course.step_done()
+
+    def _step_ends(self) -> None:
+        if not self._order.is_known:
+            self._following.remove()
+            self._order.step_ends()
+
+
+def _nothing() -> None:
+    return None

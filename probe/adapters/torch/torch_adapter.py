@@ -1,0 +1,220 @@
+"""The adapter of PyTorch: a module and its optimizers, watched through torch's own hooks."""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as distributed
+
+from ....storage.run_info import Structure
+from ...errors import ConfigError, NotWatchable
+from ...hooks.batch_hooks import BatchTaps
+from ...hooks.idle_hooks import Several
+from ...hooks.output_hooks import ForwardTaps
+from ...kernels.device import DeviceQueue
+from ...recording.recorder import Recorder
+from ..call_order import CallOrder, groups_of, structure_of
+from ..parameter_selection import NewParts, Selection
+from .torch_adoption import Adoption
+from .torch_changes import TorchChanges
+from .torch_collectives import CommunicationTaps
+from .torch_facts import TorchFacts
+from .torch_hooks import Hook
+from .torch_module_hooks import TorchModuleHooks, watch_entrances
+from .torch_operators import TorchTracer
+from .torch_parameters import TorchView, describe, optimizer_infos
+from .torch_patches import add_listener, remove_listener, wake_listener
+from .torch_ranks import watch_ranks
+from .torch_sites import ModuleSites, owners_of, parameters_of
+from .torch_tensors import ACCESS
+from .torch_training import TorchTraining, without_wrapper
+
+
+def follow_calls(places: ModuleSites, known: Callable[[], None]) -> CallOrder:
+    """The order of the modules, followed from the next forward on; `known` is called when it is."""
+
+    def register(module: Any, hook: Any) -> Any:
+        """The handle of a forward hook that sees keyword arguments among the inputs; of nothing on a hidden module."""
+        if not places.is_visible(module):
+            return Several(())
+        return places.hooked(module).register_forward_hook(
+            Hook(lambda one, inputs, options, output: hook(one, (inputs, options), output)), with_kwargs=True
+        )
+
+    return CallOrder(places.modules, ACCESS, register=register, children=lambda module: module.children(), known=known)
+
+
+SUFFIX = ".pt"
+
+
+def save_state(path: Path, model: Any, optimizers: Iterable[Any]) -> None:
+    """Nothing; `torch.load(path)` gives `model` and a list of `optimizers`, their state dictionaries, and `rng`."""
+    state = {
+        "model": model.state_dict(),
+        "optimizers": [optimizer.state_dict() for optimizer in optimizers],
+        "rng": torch.get_rng_state(),
+    }
+    waiting = path.with_suffix(".part")
+    try:
+        torch.save(state, waiting)
+        waiting.replace(path)
+    finally:
+        waiting.unlink(missing_ok=True)
+
+
+class TorchAdapter:
+    """Watches one torch model.
+
+    Args:
+        model: The module whose forward is the model's.
+        optimizers: Those that step its parameters; none at all means whichever turns out to do so.
+    """
+
+    checkpoint_suffix = SUFFIX
+
+    def __init__(self, model: Any, optimizers: tuple[Any, ...] = ()) -> None:
+        if not isinstance(model, torch.nn.Module):
+            raise NotWatchable(f"model must be a torch.nn.Module, got {type(model).__name__}; pass the module itself")
+        if isinstance(model, torch.jit.ScriptModule):
+            raise NotWatchable(
+                f"model must be a torch.nn.Module that Python calls, got a {type(model).__name__} of torch.jit: "
+                "nothing of its calls is seen; watch the module before torch.jit.trace or torch.jit.script, or the "
+                "module around a traced one"
+            )
+        for optimizer in optimizers:
+            if not isinstance(optimizer, torch.optim.Optimizer):
+                raise NotWatchable(f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}")
+        self.model = model
+        self.view = TorchView(self._report)
+        self.framework = f"torch {torch.__version__}"
+        self.structure_version = 0
+        self._given = tuple(without_wrapper(optimizer) for optimizer in optimizers)
+        self._places = ModuleSites(model)
+        self._handles: list[Any] = []
+
+    def modules(self) -> Mapping[str, Any]:
+        """The modules by site."""
+        return self._places.modules
+
+    def attach(self, recorder: Recorder) -> None:
+        """Puts every hook on.
+
+        Raises:
+            SiteNotFound: A pattern of the configuration matches nothing.
+            NotWatchable: A part of the model takes no hooks.
+        """
+        _check_scripted(self._places.modules)
+        self._recorder, places, view = recorder, self._places, self.view
+        recorder.outbox.device = DeviceQueue()
+        self._check_refusal(recorder)
+        named = dict(parameters_of(self.model))
+        self._selection = Selection(places.modules, view, recorder)
+        sites = self._selection.begin(named)
+        self._order = follow_calls(places, self._structure_changes)
+        for site, hidden in places.compiled.items():
+            recorder.event("compiled", site, modules=hidden)
+        taps = ForwardTaps(recorder, ACCESS, partial(getattr, self.model, "training"))
+        changed = self._structure_changes
+        facts = TorchFacts(self.model, places.modules, view, recorder, counts=taps.counts, changed=changed)
+        self._handles.append(facts)
+        self._hooks = hooks = TorchModuleHooks(recorder, places, taps, self.model)
+        parts = NewParts(places.modules, view, recorder, self._order, facts)
+        changes = TorchChanges(self.model, places, view, hooks, parts, changed)
+        self._moments = moments = TorchTraining(
+            self.model, places, view, recorder, taps, facts=facts, order=self._order, changes=changes
+        )
+        batches = BatchTaps(recorder, ACCESS, taps.counts)
+        see_batch = batches.hook() if batches.is_wanted else None
+        self._handles.append(
+            watch_entrances(recorder, places, moments.opening, see_batch, may_rest=not hooks.sees_inputs)
+        )
+        hooks.begin(sites)
+        self._adoption = Adoption(self.model, view, moments.steps, recorder, changed)
+        self._handles.append(self._adoption)
+        self._adoption.take(self._given)
+        self._given = ()  # one that is replaced under way may go, and its state with it
+        if recorder.config.nan_trace:
+            moments.tracer = TorchTracer(self.model, recorder)
+            self._handles.append(moments.tracer)
+        hooks.watch_inside(sites, named)
+        self._join_the_ranks(recorder)
+        add_listener(moments)
+        recorder.due.tell(lambda: wake_listener(moments, not recorder.current.is_idle), of=frozenset())
+
+    def detach(self) -> None:
+        """Takes every hook off."""
+        if hasattr(self, "_moments"):
+            remove_listener(self._moments)
+            self._moments.forget()
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        if hasattr(self, "_hooks"):
+            self._hooks.remove()
+        if hasattr(self, "_order"):
+            self._order.stop()
+
+    def reselect(self) -> None:
+        """Nothing; hooks are on the modules that the configuration now picks, and of the parameters those are recorded.
+
+        Raises:
+            SiteNotFound: A pattern matches nothing; the hooks stay as they are.
+        """
+        self._hooks.watch(self._selection.change(dict(parameters_of(self.model))))
+
+    def structure(self) -> Structure:
+        """Modules in the order of their first calls, all parameters, the optimizers."""
+        named = ((site, getattr(module, name)) for site, module, name in owners_of(self._places.modules))
+        optimizers = self.view.optimizers
+        return structure_of(
+            self._order, named, optimizer_infos(optimizers), groups=groups_of(optimizers), describe=describe
+        )
+
+    def save_state(self, path: Path) -> None:
+        """Nothing; the file holds what `torch.load` gives back."""
+        save_state(path, self.model, self.view.optimizers)
+
+    def forward_begins(self) -> None:
+        """The model is called, and its own hooks were put on too late to see that."""
+        self._moments.forward_begins()
+
+    def closure_evaluated(self, optimizer: Any) -> None:
+        """The optimizer has evaluated its closure for the first time in a step that began before `attach`."""
+        self._adoption.closure_evaluated(optimizer)
+
+    def step_done(self) -> None:
+        """Closes the step of a loop without an optimizer."""
+        self._moments.course.step_done()
+
+    def _check_refusal(self, recorder: Recorder) -> None:
+        if recorder.refusal == "skip" and any(hasattr(one, "placements") for one in self.model.parameters()):
+            raise ConfigError(
+                "on_finding: skip_step needs whole gradients on every rank, and this model's are sharded: each rank "
+                "would decide for itself; use a GradScaler, or stop"
+            )
+
+    def _join_the_ranks(self, recorder: Recorder) -> None:
+        if distributed.is_available() and distributed.is_initialized():
+            communication = CommunicationTaps(recorder)
+            communication.attach()
+            self._handles.append(communication)
+        self._moments.ranks = watch_ranks(recorder, self.view)
+        self._handles += self._moments.ranks
+
+    def _structure_changes(self) -> None:
+        self.structure_version += 1
+
+    def _report(self, site: str, reason: str) -> None:
+        self._recorder.event("monitor_fault", site, collector="gradient", error=reason)
+
+
+def _check_scripted(modules: Mapping[str, Any]) -> None:
+    """Raises NotWatchable where a part takes no hooks."""
+    for site, part in modules.items():
+        if isinstance(part, torch.jit.RecursiveScriptModule):
+            raise NotWatchable(
+                f"{site} of the model is made by torch.jit.script, which takes no hooks; watch the model before this "
+                "part of it is scripted, or trace the part with torch.jit.trace"
+            )

@@ -1,0 +1,137 @@
+"""Finds the optimizers of a torch training that steps the model, also those made or replaced under way."""
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+from weakref import WeakKeyDictionary, WeakSet
+
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from ...recording.recorder import Recorder
+from ..call_order import check_belongs
+from .torch_parameters import TorchView
+from .torch_sites import parameters_of
+from .torch_training import TorchStepHooks
+
+#: Steps of watched optimizers behind which another one that steps for the first time was not there from the beginning.
+_SETTLED: Final = 2
+
+
+_log = logging.getLogger(__name__)
+
+
+class Adoption:
+    """Puts the hooks of steps on optimizers.
+
+    Where none is given, each that steps parameters of the model is taken. One that comes later takes the place of a
+    watched one whose parameters it steps, as far as the model has them still: at its first step where the training was
+    under way before, or as soon as it steps twice without the other.
+
+    Args:
+        steps: The hooks.
+        adopted: Called for each optimizer that has got them.
+    """
+
+    def __init__(
+        self, model: Any, view: TorchView, steps: TorchStepHooks, recorder: Recorder, adopted: Callable[[], None]
+    ) -> None:
+        self._model, self._view, self._steps, self._adopted = model, view, steps, adopted
+        self._recorder = recorder
+        self._handles: list[Any] = []
+        self._hooks: dict[int, tuple[Any, ...]] = {}
+        self._seen: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        self._replaced: WeakSet[Any] = WeakSet()
+        self._strangers: WeakSet[Any] = WeakSet()
+        self._has_told = False
+
+    def take(self, given: tuple[Any, ...]) -> None:
+        """Nothing; these step the model, or of none given those that do once they begin to.
+
+        Raises:
+            NotWatchable: One of them has no parameter of the model.
+        """
+        for optimizer in given:
+            check_belongs(optimizer, self._model.parameters(), self._model)
+            self._adopt(optimizer)
+        self._handles.append(register_optimizer_step_pre_hook(self._look if given else self._perhaps_adopt))
+
+    def closure_evaluated(self, optimizer: Any) -> None:
+        """Nothing; an optimizer whose step began before the model was watched has evaluated its closure for once."""
+        if id(optimizer) not in self._hooks and self._mine(optimizer):
+            self._adopt(optimizer)
+            self._steps.evaluated(optimizer)
+
+    def remove(self) -> None:
+        """Nothing; all hooks are off."""
+        for handle in (*self._handles, *(one for hooks in self._hooks.values() for one in hooks)):
+            handle.remove()
+        self._handles, self._hooks = [], {}
+
+    def _perhaps_adopt(self, optimizer: Any, arguments: Any, options: Any) -> None:
+        if id(optimizer) in self._hooks or not (mine := self._mine(optimizer)):
+            return
+        both_step = self._seen.get(optimizer, self._steps.count) != self._steps.count
+        if both_step or not self._covered(mine):
+            self._adopt(optimizer)  # whose own hooks run after this one
+        else:
+            self._look(optimizer, arguments, options)
+
+    def _look(self, optimizer: Any, _arguments: Any, _options: Any) -> None:
+        if id(optimizer) in self._hooks or self._steps.is_inside or optimizer in self._strangers:
+            return  # in the first place those that are watched: this is asked at every step of the process
+        count, before = self._steps.count, self._seen.get(optimizer)
+        self._seen[optimizer] = count
+        if count == before or (before is None and count >= _SETTLED):
+            try:
+                self._take_over(optimizer)
+            except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+                self._strangers.add(optimizer)
+                self._recorder.fail("optimizer step", error)
+
+    def _take_over(self, optimizer: Any) -> None:
+        mine = self._mine(optimizer)
+        if optimizer in self._replaced:
+            self._adopt(optimizer)
+            return
+        if covered := self._covered(mine):
+            for one in covered:
+                self._drop(one)
+            self._adopt(optimizer)
+            kinds = [type(one).__name__ for one in covered]
+            self._recorder.event("optimizer_changed", optimizer_kind=type(optimizer).__name__, before=[*kinds])
+            return
+        self._strangers.add(optimizer)
+        if mine and not self._has_told:
+            self._has_told = True
+            self._tell(type(optimizer).__name__, mine)
+
+    def _tell(self, kind: str, mine: set[int]) -> None:
+        site = next(name for name, one in parameters_of(self._model) if id(one) in mine)
+        said = (
+            f"an optimizer that is not watched ({kind}) steps {len(mine)} parameters of {type(self._model).__name__}, "
+            f"and its steps are not counted; pass all optimizers of the model to watch"
+        )
+        _log.warning("step %d: %s", self._recorder.current.step, said)
+        self._recorder.event("monitor_fault", site, collector="optimizer step", error=said)
+
+    def _adopt(self, optimizer: Any) -> None:
+        self._view.optimizers.append(optimizer)
+        before = optimizer.register_step_pre_hook(self._steps.before)
+        self._hooks[id(optimizer)] = (before, optimizer.register_step_post_hook(self._steps.after))
+        self._adopted()
+
+    def _drop(self, optimizer: Any) -> None:
+        """Nothing; it is not watched any more, and neither its state nor itself is kept from being freed."""
+        for handle in self._hooks.pop(id(optimizer)):
+            handle.remove()
+        self._view.forget_optimizer(optimizer)
+        self._replaced.add(optimizer)
+
+    def _covered(self, mine: set[int]) -> list[Any]:
+        """The watched optimizers all of whose parameters are among these, as far as the model has them still."""
+        return [one for one in self._view.optimizers if self._mine(one) <= mine] if mine else []
+
+    def _mine(self, optimizer: Any) -> set[int]:
+        """The numbers of the model's parameters that the optimizer steps."""
+        held = {id(one) for group in optimizer.param_groups for one in group["params"]}
+        return held & {id(one) for one in self._model.parameters()}

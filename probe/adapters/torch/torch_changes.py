@@ -1,0 +1,66 @@
+"""What joins a torch model while it trains: modules and parameters, watched from then on."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ..parameter_selection import NewParts
+from .torch_module_hooks import TorchModuleHooks
+from .torch_parameters import TorchView
+from .torch_sites import ModuleSites, parameters_of
+
+#: Due steps from one look for modules that changed, where no forward was seen to begin, to the next.
+_LOOK_EVERY = 10
+#: Parameters of the model and of its optimizers, before the first look.
+_NEVER_COUNTED = (-1, -1)
+
+
+class TorchChanges:
+    """Looks whether a model has other parts than before, and has them watched.
+
+    Args:
+        changed: Called when it has, unless that is how the training began.
+
+    Attributes:
+        named: All parameters by their sites, as they were seen last.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        places: ModuleSites,
+        view: TorchView,
+        hooks: TorchModuleHooks,
+        parts: NewParts,
+        changed: Callable[[], None],
+    ) -> None:
+        self._model, self._places, self._view = model, places, view
+        self._hooks, self._parts, self._changed = hooks, parts, changed
+        self.named: dict[str, Any] = dict(parameters_of(model))
+        self._counts, self._looks = _NEVER_COUNTED, 0
+
+    def modules_changed(self) -> None:
+        """Nothing; what is new of them is watched before the forward that begins reaches it."""
+        self._take_in(self._counts[1])
+
+    def before_step(self) -> None:
+        """Nothing; what has joined since the step before is watched."""
+        total = 0
+        for optimizer in self._view.optimizers:
+            for group in optimizer.param_groups:
+                total += len(group["params"])
+        self._looks += 1
+        is_due = not self._looks % _LOOK_EVERY and self._places.has_changed()
+        if is_due or (len(self.named), total) != self._counts:
+            self._take_in(total)
+
+    def _take_in(self, total: int) -> None:
+        """Looks at all modules and parameters anew; the optimizers have so many parameters together."""
+        self.named = dict(parameters_of(self._model))
+        changed = self._places.look() if self._places.has_changed() else frozenset()
+        sites = self._parts.record(self.named)
+        if self._counts != _NEVER_COUNTED:
+            self._changed()
+        if changed:
+            self._hooks.exchange(sites, changed, self.named)
+            self._parts.tell(changed)
+        self._counts = (len(self.named), total)

@@ -1,0 +1,302 @@
+"""The collectives of torch.distributed: what every process gives and gets, and how long it waits."""
+
+import inspect
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import update_wrapper
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import numpy as np
+import torch
+import torch.distributed as distributed
+
+from ...collectors.hook_collectors import COSTS
+from ...kernels import STATISTICS, measure
+from ...process_ranks import group_name
+from ...recording.recorder import Recorder
+from ...recording.row_buffers import Row
+from ...tensor_access import Unsupported
+from ...user_line import user_line
+from .torch_tensors import place_of, remote
+
+#: What goes in and what comes out of every operation, by the names of its arguments.
+_OPERATIONS: Final = {
+    "all_reduce": (("tensor",), ("tensor",)),
+    "all_gather": (("tensor",), ("tensor_list",)),
+    "all_gather_into_tensor": (("input_tensor",), ("output_tensor",)),
+    "all_gather_single": (("input_tensor",), ("output_tensor",)),
+    "reduce_scatter": (("input_list",), ("output",)),
+    "reduce_scatter_tensor": (("input",), ("output",)),
+    "reduce_scatter_single": (("input",), ("output",)),
+    "broadcast": (("tensor",), ("tensor",)),
+    "all_to_all": (("input_tensor_list",), ("output_tensor_list",)),
+    "all_to_all_single": (("input",), ("output",)),
+    "reduce": (("tensor",), ("tensor",)),
+    "gather": (("tensor",), ("gather_list",)),
+    "scatter": (("scatter_list",), ("tensor",)),
+    "send": (("tensor",), ()),
+    "recv": ((), ("tensor",)),
+    "isend": (("tensor",), ()),
+    "irecv": ((), ("tensor",)),
+    "batch_isend_irecv": (("isend",), ("irecv",)),  # of a list of these
+    "barrier": ((), ()),
+}
+_MODULES: Final = (distributed, distributed.distributed_c10d)
+
+_originals: list[tuple[Any, str, Any, Any]] = []
+_inside = threading.local()
+
+
+class Call:
+    """One call in progress.
+
+    Attributes:
+        began: When.
+        number: Of the calls at this site in the micro-step.
+        size_bytes: What it gives, in all.
+    """
+
+    __slots__ = ("began", "number", "site", "size_bytes")
+
+    def __init__(self, site: str, number: int, size_bytes: int) -> None:
+        self.site, self.number, self.size_bytes = site, number, size_bytes
+        self.began = time.perf_counter()
+
+
+class CollectiveListener(Protocol):
+    """Hears of every call of the process."""
+
+    def begins(self, operation: str, bound: Mapping[str, Any], given: tuple[str, ...]) -> Call | None:
+        """The call that begins with these arguments, of which those named are given; None if its end is not wanted."""
+
+    def ends(self, call: Call, bound: Mapping[str, Any], got: tuple[str, ...], waited_s: float) -> None:
+        """The call is over, or was waited for; the arguments named have what came out."""
+
+
+_listeners: list[CollectiveListener] = []
+
+
+def add_collective_listener(listener: CollectiveListener) -> None:
+    """Nothing; the listener hears of every call from now on."""
+    _listeners.append(listener)
+    if len(_listeners) == 1:
+        for name in _OPERATIONS:
+            if hasattr(distributed, name):
+                _replace(name)
+
+
+def remove_collective_listener(listener: CollectiveListener) -> None:
+    """Nothing; after the last one torch.distributed is as it was."""
+    if listener in _listeners:
+        _listeners.remove(listener)
+    while not _listeners and _originals:
+        owner, name, original, ours = _originals.pop()
+        if getattr(owner, name) is ours:
+            setattr(owner, name, original)
+
+
+class _WatchedWork(distributed.Work):  # type: ignore[misc]  # torch's types are not looked at
+    """A `Work` that records when it is waited for; everything else is the original's."""
+
+    def __init__(self, work: Any, done: Callable[[float], None]) -> None:
+        super().__init__()
+        self._work, self._done = work, done
+        self._is_told = False
+
+    def wait(self, *arguments: Any, **options: Any) -> Any:
+        """What the original's `wait` returns."""
+        began = time.perf_counter()
+        result = self._work.wait(*arguments, **options)
+        if not self._is_told:
+            self._is_told = True
+            self._done(time.perf_counter() - began)
+        return result
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("wait", "_work", "_done", "_is_told", "__class__", "__init__"):
+            return object.__getattribute__(self, name)
+        return getattr(object.__getattribute__(self, "_work"), name)
+
+
+class _Watched:
+    """A function of torch.distributed that tells of its calls; equal to the original, for torch compares `isend`."""
+
+    def __init__(self, name: str, original: Callable[..., Any]) -> None:
+        self._name, self._original = name, original
+        self._given, self._got = _OPERATIONS[name]
+        self._signature = inspect.signature(original)
+        update_wrapper(self, original)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or other is self._original
+
+    def __hash__(self) -> int:
+        return hash(self._original)
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        if torch.compiler.is_compiling() or getattr(_inside, "is_busy", False):
+            return self._original(*arguments, **self._as_meant(options))
+        try:
+            bound = self._signature.bind(*arguments, **options).arguments
+        except TypeError:
+            return self._original(*arguments, **options)  # which says what is wrong
+        if _is_collecting(bound.get("group")):
+            return self._original(*arguments, **options)
+        _inside.is_busy = True
+        try:
+            return self._watched(bound, arguments, options)
+        finally:
+            _inside.is_busy = False
+
+    def _as_meant(self, options: dict[str, Any]) -> dict[str, Any]:
+        """The options; a batch that does not know this function for `isend` names the peer as that of `irecv`."""
+        if self._name == "isend" and "group_src" in options:
+            return {("group_dst" if name == "group_src" else name): value for name, value in options.items()}
+        return options
+
+    def _watched(self, bound: Mapping[str, Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        if self._name == "batch_isend_irecv":
+            bound = _by_direction(bound)
+        heard = ((one, one.begins(self._name, bound, self._given)) for one in tuple(_listeners))
+        calls = [(one, call) for one, call in heard if call is not None]
+        result = self._original(*arguments, **options)
+        if not calls:
+            return result
+
+        def done(waited_s: float | None = None) -> None:
+            for one, call in calls:
+                one.ends(call, bound, self._got, time.perf_counter() - call.began if waited_s is None else waited_s)
+
+        if isinstance(result, distributed.Work):
+            return _WatchedWork(result, done)
+        if isinstance(result, list) and result:
+            *others, last = result
+            return [*others, _WatchedWork(last, done)]  # of several, who waits for the last one has waited for all
+        done()
+        return result
+
+
+def _replace(name: str) -> None:
+    """Puts one function into both modules. Batches compare their members with the inner module's, which stay."""
+    original = getattr(distributed, name)
+    ours = _Watched(name, original)
+    for module in _MODULES[:1] if name in ("isend", "irecv") else _MODULES:
+        if getattr(module, name, None) is original:
+            _originals.append((module, name, original, ours))
+            setattr(module, name, ours)
+
+
+def _is_collecting(group: Any) -> bool:
+    """Whether calls of the group are only put together now, and made when that is over."""
+    world = distributed.distributed_c10d
+    return (group or world._get_default_group()) in world._world.pg_coalesce_state
+
+
+def _by_direction(bound: Mapping[str, Any]) -> dict[str, Any]:
+    """What is sent and what is received by a list of both, by the names of their operations."""
+    found: dict[str, Any] = {"isend": [], "irecv": [], "group": None}
+    for one in bound.get("p2p_op_list", ()):
+        name = getattr(one.op, "__name__", "")
+        found.setdefault(name, []).append(one.tensor)
+        found["group"] = one.group
+    return found
+
+
+_TORCH: Final = str(Path(torch.__file__).parent)
+_COLUMNS: Final = len(STATISTICS)
+
+
+class CommunicationTaps:
+    """Records the collectives of this process into one recorder, from `attach` to `remove`."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._calls: dict[str, tuple[int, int]] = {}
+        self._rows: dict[tuple[str, str, int], Row] = {}
+        self._told: set[tuple[str, str, int]] = set()
+
+    def attach(self) -> None:
+        """Nothing; calls are seen from now on."""
+        add_collective_listener(self)
+
+    def remove(self) -> None:
+        """Nothing; after the last one torch.distributed is as it was."""
+        remove_collective_listener(self)
+
+    def begins(self, operation: str, bound: Mapping[str, Any], given: tuple[str, ...]) -> Call | None:
+        """The call that begins now, what it gives recorded; None where nothing is due."""
+        recorder, current = self._recorder, self._recorder.current
+        if not current.sees_communication:
+            return None
+        try:
+            site = f"{operation}/{group_name(distributed, bound.get('group'))}"
+            stamp, number = self._calls.get(site, (-1, -1))
+            number = number + 1 if stamp == current.stamp else 0
+            self._calls[site] = (current.stamp, number)
+            self._tell_place(site)
+            call = Call(site, number, sum(x.numel() * x.element_size() for x in _tensors(bound, given)))
+            for path, tensor in _numbered(bound, given):
+                self._fill("communication/before", site + path, number, tensor)
+        except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+            recorder.fail("communication", error)
+            return None
+        return call
+
+    def ends(self, call: Call, bound: Mapping[str, Any], got: tuple[str, ...], waited_s: float) -> None:
+        """Nothing; what came out of the call is recorded, with what it cost."""
+        recorder = self._recorder
+        recorder.time.communication += waited_s
+        try:
+            outputs = list(_numbered(bound, got)) or [("", None)]
+            size = call.size_bytes or sum(x.numel() * x.element_size() for _, x in outputs if x is not None)
+            costs = (float(size), time.perf_counter() - call.began, waited_s)
+            for place, (path, tensor) in enumerate(outputs):
+                row = self._fill("communication", call.site + path, call.number, tensor)
+                row.values[row.index, _COLUMNS:] = costs if place == 0 else (0.0,) * len(COSTS)
+        except Exception as error:  # noqa: BLE001  as above
+            recorder.fail("communication", error)
+
+    def _fill(self, subject: str, site: str, number: int, tensor: Any) -> Row:
+        rows = self._recorder.rows_of(subject)
+        row = self._rows.get((subject, site, number))
+        if row is None:
+            row = self._rows[subject, site, number] = rows.row(site, number)
+        row.values[row.index, :_COLUMNS] = np.nan
+        if tensor is not None:
+            with suppress(Unsupported):
+                self._measure(row, tensor)
+        row.present[row.index] = 1
+        return row
+
+    def _measure(self, row: Row, tensor: Any) -> None:
+        away = remote(tensor)
+        if away is not None and self._recorder.outbox.takes_promises:
+            self._recorder.outbox.owe_row(away, row, at_once=True)  # the call may write over it
+            return
+        (address, size, code), owner = place_of(tensor)
+        measure(address, size, code, row.address)
+        del owner
+
+    def _tell_place(self, site: str) -> None:
+        """An event for each line that calls the operation, once."""
+        key = (site, *user_line(_TORCH))
+        if key not in self._told:
+            self._told.add(key)
+            self._recorder.event("collective", site, file=key[1], line=key[2])
+
+
+def _tensors(bound: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[Any]:
+    for name in names:
+        value = bound.get(name)
+        yield from (x for x in (value if isinstance(value, list | tuple) else (value,)) if isinstance(x, torch.Tensor))
+
+
+def _numbered(bound: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    """(path, tensor): the first stands for the whole, others have their place behind the site."""
+    for place, tensor in enumerate(_tensors(bound, names)):
+        if place == 16:
+            return
+        yield (f"[{place}]" if place else ""), tensor

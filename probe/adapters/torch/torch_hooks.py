@@ -1,0 +1,199 @@
+"""The hooks of a torch model, inert while torch compiles and in copies of a module."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+from weakref import ref
+
+import torch
+from torch.compiler import is_compiling, is_dynamo_compiling
+
+from ...aside import is_aside
+from ...hooks.output_hooks import ForwardTaps, Pair
+from ...kernels import FLOAT64
+from ...recording.recorder import Recorder
+from ...recording.row_buffers import Row
+from ...tensor_access import Tensor
+from . import torch_tensors as parts
+from .torch_patches import current_graph_task_id
+from .torch_tensors import CODES
+
+#: Its flag says whether torch exports; `is_compiling` says both, at twice the cost, which every module pays.
+compiler = vars(torch.compiler)
+is_traced = torch._C._get_tracing_state  # by `torch.jit.trace`, whose tensors have no sizes to read
+
+
+class Hook:
+    """A hook that works on its own module only.
+
+    A copy of the module, deep or pickled, has a function of Python's own in its place, which takes any arguments and
+    does nothing: what was pickled while a monitor watched can be loaded where there is none.
+    """
+
+    __slots__ = ("_work",)
+
+    def __init__(self, work: Callable[..., None]) -> None:
+        self._work = work
+
+    def __call__(self, *arguments: Any) -> None:
+        """Nothing; the hook has done its work, if torch is not compiling."""
+        if not (is_dynamo_compiling() or compiler.get("_is_compiling_flag") or is_traced()):
+            self._work(*arguments)
+
+    def __deepcopy__(self, _memo: object) -> Callable[..., None]:
+        return nullcontext().__exit__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (nullcontext(), "__exit__")
+
+
+class OpeningHook(Hook):
+    """The hook before a whole model's forward; of a compiled one it learns only that there was a forward.
+
+    Attributes:
+        was_compiled: Whether a compiled forward has run with gradients on; torch sets it after every such forward,
+            since it keeps what a graph does to Python's objects.
+    """
+
+    __slots__ = ("was_compiled",)
+
+    def __init__(self, work: Callable[..., None]) -> None:
+        super().__init__(work)
+        self.was_compiled = False
+
+    def __call__(self, *arguments: Any) -> None:
+        """Nothing; the forward has begun, or it is noted that a compiled one runs."""
+        if is_compiling():
+            if torch.is_grad_enabled():
+                self.was_compiled = True
+            return
+        self._work(*arguments)
+
+
+class ForwardHandle:
+    """The handle of a forward hook of ours; what it has taken off it can put back, before the hooks of others."""
+
+    __slots__ = ("_hook", "_module", "_number")
+
+    def __init__(self, module: Any, hook: Hook) -> None:
+        self._module, self._hook = module, hook
+        self._number: int = module.register_forward_hook(hook).id
+
+    def put_back(self) -> "ForwardHandle":
+        """Itself; the hook is on the module again, without a new handle."""
+        hooks = self._module._forward_hooks
+        hooks[self._number] = self._hook
+        hooks.move_to_end(self._number, last=False)
+        return self
+
+    def remove(self) -> None:
+        """Nothing; the hook is off."""
+        self._module._forward_hooks.pop(self._number, None)
+
+
+_Tensor, _is_grad_enabled = torch.Tensor, torch.is_grad_enabled
+
+
+def output_hook(taps: ForwardTaps, site: str, model: Any) -> Hook:
+    """The hook of the module at this site; a recorder that times its hooks gets the one that can be timed.
+
+    Args:
+        model: The whole one, whose mode says whether the training goes on.
+    """
+    return OutputHook(taps, site, model) if taps.recorder.timed(_nothing) is _nothing else Hook(taps.hook(site))
+
+
+class OutputHook(Hook):
+    """The hook of one module, written out for what it mostly returns."""
+
+    __slots__ = ("_current", "_model", "_recorder", "_rows", "_taps")
+
+    def __init__(self, taps: ForwardTaps, site: str, model: Any) -> None:
+        super().__init__(taps.hook(site))
+        self._taps, self._rows, self._model = taps, taps.rows_of(site), model
+        self._recorder, self._current = taps.recorder, taps.recorder.current
+
+    def __call__(self, module: Any, inputs: Any, output: Any) -> None:
+        """Nothing; the output is recorded, if it counts and torch is not compiling."""
+        if is_dynamo_compiling() or compiler.get("_is_compiling_flag") or is_traced():
+            return
+        current = self._current
+        if not current.is_looking:
+            return
+        if (
+            type(output) is _Tensor
+            and self._model.training
+            and _is_grad_enabled()
+            and current_graph_task_id() == -1
+            and not (is_aside() or current.dumps or current.wants_histogram or parts.is_any_taken_for_remote)
+        ):
+            try:
+                code = CODES[output.dtype]
+                if output.is_cpu and output.is_contiguous() and not output.is_neg():
+                    self._see(output, output.data_ptr() or 1, code)
+                    return
+            except Exception:  # noqa: BLE001  the longer way meets it again and knows what to say
+                pass
+        self._work(module, inputs, output)
+
+    def _see(self, output: Tensor, address: int, code: int) -> None:
+        """As `ForwardTaps` does, of values at this address."""
+        recorder, current, rows, last = self._recorder, self._current, self._rows, self._taps.last
+        try:
+            stamp, version = current.stamp, output._version
+            rows.call = call = rows.call + 1 if rows.stamp == stamp else 0
+            rows.stamp = stamp
+            pair = rows.firsts[call] if call < len(rows.firsts) else rows.pair(call, "")
+            if last.tensor() is not output or last.version != version:
+                last.tensor, last.version, last.row, last.gradient_rows = ref(output), version, None, None
+            if current.sees_forward:
+                row = pair.row
+                if last.row is None:
+                    recorder.measure(address, output.numel(), code, row.address)
+                    row.present[row.index] = 1
+                    recorder.activations.is_wide |= code == FLOAT64
+                    last.row = row
+                else:
+                    row.copy_from(last.row)
+            if current.sees_backward and (node := output.grad_fn) is not None:
+                if last.gradient_rows is not None:
+                    last.gradient_rows.append(pair.gradient_row)
+                    return
+                others: list[Row] = []
+                last.gradient_rows = others
+                hooks = output._backward_hooks  # from here on as in `Tensor.register_hook`, without a handle
+                if hooks is None:
+                    output._backward_hooks = hooks = OrderedDict()
+                    node._register_hook_dict(output)
+                hook = partial(_see_gradient, recorder, pair, stamp, others)
+                hooks[hook] = hook
+        except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+            recorder.fail("activation", error)
+            recorder.fail("activation_grad", error)
+
+
+def _see_gradient(recorder: Recorder, pair: Pair, stamp: int, others: list[Row], gradient: Tensor) -> None:
+    """As `Pair.on_gradient` does."""
+    current = recorder.current
+    if current.stamp != stamp or not current.sees_backward:
+        return
+    if type(gradient) is _Tensor and not (current.wants_histogram or parts.is_any_taken_for_remote):
+        row = pair.gradient_row
+        try:
+            code = CODES[gradient.dtype]
+            if gradient.is_cpu and gradient.is_contiguous() and not gradient.is_neg():
+                recorder.measure(gradient.data_ptr() or 1, gradient.numel(), code, row.address)
+                row.present[row.index] = 1
+                recorder.activation_grads.is_wide |= code == FLOAT64
+                for other in others:
+                    other.copy_from(row)
+                return
+        except Exception:  # noqa: BLE001  as above
+            pass
+    pair.on_gradient(stamp, others, gradient)
+
+
+def _nothing() -> None:
+    """What a recorder with a budget would time."""

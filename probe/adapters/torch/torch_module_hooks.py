@@ -1,0 +1,132 @@
+"""Puts hooks on the modules of a torch model that are watched, on its entrances and on its parameters."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import repeat
+from typing import Any
+
+from ...hooks.idle_hooks import OF_MODULES, Put, RestingHooks, Several, SiteHooks
+from ...hooks.input_hooks import InputTaps
+from ...hooks.output_hooks import ForwardTaps
+from ...hooks.parameter_hooks import watch_local_gradients, watch_micro_batches
+from ...recording.recorder import Recorder
+from .torch_hooks import ForwardHandle, Hook, OpeningHook, output_hook
+from .torch_quantities import watch_quantities
+from .torch_sites import ModuleSites
+from .torch_tensors import ACCESS
+
+
+class TorchModuleHooks:
+    """Puts hooks on modules that the configuration picks, as far as their calls are seen.
+
+    Args:
+        model: The whole one.
+
+    Attributes:
+        sees_inputs: Whether there are hooks before the modules, too.
+    """
+
+    def __init__(self, recorder: Recorder, places: ModuleSites, taps: ForwardTaps, model: Any) -> None:
+        self._recorder, self._places, self._taps, self._model = recorder, places, taps, model
+        self._inputs = InputTaps(recorder, ACCESS, taps.counts)
+        self.sees_inputs = self._inputs.is_wanted
+        self._handles: dict[str, ForwardHandle] = {}
+        self._sites = SiteHooks(recorder, self._register, self._is_ours_alone)
+        self._inside: list[Any] = []
+
+    def begin(self, sites: Sequence[str]) -> None:
+        """Nothing; these sites are watched, at the steps at which anything of theirs is due."""
+        self.watch(sites)
+        self._recorder.due.tell(self._sites.follow, of=OF_MODULES)
+
+    def watch(self, sites: Sequence[str]) -> None:
+        """Nothing; these sites are watched, and no others."""
+        self._sites.watch(site for site in sites if self._places.is_visible(self._places.modules[site]))
+
+    def watch_inside(self, sites: Sequence[str], named: Mapping[str, Any]) -> None:
+        """Nothing; there are hooks on what looks at single parameters, and at modules for what they are.
+
+        Args:
+            named: All parameters by their sites.
+        """
+        for handle in self._inside:
+            handle.remove()
+        recorder, places, counts = self._recorder, self._places, self._taps.counts
+        seen = [site for site in sites if places.is_visible(places.modules[site])]
+        self._inside = [
+            *watch_local_gradients(named.items(), ACCESS, recorder),
+            *watch_micro_batches(named.items(), ACCESS, recorder),
+            *watch_quantities(recorder, counts, places.modules, seen, places.hooked, self._is_ours_alone),
+        ]
+
+    def exchange(self, sites: Sequence[str], changed: Collection[str], named: Mapping[str, Any]) -> None:
+        """Nothing; hooks are on modules that are new, and off those that are gone.
+
+        Args:
+            changed: Sites where there is another module than before, or none.
+        """
+        for site in changed:
+            self._handles.pop(site, None)
+        self.watch([site for site in sites if site not in changed])
+        self.watch(sites)
+        self.watch_inside(sites, named)
+
+    def remove(self) -> None:
+        """Nothing; all hooks are off for good."""
+        for handle in (self._sites, *self._inside):
+            handle.remove()
+        self._inside = []
+
+    def _register(self, site: str, is_again: bool) -> Any:
+        """The hooks of a site, put on; again they come before those that others have put there meanwhile."""
+        if is_again:  # which is only where there is one
+            return self._handles[site].put_back()
+        module = self._places.hooked(self._places.modules[site])
+        after = self._handles[site] = ForwardHandle(module, output_hook(self._taps, site, self._model))
+        if not self.sees_inputs:
+            return after
+        return Several([after, module.register_forward_pre_hook(Hook(self._inputs.hook(site)), with_kwargs=True)])
+
+    def _is_ours_alone(self, site: str) -> bool:
+        """Whether taking the hooks of a site off and on again changes no order, and makes nothing compile anew."""
+        if self._places.is_compiled or self.sees_inputs:
+            return False
+        hooks = self._places.hooked(self._places.modules[site])._forward_hooks
+        return all(map(isinstance, hooks.values(), repeat(Hook)))
+
+
+def watch_entrances(
+    recorder: Recorder,
+    places: ModuleSites,
+    opening: OpeningHook,
+    batches: Callable[..., None] | None,
+    *,
+    may_rest: bool,
+) -> RestingHooks:
+    """The hooks before the modules whose calls are forwards of the model; they rest while steps are idle for long.
+
+    Args:
+        opening: Comes first.
+        batches: Sees what the model is called with; None for nobody.
+        may_rest: False where hooks of ours on the same modules stay on, which these must come before.
+    """
+    entrances, due = [*places.entrances()], recorder.due
+    hooks: list[tuple[Hook, bool]] = [(opening, False)]
+    if batches is not None:
+        hooks.append((Hook(batches), True))
+    resting = RestingHooks(
+        [_put(entrance, hook, has_keywords) for entrance in entrances for hook, has_keywords in hooks],
+        is_needed=lambda: not due.is_idle_for_long,
+        rests=lambda: due.is_idle_for_long,
+        may_rest=lambda: may_rest and not places.is_compiled and _are_ours_alone(entrances),
+    )
+    due.tell(resting.follow, of=frozenset())
+    return resting
+
+
+def _put(entrance: Any, hook: Hook, has_keywords: bool) -> Put:
+    return lambda is_again: entrance.register_forward_pre_hook(hook, with_kwargs=has_keywords, prepend=is_again)
+
+
+def _are_ours_alone(modules: Sequence[Any]) -> bool:
+    """Whether nobody else has hooks before these modules."""
+    return all(isinstance(hook, Hook) for module in modules for hook in module._forward_pre_hooks.values())

@@ -1,0 +1,359 @@
+"""Operators of a torch model, followed one by one for the origin of a NaN or as statistics."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.autograd.profiler import record_function
+from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.profiler import ProfilerActivity, profile
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
+
+from ...hooks.idle_hooks import Several
+from ...nan_trace import NanTrace
+from ...quantities.operator_log import Allocation, OperatorLog, OperatorSpan
+from ...recording.recorder import Recorder
+from ...user_line import user_line
+from .torch_hooks import Hook
+from .torch_sites import ModuleSites
+from .torch_tensors import place_of
+
+__all__ = ["TorchOperators"]
+
+_MOST_NODES = 64
+_MOST_LINES = 100_000
+#: What torch tells nobody officially; where it does not, lines of the forward pass stay unknown.
+_node_at_work: Callable[[], Any] = getattr(torch._C, "_current_autograd_node", lambda: None)
+_next_number: Callable[[], int] = getattr(torch._C._autograd, "_get_sequence_nr", lambda: 0)
+
+
+class _Mode(TorchDispatchMode):  # type: ignore[misc]  # torch's types are not looked at
+    """Runs every operation as it is, and shows what went in and came out."""
+
+    def __init__(self, trace: NanTrace, lines: "_Lines") -> None:
+        super().__init__()
+        self._trace, self._lines = trace, lines
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """The result of the operation."""
+        result = func(*args, **(kwargs or {}))
+        if self._trace.is_looking:
+            if self._trace.phase != "backward":
+                self._lines.note(str(func))
+            inputs = (x for value in (*args, *(kwargs or {}).values()) for x in _floating(value))
+            self._trace.operation(str(func), inputs, _floating(result), behind=self._lines.behind)
+        return result
+
+
+class _Lines:
+    """Where the forward pass has made each node of autograd, by the node's number in autograd's sequence."""
+
+    def __init__(self, trace: NanTrace, foreign: str) -> None:
+        self._trace, self._foreign = trace, foreign
+        self._known: dict[int, tuple[str, str, str, int]] = {}
+        self._first = 0
+
+    def begin(self) -> None:
+        """Nothing; nodes made before are not those of operations that are seen from now on."""
+        self._first = _next_number()
+        if len(self._known) > _MOST_LINES:
+            self._known.clear()
+
+    def note(self, operation: str) -> None:
+        """Nothing; the operation runs, and its node, if it has one, is the newest that there is."""
+        number = _next_number() - 1
+        if number >= self._first and number not in self._known and torch.is_grad_enabled():
+            site = self._trace.sites[-1] if self._trace.sites else ""
+            self._known[number] = (_plain(operation.split(".")[1]), site, *user_line(self._foreign))
+
+    def behind(self) -> dict[str, Any]:
+        """Name, site and line of the node whose backward pass is running; empty outside, and what is unknown is not."""
+        node = _node_at_work()
+        if node is None:
+            return {}
+        name = node.name().rpartition("::")[2]
+        operation, site, file, line = self._known.get(node._sequence_nr(), ("", "", "", 0))
+        if operation != _plain(name.partition("Backward")[0]):
+            return {"node": name}
+        return {"node": name, "site": site, "file": file, "line": line}
+
+    def forget(self) -> None:
+        """Nothing; a new pass begins behind a backward pass."""
+        self._known.clear()
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+class TorchTracer:
+    """Traces a model until it is removed.
+
+    What runs inside the model's forward, between a forward with gradients and its backward pass, and inside `backward`
+    is seen operation by operation. Dispatch modes of the user's own are not crossed: where one is open as the forward
+    begins, nothing is seen between forward and backward, and a loss that is bad is told by the operations that autograd
+    has recorded for it; from inside of one that was entered later, ours does not leave.
+    """
+
+    def __init__(self, model: Any, recorder: Recorder) -> None:
+        foreign = str(Path(torch.__file__).parent)
+        self.trace = NanTrace(recorder, place_of, model.parameters, (foreign,))
+        self._lines = _Lines(self.trace, foreign)
+        self._mode = _Mode(self.trace, self._lines)
+        self._is_open = self._is_alone = False
+        self._places = ModuleSites(model)
+        self._sites: dict[str, Several] = {}
+        self._follow(self._places.modules)
+        begin = model.register_forward_pre_hook(Hook(self._begin))
+        self._model = Several([begin, model.register_forward_hook(Hook(self._end), always_call=True)])
+
+    def remove(self) -> None:
+        """Nothing; no operation is seen any more."""
+        for handle in (self._model, *self._sites.values()):
+            handle.remove()
+        self.rest()
+
+    def rest(self) -> None:
+        """Nothing; operations are not seen until the next forward."""
+        if self._is_open and _get_current_dispatch_mode() is self._mode:
+            self._is_open = False
+            self._mode.__exit__(None, None, None)
+
+    @contextmanager
+    def backward(self, roots: Any, loss: float | None) -> Iterator[None]:
+        """The operations of a backward pass are seen inside."""
+        if loss is not None and loss - loss != 0.0:  # NaN or infinite
+            self.trace.loss_is_bad(list(_operations(roots)))
+        self.trace.phase = "backward"
+        self.trace.sites.clear()
+        self._look()
+        try:
+            yield
+        finally:
+            self.rest()
+
+    def _follow(self, changed: Iterable[str]) -> None:
+        """Nothing; at these sites there are other modules than before, or none any more."""
+        modules = self._places.modules
+        for site in changed:
+            if site in self._sites:
+                self._sites.pop(site).remove()
+            if site in modules and self._places.is_visible(modules[site]):
+                module = self._places.hooked(modules[site])
+                before = module.register_forward_pre_hook(Hook(self._entering(site)), prepend=True)
+                self._sites[site] = Several([before, module.register_forward_hook(Hook(self._left), always_call=True)])
+
+    def _entering(self, site: str) -> Callable[[Any, Any], None]:
+        def enter(_module: Any, _inputs: Any) -> None:
+            self.trace.sites.append(site)
+
+        return enter
+
+    def _left(self, _module: Any, _inputs: Any, _output: Any) -> None:
+        if self.trace.sites:
+            self.trace.sites.pop()
+
+    def _begin(self, _module: Any, _inputs: Any) -> None:
+        if self._places.has_changed():
+            self._follow(self._places.look())
+        if self.trace.phase == "backward":
+            self._lines.forget()
+        self.trace.phase = "forward"
+        self._look()
+
+    def _end(self, _module: Any, _inputs: Any, _output: Any) -> None:
+        if torch.is_grad_enabled() and self._is_alone:
+            self.trace.phase = "loss"
+        else:
+            self.rest()
+
+    def _look(self) -> None:
+        if not self._is_open:
+            self._lines.begin()
+            self._is_open, self._is_alone = True, _get_current_dispatch_mode() is None
+            self._mode.__enter__()
+
+
+def _floating(value: Any) -> Iterator[Any]:
+    if isinstance(value, torch.Tensor):
+        if value.is_floating_point():
+            yield value
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from _floating(part)
+
+
+def _operations(root: Any) -> Iterator[str]:
+    """Names of the operations that made a tensor, nearest last, from the nodes of autograd."""
+    node = root.grad_fn if isinstance(root, torch.Tensor) else None
+    seen: list[str] = []
+    waiting = [node] if node is not None else []
+    while waiting and len(seen) < _MOST_NODES:
+        one = waiting.pop(0)
+        seen.append(type(one).__name__.removesuffix("0").removesuffix("Backward"))
+        waiting += [before for before, _ in one.next_functions if before is not None]
+    return reversed(seen)
+
+
+_MARK = "mindscope::"
+_BACKWARD = "autograd::engine::evaluate_function"
+_OPTIMIZER = "Optimizer."
+
+
+class TorchOperators:
+    """Looks at the steps of one model from inside; `remove` takes everything off.
+
+    Args:
+        modules: All of the model, by site; the model itself under the empty one.
+        counts: Whether a forward that runs now is to be recorded.
+        hooked: Where the hooks of a module go.
+    """
+
+    def __init__(
+        self, recorder: Recorder, modules: Mapping[str, Any], counts: Callable[[], bool], hooked: Callable[[Any], Any]
+    ) -> None:
+        self._recorder, self._counts = recorder, counts
+        self._profiler: Any = None
+        self._step = -1
+        self._marks: list[Any] = []
+        entrance = hooked(modules[""])
+        self._handles = [entrance.register_forward_pre_hook(Hook(self._forward_begins))]
+        for site, module in modules.items():
+            place = hooked(module)
+            self._handles.append(place.register_forward_pre_hook(Hook(self._entering(site))))
+            self._handles.append(place.register_forward_hook(Hook(self._leave), always_call=True))
+        self._handles.append(register_optimizer_step_post_hook(self._stepped))
+
+    def remove(self) -> None:
+        """Nothing; the step in progress is told, and the hooks are off."""
+        self._end()
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+    def _forward_begins(self, _module: Any, _inputs: Any) -> None:
+        current = self._recorder.current
+        if self._profiler is not None and self._step != current.step:
+            self._end()
+        if self._profiler is not None or "operator" not in current.due or not self._counts():
+            return
+        try:
+            self._profiler, self._step = _started(), current.step
+        except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+            self._recorder.fail("operator", error)
+
+    def _stepped(self, _optimizer: Any, _arguments: Any, _options: Any) -> None:
+        if self._profiler is not None and self._recorder.current.step != self._step:
+            self._end()
+
+    def _entering(self, site: str) -> Any:
+        def enter(_module: Any, _inputs: Any) -> None:
+            if self._profiler is not None:
+                mark = record_function(_MARK + site)
+                mark.__enter__()
+                self._marks.append(mark)
+
+        return enter
+
+    def _leave(self, _module: Any, _inputs: Any, _output: Any) -> None:
+        if self._marks:
+            self._marks.pop().__exit__(None, None, None)
+
+    def _end(self) -> None:
+        """What the profiler has seen becomes an event."""
+        running, self._profiler = self._profiler, None
+        if running is None:
+            return
+        try:
+            while self._marks:
+                self._marks.pop().__exit__(None, None, None)
+            running.stop()
+            roots = running.profiler.kineto_results.experimental_event_tree()
+            log, seconds = _read(roots, self._step)
+            self._recorder.event("operators", "", **log.data(seconds))
+        except Exception as error:  # noqa: BLE001  as above
+            self._recorder.fail("operator", error)
+
+
+def _started() -> Any:
+    """A profiler that is running.
+
+    Raises:
+        RuntimeError: Another one is.
+    """
+    if torch.autograd._profiler_enabled():
+        raise RuntimeError("another profiler of torch is running; look at other steps, or without it")
+    found = profile(activities=[ProfilerActivity.CPU], profile_memory=True)
+    found.start()
+    return found
+
+
+def _read(roots: list[Any], step: int) -> tuple[OperatorLog, float]:
+    """The log of the profiler's tree of events, and how many seconds it spans."""
+    first = min((event.start_time_ns for event in roots), default=0)
+    last = max((event.start_time_ns + event.duration_time_ns for event in roots), default=0)
+    log = OperatorLog(step, first / 1e9)
+    places = _Places(first)
+    for root in sorted(roots, key=lambda event: event.start_time_ns):
+        places.walk(root, log, _Place("", "loss", ""))
+    log.allocations.sort(key=lambda one: one.at_s)
+    return log, (last - first) / 1e9
+
+
+class _Place:
+    """Where in the step an event lies: the operator around it, its phase, its module."""
+
+    __slots__ = ("name", "phase", "site")
+
+    def __init__(self, name: str, phase: str, site: str) -> None:
+        self.name, self.phase, self.site = name, phase, site
+
+
+class _Places:
+    """The walk over a tree of events."""
+
+    def __init__(self, first_ns: int) -> None:
+        self._first = first_ns
+        self._site_of: dict[int, str] = {}
+        self._threads: dict[int, int] = {}
+
+    def walk(self, event: Any, log: OperatorLog, around: _Place) -> None:
+        """Nothing; the event and those inside of it are in the log."""
+        kind = event.tag.name
+        if kind == "Allocation":
+            log.allocations.append(self._allocation(event, around))
+            return
+        here = self._place(event, around) if kind == "TorchOp" else around
+        if here is not around and here.name:
+            log.spans.append(self._span(event, here))
+        for child in event.children:
+            self.walk(child, log, here)
+
+    def _place(self, event: Any, around: _Place) -> _Place:
+        name, number = event.name, event.extra_fields.sequence_number
+        if name.startswith(_MARK):
+            return _Place("", "forward", name.removeprefix(_MARK))
+        if name.startswith(_BACKWARD):
+            return _Place("", "backward", self._site_of.get(number, ""))
+        if name.startswith(_OPTIMIZER):
+            return _Place("", "optimizer", "")
+        if around.phase == "forward" and number >= 0:
+            self._site_of[number] = around.site
+        return _Place(name.removeprefix("aten::"), around.phase, around.site)
+
+    def _span(self, event: Any, here: _Place) -> OperatorSpan:
+        inside = sum(child.duration_time_ns for child in event.children if child.tag.name == "TorchOp")
+        thread = self._threads.setdefault(event.start_tid, len(self._threads))
+        seconds, own = event.duration_time_ns / 1e9, max(0, event.duration_time_ns - inside) / 1e9
+        return OperatorSpan(here.name, here.phase, here.site, self._since(event), seconds, own, thread)
+
+    def _allocation(self, event: Any, around: _Place) -> Allocation:
+        told = event.extra_fields
+        return Allocation(
+            self._since(event), int(told.ptr), int(told.alloc_size), around.name, around.phase, around.site
+        )
+
+    def _since(self, event: Any) -> float:
+        return float(event.start_time_ns - self._first) / 1e9

@@ -1,0 +1,278 @@
+"""What torch has no hooks for: backward passes, checkpointing, loss scalers, losses and gradient clipping."""
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from functools import update_wrapper
+from types import CodeType, FrameType, FunctionType
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import torch
+from torch.nn import functional
+from torch.nn.utils import clip_grad
+from torch.utils import checkpoint
+
+_Listener = TypeVar("_Listener")
+
+
+class Replaced(Generic[_Listener]):
+    """The listeners of some functions.
+
+    Args:
+        replace: Replaces the functions, each by `put`; called when somebody begins to listen.
+
+    Attributes:
+        listeners: All of them.
+        awake: Those that want to hear of calls at present; the same list all the time.
+    """
+
+    def __init__(self, replace: Callable[[], None]) -> None:
+        self._replace = replace
+        self.listeners: list[_Listener] = []
+        self.awake: list[_Listener] = []
+        self._originals: list[tuple[Any, str, Any, Any]] = []
+
+    def add(self, listener: _Listener) -> None:
+        """Nothing; the listener hears of every call from now on."""
+        self.listeners.append(listener)
+        self.awake.append(listener)
+        if len(self.listeners) == 1:
+            self._replace()
+
+    def remove(self, listener: _Listener) -> None:
+        """Nothing; after the last one torch is as it was, unless others have replaced the same functions meanwhile."""
+        self.wake(listener, False)
+        if listener in self.listeners:
+            self.listeners.remove(listener)
+        if self.listeners:
+            return
+        while self._originals:
+            owner, name, original, ours = self._originals.pop()
+            if getattr(owner, name) is ours:
+                setattr(owner, name, original)
+
+    def wake(self, listener: _Listener, is_awake: bool) -> None:
+        """Nothing; the listener hears of calls from now on, or does not."""
+        if listener in self.awake:
+            self.awake.remove(listener)
+        if is_awake and listener in self.listeners:
+            self.awake.append(listener)
+
+    def put(self, owner: Any, name: str, build: Callable[[Any], Any]) -> None:
+        """Nothing; the owner has, under this name, what is built around its original."""
+        original = getattr(owner, name)
+        ours = update_wrapper(build(original), original)
+        self._originals.append((owner, name, original, ours))
+        setattr(owner, name, ours)
+
+
+#: Of the backward pass that this thread runs inside of; -1 outside of any.
+current_graph_task_id = torch._C._current_graph_task_id
+_reentrant_forward: CodeType = checkpoint.CheckpointFunction.forward.__code__
+_reentrant_backward: CodeType = checkpoint.CheckpointFunction.backward.__code__
+_FILE, _AGAIN = checkpoint.__file__, "recompute_fn"
+
+
+def in_backward() -> bool:
+    """Whether this thread runs inside a backward pass."""
+    return bool(current_graph_task_id() != -1)
+
+
+def is_recording() -> bool:
+    """Whether gradients will flow through what a module computes now, and it is not computed for the second time."""
+    return torch.is_grad_enabled() and (current_graph_task_id() == -1 or not _is_repetition())
+
+
+def is_repeated() -> bool:
+    """Whether another forward of the same checkpointed function counts instead of this one."""
+    if torch.is_grad_enabled():
+        return bool(current_graph_task_id() != -1) and _is_repetition()
+    return is_first_of_two()
+
+
+def is_first_of_two() -> bool:
+    """Whether this is the forward, without gradients, of a function that is checkpointed with reentry."""
+    return _nearest() is _reentrant_forward
+
+
+def _is_repetition() -> bool:
+    found = _nearest()
+    return found is not None and found.co_name == _AGAIN
+
+
+def _nearest() -> CodeType | None:
+    """The innermost function of torch's checkpointing that is running."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        code = frame.f_code
+        if code is _reentrant_forward or code is _reentrant_backward:
+            return code
+        if code.co_name == _AGAIN and code.co_filename == _FILE:
+            return code
+        frame = frame.f_back
+    return None
+
+
+class TrainingListener(Protocol):
+    """What happens in the process, whichever model it belongs to."""
+
+    def backward_begins(self, roots: Any) -> None:
+        """`torch.autograd.backward` is about to start from these tensors."""
+
+    def backward_ends(self) -> None:
+        """That backward pass is over."""
+
+    def around_backward(self, roots: Any) -> Sequence[AbstractContextManager[Any]]:
+        """What that backward pass runs inside of, if anything."""
+
+    def loss_scaled(self, loss: Any, scaled: Any, scaler: Any) -> None:
+        """A loss scaler has multiplied a loss."""
+
+    def scaler_steps(self, optimizer: Any) -> None:
+        """A loss scaler is about to step the optimizer, or to find that it must not."""
+
+    def scaler_stepped(self, optimizer: Any, scale: Callable[[], float]) -> None:
+        """It has stepped the optimizer, or not; reading its scale may wait."""
+
+
+def _watched_backward(original: Any) -> Any:
+    def backward(tensors: Any, *arguments: Any, **options: Any) -> Any:
+        if (
+            not _awake_trainings or in_backward()
+        ):  # a checkpointed function goes back through what it has computed again
+            return original(tensors, *arguments, **options)
+        around: list[AbstractContextManager[Any]] = []
+        for listener in tuple(_awake_trainings):
+            listener.backward_begins(tensors)
+            around += listener.around_backward(tensors)
+        if around:
+            with ExitStack() as stack:
+                for context in around:
+                    stack.enter_context(context)
+                result = original(tensors, *arguments, **options)
+        else:
+            result = original(tensors, *arguments, **options)
+        for listener in tuple(_awake_trainings):
+            listener.backward_ends()
+        return result
+
+    return backward
+
+
+def _watched_scale(original: Any) -> Any:
+    def scale(self: Any, outputs: Any) -> Any:
+        scaled = original(self, outputs)
+        for listener in tuple(_trainings):
+            listener.loss_scaled(outputs, scaled, self)
+        return scaled
+
+    return scale
+
+
+def _watched_step(original: Any) -> Any:
+    def step(self: Any, optimizer: Any, *arguments: Any, **options: Any) -> Any:
+        for listener in tuple(_trainings):
+            listener.scaler_steps(optimizer)
+        result = original(self, optimizer, *arguments, **options)
+        for listener in tuple(_trainings):
+            listener.scaler_stepped(optimizer, self.get_scale)
+        return result
+
+    return step
+
+
+def _patch_training() -> None:
+    _training_patches.put(torch.autograd, "backward", _watched_backward)
+    _training_patches.put(torch.amp.GradScaler, "scale", _watched_scale)
+    _training_patches.put(torch.amp.GradScaler, "step", _watched_step)
+
+
+_training_patches: Replaced[TrainingListener] = Replaced(_patch_training)
+_trainings, _awake_trainings = _training_patches.listeners, _training_patches.awake
+add_listener, remove_listener, wake_listener = _training_patches.add, _training_patches.remove, _training_patches.wake
+
+
+#: The losses that are told, in torch's own words.
+LOSSES: Final = (
+    "cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div", "mse_loss",
+    "l1_loss", "smooth_l1_loss", "huber_loss", "gaussian_nll_loss", "poisson_nll_loss", "ctc_loss",
+)  # fmt: skip
+
+
+class CallListener(Protocol):
+    """What is called in the process, whichever model it belongs to."""
+
+    def loss_called(self, name: str, input_: Any, target: Any, options: dict[str, Any]) -> None:
+        """A loss function is called with these."""
+
+    def loss_returned(self, result: Any, options: dict[str, Any]) -> None:
+        """It has returned."""
+
+    def gradients_clipped(self, parameters: Any, limit: float, norm: Any) -> None:
+        """Gradients are about to be shortened to the limit, their norm being this; None when they are cut by value."""
+
+
+def _announcing(tell: Callable[..., None], tell_result: Callable[..., None] | None = None) -> Callable[[Any], Any]:
+    """What builds a function that tells of its calls around its original."""
+
+    def around(original: Any) -> Any:
+        is_compiling, awake = torch.compiler.is_compiling, _awake_calls
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            if is_compiling() or not awake:
+                return original(*arguments, **options)
+            tell(*arguments, **options)
+            result = original(*arguments, **options)
+            if tell_result is not None:
+                tell_result(result, options)
+            return result
+
+        return FunctionType(call.__code__, original.__globals__, original.__name__, None, call.__closure__)
+
+    return around
+
+
+def _tell_loss(name: str) -> Callable[..., None]:
+    def tell(*arguments: Any, **options: Any) -> None:
+        values = list(arguments[:2])
+        given = values[0] if values else options.get("input")
+        target = values[1] if len(values) > 1 else options.get("target")
+        for listener in tuple(_awake_calls):
+            listener.loss_called(name, given, target, options)
+
+    return tell
+
+
+def _tell_result(result: Any, options: dict[str, Any]) -> None:
+    for listener in tuple(_awake_calls):
+        listener.loss_returned(result, options)
+
+
+def _tell_norm(parameters: Any, max_norm: Any, total_norm: Any, *_: Any, **__: Any) -> None:
+    for listener in tuple(_awake_calls):
+        listener.gradients_clipped(parameters, float(max_norm), total_norm)
+
+
+def _tell_value(parameters: Any, clip_value: Any, *_: Any, **__: Any) -> None:
+    if isinstance(parameters, torch.Tensor | list | tuple):  # a generator can be read only once
+        for listener in tuple(_awake_calls):
+            listener.gradients_clipped(parameters, float(clip_value), None)
+
+
+def _patch_calls() -> None:
+    for name in LOSSES:
+        if hasattr(functional, name):
+            _call_patches.put(functional, name, _announcing(_tell_loss(name), _tell_result))
+    if hasattr(clip_grad, "_clip_grads_with_norm_"):  # inside clip_grad_norm_, whoever imported that
+        _call_patches.put(clip_grad, "_clip_grads_with_norm_", _announcing(_tell_norm))
+    for place in (torch.nn.utils, clip_grad):
+        _call_patches.put(place, "clip_grad_value_", _announcing(_tell_value))
+
+
+_call_patches: Replaced[CallListener] = Replaced(_patch_calls)
+_awake_calls = _call_patches.awake
+add_call_listener, remove_call_listener, wake_call_listener = (
+    _call_patches.add,
+    _call_patches.remove,
+    _call_patches.wake,
+)

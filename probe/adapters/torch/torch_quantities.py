@@ -1,0 +1,258 @@
+"""Reads attention, routers and the user's quantities inside a torch model."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache, wraps
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional
+
+from ...hooks.attention_hooks import AttentionCalls
+from ...hooks.idle_hooks import Put, RestingHooks
+from ...hooks.quantity_hooks import QuantityHooks
+from ...hooks.unit_hooks import unit_hooks
+from ...quantities.attention_statistics import MOST_HEADS, MOST_QUERIES, spread, within
+from ...recording.recorder import Recorder
+from ...tensor_access import Tensor
+from .torch_hooks import Hook
+from .torch_operators import TorchOperators
+from .torch_tensors import ACCESS, array_of, is_remote, may_travel
+
+
+class Away:
+    """Reads attention on a device; the tensors of one call lie on the same."""
+
+    def is_away(self, tensor: Tensor) -> bool:
+        """Whether the tensor lies there, whole."""
+        return may_travel(tensor)
+
+    def attention(
+        self, query: Tensor, key: Tensor, mask: Tensor | None, *, scale: float | None, last_seen: int | None, turn: int
+    ) -> Tensor:
+        """`(5,)` float64 on the device, the numbers of `ATTENTION`; arguments as `logits_of` takes them."""
+        return _of_parts(query, key, mask, scale, last_seen, turn)
+
+    def softmax(self, scores: Tensor, *, scale: float, last_seen: int | None, turn: int) -> Tensor:
+        """`(5,)` the same of logits that are there; arguments as `sample_of` takes them."""
+        rows = spread(scores.shape[-2], MOST_QUERIES)
+        logits = _queries(_heads(scores.detach(), tuple(scores.shape[:-2]), turn), rows) * scale
+        return _statistics(_hidden(logits, rows, last_seen))
+
+
+def _of_parts(
+    query: Tensor, key: Tensor, mask: Tensor | None, scale: float | None, last_seen: int | None, turn: int
+) -> Tensor:
+    lead, rows = tuple(query.shape[:-2]), spread(query.shape[-2], MOST_QUERIES)
+    factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
+    q = _queries(_heads(query.detach(), lead, turn), rows)
+    logits = (q @ _heads(key.detach(), lead, turn).transpose(-1, -2).to(torch.float64)) * factor
+    if mask is not None:
+        logits = _masked(logits, mask.detach(), lead, turn, rows)
+    return _statistics(_hidden(logits, rows, last_seen))
+
+
+def _heads(tensor: Tensor, lead: tuple[int, ...], turn: int) -> Tensor:
+    """`(heads, ., .)` of one sample: those that are looked at of the axes `lead`, to which the tensor's broadcast."""
+    if not lead:
+        return tensor.reshape(1, *tensor.shape[-2:])
+    samples = math.prod(lead[:-1])
+    sample = np.unravel_index(turn % max(samples, 1), lead[:-1]) if len(lead) > 1 else ()
+    heads = spread(lead[-1], MOST_HEADS)
+    have = tuple(tensor.shape[:-2])
+    if not have:
+        return tensor.expand(len(heads), *tensor.shape[-2:])
+    own = within(have[:-1], lead[:-1], tuple(int(i) for i in sample))
+    return tensor[own].index_select(0, _index(tuple((heads * have[-1] // lead[-1]).tolist()), tensor.device))
+
+
+def _queries(tensor: Tensor, rows: NDArray[np.int64]) -> Tensor:
+    return tensor.index_select(1, _index(tuple(rows.tolist()), tensor.device)).to(torch.float64)
+
+
+def _masked(logits: Tensor, mask: Tensor, lead: tuple[int, ...], turn: int, rows: NDArray[np.int64]) -> Tensor:
+    held = mask.reshape(1, -1) if mask.dim() == 1 else mask
+    held = _heads(held, lead, turn)
+    if held.shape[-2] > 1:
+        held = held.index_select(1, _index(tuple(rows.tolist()), held.device))
+    return torch.where(held, logits, -torch.inf) if held.dtype is torch.bool else logits + held.to(torch.float64)
+
+
+def _hidden(logits: Tensor, rows: NDArray[np.int64], last_seen: int | None) -> Tensor:
+    if last_seen is None:
+        return logits
+    places = torch.arange(logits.shape[-1], device=logits.device)
+    later = places > _index(tuple((rows + last_seen).tolist()), logits.device)[:, None]
+    return torch.where(later, -torch.inf, logits)
+
+
+def _statistics(scores: Tensor) -> Tensor:
+    """As `attention_statistics` has them."""
+    seen = (scores != -torch.inf).sum(-1)
+    largest = scores.amax(-1) if scores.shape[-1] else torch.full_like(scores.sum(-1), -torch.inf)
+    looks = seen > 0
+    away = scores - torch.where(looks, largest, 0.0)[..., None]
+    weights = away.exp()
+    total = weights.sum(-1)
+    entropies = total.log() - torch.where(weights > 0.0, weights * away, 0.0).sum(-1) / total
+    entropies = torch.where(largest.isnan(), torch.nan, entropies)
+    chooses = seen > 1
+    of_heads = torch.where(looks, entropies, 0.0).sum(-1) / looks.sum(-1)
+    numbers = torch.stack(
+        [
+            torch.where(looks, entropies, 0.0).sum() / looks.sum(),
+            torch.where(looks.any(-1), of_heads, torch.inf).amin(),
+            torch.where(chooses, entropies / seen.to(torch.float64).log(), 0.0).sum() / chooses.sum(),
+            torch.where(looks, largest, -torch.inf).amax(),
+        ]
+    )
+    return torch.cat([torch.where(looks.any(), numbers, torch.nan), looks.sum().to(torch.float64)[None]])
+
+
+@lru_cache(maxsize=256)
+def _index(places: tuple[int, ...], device: Any) -> Tensor:
+    """The places there, sent from memory that the device reads by itself, so that nobody waits."""
+    held = torch.tensor(places, dtype=torch.int64)
+    return held if device.type == "cpu" else held.pin_memory().to(device, non_blocking=True)
+
+
+_ATTENTION, _UNITS = frozenset({"attention"}), frozenset({"activation/units"})
+_listeners: list[AttentionCalls] = []
+_originals: list[tuple[str, Any, Any]] = []
+
+_ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
+
+
+def watch_quantities(
+    recorder: Recorder,
+    counts: Callable[[], bool],
+    modules: Mapping[str, Any],
+    sites: Sequence[str],
+    hooked: Callable[[Any], Any],
+    may_rest: Callable[[str], bool],
+) -> Iterator[Any]:
+    """The handles of all that is put on.
+
+    Args:
+        modules: By site, all of them; `sites`: those that the configuration picks.
+        hooked: Where the hooks of a module go.
+        may_rest: Of a site, whether hooks may come off while nothing of theirs is due.
+    """
+
+    if recorder.config.schedule("operator").is_ever_due:
+        yield TorchOperators(recorder, modules, counts, hooked)
+
+    def register(module: Any, hook: Callable[[Any, Any, Any], None]) -> Any:
+        return hooked(module).register_forward_hook(Hook(hook))
+
+    yield from QuantityHooks(recorder, ACCESS, counts, register).attach(modules)
+    picked = {site: modules[site] for site in sites}
+    yield _resting(recorder, _UNITS, may_rest, _units(recorder, counts, picked, hooked))
+    if recorder.config.schedule("attention").is_ever_due:
+        calls = AttentionCalls(recorder, counts, _take, Away())
+        free = (lambda _: False) if calls.is_named else may_rest
+        yield _resting(recorder, _ATTENTION, free, _attention(recorder, calls, picked, hooked))
+
+
+def _resting(
+    recorder: Recorder, names: frozenset[str], may_rest: Callable[[str], bool], puts: Mapping[str, Sequence[Put]]
+) -> RestingHooks:
+    """These hooks by their sites, which are there only around the steps at which the collectors are due."""
+    resting = RestingHooks(
+        [put for several in puts.values() for put in several],
+        is_needed=lambda: any(name in recorder.current.due for name in names),
+        rests=lambda: recorder.due.rests(names),
+        may_rest=lambda: all(may_rest(site) for site in puts),
+    )
+    recorder.due.tell(resting.follow, of=names)
+    return resting
+
+
+def _units(
+    recorder: Recorder, counts: Callable[[], bool], modules: Mapping[str, Any], hooked: Callable[[Any], Any]
+) -> dict[str, list[Put]]:
+    def put(module: Any, work: Callable[[Any, Any, Any], None]) -> Put:
+        hook = Hook(work)
+        return lambda is_again: hooked(module).register_forward_hook(hook, prepend=is_again)
+
+    return {site: [put(modules[site], work)] for site, work in unit_hooks(recorder, ACCESS, counts, modules)}
+
+
+def _attention(
+    recorder: Recorder, calls: AttentionCalls, modules: Mapping[str, Any], hooked: Callable[[Any], Any]
+) -> dict[str, list[Put]]:
+    def puts(site: str) -> list[Put]:
+        module = hooked(modules[site])
+        enter, leave = Hook(recorder.timed(calls.entering(site, modules[site]))), Hook(calls.leaving(site))
+        return [
+            lambda is_again: module.register_forward_pre_hook(enter, prepend=is_again),
+            lambda is_again: module.register_forward_hook(leave, always_call=True, prepend=is_again),
+        ]
+
+    attending = calls.attending(modules)
+    found = {site: puts(site) for site in attending}
+    if attending:  # the functions themselves are replaced last, when the first module is hooked
+        found[attending[0]].insert(0, lambda _: _Listening(calls))
+    return found
+
+
+class _Listening:
+    """While it is there, the calls hear of attention."""
+
+    def __init__(self, calls: AttentionCalls) -> None:
+        self._calls = calls
+        _listeners.append(calls)
+        if len(_listeners) == 1:
+            _replace("scaled_dot_product_attention", _tell_attention)
+            _replace("softmax", _tell_softmax)
+
+    def remove(self) -> None:
+        """Nothing; after the last one torch is as it was, unless others have replaced the same functions meanwhile."""
+        if self._calls in _listeners:
+            _listeners.remove(self._calls)
+        while not _listeners and _originals:
+            name, original, ours = _originals.pop()
+            if getattr(functional, name) is ours:
+                setattr(functional, name, original)
+
+
+def _replace(name: str, tell: Callable[..., None]) -> None:
+    original, is_compiling = getattr(functional, name), torch.compiler.is_compiling
+
+    @wraps(original)
+    def call(*arguments: Any, **options: Any) -> Any:
+        if not is_compiling():
+            tell(*arguments, **options)
+        return original(*arguments, **options)
+
+    _originals.append((name, original, call))
+    setattr(functional, name, call)
+
+
+def _tell_attention(*arguments: Any, **options: Any) -> None:
+    given = {**dict(zip(_ARGUMENTS, arguments, strict=False)), **options}
+    query, key = given.get("query"), given.get("key")
+    if isinstance(query, torch.Tensor) and isinstance(key, torch.Tensor) and _is_readable(query):
+        last_seen = 0 if given.get("is_causal") else None
+        for calls in tuple(_listeners):
+            calls.attention(query, key, given.get("attn_mask"), scale=given.get("scale"), last_seen=last_seen)
+
+
+def _tell_softmax(*arguments: Any, **options: Any) -> None:
+    given = {**dict(zip(("input", "dim"), arguments, strict=False)), **options}
+    scores = given.get("input")
+    if isinstance(scores, torch.Tensor) and _is_readable(scores) and given.get("dim") in (-1, scores.dim() - 1):
+        for calls in tuple(_listeners):
+            calls.softmax(scores)
+
+
+def _is_readable(tensor: Tensor) -> bool:
+    """Whether it lies on the host, or may be asked for where it lies."""
+    return not is_remote(tensor) or may_travel(tensor)
+
+
+def _take(tensor: Tensor, index: tuple[Any, ...]) -> Any:
+    picked = tensor.detach()[tuple(one if isinstance(one, int) else torch.from_numpy(one) for one in index)]
+    return array_of(picked.float() if picked.dtype in (torch.bfloat16, torch.float16) else picked)

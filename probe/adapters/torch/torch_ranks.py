@@ -1,0 +1,296 @@
+"""Compares the ranks of a torch training: gradients before reduction, weights and times."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import torch
+import torch.distributed as distributed
+from numpy.typing import NDArray
+
+from ...device_results import LateScalar, Outbox
+from ...facts.rank_facts import Board, RankMessage, number_of, rank_facts
+from ...kernels import MORE, STATISTICS, Arrays, measure_more_many, values_at
+from ...kernels.device.device_statistics import checksums_on_device, projections_on_device
+from ...kernels.fingerprints import PROJECTIONS, project
+from ...recording.recorder import Recorder
+from ...tensor_access import Tensor, Unsupported
+from .torch_parameters import TorchView
+from .torch_tensors import place_of, remote
+
+_CHECKSUM: Final = 1 << list(MORE).index("checksum")
+_Numbers = NDArray[np.float64]
+
+
+class LocalGradients:
+    """Projections of what this rank's backward passes find, one row a parameter.
+
+    Attributes:
+        rows: `(n, 2)`, NaN where nothing was found on the host.
+        away: By row, `(2,)` on the device.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.rows: _Numbers = np.full((count, PROJECTIONS), np.nan)
+        self.away: dict[int, Tensor] = {}
+
+    def add(self, row: int, gradient: Tensor, *, may_be_late: bool) -> None:
+        """Nothing; one more pass has found this.
+
+        Raises:
+            Unsupported: It cannot be read.
+        """
+        held = remote(gradient)
+        if held is not None and may_be_late:
+            found = projections_on_device([held])[0]
+            self.away[row] = found if row not in self.away else self.away[row] + found
+            return
+        (address, size, code), owner = place_of(gradient)
+        out = self.rows[row]
+        if np.isnan(out[0]):
+            out[:] = 0.0
+        project(values_at(address, size, code), out)
+        del owner
+
+
+@dataclass(frozen=True, slots=True)
+class RankNumbers:
+    """One row a parameter, NaN where there is nothing.
+
+    Args:
+        parameters: `(n,)` checksums of the weights.
+        gradients: `(n,)` checksums of the gradients.
+        reduced: `(n, 2)` projections of the gradients.
+        local: `(n, 2)` projections of what this rank's passes found.
+    """
+
+    parameters: _Numbers
+    gradients: _Numbers
+    reduced: _Numbers
+    local: _Numbers
+
+
+def numbers_here(weights: Arrays, gradients: Arrays, whole: Sequence[bool], local: LocalGradients) -> RankNumbers:
+    """The numbers of what lies on the host.
+
+    Args:
+        whole: Which parameters this rank holds all of; of the others nothing is told.
+    """
+    rows = local.rows if len(local.rows) == len(whole) else np.full((len(whole), PROJECTIONS), np.nan)
+    return RankNumbers(
+        _checksums(weights, whole), _checksums(gradients, whole), _projections(gradients, whole), rows.copy()
+    )
+
+
+def numbers_away(
+    outbox: Outbox, weights: Arrays, gradients: Arrays, whole: Sequence[bool], local: LocalGradients
+) -> Callable[[], RankNumbers]:
+    """Gives the numbers once those of a device have travelled; arguments as above."""
+    found = numbers_here(replace(weights, remote={}), replace(gradients, remote={}), whole, local)
+    of_weights, of_gradients = _whole(weights.remote, whole), _whole(gradients.remote, whole)
+    of_local = local.away if len(local.rows) == len(whole) else {}
+    asked: list[tuple[_Numbers, Sequence[int], Tensor]] = []
+    if of_weights:
+        asked.append((found.parameters, [*of_weights], checksums_on_device([*of_weights.values()])))
+    if of_gradients:
+        tensors = [*of_gradients.values()]
+        asked.append((found.gradients, [*of_gradients], checksums_on_device(tensors)))
+        asked.append((found.reduced, [*of_gradients], projections_on_device(tensors)))
+    if of_local:
+        asked.append((found.local, [*of_local], torch.stack([*of_local.values()])))
+    fetched = [(table, rows, outbox.fetch(numbers)) for table, rows, numbers in asked]
+
+    def arrived() -> RankNumbers:
+        for table, rows, numbers in fetched:
+            table[rows] = numbers.array
+        return found
+
+    return arrived
+
+
+def _whole(tensors: Mapping[int, Any], whole: Sequence[bool]) -> dict[int, Any]:
+    return {row: tensor for row, tensor in tensors.items() if whole[row]}
+
+
+def _checksums(arrays: Arrays, whole: Sequence[bool]) -> _Numbers:
+    rows = np.full((arrays.addresses.size, len(STATISTICS) + 1), np.nan)
+    measure_more_many(arrays.addresses, arrays.sizes, arrays.codes, rows, len(STATISTICS), _CHECKSUM)
+    return np.where(np.array(whole, np.bool_), rows[:, -1], np.nan)
+
+
+def _projections(arrays: Arrays, whole: Sequence[bool]) -> _Numbers:
+    found = np.full((arrays.addresses.size, PROJECTIONS), np.nan)
+    places = zip(arrays.addresses.tolist(), arrays.sizes.tolist(), arrays.codes.tolist(), whole, strict=True)
+    for row, (address, size, code, is_whole) in zip(found, places, strict=True):
+        if address and is_whole:
+            row[:] = 0.0
+            project(values_at(address, size, code), row)
+    return found
+
+
+NAME: Final = "ranks"
+#: Ranks beyond these are not compared: rank 0 would read for longer than a step takes.
+_MOST: Final = 64
+#: As the run ends, what the others still have to tell is waited for: so many times so long.
+_LAST_LOOKS, _LAST_WAIT_S = 20, 0.05
+
+
+def watch_ranks(recorder: Recorder, view: TorchView) -> "tuple[TorchRanks, ...]":
+    """The comparison of this process with the others, its hooks on; none where it is alone, or nothing is ever due."""
+    if not (distributed.is_available() and distributed.is_initialized()) or distributed.get_world_size() == 1:
+        return ()
+    if not recorder.config.schedule(NAME).is_ever_due:
+        return ()
+    ranks = TorchRanks(recorder, view)
+    ranks.attach()
+    return (ranks,)
+
+
+class TorchRanks:
+    """Compares this process with the others at the steps that are due."""
+
+    def __init__(self, recorder: Recorder, view: TorchView) -> None:
+        self._recorder, self._view = recorder, view
+        store = distributed.distributed_c10d._get_default_store()
+        self._rank = distributed.get_rank()
+        self._board = Board(store, self._rank, min(_MOST, distributed.get_world_size()))
+        self._hooks: list[Any] = []
+        self._local = LocalGradients(0)
+        self._message: RankMessage | None = None
+        self._random_state = np.nan
+        self._since, self._spent = -1, recorder.time.seconds()
+        self._is_off = self._has_looked = False
+
+    def attach(self) -> None:
+        """Nothing; the first step is looked at, if it is due."""
+        self._prepare()
+
+    def remove(self) -> None:
+        """Nothing; no hook is left, and what the others told last is recorded, if they tell it soon."""
+        self._release()
+        self._recorder.outbox.drain(wait=True)  # what is on its way from a device is to be told as well
+        for _ in range(_LAST_LOOKS):
+            self._guard(self._read)
+            if self._is_off or self._rank != 0 or not self._board.is_waiting:
+                return
+            time.sleep(_LAST_WAIT_S)
+        self._board.hurry()
+        self._guard(self._read)
+
+    def forward_begins(self) -> None:
+        """The model is called; the first time in a step that is due the random state is noted."""
+        if self._hooks and np.isnan(self._random_state):
+            self._random_state = number_of(torch.get_rng_state().numpy().tobytes())
+
+    def before_step(self) -> None:
+        """The optimizers are about to step."""
+        if self._hooks and not self._has_looked:
+            self._has_looked = True
+            self._guard(self._look)
+
+    def step_ends(self) -> None:
+        """The step is over, and its record not yet made."""
+        self._guard(self._read)
+        if self._message is not None:
+            message, self._message = self._message, None
+            self._guard(lambda: self._post(self._recorder.current.step, message))
+        self._has_looked = False
+        self._release()
+        self._prepare(self._recorder.current.step + 1)
+
+    def _prepare(self, step: int = 0) -> None:
+        """Hooks go on the parameters where the step that begins next is due."""
+        if self._is_off or not self._recorder.config.schedule(NAME).is_due(step):
+            return
+        self._local = LocalGradients(len(self._view.parameters))
+        for place, parameter in enumerate(self._view.parameters):
+            if parameter.requires_grad and _is_whole(parameter):
+                self._hooks.append(parameter.register_hook(self._gradient_hook(place)))
+
+    def _release(self) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks, self._random_state = [], np.nan
+
+    def _gradient_hook(self, place: int) -> Any:
+        def see(gradient: Tensor) -> None:
+            if self._recorder.current.is_away or self._is_off:
+                return
+            with suppress(Unsupported):
+                self._local.add(place, gradient, may_be_late=self._recorder.outbox.takes_promises)
+
+        return see
+
+    def _look(self) -> None:
+        """Takes this rank's numbers before the weights move."""
+        recorder, view = self._recorder, self._view
+        whole = [_is_whole(one) for one in view.parameters]
+        weights, gradients = view.weights(), view.gradients()
+        spent, steps = recorder.time.seconds(), max(1, recorder.time.ended - self._since)
+        times = np.array([(now - then) / steps for now, then in zip(spent, self._spent, strict=True)])
+        self._spent, self._since = spent, recorder.time.ended
+        message = partial(
+            RankMessage,
+            structure=number_of("\n".join(view.names).encode()),
+            random_state=self._random_state,
+            times=times,
+        )
+        current = recorder.current
+        batch, clip, scale = current.batch_checksum, current.clip, current.loss_scale
+
+        def complete(found: RankNumbers) -> RankMessage:
+            return message(
+                batch=current.batch_checksum if np.isnan(batch) else batch,
+                clip=_clip_of(clip),
+                parameters=found.parameters,
+                gradients=found.gradients,
+                reduced=found.reduced,
+                local=found.local / _scale_of(scale),
+            )
+
+        if recorder.outbox.takes_promises and (weights.remote or gradients.remote):
+            arrived, step = numbers_away(recorder.outbox, weights, gradients, whole, self._local), current.step
+            recorder.outbox.do(NAME, lambda: self._guard(lambda: self._post(step, complete(arrived()))))
+        else:
+            self._message = complete(numbers_here(weights.local(), gradients.local(), whole, self._local))
+
+    def _post(self, step: int, message: RankMessage) -> None:
+        self._board.post(step, message.encode())
+
+    def _read(self) -> None:
+        if self._rank != 0:
+            return
+        for step, messages in self._board.read().items():
+            told = [None if one is None else RankMessage.decode(one) for one in messages]
+            for kind, data in rank_facts(step, told, self._view.names):
+                self._recorder.event(kind, "", **data)
+
+    def _guard(self, work: Any) -> None:
+        if self._is_off:
+            return
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+            self._is_off = True
+            self._recorder.fail(NAME, error)
+
+
+def _clip_of(clip: tuple[float | LateScalar, float] | None) -> float:
+    """By what gradients of this norm were shortened to this limit; 1 where they were not."""
+    if clip is None:
+        return 1.0
+    norm = clip[0]() if callable(clip[0]) else clip[0]
+    return clip[1] / norm if norm is not None and norm > clip[1] else 1.0
+
+
+def _scale_of(scale: float | LateScalar | None) -> float:
+    return (scale() if callable(scale) else scale) or 1.0
+
+
+def _is_whole(parameter: Tensor) -> bool:
+    """Whether the rank holds all of the parameter, and not a part that differs from the others' by intent."""
+    return not (hasattr(parameter, "placements") or getattr(parameter, "tensor_model_parallel", False))

@@ -1,0 +1,119 @@
+"""Finds the model of a torch script that does not know it is watched."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakSet, ref
+
+import torch
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from .torch_adapter import TorchAdapter
+from .torch_training import Call, telling
+
+_log = logging.getLogger(__name__)
+#: Modules called in evaluation mode that are remembered until an optimizer tells which of them is trained.
+_MOST_EVALUATED = 256
+
+
+class TorchFinder:
+    """Waits for the first module that is called to be trained, and hands an adapter of it over, once.
+
+    That is the outermost module called in training mode with gradients on that has a parameter to train. A model that
+    is trained in evaluation mode is found when an optimizer has stepped it. The optimizers are found by the adapter as
+    they step; of one that calls the model in its closure, and so is stepping already, the adapter is told.
+
+    Args:
+        found: Gets the adapter; attaches it before it returns.
+    """
+
+    def __init__(self, found: Callable[[TorchAdapter], object]) -> None:
+        self._found = found
+        self._adapter: TorchAdapter | None = None
+        self._evaluated: list[ref[Any]] = []
+        self._seen: WeakSet[Any] = WeakSet()
+        self._elsewhere: list[str] = []
+        self._is_first = True
+        self._closures = register_optimizer_step_pre_hook(self._look_into_closure)
+        self._handles = [
+            register_module_forward_pre_hook(self._look_at_module),
+            register_optimizer_step_post_hook(self._look_at_optimizer),
+        ]
+
+    def stop(self) -> None:
+        """Takes the global hooks off."""
+        for handle in (self._closures, *self._handles):
+            handle.remove()
+        self._handles = []
+
+    def left_out(self) -> str:
+        """What was trained beside the model that was found; empty where nothing is known of that."""
+        if self._adapter is None or not self._elsewhere:
+            return ""
+        return (
+            f"only {type(self._adapter.model).__name__} was recorded, the first model that was trained; of others, "
+            f"{', '.join(self._elsewhere)}: call mindscope.watch in the script, once for each model"
+        )
+
+    def _look_at_module(self, module: Any, _inputs: Any) -> None:
+        if self._adapter is not None or not torch.is_grad_enabled():
+            return
+        if isinstance(module, torch.jit.ScriptModule) or not any(one.requires_grad for one in module.parameters()):
+            return
+        if not module.training:
+            if len(self._evaluated) < _MOST_EVALUATED:
+                self._evaluated.append(ref(module))
+            return
+        self._take(module).forward_begins()  # the model's own hook was too late for this call
+
+    def _take(self, module: Any) -> TorchAdapter:
+        self._handles.pop(0).remove()
+        self._closures.remove()
+        self._adapter = TorchAdapter(module)
+        self._evaluated = []
+        self._found(self._adapter)
+        return self._adapter
+
+    def _look_into_closure(self, optimizer: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Call | None:
+        """Nothing, or the arguments with a closure that tells when it has been evaluated for the first time."""
+        return telling(arguments, options, lambda: self._evaluated_in(optimizer)) if self._adapter is None else None
+
+    def _evaluated_in(self, optimizer: Any) -> None:
+        if self._adapter is not None:
+            self._adapter.closure_evaluated(optimizer)
+
+    def _look_at_optimizer(self, optimizer: Any, _arguments: Any, _options: Any) -> None:
+        """Looks once at each, and remembers those that step another model."""
+        if torch.compiler.is_compiling() or optimizer in self._seen:
+            return
+        self._seen.add(optimizer)
+        stepped = [one for group in optimizer.param_groups for one in group["params"]]
+        if self._is_first:
+            self._is_first = False
+            self._look_at_the_first(optimizer, stepped)
+        elif self._adapter is not None:
+            known = {id(one) for one in self._adapter.model.parameters()}
+            if not any(id(one) in known for one in stepped):
+                self._elsewhere.append(f"{type(optimizer).__name__} stepped {len(stepped)} parameters")
+
+    def _look_at_the_first(self, optimizer: Any, stepped: list[Any]) -> None:
+        """Finds the model by it where none is found, and says what of its parameters is not watched."""
+        if self._adapter is None:
+            ids = {id(one) for one in stepped}
+            held = (module for one in self._evaluated if (module := one()) is not None)
+            model = next((one for one in held if any(id(each) in ids for each in one.parameters())), None)
+            if model is not None:
+                self._take(model)
+        known = set() if self._adapter is None else {id(one) for one in self._adapter.model.parameters()}
+        others = sum(id(one) not in known for one in stepped)
+        if others:
+            watched = "no model" if self._adapter is None else type(self._adapter.model).__name__
+            _log.warning(
+                "%d of the %d parameters that %s steps belong to other modules than the watched one (%s); "
+                "call mindscope.watch in the script to choose the model",
+                others,
+                len(stepped),
+                type(optimizer).__name__,
+                watched,
+            )

@@ -1,0 +1,406 @@
+"""Collectors of parameters: gradients, weights, updates and the optimizer's state at every step."""
+
+import ctypes
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..device_results import LateScalar, Made, Outbox, Promise
+from ..kernels import (
+    NO_MORE,
+    STATISTICS,
+    Arrays,
+    More,
+    are_same,
+    measure,
+    measure_updates,
+    readable,
+    table_of,
+    together,
+    values_at,
+)
+from ..quantities.noise_scale import MicroBatches, NoiseScale
+from ..quantities.tensor_samples import Sample, elements_of, samples_of
+from .collector import Collected, Rows, SiteRows, Step, array_collector, collector
+
+_NANS = STATISTICS.index("nans")
+_NOT_FINITE = slice(_NANS, STATISTICS.index("neg_infs") + 1)
+
+
+@collector("gradient", at="before_step", columns=STATISTICS)
+class Gradient:
+    """Statistics of every parameter's gradient as the optimizer gets it: after clipping, without loss scale."""
+
+    def __call__(self, step: Step) -> dict[str, Rows]:
+        """Rows of `gradient`; a parameter without gradient has none."""
+        arrays = step.view.gradients()
+        rows, norm = step.statistics_and_norm(arrays)
+        present = arrays.present
+        step.gradient_norm = norm
+        if norm is None:
+            step.gradient_norm = lambda: _norm(rows[present])
+        elif norm == 0.0 and not present.any():
+            step.gradient_norm = None
+        return {"gradient": Rows(rows, present)}
+
+
+def _norm(rows: NDArray[np.float64]) -> float | None:
+    """The norm over all parameters; NaN or infinity where a gradient holds one, None of nothing."""
+    if not len(rows):
+        return None
+    if rows[:, _NOT_FINITE].any():
+        return math.nan if rows[:, _NANS].any() else math.inf
+    norms = rows[:, 0]
+    return math.sqrt(norms @ norms)
+
+
+@collector("gradient_norm", at="before_step")
+class GradientNorm:
+    """L2 norm over the gradients of all recorded parameters as the optimizer gets them; not finite where one is not.
+
+    Made of the norms that `gradient` has measured in the same step, so it costs nothing; nothing where that is not due.
+    Several optimizers that step one after the other in a step bring each the gradients of its own parameters.
+    """
+
+    def __init__(self) -> None:
+        self._number = -1
+        self._norms: list[float | LateScalar] = []
+
+    def __call__(self, step: Step) -> Mapping[str, float | LateScalar]:
+        """The scalar `gradient_norm`."""
+        if step.gradient_norm is None:
+            return {}
+        if step.number != self._number:
+            self._number, self._norms = step.number, []
+        self._norms.append(step.gradient_norm)
+        if len(self._norms) == 1 and not callable(step.gradient_norm):
+            return {"gradient_norm": step.gradient_norm}
+        norms = [*self._norms]
+        if any(callable(one) for one in norms):
+            return {"gradient_norm": lambda: _together([one() if callable(one) else one for one in norms])}
+        return {"gradient_norm": _together([one for one in norms if not callable(one)]) or 0.0}
+
+
+def _together(norms: Sequence[float | None]) -> float | None:
+    """Over all parameters of all optimizers; None where no gradient was there."""
+    known = [one for one in norms if one is not None]
+    return math.fsum(one * one for one in known) ** 0.5 if known else None
+
+
+_NAME = "gradient/signal"
+_COLUMNS = ("signal_to_noise",)
+#: Due steps of one window: enough for a variance, few enough for the weights to stay about where they are. Our choice.
+_WINDOW = 16
+
+
+@collector(_NAME, at="before_step", columns=_COLUMNS, is_optional=True)
+class GradientSignal:
+    """Ratio of squared mean to variance of gradient elements over sixteen due steps, averaged over each parameter.
+
+    The gradients of steps stand for those of samples, and the parameters drift a little in between: read it as a trend.
+    A gradient that is nothing but noise has about 1/16. Of at most 4096 elements, evenly spread; recorded at the last
+    step of every window. Off unless the configuration names it.
+
+    Reference:
+        Liu et al. 2020, arXiv:2001.07384, eq. 2.
+    """
+
+    def __init__(self) -> None:
+        self._windows: dict[str, list[NDArray[np.float64]]] = {}
+
+    def __call__(self, step: Step) -> Collected:
+        """One number of every parameter whose window is full."""
+        found: dict[str, tuple[float, ...] | Made] = {}
+        gradients, outbox = step.view.gradients(), step.outbox
+        is_late = step.may_be_late(gradients)
+        for site, sample in zip(step.view.names, samples_of(gradients, outbox), strict=True):
+            if sample is None:
+                continue
+            look = partial(self._look, site, sample)
+            numbers = outbox.make(_NAME, look) if outbox is not None and is_late else look()
+            if numbers is not None:
+                found[site] = numbers
+        return {_NAME: SiteRows(_COLUMNS, found)} if found else {}
+
+    def _look(self, site: str, sample: Sample) -> tuple[float, ...] | None:
+        window = self._windows.setdefault(site, [])
+        window.append(elements_of(sample))
+        if len(window) < _WINDOW:
+            return None
+        full, self._windows[site] = window, []
+        return (signal_to_noise(np.stack(full)),)
+
+
+def signal_to_noise(gradients: NDArray[np.float64]) -> float:
+    """Mean over the elements of squared mean over variance; elements that never change are left out, NaN of none.
+
+    Args:
+        gradients: `(samples, elements)`, two samples or more.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        mean, variance = gradients.mean(0), gradients.var(0, ddof=1)
+    varies = variance != 0.0
+    return float((mean[varies] ** 2 / variance[varies]).mean()) if varies.any() else math.nan
+
+
+@collector("gradient_noise_scale", at="after_step", is_optional=True)
+class GradientNoiseScale:
+    """Noise of the gradient over its square, in micro-batches: batches much smaller are noisy, much larger wasteful.
+
+    Multiply by the samples of a micro-batch for the number of samples. Needs two backward passes a step or more, of
+    equal size, whose gradients `backward` adds up; nothing is recorded of other steps. Averaged over steps; of about a
+    quarter of a million elements, evenly spread. Gradients must be zero or None when a step begins. Off unless the
+    configuration names it.
+
+    Reference:
+        McCandlish et al. 2018, arXiv:1812.06162, appendix A.1.
+    """
+
+    def __init__(self) -> None:
+        self._scale = NoiseScale()
+
+    def __call__(self, step: Step) -> Collected:
+        """The scalar, where the step had micro-batches; late where a device has them."""
+        batches = step.micro_batches
+        if batches.late:
+            return {"gradient_noise_scale": partial(self._of, batches)}
+        found = self._of(batches)
+        return {} if found is None else {"gradient_noise_scale": found}
+
+    def _of(self, batches: MicroBatches) -> float | None:
+        batches.settle()
+        squares = list(batches.squares.values())
+        return self._scale.add(squares, batches.square_of_sum) if len(squares) > 1 else None
+
+
+GRADIENT_UNREDUCED = array_collector(
+    "gradient/unreduced",
+    measure,
+    at="backward",
+    columns=STATISTICS,
+    is_optional=True,
+    doc="""Statistics of the gradient that one backward pass of this process found for every parameter.
+
+    Read before it is added to what earlier micro-batches left and before ranks reduce it; one row a micro-step. Off
+    unless the configuration names it.""",
+)
+
+
+@collector("weight", at="after_step", columns=STATISTICS)
+class Weight:
+    """Statistics of every parameter after the optimizer has moved it; whole tensors of `dump` are those before it."""
+
+    def __call__(self, step: Step) -> dict[str, Rows]:
+        """Rows of `weight`."""
+        arrays = step.weights()
+        return {"weight": Rows(step.statistics(arrays, step.weight_rows), arrays.present)}
+
+
+@collector("weight/before", at="before_step", columns=STATISTICS, is_optional=True)
+class WeightBefore:
+    """Statistics of every parameter before the optimizer moves it, the same as `weight` one step earlier.
+
+    Off unless the configuration names it: where `weight` is recorded at every step it says nothing new.
+    """
+
+    def __call__(self, step: Step) -> dict[str, Rows]:
+        """Rows of `weight/before`."""
+        arrays = step.weights()
+        return {"weight/before": Rows(step.statistics(arrays), arrays.present)}
+
+
+_NORM = STATISTICS.index("l2_norm")
+_RATIO = len(STATISTICS)
+
+
+class DeviceUpdates:
+    """Copies of the weights on their device, and the promised norms of what was copied."""
+
+    def __init__(self) -> None:
+        self._copies: Any = None  # of the framework's tensors
+        self._norms: Mapping[int, Promise] = {}
+
+    def fit(self, now: Mapping[int, Any]) -> bool:
+        """Whether there is a copy of every one of these tensors."""
+        if not now:
+            return not self._norms
+        return self._copies is not None and now.keys() == self._norms.keys() and self._copies.fit([*now.values()])
+
+    def are_of(self, now: Mapping[int, Any]) -> bool:
+        """Whether these tensors, of which there are copies, are those that were copied, and unchanged since."""
+        return not now or bool(self._copies.are_of([*now.values()]))
+
+    def take(self, now: Mapping[int, Any], outbox: Outbox) -> None:
+        """Nothing; the copies are the tensors as they are now."""
+        if not now:
+            self._copies, self._norms = None, {}
+            return
+        assert outbox.device is not None, "tensors are remote only where there is a device"
+        if self._copies is None:
+            self._copies = outbox.device.copies()
+        self._copies.take([*now.values()])
+        self._norms = outbox.owe_rows(now, np.empty((max(now) + 1, _RATIO)))
+
+    def fill(
+        self,
+        now: Mapping[int, Any],
+        outbox: Outbox,
+        weights: NDArray[np.float64],
+        moved: NDArray[np.float64],
+        more: More = NO_MORE,
+    ) -> None:
+        """Nothing; promises fill the tensors' rows of `weights` and of `moved`, and the copies are as they are now.
+
+        Args:
+            weights: `(n, 10 and more)`.
+            moved: `(n, 11 and more)`, the eleventh column for the ratio of the change to the weight before it.
+            more: Statistics on request, in the last columns of both.
+        """
+        if not now:
+            return
+        changes = self._copies.changes([*now.values()])
+        outbox.owe_rows(dict(zip(now, changes, strict=True)), moved, more)
+        before, self._norms = self._norms, outbox.owe_rows(now, weights, more)
+
+        def divide() -> None:
+            for number, promise in before.items():
+                if promise.row is not None:
+                    moved[number, _RATIO] = moved[number, _NORM] / (promise.row[_NORM] + 1e-30)
+
+        outbox.when_there(divide)
+
+
+_UPDATE_COLUMNS = len(STATISTICS) + 1
+_ITEM_BYTES = np.array([4, 8, 2, 2], np.int64)
+
+
+@collector("update", at="after_step", columns=(*STATISTICS, "ratio_to_weight"))
+class Update:
+    """Statistics of `w_after - w_before`, and `ratio_to_weight`, its norm over that of `w_before`.
+
+    What changes weights between two steps, as clipping them or loading others does, is no part of it; on an accelerator
+    it is where it is done through `.data`, which torch's version counters do not count.
+
+    One copy of the weights is kept. The pass that reads the weights after a step reads the copy beside them and
+    refreshes it; before the next step both are compared. The copy is taken anew where they differ, where the previous
+    step was not recorded, and where weights have moved to other memory.
+    """
+
+    def __init__(self) -> None:
+        self._copies: list[NDArray[np.uint8]] = []
+        self._sizes = self._codes = self._addresses = self._copied = np.empty(0, np.int64)
+        self._held = np.empty(0, np.bool_)
+        self._norms = np.empty(0)
+        self._step = -1
+        self._known: Arrays | None = None
+        self._on_device = DeviceUpdates()
+
+    def prepare(self, step: Step) -> None:
+        """Copies the weights where the copy is not the end of the previous step."""
+        now = _weights(step)
+        if self._step == step.number - 1 and self._fits(now) and self._are_as_they_were(now):
+            return
+        self._known = None
+        self._copied = now.addresses.copy()
+        if step.outbox is not None:
+            self._on_device.take(now.remote, step.outbox)
+        if not (np.array_equal(now.sizes, self._sizes) and np.array_equal(now.codes, self._codes)):
+            self._copies = [np.empty(n, np.uint8) for n in now.sizes * _ITEM_BYTES[now.codes]]
+            self._addresses = np.array([copy.ctypes.data for copy in self._copies], np.int64)
+            self._sizes, self._codes = now.sizes, now.codes
+        for place, address, copy in zip(self._addresses.tolist(), now.addresses.tolist(), self._copies, strict=True):
+            if address:
+                ctypes.memmove(place, address, copy.nbytes)
+        self._held = now.present
+        self._norms = replace(now, remote={}).statistics()[:, 0].copy()
+
+    def __call__(self, step: Step) -> dict[str, Rows]:
+        """Rows of `update`; those of `weight` are left with the step."""
+        now = _weights(step)
+        if not self._fits(now):
+            raise RuntimeError("the parameters changed their shapes or dtypes inside the step; updates cannot be told")
+        more = step.more
+        here = replace(now, remote={}) if now.remote else now
+        changes = _changes(here, self._addresses) if more.flags else None
+        weights = now.empty_rows(len(STATISTICS) + len(more.columns))
+        moved = now.empty_rows(_UPDATE_COLUMNS + len(more.columns))
+        measure_updates(now.addresses, now.sizes, now.codes, self._addresses, self._norms, weights, moved)
+        if changes is not None:
+            changes.add(more, moved, _UPDATE_COLUMNS)
+            here.add(more, weights, len(STATISTICS))
+        if step.outbox is not None:
+            self._on_device.fill(now.remote, step.outbox, weights, moved, more)
+        self._step = step.number
+        step.weight_rows = weights
+        return {"update": Rows(moved, now.present)}
+
+    def _are_as_they_were(self, now: Arrays) -> bool:
+        """Whether the copies are of this memory, since another layer has weights of its own, and it has not changed."""
+        is_here = np.array_equal(now.addresses, self._copied) and self._on_device.are_of(now.remote)
+        return is_here and are_same(now.addresses, now.sizes, now.codes, self._addresses)
+
+    def _fits(self, now: Arrays) -> bool:
+        if now is self._known and not now.remote:
+            return True
+        pairs = ((now.sizes, self._sizes), (now.codes, self._codes), (now.present, self._held))
+        fits = all(one is other or np.array_equal(one, other) for one, other in pairs)
+        self._known = now if fits else None
+        return fits and self._on_device.fit(now.remote)
+
+
+def _weights(step: Step) -> Arrays:
+    """Where the weights lie; on the host where they must be known within the step."""
+    now = step.weights()
+    return now if step.may_be_late(now) else now.local()
+
+
+def _changes(now: Arrays, before: NDArray[np.int64]) -> Arrays:
+    """What moved since the copies at these addresses, as arrays of their own; only statistics on request need them."""
+    places: list[tuple[int, int, int]] = []
+    owners: list[object] = []
+    for address, size, code, held in zip(now.addresses.tolist(), now.sizes, now.codes, before.tolist(), strict=True):
+        if address:
+            difference = values_at(address, size, code) - values_at(held, size, code)
+            array, kind = readable(difference)
+            places.append((array.ctypes.data or 1, array.size, kind))
+            owners.append(array)
+        else:
+            places.append((0, 0, 0))
+    return table_of(places, owners)
+
+
+@collector("optimizer", at="after_step", columns=STATISTICS)
+class Optimizer:
+    """Statistics of every slot after the step, as subject `optimizer/<slot>`; counters are left out.
+
+    Of a slot that is a list or a mapping each tensor is one, `optimizer/<slot>[key]`, up to 8. Of a list that grows, or
+    is longer, the newest entry alone is: `optimizer/<slot>[-1]`. L-BFGS keeps one state for all parameters, which
+    stands at the first of them: `d`, `H_diag`, `prev_flat_grad`, and the newest of its histories, `old_dirs[-1]`,
+    `old_stps[-1]`, `ro[-1]` and `al[-1]`.
+    """
+
+    def __init__(self) -> None:
+        self._slots: Mapping[str, Arrays] = {}
+        self._all: Arrays | None = None
+        self._parts: list[tuple[str, slice, NDArray[np.bool_]]] = []
+
+    def __call__(self, step: Step) -> dict[str, Rows]:
+        """Rows of each slot; of slots that lie where they lay, all are measured at once."""
+        slots = step.view.slots()
+        if slots is not self._slots or not slots:
+            self._slots, self._all = slots, None
+            return {
+                f"optimizer/{slot}": Rows(step.statistics(arrays), arrays.present) for slot, arrays in slots.items()
+            }
+        if self._all is None:
+            self._all, self._parts = together(slots.values()), []
+            for slot, arrays in slots.items():
+                begin = self._parts[-1][1].stop if self._parts else 0
+                self._parts.append((f"optimizer/{slot}", slice(begin, begin + arrays.sizes.size), arrays.present))
+        rows = step.statistics(self._all)
+        return {subject: Rows(rows[part], present) for subject, part, present in self._parts}

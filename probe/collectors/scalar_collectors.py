@@ -1,0 +1,166 @@
+"""Collectors of one number a step: loss, learning rate, clipping, time and memory."""
+
+import os
+import sys
+from collections.abc import Mapping
+
+from ..device_results import LateScalar
+from ..quantities.step_clock import PHASES, StepTime
+from .collector import Step, array_collector, collector
+
+
+@collector("clip", at="before_step")
+class Clip:
+    """Norm of the gradients before they were shortened, and the factor that this took: 1 where the limit was above it.
+
+    Nothing where nobody clips by norm. Seen are `torch.nn.utils.clip_grad_norm_` and the engine's
+    `clip_by_global_norm` outside of compiled functions.
+    """
+
+    def __call__(self, step: Step) -> Mapping[str, float | LateScalar]:
+        """`clip/norm` and `clip/coefficient`."""
+        if step.clip is None:
+            return {}
+        norm, limit = step.clip
+        if callable(norm):
+            return {"clip/norm": norm, "clip/coefficient": lambda: coefficient(norm(), limit)}
+        return {"clip/norm": norm, "clip/coefficient": coefficient(norm, limit) or 0.0}
+
+
+def coefficient(norm: float | None, limit: float) -> float | None:
+    """What gradients of this norm are multiplied by: 1 below the limit, NaN for NaN, None where it is not known."""
+    if norm is None:
+        return None
+    return limit / norm if norm > limit else 1.0 if norm == norm else norm
+
+
+@collector("learning_rate", at="before_step")
+class LearningRate:
+    """Rate with which the step is taken: `learning_rate`, and `learning_rate/1` and so on for further groups."""
+
+    def __call__(self, step: Step) -> dict[str, float]:
+        """One scalar a group."""
+        rates = step.view.learning_rates()
+        return {f"learning_rate/{i}" if i else "learning_rate": rate for i, rate in enumerate(rates)}
+
+
+@collector("loss", at="after_step")
+class Loss:
+    """Value of the scalar from which the backward pass started, without loss scale; several are summed."""
+
+    def __call__(self, step: Step) -> Mapping[str, float | LateScalar]:
+        """`loss`, where one was found."""
+        return {} if step.loss is None else {"loss": step.loss}
+
+
+@collector("loss_scale", at="after_step")
+class LossScale:
+    """Factor by which the loss was multiplied before the backward pass."""
+
+    def __call__(self, step: Step) -> Mapping[str, float | LateScalar]:
+        """`loss_scale`, where there is one."""
+        return {} if step.loss_scale is None else {"loss_scale": step.loss_scale}
+
+
+#: Reading the kernel's figure takes about ten microseconds; memory moves slowly. Our choice.
+_EVERY = 10
+
+
+@collector("memory", at="after_step", pace=_EVERY)
+class Memory:
+    """Bytes resident in host memory, and allocated on the CUDA device that torch uses; at every tenth due step.
+
+    Scalars `memory/host_bytes`, `memory/device_bytes` and `memory/device_peak_bytes`. Nothing where the system does not
+    tell.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._page = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
+
+    def __call__(self, step: Step) -> dict[str, float]:
+        """The scalars, or none in the steps between."""
+        self._count += 1
+        if (self._count - 1) % _EVERY:
+            return {}
+        return {**self._host(), **_device()}
+
+    def _host(self) -> dict[str, float]:
+        try:
+            with open("/proc/self/statm", "rb") as file:
+                return {"memory/host_bytes": float(int(file.read().split()[1]) * self._page)}
+        except (OSError, ValueError, IndexError):
+            return {}
+
+
+def _device() -> dict[str, float]:
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return {}
+    return {
+        "memory/device_bytes": float(torch.cuda.memory_allocated()),
+        "memory/device_peak_bytes": float(torch.cuda.max_memory_allocated()),
+    }
+
+
+@collector("step_seconds", at="after_step")
+class StepSeconds:
+    """Wall time from the end of the previous step to the end of this one, data loading included."""
+
+    def __call__(self, step: Step) -> dict[str, float]:
+        """`step_seconds`."""
+        return {"step_seconds": step.elapsed_s}
+
+
+@collector("time", at="after_step", pace=_EVERY)
+class TimeSplit:
+    """Seconds a step, and samples and tokens a second, averaged over about ten due steps.
+
+    `time/data_seconds` from the end of a step to the model's call, `time/forward_seconds` from there to the backward
+    pass, the loss included, `time/backward_seconds`, `time/optimizer_seconds` from there to the end, clipping included,
+    `time/evaluation_seconds` from a forward that is none of the training to what comes next; of what the monitor does
+    around the optimizer `time/monitor_seconds`. `time/communication_seconds` is what collectives took of these.
+    `throughput/samples_per_second` and `throughput/tokens_per_second` where `batch` is due. The first step is left out.
+    With the engine and MindSpore, which tell no end of a backward pass, clipping counts to it. Costs about 1 us a step.
+    """
+
+    def __init__(self) -> None:
+        self._calls, self._since = 0, 0
+        self._before: tuple[float, ...] = ()
+
+    def __call__(self, step: Step) -> dict[str, float]:
+        """The scalars, or none in the steps between."""
+        call, self._calls = self._calls, self._calls + 1
+        if call > 1 and call % _EVERY:
+            return {}
+        steps, self._since = step.time.ended - self._since, step.time.ended
+        before, self._before = self._before, step.time.seconds()
+        spent = [(now - then) / max(1, steps) for now, then in zip(self._before, before or self._before, strict=True)]
+        rates = _rates(step.time, sum(spent[: len(PHASES)]))
+        named = zip((*PHASES, "communication"), spent, strict=True)
+        return {f"time/{phase}_seconds": seconds for phase, seconds in named if seconds} | rates
+
+
+def _rates(watch: StepTime, step_s: float) -> dict[str, float]:
+    """Samples and tokens a second of steps that take so long; they are counted anew."""
+    whole = watch.steps * step_s
+    counts = {"samples": watch.samples, "tokens": watch.tokens}
+    watch.samples = watch.tokens = watch.steps = 0
+    return {f"throughput/{name}_per_second": count / whole for name, count in counts.items() if count and whole > 0.0}
+
+
+RANKS = array_collector(
+    "ranks",
+    None,
+    at="before_step",
+    columns=(),
+    rarity=10,
+    doc="""Weights, gradients, batches, random states and times of all ranks, compared at every tenth due step.
+
+    Every rank pins checksums and projections up in the key-value store that connects torch.distributed, without a
+    collective and without waiting; rank 0 reads them at a later step and records the events `rank_checksums`,
+    `rank_reduction` and `rank_times`. Compared are at most 64 ranks and the parameters that every rank holds whole, not
+    those that are sharded or split among them. Costs, in a step that is due, a read of the weights, two of the
+    gradients and about 2 us a parameter; on rank 0 about 0.1 ms for every other rank. Weights and gradients on an
+    accelerator are measured there, and told one step later. Nothing where there is one process.""",
+)

@@ -1,0 +1,195 @@
+"""From the text of a file to keys and values; a duplicate key is a mistake, for one of its values would be lost."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from ..errors import ConfigError
+
+__all__ = ["DuplicateKey", "Text", "duplicate_keys", "overwritten_values", "read"]
+
+#: Endings that say what a file is; any other is read as YAML.
+_KINDS: Final = (".yaml", ".yml", ".json")
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads 1e3 as the number that it is in JSON and in YAML 1.2."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What a file holds.
+
+    Args:
+        data: Keys and values; of a key that stands twice the last.
+        mistakes: A sentence for each key that stands more than once in a mapping.
+        doubled: The first parts of the places of these keys.
+        lost: The values that another hides, each under its outermost key.
+    """
+
+    data: dict[str, object]
+    mistakes: tuple[str, ...] = ()
+    doubled: frozenset[str] = frozenset()
+    lost: tuple[dict[str, object], ...] = ()
+
+
+_NOTHING: Final = Text({})
+
+
+def read(path: Path) -> Text:
+    """Read the file's keys and values, and what is wrong with it as a text.
+
+    Raises:
+        ConfigError: The file cannot be read, is no YAML or JSON, or holds no keys and values.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = json.loads(text) if path.suffix == ".json" else yaml.load(text, _Loader)
+    except OSError as error:
+        raise ConfigError(f"configuration {path} cannot be read: {error.strerror}; check the path") from error
+    except (ValueError, yaml.YAMLError) as error:
+        kind = path.suffix.lstrip(".") if path.suffix in _KINDS else "YAML"
+        raise ConfigError(f"configuration {path} is not valid {kind}{_where(error)}; mend it there") from error
+    if data is None:
+        return _NOTHING
+    if not isinstance(data, dict):
+        raise ConfigError(
+            f"configuration {path} must hold keys and values, got {type(data).__name__}; write lines as `every: 10`"
+        )
+    return _with_doubled(data, text)
+
+
+def _where(error: Exception) -> str:
+    """Describe the parser's error and its line."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        context = f" {error.context}" if error.context else ""
+        return f", line {error.problem_mark.line + 1}:{context} {error.problem}"
+    return f": {error}"
+
+
+def _with_doubled(data: dict[str, object], text: str) -> Text:
+    """Add the duplicate keys of the text; JSON is read as the YAML that it is."""
+    loader = _Loader(text.replace("\t", " "))
+    try:
+        root = loader.get_single_node()
+        found = list(duplicate_keys(root))
+        hidden = list(overwritten_values(root)) if found else []  # all of them first: to construct is to merge for good
+        lost = tuple({name: loader.construct_document(node)} for name, node in hidden)
+    except yaml.YAMLError:  # JSON that YAML cannot read, as with `\\/`
+        return Text(data)
+    finally:
+        loader.dispose()
+    return Text(data, tuple(one.words for one in found), frozenset(one.outermost for one in found), lost)
+
+
+_MERGE: Final = "tag:yaml.org,2002:merge"
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicateKey:
+    """A key that stands more than once in one mapping.
+
+    Args:
+        outermost: The key of the whole text in which it stands, or which it is.
+        words: What is wrong.
+    """
+
+    outermost: str
+    words: str
+
+
+def duplicate_keys(root: yaml.Node | None) -> Iterator[DuplicateKey]:
+    """Yield each duplicate key, outer mappings first."""
+    waiting: list[tuple[tuple[str, ...], yaml.Node | None]] = [((), root)]
+    seen = {id(root)}
+    while waiting:
+        place, node = waiting.pop(0)
+        yield from _doubled_in(place, node)
+        inner = [one for one in _inside(place, node) if id(one[1]) not in seen]  # an alias may lead back
+        seen.update(id(one) for _, one in inner)
+        waiting += inner
+
+
+def overwritten_values(root: yaml.Node | None) -> Iterator[tuple[str, yaml.Node]]:
+    """Yield what is lost when the last of equal keys wins: outermost keys with their other values.
+
+    Each value holds one thing that is lost; so there is one for every further place of a key.
+    """
+    if not isinstance(root, yaml.MappingNode):
+        return
+    yield from ((key.value, value) for key, value in _lost_of(root, frozenset({id(root)})) if _is_name(key))
+
+
+def _doubled_in(place: tuple[str, ...], node: yaml.Node | None) -> Iterator[DuplicateKey]:
+    if not isinstance(node, yaml.MappingNode):
+        return
+    marks: dict[str, list[yaml.Mark]] = {}
+    for key, _ in node.value:
+        if _is_name(key):
+            marks.setdefault(key.value, []).append(key.start_mark)
+    for name, found in marks.items():
+        if len(found) > 1:
+            count = "twice" if len(found) == 2 else f"{len(found)} times"
+            whole = "".join((*place, f".{name}")).lstrip(".")
+            outermost = (*place, name)[0].lstrip(".")
+            yield DuplicateKey(outermost, f"key {whole!r} stands {count}, in {_lines(found)}; keep one of them")
+
+
+def _lines(marks: Sequence[yaml.Mark]) -> str:
+    lines = list(dict.fromkeys(mark.line + 1 for mark in marks))
+    if len(lines) == 1:
+        return f"line {lines[0]}, at columns {_listed([mark.column + 1 for mark in marks])}"
+    return f"lines {_listed(lines)}"
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+
+
+def _inside(place: tuple[str, ...], node: yaml.Node | None) -> Iterator[tuple[tuple[str, ...], yaml.Node]]:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield (*place, f".{key.value}") if isinstance(key, yaml.ScalarNode) else place, value
+    elif isinstance(node, yaml.SequenceNode):
+        for number, value in enumerate(node.value):
+            yield (*place, f"[{number}]"), value
+
+
+def _is_name(key: yaml.Node) -> bool:
+    return isinstance(key, yaml.ScalarNode) and key.tag != _MERGE
+
+
+def _readings(node: yaml.Node, outer: frozenset[int]) -> list[yaml.Node]:
+    """Return the node with the last of equal keys, and one variant more for each value that is lost so."""
+    if id(node) in outer:  # an alias that leads back
+        return [node]
+    inner = outer | {id(node)}
+    if isinstance(node, yaml.SequenceNode):
+        parts = [_readings(value, inner) for value in node.value]
+        others = [(number, one) for number, part in enumerate(parts) for one in part[1:]]
+        return [node, *(_with_item(node, number, one) for number, one in others)]
+    if isinstance(node, yaml.MappingNode):
+        return [node, *(yaml.MappingNode(node.tag, [*node.value, lost]) for lost in _lost_of(node, inner))]
+    return [node]
+
+
+def _with_item(node: yaml.SequenceNode, number: int, value: yaml.Node) -> yaml.Node:
+    return yaml.SequenceNode(node.tag, [*node.value[:number], value, *node.value[number + 1 :]])
+
+
+def _lost_of(node: yaml.MappingNode, outer: frozenset[int]) -> Iterator[tuple[yaml.Node, yaml.Node]]:
+    """Yield the entries of a mapping that are lost when the last of equal keys wins."""
+    last = {key.value: number for number, (key, _) in enumerate(node.value) if _is_name(key)}
+    for number, (key, value) in enumerate(node.value):
+        is_taken = not _is_name(key) or last[key.value] == number
+        yield from ((key, one) for one in _readings(value, outer)[1 if is_taken else 0 :])

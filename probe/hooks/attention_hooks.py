@@ -1,0 +1,150 @@
+"""Hooks around attention modules: which module an attention call belongs to, and what is recorded of it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from ..quantities.attention_statistics import ATTENTION, Float, Take, Tensor, attention_statistics, logits_of, sample_of
+from ..recording.recorder import Recorder
+from ..recording.row_buffers import Row
+
+#: Softmax in a module whose class is called so is taken for attention.
+_NAMES = ("attention", "attn")
+
+
+class Away(Protocol):
+    """Reads attention on a device: `(5,)` numbers of `ATTENTION` there, the arguments those of `logits_of`."""
+
+    def is_away(self, tensor: Tensor) -> bool:
+        """Whether the tensor lies there."""
+
+    def attention(
+        self, query: Tensor, key: Tensor, mask: Tensor | None, *, scale: float | None, last_seen: int | None, turn: int
+    ) -> Tensor:
+        """Of what these weigh."""
+
+    def softmax(self, scores: Tensor, *, scale: float, last_seen: int | None, turn: int) -> Tensor:
+        """Of logits that are there."""
+
+
+class AttentionCalls:
+    """One monitor's view of the attention that runs inside its model's forward.
+
+    Args:
+        counts: Whether a forward that runs now is to be recorded.
+        take: Gives what an index picks of a tensor, as an array.
+        away: Reads attention where it lies on a device; None where there is no such thing.
+
+    Attributes:
+        is_named: Whether the configuration asks for it, so that it is told when there is none.
+    """
+
+    def __init__(self, recorder: Recorder, counts: Callable[[], bool], take: Take, away: "Away | None" = None) -> None:
+        self._recorder, self._counts, self._take, self._away = recorder, counts, take, away
+        self._inside: list[tuple[str, bool]] = []
+        self._calls: dict[str, int] = {}
+        self._stamp, self._seen = -1, True
+        self.is_named = "attention" in recorder.config.subjects
+
+    def attending(self, modules: Mapping[str, object]) -> list[str]:
+        """The sites that are hooked: those called after attention, or all where the configuration asks for it."""
+        if self.is_named:
+            return list(modules)
+        return [site for site, module in modules.items() if _attends(module)]
+
+    def entering(self, site: str, module: object) -> Callable[..., None]:
+        """The hook before the forward of a module."""
+        place = (site, _attends(module))
+
+        def enter(*_: Any) -> None:
+            current = self._recorder.current
+            if current.stamp != self._stamp:
+                self._begin()
+            if "attention" in current.due and not current.is_away and self._counts():
+                self._inside.append(place)
+
+        return enter
+
+    def leaving(self, site: str) -> Callable[..., None]:
+        """The hook behind it."""
+
+        def leave(*_: Any) -> None:
+            while self._inside and self._inside.pop()[0] != site:
+                pass
+
+        return leave
+
+    def attention(
+        self,
+        query: Tensor,
+        key: Tensor,
+        mask: Tensor | None,
+        *,
+        scale: float | None,
+        last_seen: int | None,
+    ) -> None:
+        """Nothing; the call is recorded, if it runs inside a watched module. Arguments as `logits_of` takes them."""
+        if self._inside:
+            options: dict[str, Any] = {"scale": scale, "last_seen": last_seen, "turn": self._recorder.current.step}
+            away = self._away_of(query)
+            if away is not None:
+                self._record_later(lambda: away.attention(query, key, mask, **options))
+            else:
+                self._record(lambda: logits_of(query, key, mask, take=self._take, **options))
+
+    def softmax(self, scores: Tensor, *, scale: float = 1.0, last_seen: int | None = None) -> None:
+        """Nothing; logits `(..., queries, keys)` are recorded, if it is attention that weighs them."""
+        if self._inside and self._inside[-1][1] and len(scores.shape) > 2:
+            options: dict[str, Any] = {"scale": scale, "last_seen": last_seen, "turn": self._recorder.current.step}
+            away = self._away_of(scores)
+            if away is not None:
+                self._record_later(lambda: away.softmax(scores, **options))
+            else:
+                self._record(lambda: sample_of(scores, take=self._take, **options))
+
+    def _begin(self) -> None:
+        """A new micro-step; of the one before it is said, once, that attention was due and none was seen."""
+        if not self._seen:
+            self._seen = True
+            self._recorder.event(
+                "monitor_fault", collector="attention", error="attention was due, and none was seen in the forward"
+            )
+        elif self._stamp == -1 and "attention" in self._recorder.current.due and self.is_named:
+            self._seen = False
+        self._stamp = self._recorder.current.stamp
+        self._inside.clear()
+        self._calls.clear()
+
+    def _away_of(self, tensor: Tensor) -> "Away | None":
+        """Who reads it, where that is not the host."""
+        is_away = self._away is not None and self._away.is_away(tensor) and self._recorder.outbox.takes_promises
+        return self._away if is_away else None
+
+    def _record(self, read: Callable[[], Float]) -> None:
+        self._put(lambda row: row.put(attention_statistics(read())))
+
+    def _record_later(self, read: Callable[[], Tensor]) -> None:
+        """The same of five numbers that are made on a device."""
+
+        def owe(row: Row) -> None:
+            outbox = self._recorder.outbox
+            fetched = outbox.fetch(read())
+            row.owe(outbox.make("attention", lambda: fetched.array))
+
+        self._put(owe)
+
+    def _put(self, put: Callable[[Row], None]) -> None:
+        recorder, (site, _) = self._recorder, self._inside[-1]
+        self._seen = True
+        if "attention" not in recorder.current.due:
+            return
+        try:
+            call = self._calls.get(site, -1) + 1
+            put(recorder.open_rows("attention", ATTENTION).row(site, call))
+            self._calls[site] = call
+        except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+            recorder.fail("attention", error)
+
+
+def _attends(module: object) -> bool:
+    name = type(module).__name__.casefold()
+    return any(word in name for word in _NAMES)

@@ -1,0 +1,324 @@
+"""What the model is called with: checksum, statistics and token frequencies of every batch."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..aside import is_aside
+from ..device_results import Fetched, Outbox
+from ..kernels import FLOAT32, measure_checked, readable, values_at
+from ..kernels.fingerprints import PLACES, RANGE, checksum_at, checksum_from, checksum_of
+from ..kernels.tokens import BUCKETS, TOKENS, count_tokens
+from ..recording.recorder import Recorder
+from ..recording.row_buffers import Row
+from ..tensor_access import Access, Place, Tensor, Unsupported, every_tensor_in
+
+_BYTES = (4, 8, 2, 2)  # of an element, by its dtype code
+
+
+class HostInput:
+    """One input.
+
+    Attributes:
+        shape: As the model is given it.
+        array: Its values without gaps; None of floats that are read where they lie.
+        is_token: Whether it holds whole numbers of four bytes or more.
+    """
+
+    __slots__ = ("_address", "_bytes", "_place", "array", "is_token", "shape")
+
+    def __init__(self, tensor: Tensor, access: Access) -> None:
+        self.array: NDArray[Any] | None = None
+        self.is_token = False
+        self._place: Place | None = access.plain(tensor)
+        if self._place is not None:
+            self.shape: Sequence[int] = tensor.shape
+            self._address, size, code = self._place
+            self._bytes = size * _BYTES[code]
+            return
+        self.array = np.ascontiguousarray(access.array(tensor))
+        self.shape = self.array.shape
+        self.is_token = self.array.dtype.kind in "iu" and self.array.dtype.itemsize >= 4
+        self._address, self._bytes = self.array.ctypes.data, self.array.nbytes
+
+    def checksum(self) -> int:
+        """Of all bytes."""
+        return checksum_at(self._address, self._bytes)
+
+    @property
+    def has_statistics(self) -> bool:
+        """Whether its elements are real numbers."""
+        array = self.array
+        return array is None or array.dtype.kind in "biuf" or array.dtype.name == "bfloat16"
+
+    def measure(self, recorder: Recorder, row: Row) -> None:
+        """Nothing; the row has the statistics of all elements, or of a sample of very many."""
+        place = self._place
+        if place is not None and stride_of(place[1]) == 1:
+            recorder.measure(*place, row.address)
+        else:
+            data, code = readable(self._sample())
+            recorder.measure(data.ctypes.data or 1, data.size, code, row.address)
+        row.present[row.index] = 1
+
+    def measure_checked(self, recorder: Recorder, row: Row) -> int:
+        """The checksum; the row has the statistics, for which memory is read once where both are of all elements."""
+        place = self._place
+        if place is None or place[2] != FLOAT32 or recorder.more.flags or stride_of(place[1]) != 1:
+            self.measure(recorder, row)
+            return self.checksum()
+        mixed = measure_checked(place[0], place[1], row.address)
+        row.present[row.index] = 1
+        return checksum_from(mixed, self._address, self._bytes)
+
+    def _sample(self) -> NDArray[Any]:
+        if self._place is not None:
+            return values_at(*self._place, stride_of(self._place[1]))
+        assert self.array is not None, "what is not read where it lies is an array"
+        stride = stride_of(self.array.size)
+        return self.array if stride == 1 else self.array.reshape(-1)[::stride]
+
+
+#: Elements of one input whose statistics are taken: their mean is off by 0.8 % of a deviation. Our choice.
+MOST_SAMPLED: Final = 1 << 14
+#: An input of so many bytes travels whole: that takes one copy, which costs less than a checksum there. Our choice.
+SMALL_BYTES: Final = 1 << 20
+#: Inputs up to this many elements are read whole: that takes less time than picking a sample of them.
+_WHOLE: Final = 1 << 17
+#: Tokens of an input that travel: 8 MiB. Our choice.
+_MOST_TOKENS: Final = 1 << 20
+
+
+def stride_of(size: int) -> int:
+    """Of so many elements which are taken: every such one, so that all of few are, and about 16384 of many."""
+    return 1 if size <= _WHOLE else -(-size // MOST_SAMPLED) | 1
+
+
+class DeviceInput:
+    """One input on its way.
+
+    Args:
+        tensor: The framework's, on a device.
+
+    Attributes:
+        is_token: Whether it holds whole numbers of four bytes or more.
+        has_tokens: Whether these travel as well: not very many.
+    """
+
+    def __init__(self, outbox: Outbox, tensor: Any) -> None:
+        device = outbox.device
+        assert device is not None, "tensors are remote only where there is a device"
+        self.shape, self.size = tuple(tensor.shape), int(tensor.numel())
+        self._bytes = self.size * int(tensor.element_size())
+        self.is_token = tensor.element_size() >= 4 and not (tensor.is_floating_point() or tensor.is_complex())
+        self.has_tokens = self.is_token and self.size <= _MOST_TOKENS
+        self._whole: Fetched | None = outbox.fetch(tensor) if self._bytes <= SMALL_BYTES else None
+        if self._whole is not None:
+            return
+        self._parts = outbox.fetch(device.checksum(tensor))
+        flat = tensor.reshape(-1)
+        self._sample = outbox.fetch(flat[:: stride_of(self.size)])
+        self._tokens: Fetched | None = outbox.fetch(flat) if self.has_tokens else None
+
+    def checksum(self) -> int:
+        """As `checksum_of` has it, once the input is there."""
+        if self._whole is not None:
+            return checksum_of(np.ascontiguousarray(self._whole.array))
+        mixed, tail = (int(one) for one in self._parts.array)
+        return (mixed + tail * PLACES[1] + self._bytes) % RANGE
+
+    def sample(self) -> NDArray[Any]:
+        """`(elements,)` evenly spread, once they are there."""
+        if self._whole is not None:
+            return self._whole.array.reshape(-1)[:: stride_of(self.size)]
+        return self._sample.array
+
+    def tokens(self) -> NDArray[np.int64]:
+        """`(elements,)` once they are there."""
+        if self._whole is not None:
+            return self._whole.array.reshape(-1).astype(np.int64, copy=False)
+        assert self._tokens is not None, "asked for where there are none"
+        return self._tokens.array.astype(np.int64, copy=False)
+
+
+class Totals:
+    """What the inputs of one (micro-)step have in common, while some are still on their way."""
+
+    def __init__(self) -> None:
+        self._parts: list[Callable[[], int]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._parts)
+
+    def add(self, checksum: Callable[[], int], place: int, call: int) -> None:
+        """One more input: the number of the argument, and that of the forward."""
+        self._parts.append(lambda: (checksum() + call) * PLACES[place])
+
+    def checksum(self) -> int:
+        """Of all of them, once they are there."""
+        return sum(part() for part in self._parts)
+
+
+NAME: Final = "batch"
+_NONE: Mapping[str, Any] = {}
+_MOST_INPUTS: Final = 4
+#: Forwards of one evaluation that are looked at. Our choice: an evaluation may be longer than the training.
+_MOST_EVALUATED: Final = 32
+
+
+class BatchTaps:
+    """What one monitor sees of its model's batches.
+
+    Args:
+        counts: Whether a forward that begins now is one of the training.
+    """
+
+    def __init__(self, recorder: Recorder, access: Access, counts: Callable[[], bool]) -> None:
+        self._recorder, self._access, self._counts = recorder, access, counts
+        self._before: dict[str, NDArray[np.float64]] = {}
+        self._stamp, self._calls, self._evaluated = -1, 0, 0
+        self._step = -1
+        self._total = self._samples = self._tokens = 0
+        self._late = Totals()
+        self._columns = recorder.columns(NAME)
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether batches are ever looked at."""
+        return self._recorder.config.schedule(NAME).is_ever_due
+
+    def hook(self) -> Callable[..., None]:
+        """The hook before the model: `hook(module, inputs[, keywords])`, behind the one that opens the step."""
+        return self._recorder.timed(self._before_forward)
+
+    def _before_forward(self, _module: Any, inputs: Any, keywords: Mapping[str, Any] = _NONE) -> None:
+        recorder, current = self._recorder, self._recorder.current
+        if NAME not in current.due or current.is_away or is_aside():
+            return
+        try:
+            if current.stamp != self._stamp:
+                self._stamp, self._calls, self._evaluated = current.stamp, 0, 0
+                self._total = self._samples = self._tokens = 0
+                self._late = Totals()
+            if self._counts():
+                self._see_batch(inputs, keywords)
+            elif self._evaluated < _MOST_EVALUATED and not self._access.is_repeated():
+                for path, held in self._inputs(inputs, keywords):
+                    if isinstance(held, DeviceInput):
+                        self._put_later("batch/eval", path, self._evaluated, held)
+                    else:
+                        self._put("batch/eval", path, self._evaluated, held)
+                self._evaluated += 1
+        except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+            recorder.fail(NAME, error)
+
+    def _see_batch(self, inputs: Any, keywords: Mapping[str, Any]) -> None:
+        """Records one forward of the training; a step's scalars are those of all its forwards together."""
+        recorder, call = self._recorder, self._calls
+        for place, (path, held) in enumerate(self._inputs(inputs, keywords)):
+            if isinstance(held, DeviceInput):
+                self._late.add(held.checksum, place, call)
+                self._put_later("batch", path, call, held)
+                self._put_tokens_later(path, call, held)
+            else:
+                self._total += (self._put_checked(path, call, held) + call) * PLACES[place]
+                if held.is_token and held.array is not None:
+                    self._put_tokens(path, call, held.array)
+            if place == 0:
+                self._count(held.shape[0] if held.shape else 1, math.prod(held.shape) if held.is_token else 0)
+        self._calls = call + 1
+        scalars: dict[str, float] = {}
+        if self._samples:
+            scalars["batch/samples"] = float(self._samples)
+            if self._late:
+                self._tell_checksum_later()
+            else:
+                scalars["batch/checksum"] = recorder.current.batch_checksum = float(self._total % RANGE)
+        if self._tokens:
+            scalars["batch/tokens"] = float(self._tokens)
+        recorder.log(scalars)
+
+    def _tell_checksum_later(self) -> None:
+        """Of all forwards of the (micro-)step so far, when those that are on their way have come."""
+        recorder, here, late = self._recorder, self._total, self._late
+
+        def arrive() -> None:
+            recorder.current.batch_checksum = float((here + late.checksum()) % RANGE)
+
+        recorder.current.batch_checksum = math.nan
+        recorder.outbox.do(NAME, arrive)
+        recorder.outbox.late_scalar("batch/checksum", lambda: float((here + late.checksum()) % RANGE))
+
+    def _count(self, samples: int, tokens: int) -> None:
+        time, step = self._recorder.time, self._recorder.current.step
+        self._samples, self._tokens = self._samples + samples, self._tokens + tokens
+        time.samples, time.tokens = time.samples + samples, time.tokens + tokens
+        if self._step != step:
+            self._step, time.steps = step, time.steps + 1
+
+    def _inputs(self, inputs: Any, keywords: Mapping[str, Any]) -> Iterator[tuple[str, HostInput | DeviceInput]]:
+        """Path and values of the first inputs, without gaps; the first has the empty path."""
+        recorder = self._recorder
+        kind = self._access.kind
+        if isinstance(inputs, tuple) and len(inputs) == 1 and not keywords and isinstance(inputs[0], kind):
+            tensors: Iterable[tuple[str, Tensor]] = (("", inputs[0]),)  # as it mostly is
+        else:
+            named = dict(enumerate(inputs)) | dict(keywords) if isinstance(inputs, tuple) else inputs
+            tensors = every_tensor_in(named, kind)
+        found = 0
+        for path, tensor in tensors:
+            try:
+                away = self._access.remote(tensor)
+                if away is not None and recorder.outbox.takes_promises:
+                    held: HostInput | DeviceInput = DeviceInput(recorder.outbox, away)
+                else:
+                    held = HostInput(tensor, self._access)
+            except Unsupported:
+                continue
+            yield (path if found else ""), held
+            found += 1
+            if found == _MOST_INPUTS:
+                return
+
+    def _put(self, subject: str, path: str, call: int, held: HostInput) -> None:
+        if held.has_statistics:
+            held.measure(self._recorder, self._recorder.open_rows(subject, self._columns).row(path, call))
+
+    def _put_checked(self, path: str, call: int, held: HostInput) -> int:
+        """The checksum of an input of the training, whose row is filled if it has statistics."""
+        if not held.has_statistics:
+            return held.checksum()
+        return held.measure_checked(self._recorder, self._recorder.open_rows(NAME, self._columns).row(path, call))
+
+    def _put_later(self, subject: str, path: str, call: int, held: DeviceInput) -> None:
+        """The same of an input on a device, when a sample of it has travelled."""
+        recorder, columns = self._recorder, self._recorder.columns(NAME)
+
+        def measured() -> Any:
+            numbers = np.empty(len(columns))
+            data, code = readable(held.sample())
+            recorder.measure(data.ctypes.data or 1, data.size, code, numbers.ctypes.data)
+            return numbers
+
+        recorder.open_rows(subject, columns).row(path, call).owe(recorder.outbox.make(NAME, measured))
+
+    def _put_tokens_later(self, path: str, call: int, held: DeviceInput) -> None:
+        if held.has_tokens:
+            before = self._before.setdefault(path, np.zeros(BUCKETS))
+            made = self._recorder.outbox.make(NAME, lambda: _counted(held.tokens(), before))
+            self._recorder.open_rows("batch/tokens", TOKENS).row(path, call).owe(made)
+
+    def _put_tokens(self, path: str, call: int, array: NDArray[Any]) -> None:
+        before = self._before.setdefault(path, np.zeros(BUCKETS))
+        numbers = _counted(array.reshape(-1).astype(np.int64, copy=False), before)
+        self._recorder.open_rows("batch/tokens", TOKENS).row(path, call).put(numbers)
+
+
+def _counted(tokens: NDArray[np.int64], before: NDArray[np.float64]) -> list[float]:
+    numbers = np.empty(len(TOKENS))
+    count_tokens(tokens, before, numbers)
+    found: list[float] = numbers.tolist()
+    return found

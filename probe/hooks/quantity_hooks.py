@@ -1,0 +1,327 @@
+"""Hooks of the quantities that are read inside a forward or a backward pass: the user's, routers, attention."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from ...storage.errors import nearest
+from ...storage.metric_series import display_site
+from ..collectors.custom_quantities import QUANTITIES, Quantity
+from ..configuration.sections import Router
+from ..errors import TrainingTouched
+from ..quantities.router_statistics import EXPERT, ROUTER, router_statistics
+from ..recording.recorder import Recorder
+from ..tensor_access import Access, Tensor, Unsupported, tensors_in
+
+#: What a router is called inside the module that has it.
+_ROUTERS: Final = ("router", "gate")
+_EXPERTS: Final = "experts"
+#: Attributes that say how many experts a token goes to; one where none does.
+_TOP_K: Final = ("top_k", "num_experts_per_tok", "topk", "k")
+
+
+def routers_in(modules: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Site of every router whose output is the logits of its experts, and how many of them a token goes to.
+
+    That is a child `router` of a module with a number `top_k`, or a child whose name has router or gate in it, beside a
+    list of `experts`, and whose weight has a row for each of them.
+    """
+    sizes: dict[str, int] = {}
+    for site in modules:
+        parent, _, name = site.rpartition(".")
+        if name.isdigit() and parent.rpartition(".")[2] == _EXPERTS:
+            whole = parent.rpartition(".")[0]
+            sizes[whole] = sizes.get(whole, 0) + 1
+    for site, module in modules.items():
+        parent, _, name = site.rpartition(".")
+        if not site or parent not in modules:
+            continue
+        top_k = _top_k_of(modules[parent])
+        is_declared = name == "router" and isinstance(getattr(modules[parent], "top_k", None), int)
+        if is_declared or _fits(module, name, sizes.get(parent, 0), top_k):
+            yield site, top_k
+
+
+def _top_k_of(module: Any) -> int:
+    found = (getattr(module, name, None) for name in _TOP_K)
+    return next((one for one in found if isinstance(one, int) and one > 0), 1)
+
+
+def _fits(module: Any, name: str, experts: int, top_k: int) -> bool:
+    if experts < 2 or not any(word in name for word in _ROUTERS):
+        return False
+    try:
+        shape = tuple(getattr(getattr(module, "weight", None), "shape", ()))
+    except RuntimeError:  # of a lazy layer
+        return False
+    return len(shape) == 2 and shape[0] == experts and top_k <= experts
+
+
+class Showing:
+    """Shows one function the tensors of one site.
+
+    The first of them is a copy: a function that writes into it is refused before it has seen anything of the training.
+    All later ones are the training's own, since copies of large activations are dear, and their versions are watched.
+    """
+
+    __slots__ = ("_access", "_is_trusted", "_taken")
+
+    def __init__(self, taken: Quantity, access: Access) -> None:
+        self._taken, self._access, self._is_trusted = taken, access, False
+
+    def __call__(self, tensor: Tensor) -> dict[str, float]:
+        """What the function returned.
+
+        Raises:
+            TypeError: The function has written into its copy, or returned something else than numbers.
+            TrainingTouched: It has written into a tensor of the training.
+        """
+        access, taken = self._access, self._taken
+        held = access.shown(tensor)
+        shown = held if self._is_trusted else access.copied(held)
+        before = _version(shown, access)
+        try:
+            return taken(shown)
+        finally:
+            is_written = _version(shown, access) != before
+            if not self._is_trusted and (is_written or _differ(shown, held, access)):
+                raise TypeError(
+                    f"quantity {taken.name!r} must leave the tensor that it is shown as it is, and has written into a "
+                    "copy of it; let it work on a copy of its own"
+                )
+            if is_written:
+                raise TrainingTouched(
+                    f"quantity {taken.name!r} has written into a tensor of the training, which goes on with what was "
+                    "written; let it work on a copy of its own"
+                )
+            self._is_trusted = True
+
+
+def _version(tensor: Tensor, access: Access) -> int:
+    """Changes when the tensor is written; 0 where that is not counted, as in torch's inference mode."""
+    try:
+        version = access.version(tensor)
+        return version if version == access.version(tensor) else 0
+    except RuntimeError:
+        return 0
+
+
+def _differ(shown: Tensor, held: Tensor, access: Access) -> bool:
+    """Whether their bits do, which a version does not tell of what is written through NumPy; False on a device."""
+    try:
+        if access.remote(held) is not None:
+            return False
+        return not np.array_equal(_bits(access.array(shown)), _bits(access.array(held)))
+    except Unsupported:
+        return False
+
+
+def _bits(array: Any) -> Any:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+_log = logging.getLogger(__name__)
+
+#: Registers a forward hook on a module and gives its handle.
+Register = Callable[[Any, Callable[[Any, Any, Any], None]], Any]
+
+
+class QuantityHooks:
+    """What one monitor has on the modules of its model.
+
+    Args:
+        counts: Whether a forward that runs now is to be recorded.
+        register: How the framework puts a forward hook on a module.
+    """
+
+    def __init__(self, recorder: Recorder, access: Access, counts: Callable[[], bool], register: Register) -> None:
+        self._recorder, self._access, self._counts, self._register = recorder, access, counts, register
+        self._refused: set[str] = set()
+
+    def attach(self, modules: Mapping[str, Any]) -> Iterator[Any]:
+        """The handles of all hooks, on modules by their sites."""
+        for taken in QUANTITIES.values():
+            if taken.at in ("forward", "backward") and self._is_wanted(taken.name):
+                for site in self._chosen(f"quantity {taken.name!r}", modules, taken.sites or ()):
+                    yield self._register(modules[site], self._user_hook(site, taken))
+        if self._is_wanted("router"):
+            for site, router in self._routers(modules).items():
+                yield self._register(modules[site], self._router_hook(site, router))
+
+    def _is_wanted(self, name: str) -> bool:
+        return self._recorder.config.schedule(name).is_ever_due
+
+    def _chosen(self, who: str, modules: Mapping[str, Any], patterns: Iterable[str]) -> list[str]:
+        """The sites that match; a pattern that matches none is said, since nothing will be recorded for it."""
+        chosen: dict[str, None] = {}
+        for pattern in patterns:
+            found = _matching(modules, pattern)
+            if not found:
+                near = nearest(pattern, map(display_site, modules))
+                said = f"{who}: pattern {pattern!r} matches none of {len(modules)} modules{near}"
+                _log.warning("%s", said)
+                self._recorder.event("monitor_fault", collector=who, error=said)
+            chosen.update(dict.fromkeys(found))
+        return list(chosen)
+
+    def _routers(self, modules: Mapping[str, Any]) -> dict[str, Router]:
+        config = self._recorder.config
+        patterns = [(router, pattern) for router in config.routers for pattern in router.sites]
+        named = {site: router for router, pattern in patterns for site in _matching(modules, pattern)}
+        found = {child: Router(sites=(child,), top_k=top_k) for child, top_k in routers_in(modules)}
+        if not found and not config.routers and "router" in config.subjects:
+            said = "router: no module has a child `router` and a number `top_k`; name the routers under `routers`"
+            _log.warning("%s", said)
+            self._recorder.event("monitor_fault", collector="router", error=said)
+        return {**found, **named}
+
+    def _user_hook(self, site: str, taken: Quantity) -> Callable[[Any, Any, Any], None]:
+        recorder, calls, show = self._recorder, _Calls(self._recorder), Showing(taken, self._access)
+
+        def take(call: int, tensor: Tensor) -> None:
+            found = show(tensor)
+            if found:
+                recorder.open_rows(taken.subject, tuple(found)).row(site, call).put(tuple(found.values()))
+
+        def see(_module: Any, _inputs: Any, output: Any) -> None:
+            call = calls.next()
+            for _, tensor in tensors_in(output, self._access):
+                if taken.at == "forward":
+                    take(call, tensor)
+                elif self._access.node(tensor) is not None:
+                    tensor.register_hook(self._on_gradient(taken.name, lambda gradient: take(call, gradient)))
+                return
+
+        return self._guarded(taken.name, see)
+
+    def _on_gradient(self, name: str, take: Callable[[Tensor], None]) -> Callable[[Tensor], None]:
+        recorder, current = self._recorder, self._recorder.current
+        stamp = current.stamp
+
+        def see_gradient(gradient: Tensor) -> None:
+            if current.stamp != stamp or name not in current.due:
+                return
+            try:
+                take(gradient)
+            except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+                recorder.fail(name, error)
+
+        return recorder.timed(see_gradient)
+
+    def _router_hook(self, site: str, router: Router) -> Callable[[Any, Any, Any], None]:
+        recorder, calls = self._recorder, _Calls(self._recorder)
+
+        def see(module: Any, _inputs: Any, output: Any) -> None:
+            held = _told(module, output, router, self._access)
+            if self._is_refused(site, router, held):
+                return
+            call, away = calls.next(), self._access.remote(held)
+            if away is not None and recorder.outbox.takes_promises:
+                self._route_later(site, call, router, away)
+                return
+            numbers, of_experts = _routed(router, self._access.array(held))
+            recorder.open_rows("router", ROUTER).row(site, call).put(numbers)
+            rows = recorder.open_rows("router/expert", EXPERT)
+            for expert, two in enumerate(of_experts.tolist()):
+                rows.row(f"{site}[{expert}]", call).put(two)
+
+        return self._guarded("router", see)
+
+    def _is_refused(self, site: str, router: Router, held: Tensor) -> bool:
+        """Whether the tensor is of another number of experts than the configuration says; said once a site."""
+        if site in self._refused:
+            return True
+        expected, got = router.experts, int(held.shape[-1]) if held.ndim else 0
+        if router.holds == "experts" or expected is None or expected == got:
+            return False
+        self._refused.add(site)
+        said = (
+            f"router {display_site(site)!r}: expected {expected} experts, as `routers` says, got {got} {router.holds} "
+            f"of a token; nothing is recorded for it; correct `experts`, or name the module that chooses among them"
+        )
+        _log.warning("%s", said)
+        self._recorder.event("monitor_fault", site, collector="router", error=said)
+        return True
+
+    def _route_later(self, site: str, call: int, router: Router, tensor: Tensor) -> None:
+        """The same of scores on a device, when they have travelled."""
+        recorder, outbox = self._recorder, self._recorder.outbox
+        fetched, found = outbox.fetch(tensor), list[tuple[tuple[float, ...], Any]]()
+        outbox.do("router", lambda: found.append(_routed(router, fetched.array)))
+        numbers = outbox.make("router", lambda: found[0][0] if found else None)
+        recorder.open_rows("router", ROUTER).row(site, call).owe(numbers)
+        rows = recorder.open_rows("router/expert", EXPERT)
+        for expert in range(_experts_of(router, tensor)):
+            two = outbox.make("router", partial(_row_of, found, expert))
+            rows.row(f"{site}[{expert}]", call).owe(two)
+
+    def _guarded(self, name: str, see: Callable[[Any, Any, Any], None]) -> Callable[[Any, Any, Any], None]:
+        recorder, current, counts = self._recorder, self._recorder.current, self._counts
+
+        def after_forward(module: Any, inputs: Any, output: Any) -> None:
+            if name not in current.due or current.is_away or not counts():
+                return
+            try:
+                see(module, inputs, output)
+            except Unsupported:
+                return
+            except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+                recorder.fail(name, error)
+
+        return recorder.timed(after_forward)
+
+
+def _matching(modules: Mapping[str, Any], pattern: str) -> list[str]:
+    return [site for site in modules if fnmatchcase(display_site(site), pattern)]
+
+
+class _Calls:
+    """Numbers the calls of one module within a micro-step."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._current, self._stamp, self._call = recorder.current, -1, 0
+
+    def next(self) -> int:
+        """Number of the call that has just ended, from 0."""
+        self._call = self._call + 1 if self._stamp == self._current.stamp else 0
+        self._stamp = self._current.stamp
+        return self._call
+
+
+def _routed(router: Router, scores: Any) -> tuple[tuple[float, ...], Any]:
+    return router_statistics(
+        scores, router.holds, top_k=router.top_k, experts=router.experts, capacity_factor=router.capacity_factor
+    )
+
+
+def _row_of(found: list[tuple[tuple[float, ...], Any]], expert: int) -> Any:
+    return found[0][1][expert] if found else None
+
+
+def _experts_of(router: Router, tensor: Tensor) -> int:
+    """How many there are; of a router that neither says so nor shows it none, which `_routed` then tells."""
+    return (router.experts or 0) if router.holds == "experts" else int(tensor.shape[-1])
+
+
+def _told(module: Any, output: Any, router: Router, access: Access) -> Tensor:
+    """The tensor that tells where the tokens go.
+
+    Raises:
+        TypeError: There is none.
+    """
+    if router.attribute is not None:
+        held = getattr(module, router.attribute, None)
+    elif isinstance(output, access.kind):
+        held = output
+    elif isinstance(output, tuple | list) and isinstance(router.output, int) and router.output < len(output):
+        held = output[router.output]
+    else:
+        held = output.get(router.output) if isinstance(output, Mapping) else getattr(output, str(router.output), None)
+    if not isinstance(held, access.kind):
+        where = f"attribute {router.attribute!r}" if router.attribute is not None else f"output {router.output!r}"
+        raise TypeError(f"{where} of router {type(module).__name__} must be a tensor, got {type(held).__name__}")
+    return held

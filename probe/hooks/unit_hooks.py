@@ -1,0 +1,69 @@
+"""Hooks on rectified and bounded layers: which of their units still tell inputs apart."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from ..quantities.silent_units import UNITS, Kind, Units, kind_of
+from ..recording.recorder import Recorder
+from ..tensor_access import Access, Unsupported
+
+NAME: Final = "activation/units"
+
+
+def unit_hooks(
+    recorder: Recorder, access: Access, counts: Callable[[], bool], modules: Mapping[str, Any]
+) -> Iterator[tuple[str, Callable[[Any, Any, Any], None]]]:
+    """Site and forward hook of each layer that is looked at; none unless the quantity is ever due.
+
+    Args:
+        counts: Whether a forward that runs now is to be recorded.
+        modules: By site, those that the configuration picks.
+    """
+    if recorder.config.schedule(NAME).is_ever_due:
+        for site, module in modules.items():
+            kind = kind_of(module)
+            if kind is not None:
+                yield site, recorder.timed(_UnitHook(recorder, access, counts, site, kind))
+
+
+class _UnitHook:
+    """The hook on one module; of its calls in a micro-step the first is looked at."""
+
+    __slots__ = ("_access", "_counts", "_recorder", "_site", "_stamp", "_units")
+
+    def __init__(self, recorder: Recorder, access: Access, counts: Callable[[], bool], site: str, kind: Kind) -> None:
+        self._recorder, self._access, self._counts, self._site = recorder, access, counts, site
+        self._units, self._stamp = Units(kind), -1
+
+    def __call__(self, _module: Any, _inputs: Any, output: Any) -> None:
+        recorder, current = self._recorder, self._recorder.current
+        if NAME not in current.due or current.stamp == self._stamp or current.is_away or not self._counts():
+            return
+        self._stamp = current.stamp
+        is_tensor = isinstance(output, self._access.kind)
+        if not is_tensor:
+            return
+        try:
+            away = self._access.remote(output)
+            if away is not None and recorder.outbox.takes_promises:
+                self._look_later(away)
+                return
+            place = self._access.plain(output) if self._units.kind == "rectified" else None
+            if place is None:
+                found = self._units.look(self._access.array(output))
+            else:
+                found = self._units.look_at(place[0], place[2], output.shape)
+            if found is not None:
+                recorder.open_rows(NAME, UNITS).row(self._site, 0).put(found)
+        except Unsupported:
+            return
+        except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+            recorder.fail(NAME, error)
+
+    def _look_later(self, output: Any) -> None:
+        """The same of a tensor on a device: a sample of it travels."""
+        rows, outbox = self._units.sample(output), self._recorder.outbox
+        if rows is not None:
+            fetched = outbox.fetch(rows)
+            made = outbox.make(NAME, lambda: self._units.judge(fetched.array))
+            self._recorder.open_rows(NAME, UNITS).row(self._site, 0).owe(made)

@@ -1,0 +1,311 @@
+"""Tensors of devices, gathered and measured together; their numbers arrive in the host's memory some time later.
+
+A gathered tensor is held until its batch is launched, so that nothing frees it, and read then. A batch is launched
+when it holds much memory, and whenever `launch` is called. A tensor that is changed in place between the two cannot be
+measured any more: its promise is broken, and the caller may ask for the next one `at_once`. Whole tensors
+are fetched in the order of the stream, and copies on the device tell how far tensors have moved.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..cpu import STATISTICS
+from ..histogram_bins import Bins
+from ..more import NO_MORE, More
+from .device_statistics import checksum_on_device, count_on_device, iterate_on_device, requested_on_device
+from .measuring import measure_on_device, readable
+
+
+class PendingTensor:
+    """A tensor on its way.
+
+    Attributes:
+        array: Its values in their own shape; there is none before it is taken. 8-bit floats are float32.
+    """
+
+    array: NDArray[Any]
+
+    def __init__(self, held: torch.Tensor, event: torch.cuda.Event | None) -> None:
+        self._held, self._event = held, event
+
+    def is_there(self) -> bool:
+        """Return whether `take` would not wait."""
+        return self._event is None or bool(self._event.query())
+
+    def take(self) -> None:
+        """Wait for the array and set it."""
+        if self._event is not None:
+            self._event.synchronize()
+        held, self._held = self._held, None
+        if held.dtype is torch.bfloat16:
+            self.array = held.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+        else:
+            self.array = held.numpy()
+
+
+def fetch(tensor: torch.Tensor) -> PendingTensor:
+    """Fetch the tensor as it is now, whatever happens to it next.
+
+    Args:
+        tensor: Real and dense, of any shape and strides.
+    """
+    held = tensor.detach()
+    if held.is_floating_point() and held.element_size() == 1:
+        held = held.to(torch.float32)
+    if not held.is_cuda:
+        return PendingTensor(held.clone(memory_format=torch.contiguous_format), None)
+    there = torch.empty(held.shape, dtype=held.dtype, pin_memory=True)
+    there.copy_(held.contiguous(), non_blocking=True)
+    event = torch.cuda.Event()
+    event.record(torch.cuda.current_stream(held.device))
+    return PendingTensor(there, event)
+
+
+#: Bytes of differences that are there at a time, beside the copies. Our choice.
+_MOST_BYTES: Final = 256 << 20
+
+
+class DeviceCopies:
+    """One copy of every tensor, taken and refreshed without waiting for the device."""
+
+    def __init__(self) -> None:
+        self._copies: list[torch.Tensor] = []
+        self._places: list[tuple[int, int]] = []
+
+    def fit(self, tensors: Sequence[torch.Tensor]) -> bool:
+        """Return whether there is a copy of this shape, dtype and device for every tensor."""
+        pairs = zip(tensors, self._copies, strict=False)
+        return len(tensors) == len(self._copies) and all(
+            (one.shape, one.dtype, one.device) == (copy.shape, copy.dtype, copy.device) for one, copy in pairs
+        )
+
+    def are_of(self, tensors: Sequence[torch.Tensor]) -> bool:
+        """Return whether the tensors lie where the copied ones lay, unchanged since.
+
+        What is changed through `.data` is not noticed: torch does not count it.
+        """
+        return _places_of(tensors) == self._places
+
+    @torch.no_grad()
+    def take(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Copy the tensors as they are."""
+        self._places = _places_of(tensors)
+        if self.fit(tensors):
+            torch._foreach_copy_(self._copies, [one.detach() for one in tensors])
+        else:
+            self._copies = [one.detach().clone() for one in tensors]
+
+    @torch.no_grad()
+    def changes(self, tensors: Sequence[torch.Tensor]) -> Iterator[torch.Tensor]:
+        """Yield how far each tensor moved since its copy, and refresh it; 16-bit floats subtract as float32."""
+        self._places = _places_of(tensors)
+        for start, end in _groups(tensors):
+            now, before = [one.detach() for one in tensors[start:end]], self._copies[start:end]
+            yield from torch._foreach_sub([_wide(one) for one in now], [_wide(one) for one in before])
+            torch._foreach_copy_(before, now)
+
+
+def _places_of(tensors: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
+    """Return the address of each, and how often it was changed."""
+    return [(one.data_ptr(), one._version) for one in tensors]
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.float32) if tensor.element_size() < 4 else tensor
+
+
+def _groups(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[int, int]]:
+    """Yield (first, one past the last) of runs of tensors that are small together."""
+    start, held = 0, 0
+    for number, one in enumerate(tensors):
+        held += one.numel() * max(one.element_size(), 4)
+        if held >= _MOST_BYTES:
+            yield start, number + 1
+            start, held = number + 1, 0
+    if start < len(tensors):
+        yield start, len(tensors)
+
+
+_MOST_TENSORS: Final = 256
+
+
+class PendingStatistics:
+    """The numbers of one tensor.
+
+    Attributes:
+        row: `(10 and those on request,)` once they are there; None before, and of a tensor that was changed before it
+            was read.
+        counts: `(bins,)` of its histogram, if that was asked for.
+        is_broken: Whether it was changed.
+    """
+
+    __slots__ = ("bins", "counts", "is_broken", "more", "row")
+
+    def __init__(self, bins: Bins | None, more: More) -> None:
+        self.bins, self.more = bins, more
+        self.row: NDArray[np.float64] | None = None
+        self.counts: NDArray[np.float64] | None = None
+        self.is_broken = False
+
+
+class PendingBatch:
+    """A batch on its way to the host."""
+
+    def __init__(
+        self, promises: Sequence[PendingStatistics], numbers: torch.Tensor, event: torch.cuda.Event | None
+    ) -> None:
+        self._promises, self._numbers, self._event = promises, numbers, event
+
+    def is_there(self) -> bool:
+        """Return whether `take` would not wait."""
+        return self._event is None or bool(self._event.query())
+
+    def take(self) -> None:
+        """Wait for the numbers and hand them to the pending statistics."""
+        if self._event is not None:
+            self._event.synchronize()
+        numbers: NDArray[np.float64] = self._numbers.numpy()
+        ten, place = len(STATISTICS), len(self._promises) * len(STATISTICS)
+        for number, promise in enumerate(self._promises):
+            promise.row = numbers[number * ten : (number + 1) * ten]
+            if promise.bins is not None:
+                promise.counts = numbers[place : place + promise.bins.number]
+                place += promise.bins.number
+            if promise.more.flags:
+                asked = numbers[place : place + len(promise.more.columns)]
+                promise.row = np.concatenate([promise.row, asked])
+                place += asked.size
+
+
+class DeviceQueue:
+    """The batches of one monitor: one for each stream in whose order its tensors are read."""
+
+    def __init__(self) -> None:
+        self._batches: dict[torch.cuda.Stream | None, _Batch] = {}
+        self._arrivals: list[PendingBatch | PendingTensor] = []
+
+    def add(
+        self, tensor: torch.Tensor, *, bins: Bins | None = None, more: More = NO_MORE, at_once: bool = False
+    ) -> PendingStatistics:
+        """Queue the tensor's statistics, and its histogram where there are bins; return them as pending.
+
+        Args:
+            tensor: Real and dense; of a sharded one the part that lies here is read.
+            more: Statistics on request.
+            at_once: Whether it is read before anything that is queued from now on.
+        """
+        held = tensor.detach()
+        held = readable(held.to_local() if hasattr(held, "to_local") else held)
+        stream = torch.cuda.current_stream(held.device) if held.is_cuda else None
+        batch = self._batches.setdefault(stream, _Batch(stream))
+        promise = batch.add(held, bins, more)
+        if at_once or batch.is_full():
+            self._send(batch)
+        return promise
+
+    def checksum(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return `(2,)` int64 on the device: the mix of the eight-byte words, and the bytes behind them as a number."""
+        return checksum_on_device(tensor)
+
+    def added(self, gradient: torch.Tensor, held: torch.Tensor, stride: int) -> torch.Tensor:
+        """Return `(2,)` float64 on the device: the gradient's sampled squared norm, and how the sum's grows."""
+        found = _sampled(gradient, stride)
+        square = found @ found
+        growth = square if held is None else square + 2.0 * (found @ _sampled(held, stride))
+        return torch.stack([square, growth])
+
+    def iterate(self, matrix: torch.Tensor, vector: torch.Tensor, times: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return singular value and squared norm of a matrix, `(2,)`, and the vector to continue from, all on the
+        device."""
+        found: tuple[torch.Tensor, torch.Tensor] = iterate_on_device(matrix, vector, times)
+        return found
+
+    def copies(self) -> DeviceCopies:
+        """Make copies of tensors, to tell how far they moved."""
+        return DeviceCopies()
+
+    def fetch(self, tensor: torch.Tensor) -> PendingTensor:
+        """Fetch the tensor as it is now; of a sharded one the local part."""
+        held = tensor.detach()
+        fetched = fetch(held.to_local() if hasattr(held, "to_local") else held)
+        self._arrivals.append(fetched)
+        return fetched
+
+    def launch(self) -> list[PendingBatch | PendingTensor]:
+        """Launch all that was gathered; return what is to arrive since the last time."""
+        for batch in self._batches.values():
+            self._send(batch)
+        arrivals, self._arrivals = self._arrivals, []
+        return arrivals
+
+    def _send(self, batch: "_Batch") -> None:
+        arrival = batch.send()
+        if arrival is not None:
+            self._arrivals.append(arrival)
+
+
+class _Batch:
+    """The tensors that wait for the next launch on one stream; None is the processor itself."""
+
+    def __init__(self, stream: torch.cuda.Stream | None) -> None:
+        self._stream = stream
+        self._held: list[tuple[PendingStatistics, torch.Tensor, int]] = []
+        self._bytes = 0
+
+    def add(self, tensor: torch.Tensor, bins: Bins | None, more: More) -> PendingStatistics:
+        promise = PendingStatistics(bins, more)
+        self._held.append((promise, tensor, tensor._version))
+        self._bytes += tensor.numel() * tensor.element_size()
+        return promise
+
+    def is_full(self) -> bool:
+        return self._bytes >= _MOST_BYTES or len(self._held) >= _MOST_TENSORS
+
+    def send(self) -> PendingBatch | None:
+        held, self._held, self._bytes = self._held, [], 0
+        kept = []
+        for promise, tensor, version in held:
+            promise.is_broken = tensor._version != version
+            if not promise.is_broken:
+                kept.append((promise, tensor))
+        if not kept:
+            return None
+        with self._in_order():
+            rows = measure_on_device([tensor for _, tensor in kept])
+            more = [part for (promise, one), row in zip(kept, rows, strict=True) for part in _beside(promise, one, row)]
+            numbers, event = self._to_the_host(torch.cat([rows.reshape(-1), *more]))
+        return PendingBatch([promise for promise, _ in kept], numbers, event)
+
+    def _in_order(self) -> AbstractContextManager[object]:
+        return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
+
+    def _to_the_host(self, numbers: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Copy the numbers to pinned memory without waiting; return it with the event of its completion."""
+        if self._stream is None:
+            return numbers, None
+        there = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)
+        there.copy_(numbers, non_blocking=True)
+        event = torch.cuda.Event()
+        event.record(self._stream)
+        return there, event
+
+
+def _beside(promise: PendingStatistics, tensor: torch.Tensor, row: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Yield what was requested beside the ten, in the order in which `PendingBatch` takes it."""
+    if promise.bins is not None:
+        yield count_on_device(tensor, row, promise.bins)
+    if promise.more.flags:
+        yield requested_on_device(tensor, row, promise.more)
+
+
+def _sampled(tensor: torch.Tensor, stride: int) -> torch.Tensor:
+    """Return `(elements,)` float64: every `stride`-th of a tensor's, of a sharded one of the local part."""
+    held = tensor.detach()
+    held = held.to_local() if hasattr(held, "to_local") else held
+    return held.reshape(-1)[::stride].to(torch.float64)

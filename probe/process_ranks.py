@@ -1,0 +1,124 @@
+"""Which of several processes this one is, and how all of them come to record one run.
+
+torch.distributed is asked where it is initialised; else what launchers leave in the environment: torchrun, Slurm, Open
+MPI, MPICH. The name of the run is agreed on through torch's own key-value store, without a collective: rank 0 writes
+it, the others wait for it. So every rank must call `watch` equally often, and in the same order.
+"""
+
+import os
+import sys
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import count
+from typing import Any, Final
+
+from ..storage.run_info import new_run_id
+from .errors import NotWatchable
+
+__all__ = ["ProcessRank", "agree_on_run", "process_rank"]
+
+#: (rank, processes in all, rank on its host) by launcher.
+_ENVIRONMENT: Final = (
+    ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
+    ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
+)
+#: How long a rank waits for the name of the run; our choice: a slow file system at rank 0, not a hang.
+_PATIENCE_S = 60.0
+_watches = count()
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRank:
+    """One process among those that train together.
+
+    Args:
+        rank: From 0.
+        size: How many processes there are.
+        local_rank: From 0 on each host.
+        groups: The ranks of every process group that this one belongs to, by name; empty outside torch.distributed.
+        is_joined: Whether torch.distributed connects the processes.
+    """
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    groups: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    is_joined: bool = False
+
+
+def process_rank() -> ProcessRank:
+    """Return this process's rank; a single process unless the environment says otherwise."""
+    distributed = _distributed()
+    if distributed is not None:
+        local = os.environ.get("LOCAL_RANK", "")
+        rank = int(distributed.get_rank())
+        here = int(local) if local.isdigit() else rank
+        return ProcessRank(rank, int(distributed.get_world_size()), here, _groups(distributed, rank), is_joined=True)
+    for names in _ENVIRONMENT:
+        values = [os.environ.get(name, "") for name in names]
+        if values[0].isdigit() and values[1].isdigit():
+            return ProcessRank(int(values[0]), int(values[1]), int(values[2]) if values[2].isdigit() else 0)
+    return ProcessRank()
+
+
+def agree_on_run(here: ProcessRank, name: str, now: float) -> str | None:
+    """Return the id of the run that all ranks record; None where this process is alone.
+
+    Raises:
+        NotWatchable: There are several processes that cannot agree: they are not connected yet, or rank 0 says nothing.
+    """
+    if here.size == 1:
+        return None
+    if not here.is_joined:
+        raise NotWatchable(
+            f"this is process {here.rank} of {here.size}, which are not connected; call watch after "
+            f"torch.distributed.init_process_group, or pass rank= and the same run_id= in every process"
+        )
+    key = f"mindscope/run/{next(_watches)}"
+    store = _distributed().distributed_c10d._get_default_store()
+    if here.rank == 0:
+        run_id = new_run_id(name, now)
+        store.set(key, run_id)
+        return run_id
+    return _waited_for(store, key, here)
+
+
+def _waited_for(store: Any, key: str, here: ProcessRank) -> str:
+    try:
+        store.wait([key], timedelta(seconds=_PATIENCE_S))
+        return bytes(store.get(key)).decode()
+    except RuntimeError as error:
+        raise NotWatchable(
+            f"rank {here.rank} waited {_PATIENCE_S:.0f} s for rank 0 to name the run; watch must be called in every "
+            f"rank, or with rank= and the same run_id= in those that call it ({type(error).__name__})"
+        ) from error
+
+
+def _distributed() -> Any:
+    """Return torch.distributed, where it is loaded and initialised, else None."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return distributed
+
+
+def _groups(distributed: Any, rank: int) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    found = []
+    for group in distributed.distributed_c10d._world.pg_map:
+        ranks = tuple(int(one) for one in distributed.get_process_group_ranks(group))
+        if rank in ranks:
+            found.append((group_name(distributed, group), ranks))
+    return tuple(sorted(set(found)))
+
+
+def group_name(distributed: Any, group: Any) -> str:
+    """Return the name of a process group in sites: `world`, its description, or its ranks."""
+    if group is None or group is distributed.group.WORLD:
+        return "world"
+    described = str(getattr(group, "group_desc", "") or "")
+    if described and described != "undefined":
+        return described
+    ranks = distributed.get_process_group_ranks(group)
+    return "ranks-" + "-".join(str(one) for one in ranks[:8])

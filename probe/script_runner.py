@@ -1,0 +1,209 @@
+"""Runs a training script unchanged, as `python script.py` would, with its model watched."""
+
+import runpy
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+from ..storage import StoreError
+from .adapters import Adapter
+from .errors import NotWatchable, ProbeError, ScriptNotFound
+from .lifecycle import is_watched
+from .watch_session import watched_from_outside
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingScript:
+    """What is run: a file as `python FILE` does, or a module as `python -m NAME` does.
+
+    Args:
+        path: The file, also of the module.
+        module: Its name; empty for a file.
+    """
+
+    path: Path
+    module: str = ""
+
+    def run(self) -> None:
+        """Run it in this process, as `__main__`."""
+        if self.module:
+            runpy.run_module(self.module, run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(str(self.path), run_name="__main__")
+
+    @property
+    def folder(self) -> str:
+        """Where its imports are looked for first."""
+        return str(Path.cwd() if self.module else self.path.parent.resolve())
+
+    def __str__(self) -> str:
+        return self.module or str(self.path)
+
+
+class _Finder(Protocol):
+    def stop(self) -> None:
+        """Stop looking."""
+
+    def left_out(self) -> str:
+        """Describe what was trained beside the model that was found; empty where that is unknown."""
+
+
+class Closable(Protocol):
+    """What watches the model that was found."""
+
+    def close(self, error: BaseException | None = None) -> None:
+        """End the watch; `error` is what ended the script."""
+
+
+class Stopped(SystemExit):
+    """Ends the script at a place of ours: where its model cannot be watched, or where nothing more is wanted of it.
+
+    An exit, for a script cleans up after one, lets it pass where it catches errors, and is silent about it in threads.
+    """
+
+
+def run_script(script: Path | TrainingScript, arguments: Sequence[str], begin: Callable[[Adapter], Closable]) -> int:
+    """Run the script, record its training and return its exit code; show its errors as Python does.
+
+    Of a script that trains nothing, or other models beside the first, stderr says so, whatever the script has done to
+    logging.
+
+    Raises:
+        ScriptNotFound, ProbeError, StoreError: As `run_to_end` says.
+    """
+    code, reason, left_out = run_to_end(script, arguments, begin)
+    if reason:
+        sys.stderr.write(f"mindscope: {reason}; nothing was recorded\n")
+    if left_out:
+        sys.stderr.write(f"mindscope: {left_out}\n")
+    return code
+
+
+def run_to_end(
+    script: Path | TrainingScript, arguments: Sequence[str], begin: Callable[[Adapter], Closable]
+) -> tuple[int, str, str]:
+    """Run the script; return its exit code, why no model was watched, and what was trained beside it.
+
+    Args:
+        script: A Python file, or a module.
+        arguments: What the script finds behind its own name in `sys.argv`.
+        begin: Begins the watch once the model is found.
+
+    Raises:
+        ScriptNotFound: There is no such file.
+        ProbeError, StoreError: The model was found, but `begin` could not watch it, or the script watches it itself;
+            the script was stopped there, and no run was begun.
+    """
+    program = TrainingScript(script) if isinstance(script, Path) else script
+    if not program.path.is_file():
+        raise ScriptNotFound(f"no script at {script}; give the path of a Python file")
+    start = _Start(program, begin)
+    finders = _finders(start.found)
+    error: BaseException | None = None
+    try:
+        with watched_from_outside(start.refuse):
+            code, error = _run(program, arguments)
+    finally:
+        for finder in finders:
+            finder.stop()
+        for monitor in start.monitors:
+            monitor.close(error)
+    if start.refusals:
+        raise start.refusals[0]
+    left_out = "; ".join(words for finder in finders if (words := finder.left_out()))
+    return code, "" if start.monitors else _reason(program, code, error), left_out
+
+
+class _Start:
+    """Begins to watch the model that was found, or stops the script there."""
+
+    def __init__(self, program: TrainingScript, begin: Callable[[Adapter], Closable]) -> None:
+        self._program, self._begin = program, begin
+        self.monitors: list[Closable] = []
+        self.refusals: list[Exception] = []
+
+    def found(self, adapter: Adapter) -> None:
+        """Watch the model, unless the script does so itself, or has continued after a refusal."""
+        if self.refusals:
+            raise Stopped(1)
+        try:
+            if is_watched(adapter.model):
+                raise _own_watch(self._program, adapter.model)
+            self.monitors.append(self._begin(adapter))
+        except (ProbeError, StoreError) as refusal:
+            self.refusals.append(refusal)
+            raise Stopped(1) from refusal
+
+    def refuse(self, model: object) -> None:
+        """Stop a script that is about to watch this model, unless another one was found before."""
+        if not self.monitors:
+            self.refusals.append(_own_watch(self._program, model))
+            raise Stopped(1) from self.refusals[-1]
+
+
+def _own_watch(program: TrainingScript, model: object) -> NotWatchable:
+    return NotWatchable(
+        f"{program} watches its {type(model).__name__} itself; run it as it is, with python, or "
+        "take the call of mindscope.watch out of it"
+    )
+
+
+def _reason(program: TrainingScript, code: int, error: BaseException | None) -> str:
+    """Explain why no model was found."""
+    if code == 0:
+        known = "a Module of torch or a Cell" if find_spec("torch") is not None else "a Cell (torch is not installed)"
+        return f"{program} trained no model that could be watched: it must call {known} with gradients on"
+    end = f"exit code {code}" if error is None or isinstance(error, SystemExit) else type(error).__name__
+    remedy = "; a part of a package runs as `-- -m PACKAGE.MODULE`" if "relative import" in str(error) else ""
+    return f"{program} ended with {end} before it trained a model{remedy}"
+
+
+def _finders(found: Callable[[Adapter], None]) -> list[_Finder]:
+    """Return a finder for each framework that is installed."""
+    places = [(".adapters.engine.engine_unknown_model", "EngineFinder")]
+    if find_spec("torch") is not None:
+        places.append((".adapters.torch.torch_unknown_model", "TorchFinder"))
+    return [getattr(import_module(module, __package__), name)(found) for module, name in places]
+
+
+def _run(program: TrainingScript, arguments: Sequence[str]) -> tuple[int, BaseException | None]:
+    """Exit code, and what ended the script, None if it ended by itself or by an exit code of 0."""
+    before = sys.argv, sys.path[:]
+    sys.argv = [str(program.path), *arguments]
+    sys.path[0:0] = [program.folder]
+    try:
+        program.run()
+    except SystemExit as end:
+        code = _exit_code(end.code)
+        return code, end if code else None
+    except KeyboardInterrupt as error:
+        return 130, error
+    except BaseException as error:  # noqa: BLE001  it is the script's own, and shown as such
+        own = _inside(error.__traceback__, program.path)
+        sys.excepthook(type(error), error.with_traceback(own), own)
+        return 1, error
+    finally:
+        sys.argv, sys.path[:] = before
+    return 0, None
+
+
+def _exit_code(code: object) -> int:
+    if code is None or isinstance(code, int):
+        return code or 0
+    sys.stderr.write(f"{code}\n")
+    return 1
+
+
+def _inside(trace: TracebackType | None, script: Path) -> TracebackType | None:
+    """Return the traceback from the script's own first frame on; all of it when there is none."""
+    part = trace
+    while part is not None:
+        if part.tb_frame.f_code.co_filename == str(script):
+            return part
+        part = part.tb_next
+    return trace

@@ -1,0 +1,315 @@
+"""Small documents between a running training and its observers: settings, commands and the training's state.
+
+    set       settings that a person has requested with `mindscope set`
+    command   what `mindscope attach` requests: pause, step, continue, show a tensor
+    state     where a training that can be attached to is, and what it was asked to show
+
+Each topic holds one document; a new one replaces the one before. In a folder the documents are files beside the run
+(`<run>.<topic>.yaml`), in PostgreSQL rows, in memory a dictionary. There are no notifications: a reader compares the
+`stamp` of a topic, which costs a stat call or a query.
+
+`command` holds a number, what to `do` (`pause`, `step`, `continue`, `stop`, `show`) and its arguments. `state` holds
+the number of the last command that was obeyed, where the training is, why it waits, and the tensors that it was asked
+to show. A training looks for commands at the end of its steps. `set` holds a list of changes, in the order of the
+requests:
+
+    changes:
+    - modules: [encoder.*]
+    - every: 7
+
+Each is applied alone, so that the training can refuse one and apply those after it. `{}` in place of a value removes
+what was set for that key and below it. A document without `changes` is one change.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, Protocol
+
+import yaml
+from sqlalchemy import Engine, inspect, select
+from sqlalchemy.dialects.postgresql import insert
+
+from .encoding.record_codec import from_json, to_json
+from .errors import StoreUnavailable
+from .schema.connect import in_our_words
+from .schema.table_definitions import letter, server
+
+#: What stands in a topic: plain values, as JSON and YAML know them. Any: the reader checks it.
+Document = Mapping[str, Any]
+
+
+class ControlChannel(Protocol):
+    """The documents of one run."""
+
+    def post(self, topic: str, content: Document) -> None:
+        """Replace the document of a topic.
+
+        Raises:
+            StoreUnavailable: It cannot be written.
+        """
+
+    def read(self, topic: str) -> Document | None:
+        """Return the document of a topic; None when there is none.
+
+        Raises:
+            StoreUnavailable: It cannot be read, or is no document.
+        """
+
+    def stamp(self, topic: str) -> object:
+        """Return a value that changes with every post; None while there is no document."""
+
+
+class MemoryChannel:
+    """Documents of a run that lives in memory."""
+
+    def __init__(self) -> None:
+        self._documents: dict[str, tuple[int, Document]] = {}
+
+    def post(self, topic: str, content: Document) -> None:
+        """Replace the document of a topic."""
+        number, _ = self._documents.get(topic, (0, {}))
+        self._documents[topic] = (number + 1, dict(content))
+
+    def read(self, topic: str) -> Document | None:
+        """Return the document of a topic."""
+        return self._documents[topic][1] if topic in self._documents else None
+
+    def stamp(self, topic: str) -> object:
+        """Return how often something was posted."""
+        return self._documents[topic][0] if topic in self._documents else None
+
+
+class FolderChannel:
+    """Documents as files beside a run's own.
+
+    Args:
+        folder: Where the run is.
+        run: Its id.
+    """
+
+    def __init__(self, folder: Path, run: str) -> None:
+        self._folder, self._run = folder, run
+
+    def post(self, topic: str, content: Document) -> None:
+        """Write the file whole or not at all."""
+        path = self._path(topic)
+        waiting = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}.part")
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            waiting.write_text(yaml.safe_dump(dict(content), sort_keys=False), encoding="utf-8")
+            waiting.replace(path)
+        except OSError as error:
+            waiting.unlink(missing_ok=True)
+            raise StoreUnavailable(f"{path} cannot be written: {error.strerror}") from error
+
+    def read(self, topic: str) -> Document | None:
+        """Return the content of the file."""
+        path = self._path(topic)
+        try:
+            content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, yaml.YAMLError) as error:
+            raise StoreUnavailable(f"{path} cannot be read: {error}") from error
+        if not isinstance(content, dict):
+            raise StoreUnavailable(f"{path} must hold keys and values, got {type(content).__name__}")
+        return content
+
+    def stamp(self, topic: str) -> object:
+        """Return identity, time and size of the file."""
+        try:
+            known = self._path(topic).stat()
+        except OSError:
+            return None
+        return known.st_ino, known.st_mtime_ns, known.st_size
+
+    def clear(self) -> None:
+        """Remove every document."""
+        for path in self._folder.glob(f"{self._run}.*.yaml"):
+            path.unlink(missing_ok=True)
+
+    def _path(self, topic: str) -> Path:
+        return self._folder / f"{self._run}.{topic}.yaml"
+
+
+class DatabaseChannel:
+    """Documents as rows; their table is made with the first of them.
+
+    Args:
+        engine: Reaches the database; not closed here.
+        run: The run's id.
+        place: What errors call the database.
+    """
+
+    def __init__(self, engine: Engine, run: str, place: str) -> None:
+        self._engine, self._run, self._place = engine, run, place
+        self._is_there = False
+
+    def post(self, topic: str, content: Document) -> None:
+        """Replace the row."""
+        with in_our_words(self._place), self._engine.begin() as connection:
+            server.create_all(connection)
+            text = to_json(dict(content))
+            first = insert(letter).values(run=self._run, topic=topic, number=1, content=text)
+            again = {"number": letter.c.number + 1, "content": text}
+            connection.execute(first.on_conflict_do_update(index_elements=["run", "topic"], set_=again))
+
+    def read(self, topic: str) -> Document | None:
+        """Return the content of the row."""
+        if not self._has_table():
+            return None
+        with in_our_words(self._place), self._engine.begin() as connection:
+            text = connection.execute(select(letter.c.content).where(self._row(topic))).scalar()
+        return None if text is None else from_json(text)
+
+    def stamp(self, topic: str) -> object:
+        """Return how often something was posted."""
+        if not self._has_table():
+            return None
+        with in_our_words(self._place), self._engine.begin() as connection:
+            return connection.execute(select(letter.c.number).where(self._row(topic))).scalar()
+
+    def clear(self) -> None:
+        """Remove every document."""
+        if self._has_table():
+            with in_our_words(self._place), self._engine.begin() as connection:
+                connection.execute(letter.delete().where(letter.c.run == self._run))
+
+    def _row(self, topic: str) -> Any:  # Any: a clause of SQLAlchemy, whose type depends on the columns'
+        return (letter.c.run == self._run) & (letter.c.topic == topic)
+
+    def _has_table(self) -> bool:
+        if not self._is_there:
+            with in_our_words(self._place), self._engine.begin() as connection:
+                self._is_there = inspect(connection).has_table(letter.name)
+        return self._is_there
+
+
+COMMAND: Final = "command"
+STATE: Final = "state"
+
+Deed = Literal["pause", "step", "continue", "stop", "show"]
+#: How often an answer is looked for.
+_LOOK_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingState:
+    """Where a training says that it is.
+
+    Args:
+        state: `running`, `paused` or `stopped`; `running` also for one that never had anything to say.
+        step: The last step that was over when it said so; -1 when it never did.
+        why: It waits.
+        obeyed: Number of the last command that it obeyed.
+        tensors: What it was asked to show: by site shape, dtype, extremes and the first values, or an `error`.
+    """
+
+    state: str = "running"
+    step: int = -1
+    why: str = ""
+    obeyed: int = 0
+    tensors: Mapping[str, Any] = field(default_factory=dict)  # Any: numbers, words and lists, as JSON knows them
+
+
+def state_of(mailbox: ControlChannel) -> TrainingState:
+    """Return where the training says that it is.
+
+    Raises:
+        StoreUnavailable: The mailbox cannot be read.
+    """
+    found = mailbox.read(STATE)
+    return TrainingState() if found is None else TrainingState(**found)
+
+
+def send(mailbox: ControlChannel, do: Deed, *, steps: int = 1, subject: str = "weight", sites: str = "*") -> int:
+    """Send a command and return its number; the training finds it at the end of its step.
+
+    Args:
+        steps: After how many it waits again, for `step`.
+        subject: `weight` or `gradient`, for `show`.
+        sites: A glob, for `show`.
+
+    Raises:
+        StoreUnavailable: The mailbox cannot be written.
+    """
+    before = mailbox.read(COMMAND)
+    number = 1 + (0 if before is None else int(before["number"]))
+    mailbox.post(COMMAND, {"number": number, "do": do, "steps": steps, "subject": subject, "sites": sites})
+    return number
+
+
+def wait_for(
+    mailbox: ControlChannel,
+    number: int,
+    timeout_s: float,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], object] = time.sleep,
+) -> TrainingState | None:
+    """Wait until the command with this number is obeyed and return the state; None when the time is too short."""
+    end = clock() + timeout_s
+    while (state := state_of(mailbox)).obeyed < number:
+        if clock() >= end:
+            return None
+        sleep(_LOOK_S)
+    return state
+
+
+#: The topic of a run's mailbox where they lie.
+SETTINGS: Final = "set"
+_CHANGES: Final = "changes"
+
+Fields = Mapping[str, Any]  # Any: plain values, as JSON and YAML know them; who reads them checks them
+
+
+def requested_settings(mailbox: ControlChannel) -> tuple[Fields, ...]:
+    """Return all that was asked of the run, earliest first.
+
+    Raises:
+        StoreUnavailable: The mailbox cannot be read, or holds something else.
+    """
+    document = mailbox.read(SETTINGS)
+    if document is None:
+        return ()
+    changes = document.get(_CHANGES, [document])
+    if not isinstance(changes, list) or not all(isinstance(one, Mapping) for one in changes):
+        raise StoreUnavailable(f"the settings of the run must be a list of keys with their values, got {changes!r}")
+    return tuple(changes)
+
+
+def request_settings(mailbox: ControlChannel, fields: Fields) -> None:
+    """Append one change to those that were requested.
+
+    Raises:
+        StoreUnavailable: The mailbox cannot be read or written.
+    """
+    mailbox.post(SETTINGS, {_CHANGES: [*map(dict, requested_settings(mailbox)), dict(fields)]})
+
+
+def combined_settings(changes: Iterable[Fields]) -> dict[str, Any]:
+    """Return what they set in the end."""
+    fields: dict[str, Any] = {}
+    for change in changes:
+        fields = overlay_settings(fields, change)
+    return fields
+
+
+def overlay_settings(below: Fields, above: Fields) -> dict[str, Any]:
+    """Return the fields of both; keys below the same key are merged too, and `{}` removes a setting."""
+    merged = dict(below)
+    for name, value in above.items():
+        inner = merged.get(name)
+        if value == {}:
+            merged.pop(name, None)
+        elif not isinstance(value, Mapping):
+            merged[name] = value
+        elif both := overlay_settings(inner if isinstance(inner, Mapping) else {}, value):
+            merged[name] = both
+        elif isinstance(inner, Mapping):
+            merged.pop(name)
+    return merged

@@ -1,0 +1,350 @@
+"""The `Store` of every database: a folder of run files and a PostgreSQL schema differ only in their `StoreBackend`."""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Protocol, Self
+
+from sqlalchemy import select
+
+from ..control_channel import ControlChannel
+from ..encoding.record_codec import read_structure
+from ..errors import RunNotFound, StoreDamaged, StoreTooNew, StoreUnavailable, in_one_line, in_words
+from ..history.hot_records import FIRST, LAST
+from ..history.queries import list_metrics, read_matrix, read_series
+from ..history.record_replay import replay
+from ..metric_series import Matrix, Series, Severity
+from ..records import Event, Finding, Histogram, Json, Layout, Outcome, StepRecord
+from ..run_info import FormerStructure, Run, RunKind, Structure, check_run_id, find_run, new_run_id
+from ..schema.row_statements import SCALAR, STEP, read_former, read_streams, shown_layout
+from ..schema.table_definitions import recording
+from ..store import RunWriter
+from ..stored_tensors import remove_tensors
+from .rank_recording import (
+    RankRecording,
+    RecordingSummary,
+    RunNote,
+    merge_summaries,
+    read_events,
+    read_findings,
+    read_histograms,
+    read_outcomes,
+)
+
+_log = logging.getLogger(__name__)
+
+
+class StoreBackend(Protocol):
+    """Where the recordings of a store are kept."""
+
+    url: str
+
+    def run_ids(self) -> Sequence[str]:
+        """Return the runs, newest first."""
+
+    def recordings(self, run: str) -> tuple[RankRecording, ...]:
+        """Return the ranks of a run, ascending; none for an unknown run."""
+
+    def summaries(self, run: str) -> tuple[RecordingSummary, ...]:
+        """Return what the ranks of a run say about themselves; raise StoreDamaged when none of them can be read."""
+
+    def note(self, run: str) -> RunNote:
+        """Return what people have added to a run."""
+
+    def annotate(self, run: str, name: str | None, tags: Mapping[str, Json] | None, remark: str | None) -> None:
+        """Change what is not None."""
+
+    def mute(self, run: str, rule: str, site: str, muted: bool) -> None:
+        """Hide the findings of a rule at a site, or show them again."""
+
+    def begin(self, run: Run, rank: int) -> RunWriter:
+        """Make or join the recording of a rank; refuse one that is being written."""
+
+    def add_findings(self, target: RankRecording, findings: Sequence[Finding]) -> None:
+        """Add findings to a recording."""
+
+    def mailbox(self, run: str) -> ControlChannel:
+        """Return documents that belong to a run."""
+
+    def delete(self, run: str) -> None:
+        """Remove all of a run."""
+
+    def close(self) -> None:
+        """Let go of every connection."""
+
+
+class DatabaseStore:
+    """A `Store` over a library; the promises stand in `store.py`."""
+
+    def __init__(self, library: StoreBackend) -> None:
+        self._library = library
+        self.url = library.url
+
+    def begin_run(
+        self,
+        name: str,
+        *,
+        kind: RunKind = "training",
+        framework: str = "",
+        rank: int = 0,
+        run_id: str | None = None,
+        parent: str | None = None,
+        config: Mapping[str, Json] | None = None,
+        tags: Mapping[str, Json] | None = None,
+        host: Mapping[str, Json] | None = None,
+    ) -> RunWriter:
+        """Start a run, or join the run `run_id` as another rank of it."""
+        now = time.time()
+        run = Run(
+            id=check_run_id(run_id) if run_id is not None else new_run_id(name, now),
+            name=name,
+            state="running",
+            created_at=now,
+            updated_at=now,
+            kind=kind,
+            framework=framework,
+            ranks=(rank,),
+            parent=parent,
+            config=dict(config or {}),
+            host=dict(host or {}),
+            tags=dict(tags or {}),
+        )
+        return self._library.begin(run, rank)
+
+    def runs(self, *, limit: int = 1000) -> tuple[Run, ...]:
+        """Return the runs of the store, newest first; one that cannot be read is left out with a warning.
+
+        Raises:
+            StoreDamaged, StoreTooNew: There are runs and none of them can be read.
+        """
+        found, unreadable = self._readable(limit)
+        for one in unreadable:
+            _log.warning("%s", one)
+        return found
+
+    def _readable(self, limit: int) -> tuple[tuple[Run, ...], list[StoreDamaged | StoreTooNew]]:
+        """Return the newest runs that can be read, and what is wrong with others; raise when there are only such."""
+        library = self._library
+        found: list[Run] = []
+        unreadable: list[StoreDamaged | StoreTooNew] = []
+        for run in library.run_ids():
+            if len(found) >= limit:
+                break
+            try:
+                if summaries := library.summaries(run):
+                    found.append(merge_summaries(summaries, library.note(run)))
+            except (StoreDamaged, StoreTooNew) as error:
+                unreadable.append(error)
+        if unreadable and not found:
+            raise in_one_line(self.url, unreadable)
+        return tuple(sorted(found, key=lambda run: (run.created_at, run.id), reverse=True)), unreadable
+
+    def find_run(self, reference: str) -> Run:
+        """Return the run with that id, unique id prefix, name (its newest) or `latest`.
+
+        Raises:
+            RunNotFound: None answers to it; the message names the files that cannot be read, in which it may be.
+        """
+        if summaries := self._library.summaries(reference):
+            return merge_summaries(summaries, self._library.note(reference))
+        runs, unreadable = self._readable(1_000_000)
+        try:
+            return find_run(runs, reference)
+        except RunNotFound as error:
+            if unreadable:
+                raise RunNotFound(f"{error}; it may be in what cannot be read: {in_words(unreadable)}") from error
+            raise
+
+    def version(self, run: str) -> str:
+        """Return a word that changes whenever anything of the run has; cheap enough to poll."""
+        words = []
+        for one in self._recordings(run):
+            with one.read() as connection:
+                query = select(recording.c.revision).where(recording.c.id == one.id)
+                words.append(f"{one.rank}:{connection.execute(query).scalar()}")
+        return f"{self._library.note(run).revision}/{','.join(words)}"
+
+    def structure(self, run: str, *, rank: int = 0) -> Structure:
+        """Return what was trained; empty before it is known."""
+        one = self._recording(run, rank)
+        if one is None:
+            return Structure()
+        with one.read() as connection:
+            query = select(recording.c.structure).where(recording.c.id == one.id)
+            return read_structure(connection.execute(query).scalar())
+
+    def former_structures(self, run: str, *, rank: int = 0) -> tuple[FormerStructure, ...]:
+        """Return what was trained before the structure changed, oldest first."""
+        one = self._existing(run, rank)
+        with one.read() as connection:
+            return read_former(connection, one.id)
+
+    def layouts(self, run: str, *, rank: int = 0) -> tuple[Layout, ...]:
+        """Return the streams that the rank has recorded."""
+        shown = (shown_layout(one) for one in self._all_layouts(run, rank) if one.subject not in (SCALAR, STEP))
+        return tuple(dict.fromkeys(shown))
+
+    def metrics(self, run: str, *, rank: int = 0) -> tuple[str, ...]:
+        """Return all metrics of the rank, `scalar/...` among them, sorted."""
+        return list_metrics(self._all_layouts(run, rank))
+
+    def series(
+        self,
+        run: str,
+        site: str,
+        metric: str,
+        *,
+        rank: int = 0,
+        call: int = 0,
+        first: int | None = None,
+        last: int | None = None,
+        limit: int = 2000,
+    ) -> Series:
+        """Return one series between two steps, both included; scalars have the root site. Unknown names give an empty
+        one."""
+        one = self._existing(run, rank)
+        with one.read() as connection:
+            return read_series(connection, one.id, rank, site, metric, call, *_between(first, last), limit)
+
+    def matrix(
+        self,
+        run: str,
+        metric: str,
+        *,
+        rank: int = 0,
+        first: int | None = None,
+        last: int | None = None,
+        limit: int = 500,
+    ) -> Matrix:
+        """Return one metric over all sites (first calls) in at most `limit` columns."""
+        one = self._existing(run, rank)
+        with one.read() as connection:
+            return read_matrix(connection, one.id, rank, metric, *_between(first, last), limit)
+
+    def replay(
+        self, run: str, *, rank: int = 0, first: int | None = None, last: int | None = None, limit: int | None = None
+    ) -> Iterator[StepRecord]:
+        """Return the stored records again, oldest first; with `limit`, only the newest that many."""
+        one = self._existing(run, rank)
+        return replay(one.read, one.id, *_between(first, last), limit)
+
+    def histograms(
+        self,
+        run: str,
+        site: str,
+        subject: str,
+        *,
+        rank: int = 0,
+        first: int | None = None,
+        last: int | None = None,
+        limit: int = 200,
+    ) -> tuple[tuple[int, Histogram], ...]:
+        """Return (step, histogram), oldest first, evenly thinned to `limit`."""
+        one = self._existing(run, rank)
+        with one.read() as connection:
+            return tuple(read_histograms(connection, one.id, site, subject, *_between(first, last), limit))
+
+    def events(self, run: str, *, rank: int = 0, kind: str | None = None, limit: int = 1000) -> tuple[Event, ...]:
+        """Return the events that came last, in the order in which they came."""
+        one = self._existing(run, rank)
+        with one.read() as connection:
+            return tuple(read_events(connection, one.id, kind, limit))
+
+    def findings(self, run: str, *, minimum: Severity = "info", limit: int = 1000) -> tuple[Finding, ...]:
+        """Return findings of all ranks by (first_step, order); muted ones left out."""
+        found: list[Finding] = []
+        muted = self._library.note(run).muted
+        for one in self._recordings(run):
+            with one.read() as connection:
+                found += read_findings(connection, one.id, minimum, limit + 1000 * bool(muted))
+        shown = [one for one in found if (one.rule, one.site) not in muted]
+        return tuple(sorted(shown, key=lambda one: (one.first_step, one.order, one.rank, one.rule, one.site))[:limit])
+
+    def outcomes(self, run: str, *, limit: int = 1000) -> tuple[Outcome, ...]:
+        """Return what attacks did, by (attack, norm, epsilon)."""
+        found: list[Outcome] = []
+        for one in self._recordings(run):
+            with one.read() as connection:
+                found += read_outcomes(connection, one.id, limit)
+        return tuple(sorted(found, key=lambda one: (one.attack, one.norm, one.epsilon))[:limit])
+
+    def write_findings(self, run: str, findings: Sequence[Finding]) -> None:
+        """Add the findings of an offline diagnosis, each to its rank, by the same rule as `RunWriter.write`."""
+        known = self._recordings(run)
+        for one in known:
+            ours = [f for f in findings if f.rank == one.rank or (one is known[0] and f.rank not in _ranks(known))]
+            if ours:
+                self._library.add_findings(one, ours)
+
+    def annotate(
+        self, run: str, *, name: str | None = None, tags: Mapping[str, Json] | None = None, remark: str | None = None
+    ) -> Run:
+        """Change what people add to a run; what is None stays."""
+        self._recordings(run)
+        self._library.annotate(run, name, tags, remark)
+        return self.find_run(run)
+
+    def mute(self, run: str, rule: str, site: str, *, muted: bool = True) -> None:
+        """Hide the findings of a rule at a site from `findings`, or show them again."""
+        self._recordings(run)
+        self._library.mute(run, rule, site, muted)
+
+    def muted(self, run: str) -> tuple[tuple[str, str], ...]:
+        """Return the (rule, site) pairs that are muted, sorted."""
+        self._recordings(run)
+        return tuple(sorted(self._library.note(run).muted))
+
+    def mailbox(self, run: str) -> ControlChannel:
+        """Return where a running training and those who look at it leave each other documents."""
+        return self._library.mailbox(run)
+
+    def delete_run(self, run: str) -> None:
+        """Remove a run and everything of it but checkpoints; one that is running is refused."""
+        known = self.find_run(run)
+        if known.state == "running":
+            raise StoreUnavailable(f"run {run!r} is being written; close it before you delete it")
+        self._library.delete(run)
+        remove_tensors(self, known)
+
+    def close(self) -> None:
+        """Let go of every connection; the store can be opened again by its URL."""
+        self._library.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _recordings(self, run: str) -> tuple[RankRecording, ...]:
+        """Return the ranks of a run that is there."""
+        if found := self._library.recordings(run):
+            return found
+        self.find_run(run)
+        raise RunNotFound(f"{run!r} is not the id of a run; look it up with find_run first")
+
+    def _recording(self, run: str, rank: int) -> RankRecording | None:
+        return next((one for one in self._recordings(run) if one.rank == rank), None)
+
+    def _existing(self, run: str, rank: int) -> RankRecording:
+        known = self._recordings(run)
+        for one in known:
+            if one.rank == rank:
+                return one
+        raise RunNotFound(f"run {run!r} has no rank {rank}; it has {', '.join(map(str, _ranks(known)))}")
+
+    def _all_layouts(self, run: str, rank: int) -> list[Layout]:
+        one = self._existing(run, rank)
+        with one.read() as connection:
+            return [known.layout for known in read_streams(connection, one.id)]
+
+
+def _between(first: int | None, last: int | None) -> tuple[int, int]:
+    return (FIRST if first is None else first), (LAST if last is None else last)
+
+
+def _ranks(recordings: Sequence[RankRecording]) -> list[int]:
+    return [one.rank for one in recordings]

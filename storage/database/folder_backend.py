@@ -1,0 +1,325 @@
+"""A folder of run files, `<run>.rank<k>.db`, one SQLite file a rank; also one such file alone."""
+
+import logging
+import os
+import re
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sqlalchemy import Engine, select
+
+from ..control_channel import FolderChannel
+from ..errors import StoreDamaged, StoreError, StoreTooNew, StoreUnavailable, StoreUnfinished, in_one_line
+from ..history.compaction import Retention
+from ..records import Finding, Json
+from ..run_info import Run
+from ..schema.connect import file_reader, file_writer, in_our_words
+from ..schema.row_statements import mark_changed
+from ..schema.table_definitions import check_version, recording, upgrade
+from ..store import RunWriter
+from ..stored_tensors import blobs_of
+from .folder_catalogue import Catalogue, Signature, file_signature
+from .rank_recording import RankRecording, RecordingSummary, RunNote, claim, summarise_recording, write_findings
+from .recording_writer import RecordingWriter
+
+_log = logging.getLogger(__name__)
+#: The log is written back into the file when it has grown to this, and by so much again; and, since it keeps its size
+#: where it begins anew, after so many seconds.
+_CHECKPOINT_BYTES, _CHECKPOINT_S = 12 * 2**20, 10.0
+#: Observations stop when the disk has less room than this, or than a twentieth of it: others need the rest.
+_RESERVE_BYTES = 32 * 2**20
+#: A file that is only there to be deleted: its room lets a run be ended on a full disk.
+_BALLAST_BYTES = 2 * 2**20
+#: Free pages are given back during the run when there are so many; compaction makes and refills some all the time.
+_FREE_PAGES = 16384
+
+
+class FileHousekeeping:
+    """The `Place` of a run file."""
+
+    def __init__(self, path: Path, engine: Engine) -> None:
+        self._path = path
+        self._log = Path(f"{path}-wal")
+        self._ballast = Path(f"{path}-ballast")
+        self._engine = engine
+        self._inode = path.stat().st_ino
+        self._ended = False
+        self._log_limit, self._checkpoint_at = _CHECKPOINT_BYTES, 0.0
+        try:
+            with self._ballast.open("wb") as file:
+                os.posix_fallocate(file.fileno(), 0, _BALLAST_BYTES)
+        except OSError as error:
+            _log.warning("%s: no room is kept for a full disk: %s", path, error.strerror)
+
+    def check(self, *, growing: bool) -> None:
+        """Check that the file is the one that was opened and, if it is to grow, that the disk has room.
+
+        Raises:
+            StoreUnavailable: It was deleted or replaced; SQLite itself would go on writing into nothing. Or the disk
+                is nearly full.
+        """
+        try:
+            inode = os.stat(self._path).st_ino
+        except OSError as error:
+            raise StoreUnavailable(f"{self._path} is gone while it was written: {error.strerror}") from error
+        if inode != self._inode:
+            raise StoreUnavailable(f"{self._path} was replaced by another file while it was written")
+        if not growing:
+            return
+        disk = os.statvfs(self._path)
+        free, reserve = disk.f_bavail * disk.f_frsize, min(_RESERVE_BYTES, disk.f_blocks * disk.f_frsize // 20)
+        if free < reserve:
+            raise StoreUnavailable(
+                f"{self._path}: the disk has {free >> 20} MB left, {reserve >> 20} MB are kept for others; "
+                f"observations are lost until there is room"
+            )
+
+    def tidy(self) -> bool:
+        """Do one bounded piece (write the log back, give free pages back); return True when more is waiting."""
+        size, now = self._log_size(), time.monotonic()
+        if size < _CHECKPOINT_BYTES or (size < self._log_limit and now < self._checkpoint_at):
+            return False
+        self._run("PRAGMA wal_checkpoint(PASSIVE)")
+        has_more = self._vacuum(_FREE_PAGES)
+        self._log_limit, self._checkpoint_at = size + _CHECKPOINT_BYTES, now + (0.0 if has_more else _CHECKPOINT_S)
+        return has_more
+
+    def make_room(self) -> None:
+        """Give up the ballast, so that a run can be ended on a full disk."""
+        self._ended = True
+        self._ballast.unlink(missing_ok=True)
+
+    def release(self) -> None:
+        """Give all free pages back, write the log back and let go of the file."""
+        try:
+            while self._ended and self._vacuum(0):
+                pass
+            self._run("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            self._engine.dispose()
+            self._ballast.unlink(missing_ok=True)
+
+    def _vacuum(self, spare: int) -> bool:
+        """Give some free pages back when more than `spare` are free; return whether there were."""
+        if self._run("PRAGMA freelist_count")[0][0] <= spare:
+            return False
+        connection = self._engine.raw_connection()
+        try:
+            # Through executescript: execute frees a single page.
+            connection.driver_connection.executescript("PRAGMA incremental_vacuum(2048)")  # type: ignore[union-attr]
+        finally:
+            connection.close()
+        return True
+
+    def _run(self, statement: str) -> list[tuple[int, ...]]:
+        connection = self._engine.raw_connection()
+        try:
+            return list(connection.cursor().execute(statement).fetchall())
+        finally:
+            connection.close()
+
+    def _log_size(self) -> int:
+        try:
+            return os.stat(self._log).st_size
+        except OSError:
+            return 0
+
+
+_FILE = re.compile(r"(?P<run>.+)\.rank(?P<rank>\d+)\.db")
+#: Files whose connections are kept open for reading.
+_KEPT = 32
+#: A file without tables is being made when it changed so lately (our choice; making one takes under a second).
+_YOUNG_S = 60.0
+
+
+class FolderBackend:
+    """The `Library` of a folder; with `only`, of one run file in it."""
+
+    def __init__(self, folder: Path, url: str, only: Path | None = None, *, retention: Retention) -> None:
+        self.url = url
+        self._folder = folder
+        self._only = only
+        self._retention = retention
+        self._catalogue = Catalogue(folder)
+        self._engines: dict[tuple[Path, int], RankRecording] = {}
+        self._seen: dict[Path, tuple[Signature, RecordingSummary]] = {}
+        self._lock = threading.RLock()
+
+    def run_ids(self) -> Sequence[str]:
+        """Return the runs, newest first by their ids."""
+        return sorted({run for run, _, _ in self._files()}, reverse=True)
+
+    def recordings(self, run: str) -> tuple[RankRecording, ...]:
+        """Return the ranks of a run, ascending; none for an unknown run."""
+        return tuple(self._open(path) for _, path in self._ranks(run))
+
+    def summaries(self, run: str) -> tuple[RecordingSummary, ...]:
+        """Return what the ranks of a run say about themselves.
+
+        A file that cannot be read is left out with a warning, one that is just being made without.
+
+        Raises:
+            StoreDamaged, StoreTooNew: No other rank of the run can be read either.
+        """
+        found: list[RecordingSummary] = []
+        unreadable: list[StoreDamaged | StoreTooNew] = []
+        for _, path in self._ranks(run):
+            try:
+                found.append(self._summary(path))
+            except (StoreDamaged, StoreTooNew) as error:
+                if not (isinstance(error, StoreUnfinished) and _is_young(path)):
+                    unreadable.append(error)
+        if unreadable and not found:
+            raise in_one_line(f"run {run!r}", unreadable)
+        for one in unreadable:
+            _log.warning("%s", one)
+        return tuple(found)
+
+    def note(self, run: str) -> RunNote:
+        """Return what people have added to a run."""
+        return self._catalogue.note(run)
+
+    def annotate(self, run: str, name: str | None, tags: Mapping[str, Json] | None, remark: str | None) -> None:
+        """Change what is not None."""
+        self._catalogue.annotate(run, name, tags, remark)
+
+    def mute(self, run: str, rule: str, site: str, muted: bool) -> None:
+        """Hide the findings of a rule at a site, or show them again."""
+        self._catalogue.mute(run, rule, site, muted)
+
+    def begin(self, run: Run, rank: int) -> RunWriter:
+        """Make or join the recording of a rank.
+
+        Raises:
+            StoreUnavailable: The folder cannot be written, or another writer has the rank.
+        """
+        if self._only is not None:
+            raise StoreUnavailable(f"{self._only} is one run's file; open its folder {self._folder} to begin a run")
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreUnavailable(f"{self._folder} cannot be made: {error.strerror}; give another folder") from error
+        path = self._folder / f"{run.id}.rank{rank}.db"
+        engine = file_writer(path)
+        try:
+            with in_our_words(path), engine.begin() as connection:
+                upgrade(connection)
+                number, begun = claim(connection, run, rank, str(path))
+            target = RankRecording(run.id, rank, number, engine, str(path))
+            return RecordingWriter(target, begun, FileHousekeeping(path, engine), self._retention)
+        except BaseException:
+            engine.dispose()
+            raise
+
+    def add_findings(self, target: RankRecording, findings: Sequence[Finding]) -> None:
+        """Add findings to a recording, beside its writer if there is one."""
+        engine = file_writer(Path(target.place))
+        try:
+            with in_our_words(target.place), engine.begin() as connection:
+                write_findings(connection, target.id, findings)
+                mark_changed(connection, target.id)
+        finally:
+            engine.dispose()
+
+    def mailbox(self, run: str) -> FolderChannel:
+        """Return documents as files beside the run's own."""
+        return FolderChannel(self._folder, run)
+
+    def delete(self, run: str) -> None:
+        """Remove the files of a run."""
+        for _, path in self._ranks(run):
+            with self._lock:
+                for key in [key for key in self._engines if key[0] == path]:
+                    self._engines.pop(key).engine.dispose()
+                self._seen.pop(path, None)
+            try:
+                for ending in ("", "-wal", "-shm", "-ballast"):
+                    Path(f"{path}{ending}").unlink(missing_ok=True)
+            except OSError as error:
+                raise StoreUnavailable(f"{path} cannot be deleted: {error.strerror}") from error
+        blobs_of(str(self._folder), run).remove()
+        self.mailbox(run).clear()
+        self._catalogue.forget(run)
+
+    def close(self) -> None:
+        """Let go of every connection."""
+        with self._lock:
+            for one in self._engines.values():
+                one.engine.dispose()
+            self._engines.clear()
+        self._catalogue.close()
+
+    def _files(self, run: str = "") -> list[tuple[str, int, Path]]:
+        """Return (run, rank, path) of every run file, or of those of one run."""
+        try:
+            names = [self._only.name] if self._only is not None else os.listdir(self._folder)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise StoreUnavailable(f"{self._folder} cannot be read: {error.strerror}") from error
+        matches = (match for name in names if name.startswith(run) and (match := _FILE.fullmatch(name)))
+        return sorted((match["run"], int(match["rank"]), self._folder / match[0]) for match in matches)
+
+    def _ranks(self, run: str) -> list[tuple[int, Path]]:
+        return [(rank, path) for name, rank, path in self._files(run) if name == run]
+
+    def _open(self, path: Path) -> RankRecording:
+        """Return the recording in a file; its engine is kept, the oldest of many is let go."""
+        try:
+            key = (path, path.stat().st_ino)
+        except OSError as error:
+            raise StoreUnavailable(f"{path} cannot be read: {error.strerror}") from error
+        with self._lock:
+            if (known := self._engines.pop(key, None)) is None:
+                known = _open_recording(path)
+                if len(self._engines) >= _KEPT:
+                    self._engines.pop(next(iter(self._engines))).engine.dispose()
+            self._engines[key] = known
+            return known
+
+    def _summary(self, path: Path) -> RecordingSummary:
+        signature = file_signature(path)
+        with self._lock:
+            cached = self._seen.get(path)
+        if cached is not None and cached[0] == signature:
+            return cached[1]
+        summary = self._catalogue.recall(path.name, signature)
+        if summary is None:
+            one = self._open(path)
+            with one.read() as connection:
+                summary = summarise_recording(connection, one.id)
+            if summary.run.state != "running":
+                self._catalogue.remember(path.name, signature, summary)
+        with self._lock:
+            self._seen[path] = (signature, summary)
+        return summary
+
+
+def run_files(folder: Path) -> list[Path]:
+    """Return the run files in a folder, by name."""
+    return sorted(path for path in folder.glob("*.db") if _FILE.fullmatch(path.name))
+
+
+def _is_young(path: Path) -> bool:
+    """Return True when the file changed so lately that its writer may still fill it; also when it is gone again."""
+    try:
+        return time.time() - path.stat().st_mtime < _YOUNG_S
+    except OSError:
+        return True
+
+
+def _open_recording(path: Path) -> RankRecording:
+    engine: Engine = file_reader(path)
+    try:
+        with in_our_words(path), engine.connect() as connection, connection.begin():
+            check_version(connection)
+            row = connection.execute(select(recording.c.id, recording.c.run, recording.c.rank)).first()
+    except StoreError:
+        engine.dispose()
+        raise
+    if row is None:
+        engine.dispose()
+        raise StoreDamaged(f"{path} holds no recording; delete it")
+    return RankRecording(row.run, row.rank, row.id, engine, str(path))

@@ -1,0 +1,165 @@
+"""The catalogue of a folder: what people add to runs, kept; what the run files say, cached.
+
+`catalogue.db` may be deleted at any time: the list is read again from the run files; only tags and remarks are lost.
+"""
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, select
+
+from ..encoding.record_codec import from_json, to_json
+from ..errors import StoreError
+from ..records import Json
+from ..schema.connect import file_reader, file_writer, in_our_words
+from ..schema.table_definitions import annotation, listed, muted, people
+from ..schema.table_definitions import folder as folder_tables
+from .rank_recording import RecordingSummary, RunNote, read_summary, summary_text
+
+_log = logging.getLogger(__name__)
+Signature = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _Content:
+    """All that the catalogue said when it had that signature."""
+
+    signature: Signature
+    notes: dict[str, RunNote] = field(default_factory=dict)
+    listed: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+
+class Catalogue:
+    """Notes of people on the runs of a folder, and what the run files said of themselves when they were last read."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "catalogue.db"
+        self._engine: Engine | None = None
+        self._content = _Content(())
+
+    def note(self, run: str) -> RunNote:
+        """Return what people have added to a run; nothing where the catalogue cannot be read."""
+        return self._read().notes.get(run, RunNote())
+
+    def annotate(self, run: str, name: str | None, tags: Mapping[str, Json] | None, remark: str | None) -> None:
+        """Change what is not None."""
+        with in_our_words(self._path), self._writer().begin() as connection:
+            write_note(connection, run, name, tags, remark)
+
+    def mute(self, run: str, rule: str, site: str, hide: bool) -> None:
+        """Hide the findings of a rule at a site, or show them again."""
+        with in_our_words(self._path), self._writer().begin() as connection:
+            write_mute(connection, run, rule, site, hide)
+
+    def forget(self, run: str) -> None:
+        """Remove what was added to a run."""
+        if self._path.exists():
+            with in_our_words(self._path), self._writer().begin() as connection:
+                forget_notes(connection, run)
+
+    def recall(self, file: str, signature: Signature) -> RecordingSummary | None:
+        """Return what the run file said of itself, if it has not changed since."""
+        known = self._read().listed.get(file)
+        return read_summary(known[1]) if known is not None and known[0] == to_json(signature) else None
+
+    def remember(self, file: str, signature: Signature, summary: RecordingSummary) -> None:
+        """Keep what a run file said of itself; nothing happens where the catalogue cannot be written."""
+        if not os.access(self._path.parent, os.W_OK):
+            return
+        row = {"file": file, "signature": to_json(signature), "summary": summary_text(summary)}
+        try:
+            with in_our_words(self._path), self._writer().begin() as connection:
+                connection.execute(listed.delete().where(listed.c.file == file))
+                connection.execute(listed.insert().values(**row))
+        except StoreError as error:
+            _log.debug("the catalogue does not remember %s: %s", file, error)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._engine is not None:
+            self._engine.dispose()
+            self._engine = None
+
+    def _read(self) -> _Content:
+        """Return the whole catalogue, read again only when its file has changed."""
+        now = file_signature(self._path)
+        if now != self._content.signature:
+            self._content = _Content(now)
+            if self._path.exists():
+                try:
+                    self._content = self._load(now)
+                except StoreError as error:
+                    _log.warning("the catalogue cannot be read, tags and remarks are not shown: %s", error)
+        return self._content
+
+    def _load(self, signature: Signature) -> _Content:
+        engine = file_reader(self._path)
+        try:
+            with in_our_words(self._path), engine.connect() as connection, connection.begin():
+                runs = set(connection.execute(select(annotation.c.run)).scalars())
+                notes = {run: read_note(connection, run) for run in runs}
+                rows = connection.execute(select(listed)).all()
+        finally:
+            engine.dispose()
+        return _Content(signature, notes, {file: (known, text) for file, known, text in rows})
+
+    def _writer(self) -> Engine:
+        if self._engine is None:
+            self._engine = file_writer(self._path)
+            with self._engine.begin() as connection:
+                people.create_all(connection)
+                folder_tables.create_all(connection)
+        return self._engine
+
+
+def file_signature(path: Path) -> Signature:
+    """Return numbers that change when a database file or its log does."""
+    parts: list[int] = []
+    for name in (path, Path(f"{path}-wal")):
+        try:
+            stat = name.stat()
+            parts += [stat.st_ino, stat.st_size, stat.st_mtime_ns]
+        except OSError:
+            parts.append(0)
+    return tuple(parts)
+
+
+def read_note(connection: Connection, run: str) -> RunNote:
+    """Return the note on a run."""
+    hidden = connection.execute(select(muted.c.rule, muted.c.site).where(muted.c.run == run)).all()
+    pairs = frozenset((rule, site) for rule, site in hidden)
+    row = connection.execute(select(annotation).where(annotation.c.run == run)).one_or_none()
+    if row is None:
+        return RunNote(muted=pairs)
+    return RunNote(row.name, None if row.tags is None else from_json(row.tags), row.remark, row.revision, pairs)
+
+
+def write_note(
+    connection: Connection, run: str, name: str | None, tags: Mapping[str, Json] | None, remark: str | None
+) -> None:
+    """Change what is not None."""
+    new = {"name": name, "tags": None if tags is None else to_json(dict(tags)), "remark": remark}
+    changed = {key: value for key, value in new.items() if value is not None}
+    done = connection.execute(
+        annotation.update().where(annotation.c.run == run).values(revision=annotation.c.revision + 1, **changed)
+    )
+    if not done.rowcount:
+        connection.execute(annotation.insert().values(run=run, revision=1, **changed))
+
+
+def write_mute(connection: Connection, run: str, rule: str, site: str, hide: bool) -> None:
+    """Hide the findings of a rule at a site, or show them again."""
+    same = (muted.c.run == run) & (muted.c.rule == rule) & (muted.c.site == site)
+    connection.execute(muted.delete().where(same))
+    if hide:
+        connection.execute(muted.insert().values(run=run, rule=rule, site=site))
+    write_note(connection, run, None, None, None)
+
+
+def forget_notes(connection: Connection, run: str) -> None:
+    """Remove what was added to a run."""
+    connection.execute(annotation.delete().where(annotation.c.run == run))
+    connection.execute(muted.delete().where(muted.c.run == run))

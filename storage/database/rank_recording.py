@@ -1,0 +1,252 @@
+"""One rank of one run in a database: its writer, what it says about itself, its findings, events and outcomes."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any, cast
+
+from sqlalchemy import Connection, Engine, and_, func, insert, select
+
+from ..encoding.record_codec import (
+    event_text,
+    finding_text,
+    from_json,
+    read_event,
+    read_finding,
+    read_histogram,
+    read_outcome,
+    to_json,
+)
+from ..errors import StoreUnavailable
+from ..history.queries import spaced
+from ..metric_series import SEVERITIES, Severity
+from ..process import describe, identity, is_alive, machine
+from ..records import Event, Finding, Histogram, Json, Outcome
+from ..run_info import Run, RunKind, RunState
+from ..schema.connect import in_our_words
+from ..schema.row_statements import replace_rows, touch
+from ..schema.table_definitions import event, finding, histogram, outcome, recording
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankRecording:
+    """A recording and the engine that reaches it."""
+
+    run: str
+    rank: int
+    id: int
+    engine: Engine
+    place: str
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Open a connection that sees the recording as it is at this moment."""
+        with in_our_words(self.place), self.engine.connect() as connection, connection.begin():
+            yield connection
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingSummary:
+    """What one recording says about itself: the row, and how many findings of each (rule, site, severity)."""
+
+    run: Run
+    writer: str
+    revision: int
+    findings: tuple[tuple[str, str, Severity, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunNote:
+    """What people have added to a run; None is nothing."""
+
+    name: str | None = None
+    tags: Mapping[str, Json] | None = None
+    remark: str | None = None
+    revision: int = 0
+    muted: frozenset[tuple[str, str]] = field(default_factory=frozenset)
+
+
+def summarise_recording(connection: Connection, number: int) -> RecordingSummary:
+    """Return the summary of recording `number`."""
+    columns = (column for column in recording.c if column.name != "structure")
+    row = connection.execute(select(*columns).where(recording.c.id == number)).one()
+    found = connection.execute(
+        select(finding.c.rule, finding.c.site, finding.c.severity, func.count())
+        .where(finding.c.recording == number)
+        .group_by(finding.c.rule, finding.c.site, finding.c.severity)
+    ).all()
+    run = Run(
+        id=row.run,
+        name=row.name,
+        state=row.state,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        kind=cast("RunKind", row.kind),
+        framework=row.framework,
+        ranks=(row.rank,),
+        last_step=row.last_step,
+        parent=row.parent,
+        error=row.error,
+        tags=from_json(row.tags),
+        config=from_json(row.config),
+        host=from_json(row.host),
+    )
+    return RecordingSummary(
+        run, row.writer, row.revision, tuple((a, b, cast("Severity", c), n) for a, b, c, n in found)
+    )
+
+
+def summary_text(summary: RecordingSummary) -> str:
+    """Return a summary as JSON; `read_summary` gives it back."""
+    return to_json(asdict(summary))
+
+
+def read_summary(text: str) -> RecordingSummary:
+    """Return the summary from its JSON."""
+    raw = json.loads(text)
+    run = Run(**{**raw["run"], "ranks": tuple(raw["run"]["ranks"])})
+    return RecordingSummary(run, raw["writer"], raw["revision"], tuple(tuple(one) for one in raw["findings"]))
+
+
+def merge_summaries(summaries: Iterable[RecordingSummary], note: RunNote) -> Run:
+    """Return the run that the summaries of its ranks make up, with what people have added to it."""
+    ranks = sorted(summaries, key=lambda one: one.run.ranks)
+    first = ranks[0].run
+    states = {_state(one) for one in ranks}
+    order: tuple[RunState, ...] = ("failed", "crashed", "running", "finished")
+    every = [one for rank in ranks for one in rank.findings]
+    counted = [(severity, n) for rule, site, severity, n in every if (rule, site) not in note.muted]
+    severities = {severity for severity, _ in counted}
+    return Run(
+        id=first.id,
+        name=first.name if note.name is None else note.name,
+        state=next(state for state in order if state in states),
+        created_at=min(one.run.created_at for one in ranks),
+        updated_at=max(one.run.updated_at for one in ranks),
+        kind=first.kind,
+        framework=first.framework,
+        ranks=tuple(one.run.ranks[0] for one in ranks),
+        last_step=max(one.run.last_step for one in ranks),
+        worst=next((severity for severity in reversed(SEVERITIES) if severity in severities), None),
+        findings=sum(n for _, n in counted),
+        parent=first.parent,
+        error=next((one.run.error for one in ranks if one.run.error), ""),
+        tags=first.tags if note.tags is None else note.tags,
+        remark=note.remark or "",
+        config=first.config,
+        host=first.host,
+    )
+
+
+def _state(summary: RecordingSummary) -> RunState:
+    state = summary.run.state
+    return "crashed" if state == "running" and not is_alive(summary.writer, summary.run.updated_at) else state
+
+
+def claim(connection: Connection, run: Run, rank: int, place: str) -> tuple[int, Run]:
+    """Make this process the writer of a recording; return its number and the run as that recording knows it.
+
+    Raises:
+        StoreUnavailable: Another living writer has it.
+    """
+    ours = (recording.c.run == run.id) & (recording.c.rank == rank)
+    query = select(recording.c.id, recording.c.state, recording.c.writer, recording.c.updated_at).where(ours)
+    if (row := connection.execute(query).one_or_none()) is not None:
+        if row.state == "running" and is_alive(row.writer, row.updated_at):
+            raise StoreUnavailable(
+                f"rank {rank} of run {run.id!r} in {place} is being written by {describe(row.writer)}; "
+                f"one rank has one writer: wait for it, or begin another run"
+            )
+        touch(connection, row.id, state="running", error="", writer=identity())
+        return row.id, summarise_recording(connection, row.id).run
+    values = {
+        "run": run.id,
+        "rank": rank,
+        "name": run.name,
+        "kind": run.kind,
+        "framework": run.framework,
+        "parent": run.parent,
+        "state": "running",
+        "error": "",
+        "created_at": run.created_at,
+        "updated_at": run.updated_at,
+        "last_step": -1,
+        "revision": 0,
+        "writer": identity(),
+        "config": to_json(run.config),
+        "tags": to_json(run.tags),
+        "host": to_json(machine() | dict(run.host)),
+    }
+    key = connection.execute(insert(recording).values(**values)).inserted_primary_key
+    assert key is not None
+    return int(key[0]), summarise_recording(connection, int(key[0])).run
+
+
+def write_findings(connection: Connection, number: int, findings: Iterable[Finding]) -> None:
+    """Add findings to recording `number`; one of the same rule, site, rank and first step replaces the earlier."""
+    rows = (
+        {
+            "rule": one.rule,
+            "site": one.site,
+            "rank": int(one.rank),
+            "first_step": int(one.first_step),
+            "severity": one.severity,
+            "data": finding_text(one),
+        }
+        for one in findings
+    )
+    replace_rows(connection, finding, number, rows, ("rule", "site", "rank", "first_step"))
+
+
+def event_row(number: int, one: Event, step: int, micro_step: int) -> dict[str, Any]:
+    """Return the row of an event that came with the record of that step."""
+    place = {"recording": number, "step": int(step), "micro_step": int(micro_step)}
+    return {**place, "kind": one.kind, "data": event_text(one)}
+
+
+def read_findings(connection: Connection, number: int, minimum: Severity, limit: int) -> list[Finding]:
+    """Return the first findings of recording `number`, at least as severe as `minimum`."""
+    severe = SEVERITIES[SEVERITIES.index(minimum) :]
+    query = (
+        select(finding.c.data)
+        .where(finding.c.recording == number, finding.c.severity.in_(severe))
+        .order_by(finding.c.first_step, finding.c.id)
+        .limit(limit)
+    )
+    return [read_finding(text) for text in connection.execute(query).scalars()]
+
+
+def read_events(connection: Connection, number: int, kind: str | None, limit: int) -> list[Event]:
+    """Return the events of recording `number` that came last, in the order in which they came."""
+    query = select(event.c.data).where(event.c.recording == number)
+    if kind is not None:
+        query = query.where(event.c.kind == kind)
+    query = query.order_by(event.c.id.desc()).limit(limit)
+    return [read_event(text) for text in connection.execute(query).scalars()][::-1]
+
+
+def read_histograms(
+    connection: Connection, number: int, site: str, subject: str, first: int, last: int, limit: int
+) -> list[tuple[int, Histogram]]:
+    """Return (step, histogram) of one site, oldest first, evenly thinned to `limit`."""
+    ours = and_(
+        histogram.c.recording == number,
+        histogram.c.subject == subject,
+        histogram.c.site == site,
+        histogram.c.step.between(first, last),
+    )
+    order = (histogram.c.step, histogram.c.micro_step, histogram.c.id)
+    count = connection.execute(select(func.count()).select_from(histogram).where(ours)).scalar_one()
+    query = select(histogram.c.id).where(ours).order_by(*order)
+    wanted = connection.execute(query).scalars().all() if count > limit else None
+    full = select(histogram.c.step, histogram.c.call, histogram.c.data).where(ours).order_by(*order)
+    if wanted is not None:
+        full = full.where(histogram.c.id.in_([wanted[at] for at in spaced(count, limit).tolist()]))
+    return [(step, read_histogram(site, subject, call, data)) for step, call, data in connection.execute(full)]
+
+
+def read_outcomes(connection: Connection, number: int, limit: int) -> list[Outcome]:
+    """Return the outcomes of recording `number`."""
+    query = select(outcome.c.data).where(outcome.c.recording == number).order_by(outcome.c.id).limit(limit)
+    return [read_outcome(text) for text in connection.execute(query).scalars()]

@@ -1,0 +1,109 @@
+"""What several records hold of one layout, side by side: they are written together."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..encoding.block_packing import PackedBlocks, pack_stacks
+from ..encoding.block_rounding import check_alike, kind, stack_values
+from ..records import Block, Layout, StepRecord
+from ..schema.row_statements import EARLIER, SCALAR, STEP_LAYOUT, earlier_layout
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockStack:
+    """The blocks of one layout.
+
+    Args:
+        at: Of which of the records each is.
+        values: `(blocks, sites, statistics)`.
+        present: Of each block, as in `Block`.
+    """
+
+    layout: Layout
+    at: list[int]
+    values: NDArray[np.float64]
+    present: list[NDArray[np.bool_] | None]
+
+
+#: Numbers of a stack that is packed together with others: beyond these there is nothing to share, and caches to leave.
+_SMALL = 2**13
+
+
+def is_empty(block: Block) -> bool:
+    """Return True when no site of the block was observed; such a block says nothing and is not stored."""
+    return block.present is not None and not block.present.any()
+
+
+def stack_steps(records: Sequence[StepRecord]) -> Iterator[BlockStack]:
+    """Yield whether each step was skipped: every record is in this stream."""
+    if records:
+        skipped = np.array([float(one.skipped) for one in records])
+        yield BlockStack(STEP_LAYOUT, list(range(len(records))), skipped[:, None, None], [None] * len(records))
+
+
+def stack_blocks(records: Sequence[StepRecord], *, is_earlier: bool = False) -> Iterator[BlockStack]:
+    """Yield the blocks of records by layout, in the order in which these first come; empty ones say nothing and are
+    left out.
+
+    Args:
+        is_earlier: They join records that are there, and stand in streams of their own.
+    """
+    alike: dict[int, list[tuple[int, Block]]] = {}
+    for at, record in enumerate(records):
+        for block in record.blocks:
+            if not is_empty(block):
+                alike.setdefault(id(block.layout), []).append((at, block))
+    for pairs in alike.values():
+        blocks = [block for _, block in pairs]
+        check_alike(blocks)
+        layout = earlier_layout(blocks[0].layout) if is_earlier else blocks[0].layout
+        yield BlockStack(layout, [at for at, _ in pairs], stack_values(blocks), [block.present for block in blocks])
+
+
+def pack(stacks: Sequence[BlockStack]) -> list[PackedBlocks]:
+    """Return the blocks of each stack as bytes."""
+    together: dict[object, list[int]] = {}
+    for number, one in enumerate(stacks):
+        together.setdefault(kind(one.layout) if one.values.size < _SMALL else number, []).append(number)
+    packed: dict[int, PackedBlocks] = {}
+    for numbers in together.values():
+        few = [stacks[number] for number in numbers]
+        dtypes = few[0].layout.dtypes
+        packed.update(zip(numbers, pack_stacks(dtypes, [x.values for x in few], [x.present for x in few]), strict=True))
+    return [packed[number] for number in range(len(stacks))]
+
+
+class ScalarStreams:
+    """Which stream holds which name.
+
+    Args:
+        known: The layouts that are there.
+        first: Number of the first stream; that of scalars that join earlier records is `EARLIER`.
+    """
+
+    def __init__(self, known: Iterable[Layout], first: int = 0) -> None:
+        ours = [one for one in known if one.subject == SCALAR and (one.part >= EARLIER) == (first >= EARLIER)]
+        self._by_name = {name: one for one in ours for name in one.sites}
+        self._next = max((one.part + 1 for one in ours), default=first)
+
+    def stack(self, records: Sequence[StepRecord]) -> Iterator[BlockStack]:
+        """Yield the scalars of records by stream; names that are not known get one, and are known from now on."""
+        kinds = dict.fromkeys(tuple(one.scalars) for one in records)
+        for names in kinds:
+            self._learn(names)
+        layouts = [self._by_name[name] for names in kinds for name in names]
+        for layout in {id(one): one for one in layouts}.values():
+            rows = [list(map(one.scalars.get, layout.sites)) for one in records]
+            at = [place for place, row in enumerate(rows) if row.count(None) < len(row)]
+            rows = [rows[place] for place in at]
+            present = [np.array([value is not None for value in row]) if None in row else None for row in rows]
+            yield BlockStack(layout, at, np.array(rows, dtype=np.float64)[:, :, None], present)
+
+    def _learn(self, names: tuple[str, ...]) -> None:
+        if fresh := tuple(name for name in names if name not in self._by_name):
+            layout = Layout(SCALAR, fresh, ("value",), ("float64",), part=self._next)
+            self._by_name.update(dict.fromkeys(fresh, layout))
+            self._next += 1

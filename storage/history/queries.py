@@ -1,0 +1,272 @@
+"""Answers bounded queries: one series or one matrix, from the tier that has just enough points."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection
+from tsdownsample import MinMaxDownsampler
+
+from ..metric_series import ROOT_SITE, Matrix, Series, split_metric
+from ..records import Layout
+from ..schema.row_statements import SCALAR, STEP, StoredStream, read_streams
+from .archive_chunks import choose_tier, read_hot, read_region, read_strange, segments
+from .buckets import Buckets
+from .hot_records import Timeline, read_timeline
+
+
+def select_points(values: NDArray[np.float64], limit: int) -> NDArray[np.int64]:
+    """Return ascending indices of at most `limit` values to draw.
+
+    Every non-finite value is among them (where they alone exceed half of the limit, evenly spaced ones, the first and
+    the last included), and the minimum and maximum of each bucket of the finite ones, so the extremes of the whole too.
+    """
+    if len(values) <= limit:
+        return np.arange(len(values))
+    finite = np.isfinite(values)
+    strange = np.flatnonzero(~finite)
+    if len(strange) > limit // 2:
+        strange = strange[spaced(len(strange), limit // 2)]
+    plain = np.flatnonzero(finite)
+    room = max(limit - len(strange), 2) // 2 * 2
+    if len(plain) > room:
+        # The NaN-aware classes of tsdownsample keep one NaN a bucket; here all are kept apart, so the plain one serves.
+        plain = plain[np.unique(MinMaxDownsampler().downsample(np.ascontiguousarray(values[plain]), n_out=room))]
+    return np.sort(np.concatenate([strange, plain]))[:limit] if limit > 1 else np.concatenate([strange, plain])[:limit]
+
+
+def spaced(count: int, limit: int) -> NDArray[np.int64]:
+    """Return at most `limit` of `count` indices, evenly spaced, the first and the last among them."""
+    if count <= limit:
+        return np.arange(count)
+    return np.unique(np.linspace(0, count - 1, max(limit, 1)).round().astype(np.int64))
+
+
+#: Steps, micro-steps, values and times of some points.
+Points = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MatrixPart:
+    """Buckets of consecutive records, `(sites, buckets)` as in `Matrix`; `starts` are their first steps."""
+
+    sites: tuple[str, ...]
+    starts: NDArray[np.int64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    non_finite: NDArray[np.int64]
+    present: NDArray[np.int64]
+
+
+def join_series(
+    parts: Sequence[Points],
+    site: str,
+    metric: str,
+    rank: int,
+    call: int,
+    limit: int,
+    total: int | None = None,
+) -> Series:
+    """Return the series that parts (steps, micro-steps, values, times) make up, thinned to `limit` points.
+
+    Args:
+        total: How many points there are, where the parts are thinned already.
+    """
+    if not parts:
+        parts = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0))]
+    steps, micro_steps, values, times = (np.concatenate([part[at] for part in parts]) for at in range(4))
+    if len(parts) > 1:
+        order = np.lexsort((micro_steps, steps))
+        steps, values, times = steps[order], values[order], times[order]
+    kept = select_points(values, limit)
+    return Series(
+        site, metric, steps[kept], values[kept], times[kept], len(values) if total is None else total, rank, call
+    )
+
+
+def every_record(
+    sites: tuple[str, ...], steps: NDArray[np.int64], values: NDArray[np.float64], present: NDArray[np.bool_]
+) -> MatrixPart:
+    """Return columns of one record each, from values and presence `(records, sites)`."""
+    usable = present & np.isfinite(values)
+    low = np.where(usable, values, np.nan).T
+    return MatrixPart(sites, steps, low, low, (present & ~usable).T.astype(np.int64), present.T.astype(np.int64))
+
+
+def join_matrix(parts: Sequence[MatrixPart], metric: str, rank: int, limit: int) -> Matrix:
+    """Join several streams into a matrix: sites one below the other, steps side by side, in at most `limit` columns."""
+    sites = tuple(dict.fromkeys(site for part in parts for site in part.sites))
+    starts = np.unique(np.concatenate([part.starts for part in parts])) if parts else np.empty(0, np.int64)
+    starts = starts[:: max(-(-len(starts) // max(limit, 1)), 1)]
+    shape = (len(sites), len(starts))
+    low, high = np.full(shape, np.nan), np.full(shape, np.nan)
+    non_finite, present = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    place = {site: at for at, site in enumerate(sites)}
+    touched: set[str] = set()
+    for part in parts:
+        if not len(part.starts):
+            continue
+        column = np.searchsorted(starts, part.starts, "right") - 1
+        begins = np.flatnonzero(np.diff(column, prepend=-1))
+        at = _index(np.array([place[site] for site in part.sites]), column[begins])
+        least, most = _fold(np.fmin, part.low, begins), _fold(np.fmax, part.high, begins)
+        strange, count = _fold(np.add, part.non_finite, begins), _fold(np.add, part.present, begins)
+        if touched.isdisjoint(part.sites):  # there is nothing yet to be joined with
+            low[at], high[at], non_finite[at], present[at] = least, most, strange, count
+        else:
+            low[at], high[at] = np.fmin(low[at], least), np.fmax(high[at], most)
+            non_finite[at] += strange
+            present[at] += count
+        touched.update(part.sites)
+    return Matrix(metric, sites, starts, low, high, non_finite, present, rank)
+
+
+def _fold(combine: np.ufunc, values: NDArray[Any], begins: NDArray[np.int64]) -> NDArray[Any]:  # Any: floats or counts
+    """`combine.reduceat(values, begins, axis=1)`, many times faster where the groups are equal and small."""
+    count = values.shape[1]
+    if len(begins) == count:
+        return values
+    if values.size and not any(values.strides):  # one value that stands for all
+        sizes = np.diff(begins, append=count)
+        folded_once = values.flat[0] * (sizes if combine is np.add else np.ones_like(sizes))
+        return np.broadcast_to(folded_once, (len(values), len(begins)))
+    size = int(begins[1] - begins[0]) if len(begins) > 1 else count
+    if size > 64 or not np.array_equal(begins, np.arange(0, count, size)):
+        folded: NDArray[Any] = combine.reduceat(values, begins, axis=1)
+        return folded
+    whole = count // size * size
+    made = values[:, 0:whole:size]
+    for at in range(1, size):
+        made = combine(made, values[:, at:whole:size])
+    if whole < count:
+        made = np.concatenate([made, combine.reduce(values[:, whole:], axis=1)[:, None]], axis=1)
+    return made
+
+
+def _index(rows: NDArray[np.int64], columns: NDArray[np.int64]) -> Any:  # Any: slices or arrays, whatever indexes
+    """Return rows crossed with columns; as slices, which are many times faster, where nothing is skipped."""
+    spans = [slice(int(one[0]), int(one[-1]) + 1) if _is_run(one) else None for one in (rows, columns)]
+    return tuple(spans) if None not in spans else np.ix_(rows, columns)
+
+
+def _is_run(numbers: NDArray[np.int64]) -> bool:
+    return len(numbers) > 0 and bool((np.diff(numbers) == 1).all())
+
+
+def first_calls(layout: Layout) -> list[int]:
+    """Return the rows of a layout that are the first call of their site."""
+    return [row for row in range(len(layout.sites)) if not layout.calls or layout.calls[row] == 0]
+
+
+def row_of(layout: Layout, site: str, call: int) -> int | None:
+    """Return the row of a site's call in a layout, None when it has none."""
+    for row, known in enumerate(layout.sites):
+        if known == site and (layout.calls[row] if layout.calls else 0) == call:
+            return row
+    return None
+
+
+def list_metrics(layouts: Sequence[Layout]) -> tuple[str, ...]:
+    """Return all metrics of these layouts, scalars among them, sorted."""
+    names: set[str] = set()
+    for layout in layouts:
+        if layout.subject == SCALAR:
+            names.update(f"{SCALAR}/{name}" for name in layout.sites)
+        elif layout.subject != STEP:
+            names.update(f"{layout.subject}/{statistic}" for statistic in layout.statistics)
+    return tuple(sorted(names))
+
+
+def read_series(
+    connection: Connection, number: int, rank: int, site: str, metric: str, call: int, first: int, last: int, limit: int
+) -> Series:
+    """Return one series of recording `number`, at most `limit` points of it."""
+    parts: list[Points] = []
+    total = 0
+    for one, row, column in _places(connection, number, site, metric, call):
+        line = read_timeline(connection, one.id, first, last)
+        at, values, count = _points(connection, one, line, row, column, limit)
+        total += count
+        parts.append((line.steps[at], line.micro_steps[at], values, line.times[at]))
+    return join_series(parts, site, metric, rank, call, limit, total)
+
+
+def read_matrix(
+    connection: Connection, number: int, rank: int, metric: str, first: int, last: int, limit: int
+) -> Matrix:
+    """Return one metric over all sites of recording `number` in at most `limit` columns."""
+    subject, statistic = split_metric(metric)
+    parts: list[MatrixPart] = []
+    for one in read_streams(connection, number, subject):
+        rows = first_calls(one.layout)
+        if subject == SCALAR or statistic not in one.layout.statistics or not rows:
+            continue
+        line = read_timeline(connection, one.id, first, last)
+        column = one.layout.statistics.index(statistic)
+        parts += _columns(connection, one, line, column, rows, limit)
+    return join_matrix(parts, metric, rank, limit)
+
+
+def _points(
+    connection: Connection, one: StoredStream, line: Timeline, row: int, column: int, limit: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64], int]:
+    """Return places in a timeline and values of at least `limit` points of one row, extremes and non-finite ones among
+    them.
+
+    The last is how many values there are.
+    """
+    rows = slice(row, row + 1)
+    parts: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
+    strange: list[tuple[int, NDArray[np.int64]]] = []
+    total = 0
+    for tier, begin, end in segments(connection, one, line, choose_tier(len(line), -(-limit // 2))):
+        region = read_region(connection, one, column, rows, begin, end, tier, places=True)
+        starts = np.arange(begin, end, tier)
+        finite = np.flatnonzero(region.present[0] > region.non_finite[0])
+        parts.append((starts[finite] + region.low_at[0, finite], region.low[0, finite]))
+        if len(finite) and (tier > 1 or region.high_at.any()):
+            parts.append((starts[finite] + region.high_at[0, finite], region.high[0, finite]))
+        if len(odd := starts[region.non_finite[0] > 0]):
+            strange.append((tier, odd))
+        total += int(region.present.sum())
+    for tier, odd in strange:
+        parts.append(read_strange(connection, one, column, row, odd[spaced(len(odd), limit)], tier))
+    late, present = read_hot(connection, one, line, [column], rows)
+    here = np.flatnonzero(present[:, 0])
+    parts.append((line.offset + line.archived + here, late[0, here, 0]))
+    ordinals, first = np.unique(np.concatenate([at for at, _ in parts]), return_index=True)
+    values = np.concatenate([part for _, part in parts])[first]
+    return ordinals - line.offset, values, total + len(here)
+
+
+def _columns(
+    connection: Connection, one: StoredStream, line: Timeline, column: int, rows: list[int], limit: int
+) -> Iterator[MatrixPart]:
+    """Yield buckets of one statistic over a timeline, the hot records as buckets of one."""
+    sites = tuple(one.layout.sites[row] for row in rows)
+    everything = slice(None)
+    for tier, begin, end in segments(connection, one, line, choose_tier(len(line), -(-limit // 4))):
+        region = read_region(connection, one, column, everything, begin, end, tier, places=False)
+        steps = line.steps[begin - line.offset : end - line.offset : tier]
+        few = region if len(rows) == len(region.low) else Buckets(*(array[rows] for array in region.arrays()))
+        yield MatrixPart(sites, steps, few.low, few.high, few.non_finite, few.present)
+    values, there = read_hot(connection, one, line, [column])
+    yield every_record(sites, line.steps[line.archived :], values[0][:, rows], there[:, rows])
+
+
+def _places(
+    connection: Connection, number: int, site: str, metric: str, call: int
+) -> Iterator[tuple[StoredStream, int, int]]:
+    """Yield every stream, row and column that holds values of that series."""
+    if metric.startswith(f"{SCALAR}/"):
+        subject, name, statistic = SCALAR, metric.partition("/")[2], "value"
+        if site != ROOT_SITE or call:
+            return
+    else:
+        (subject, statistic), name = split_metric(metric), site
+    for one in read_streams(connection, number, subject):
+        row = row_of(one.layout, name, call)
+        if row is not None and statistic in one.layout.statistics:
+            yield one, row, one.layout.statistics.index(statistic)

@@ -1,1 +1,0 @@
-"""Documents that a running training and those who look at it leave each other."""

@@ -1,1 +1,0 @@
-"""A store that lives as long as its process; the measure for every other."""

@@ -1,0 +1,333 @@
+"""A store that lives as long as its process: plain lists, read naively; the measure for every other backend."""
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .control_channel import MemoryChannel
+from .errors import RunNotFound, StoreUnavailable
+from .history.hot_records import FIRST, LAST
+from .history.queries import (
+    MatrixPart,
+    every_record,
+    first_calls,
+    join_matrix,
+    join_series,
+    list_metrics,
+    row_of,
+    spaced,
+)
+from .memory_writer import MemoryRank, MemoryWriter
+from .metric_series import ROOT_SITE, SEVERITIES, Matrix, Series, Severity, split_metric
+from .process import machine
+from .records import Block, Event, Finding, Histogram, Json, Layout, Outcome, StepRecord
+from .run_info import FormerStructure, Run, RunKind, Structure, check_run_id, find_run, new_run_id
+from .schema.row_statements import SCALAR
+from .stored_tensors import remove_tensors
+
+
+@dataclass(slots=True)
+class _Notes:
+    name: str | None = None
+    tags: dict[str, Json] | None = None
+    remark: str = ""
+    muted: set[tuple[str, str]] = field(default_factory=set)
+    revision: int = 0
+
+
+class MemoryStore:
+    """A `Store` without a place; the promises stand in `store.py`."""
+
+    url = "memory:"
+
+    def __init__(self) -> None:
+        self._runs: dict[str, dict[int, MemoryRank]] = {}
+        self._notes: dict[str, _Notes] = {}
+        self._mail: dict[str, MemoryChannel] = {}
+        self._lock = threading.RLock()
+
+    def begin_run(
+        self,
+        name: str,
+        *,
+        kind: RunKind = "training",
+        framework: str = "",
+        rank: int = 0,
+        run_id: str | None = None,
+        parent: str | None = None,
+        config: Mapping[str, Json] | None = None,
+        tags: Mapping[str, Json] | None = None,
+        host: Mapping[str, Json] | None = None,
+    ) -> MemoryWriter:
+        """Start a run, or join the run `run_id` as another rank of it."""
+        now = time.time()
+        key = check_run_id(run_id) if run_id is not None else new_run_id(name, now)
+        run = Run(key, name, "running", now, now, kind, framework, (rank,), parent=parent)
+        run = replace(run, tags=dict(tags or {}), config=dict(config or {}), host=machine() | dict(host or {}))
+        with self._lock:
+            ranks = self._runs.setdefault(key, {})
+            if rank in ranks and ranks[rank].is_written:
+                raise StoreUnavailable(f"rank {rank} of run {key!r} is being written; one rank has one writer")
+            one = ranks.setdefault(rank, MemoryRank(run))
+            one.run = replace(one.run, state="running", error="")
+            one.is_written = True
+            return MemoryWriter(one, self._lock)
+
+    def runs(self, *, limit: int = 1000) -> tuple[Run, ...]:
+        """Return the runs of the store, newest first."""
+        with self._lock:
+            found = [self._merged(run) for run in self._runs]
+        return tuple(sorted(found, key=lambda run: (run.created_at, run.id), reverse=True)[:limit])
+
+    def find_run(self, reference: str) -> Run:
+        """Return the run with that id, unique id prefix, name (its newest) or `latest`."""
+        return find_run(self.runs(limit=1_000_000), reference)
+
+    def version(self, run: str) -> str:
+        """Return a word that changes whenever anything of the run has."""
+        with self._lock:
+            ranks = self._ranks(run)
+            words = [f"{rank}:{one.revision}" for rank, one in ranks.items()]
+            return f"{self._note(run).revision}/{','.join(words)}"
+
+    def structure(self, run: str, *, rank: int = 0) -> Structure:
+        """Return what was trained; empty before it is known."""
+        one = self._ranks(run).get(rank)
+        return Structure() if one is None else one.structure
+
+    def former_structures(self, run: str, *, rank: int = 0) -> tuple[FormerStructure, ...]:
+        """Return what was trained before the structure changed, oldest first."""
+        with self._lock:
+            return tuple(self._rank(run, rank).former)
+
+    def layouts(self, run: str, *, rank: int = 0) -> tuple[Layout, ...]:
+        """Return the streams that the rank has recorded."""
+        with self._lock:
+            return tuple(self._rank(run, rank).layouts)
+
+    def metrics(self, run: str, *, rank: int = 0) -> tuple[str, ...]:
+        """Return all metrics of the rank, `scalar/...` among them, sorted."""
+        with self._lock:
+            one = self._rank(run, rank)
+            scalars = {f"{SCALAR}/{name}" for record in one.records for name in record.scalars}
+            return tuple(sorted(scalars.union(list_metrics(tuple(one.layouts)))))
+
+    def series(
+        self,
+        run: str,
+        site: str,
+        metric: str,
+        *,
+        rank: int = 0,
+        call: int = 0,
+        first: int | None = None,
+        last: int | None = None,
+        limit: int = 2000,
+    ) -> Series:
+        """Return one series between two steps, both included; scalars have the root site. Unknown names give an empty
+        one."""
+        points = []
+        for record in self._between(run, rank, first, last):
+            at = (record.step, record.micro_step, record.time)
+            points += [(*at, value) for value in _values(record, site, metric, call)]
+        columns = list(zip(*points, strict=True)) or [(), (), (), ()]
+        steps, micro_steps = (np.array(column, dtype=np.int64) for column in columns[:2])
+        times, values = (np.array(column, dtype=np.float64) for column in columns[2:])
+        return join_series([(steps, micro_steps, values, times)], site, metric, rank, call, limit)
+
+    def matrix(
+        self,
+        run: str,
+        metric: str,
+        *,
+        rank: int = 0,
+        first: int | None = None,
+        last: int | None = None,
+        limit: int = 500,
+    ) -> Matrix:
+        """Return one metric over all sites (first calls) in at most `limit` columns."""
+        subject, statistic = split_metric(metric)
+        grouped: dict[Layout, list[tuple[int, Block]]] = {}
+        for record in self._between(run, rank, first, last):
+            for block in record.blocks:
+                if block.layout.subject == subject and statistic in block.layout.statistics:
+                    grouped.setdefault(block.layout, []).append((record.step, block))
+        parts: list[MatrixPart] = []
+        for layout in (one for one in self.layouts(run, rank=rank) if one in grouped):
+            rows, column = first_calls(layout), layout.statistics.index(statistic)
+            steps = np.array([step for step, _ in grouped[layout]], dtype=np.int64)
+            values = np.stack([block.values[rows, column] for _, block in grouped[layout]])
+            present = np.stack([_presence(block)[rows] for _, block in grouped[layout]])
+            parts.append(every_record(tuple(layout.sites[row] for row in rows), steps, values, present))
+        return join_matrix(parts, metric, rank, limit)
+
+    def replay(
+        self, run: str, *, rank: int = 0, first: int | None = None, last: int | None = None, limit: int | None = None
+    ) -> Iterator[StepRecord]:
+        """Return the records again, oldest first; with `limit`, only the newest that many."""
+        found = self._between(run, rank, first, last)
+        return iter(found if limit is None else found[max(len(found) - limit, 0) :])
+
+    def histograms(
+        self,
+        run: str,
+        site: str,
+        subject: str,
+        *,
+        rank: int = 0,
+        first: int | None = None,
+        last: int | None = None,
+        limit: int = 200,
+    ) -> tuple[tuple[int, Histogram], ...]:
+        """Return (step, histogram), oldest first, evenly thinned to `limit`."""
+        records = self._between(run, rank, first, last)
+        found = [(r.step, one) for r in records for one in r.histograms if (one.site, one.subject) == (site, subject)]
+        return tuple(found[at] for at in spaced(len(found), limit).tolist())
+
+    def events(self, run: str, *, rank: int = 0, kind: str | None = None, limit: int = 1000) -> tuple[Event, ...]:
+        """Return the events that came last, in the order in which they came."""
+        with self._lock:
+            events = tuple(self._rank(run, rank).events)
+        found = [one for _, _, one in events if kind is None or one.kind == kind]
+        return tuple(found[max(len(found) - limit, 0) :])
+
+    def findings(self, run: str, *, minimum: Severity = "info", limit: int = 1000) -> tuple[Finding, ...]:
+        """Return findings of all ranks by (first_step, order); muted ones left out."""
+        with self._lock:
+            found = [one for rank in self._ranks(run).values() for one in rank.findings.values()]
+            muted = self._note(run).muted
+        severe = SEVERITIES[SEVERITIES.index(minimum) :]
+        shown = [one for one in found if one.severity in severe and (one.rule, one.site) not in muted]
+        return tuple(sorted(shown, key=lambda one: (one.first_step, one.order, one.rank, one.rule, one.site))[:limit])
+
+    def outcomes(self, run: str, *, limit: int = 1000) -> tuple[Outcome, ...]:
+        """Return what attacks did, by (attack, norm, epsilon)."""
+        with self._lock:
+            found = [one for rank in self._ranks(run).values() for one in rank.outcomes.values()]
+        return tuple(sorted(found, key=lambda one: (one.attack, one.norm, one.epsilon))[:limit])
+
+    def write_findings(self, run: str, findings: Sequence[Finding]) -> None:
+        """Add the findings of an offline diagnosis, each to its rank, by the same rule as `RunWriter.write`."""
+        with self._lock:
+            ranks = self._ranks(run)
+            for one in findings:
+                ranks.get(one.rank, ranks[min(ranks)]).add_findings([one])
+
+    def annotate(
+        self, run: str, *, name: str | None = None, tags: Mapping[str, Json] | None = None, remark: str | None = None
+    ) -> Run:
+        """Change what people add to a run; what is None stays."""
+        with self._lock:
+            self._ranks(run)
+            note = self._note(run)
+            note.name = note.name if name is None else name
+            note.tags = note.tags if tags is None else dict(tags)
+            note.remark = note.remark if remark is None else remark
+            note.revision += 1
+            return self._merged(run)
+
+    def mute(self, run: str, rule: str, site: str, *, muted: bool = True) -> None:
+        """Hide the findings of a rule at a site from `findings`, or show them again."""
+        with self._lock:
+            self._ranks(run)
+            note = self._note(run)
+            (note.muted.add if muted else note.muted.discard)((rule, site))
+            note.revision += 1
+
+    def muted(self, run: str) -> tuple[tuple[str, str], ...]:
+        """Return the (rule, site) pairs that are muted, sorted."""
+        with self._lock:
+            self._ranks(run)
+            return tuple(sorted(self._note(run).muted))
+
+    def mailbox(self, run: str) -> MemoryChannel:
+        """Return where a running training and those who look at it leave each other documents."""
+        with self._lock:
+            return self._mail.setdefault(run, MemoryChannel())
+
+    def delete_run(self, run: str) -> None:
+        """Remove a run and everything of it but checkpoints; one that is running is refused."""
+        with self._lock:
+            if any(one.is_written for one in self._ranks(run).values()):
+                raise StoreUnavailable(f"run {run!r} is being written; close it before you delete it")
+            known = self._merged(run)
+            del self._runs[run]
+            self._notes.pop(run, None)
+            self._mail.pop(run, None)
+        remove_tensors(self, known)
+
+    def close(self) -> None:
+        """Do nothing: memory holds no connection."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _note(self, run: str) -> _Notes:
+        return self._notes.setdefault(run, _Notes())
+
+    def _ranks(self, run: str) -> dict[int, MemoryRank]:
+        if run not in self._runs:
+            self.find_run(run)
+            raise RunNotFound(f"{run!r} is not the id of a run; look it up with find_run first")
+        return self._runs[run]
+
+    def _rank(self, run: str, rank: int) -> MemoryRank:
+        ranks = self._ranks(run)
+        if rank not in ranks:
+            raise RunNotFound(f"run {run!r} has no rank {rank}; it has {', '.join(map(str, sorted(ranks)))}")
+        return ranks[rank]
+
+    def _between(self, run: str, rank: int, first: int | None, last: int | None) -> list[StepRecord]:
+        low, high = FIRST if first is None else first, LAST if last is None else last
+        with self._lock:
+            return [record for record in self._rank(run, rank).records if low <= record.step <= high]
+
+    def _merged(self, run: str) -> Run:
+        ranks = [one for _, one in sorted(self._runs[run].items())]
+        note = self._note(run)
+        shown = [f for one in ranks for f in one.findings.values() if (f.rule, f.site) not in note.muted]
+        states = {one.run.state for one in ranks}
+        severities = {one.severity for one in shown}
+        first = ranks[0].run
+        return replace(
+            first,
+            name=first.name if note.name is None else note.name,
+            state=next(state for state in ("failed", "running", "finished") if state in states),
+            updated_at=max(one.run.updated_at for one in ranks),
+            ranks=tuple(sorted(self._runs[run])),
+            last_step=max(one.run.last_step for one in ranks),
+            worst=next((word for word in reversed(SEVERITIES) if word in severities), None),
+            findings=len(shown),
+            error=next((one.run.error for one in ranks if one.run.error), ""),
+            tags=first.tags if note.tags is None else note.tags,
+            remark=note.remark,
+        )
+
+
+def _presence(block: Block) -> NDArray[np.bool_]:
+    return np.ones(len(block.values), np.bool_) if block.present is None else block.present
+
+
+def _values(record: StepRecord, site: str, metric: str, call: int) -> Iterator[float]:
+    """Yield the values of one series in one record."""
+    if metric.startswith(f"{SCALAR}/"):
+        name = metric.partition("/")[2]
+        if site == ROOT_SITE and not call and name in record.scalars:
+            yield record.scalars[name]
+        return
+    subject, statistic = split_metric(metric)
+    for block in record.blocks:
+        row = row_of(block.layout, site, call) if block.layout.subject == subject else None
+        if row is not None and statistic in block.layout.statistics and (block.present is None or block.present[row]):
+            yield float(block.values[row, block.layout.statistics.index(statistic)])

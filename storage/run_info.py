@@ -1,0 +1,171 @@
+"""A run as the catalogue lists it, the structure of the model that it trained, and how a run is looked up."""
+
+import re
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from .errors import InvalidName, RunNotFound, nearest
+from .metric_series import Severity
+from .records import Json
+
+RunState = Literal["running", "finished", "failed", "crashed"]
+RunKind = Literal["training", "evaluation", "imported"]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What `runs` lists of one run.
+
+    Args:
+        id: Unique, sorts by time, usable as a file name: `20261121-053312-digits-3f2a91c4`.
+        state: `crashed` is a run that says it is running while its writer's heartbeat has stopped for long.
+        created_at: Unix seconds, as `updated_at`.
+        last_step: The newest step of any rank, -1 before the first.
+        worst: Severity of its worst unmuted finding, None when it has none.
+        parent: Id of the run that this one evaluates, None for a training.
+        error: What ended a failed run, empty otherwise.
+        host: The machine, and what the monitor told of `script`, `arguments`, `git`, `packages`, `variables` and
+            `devices`.
+    """
+
+    id: str
+    name: str
+    state: RunState
+    created_at: float
+    updated_at: float
+    kind: RunKind = "training"
+    framework: str = ""
+    ranks: tuple[int, ...] = (0,)
+    last_step: int = -1
+    worst: Severity | None = None
+    findings: int = 0
+    parent: str | None = None
+    error: str = ""
+    tags: Mapping[str, Json] = field(default_factory=dict)
+    remark: str = ""
+    config: Mapping[str, Json] = field(default_factory=dict)
+    host: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleInfo:
+    """One module of the model.
+
+    Args:
+        site: Dotted name; the root is the empty string.
+        kind: Class name, e.g. `Dense` or `ReLU`.
+        order: Position among the module calls of the first forward, in order of completion; -1 if never called.
+        inputs: Sites whose outputs it consumed in that forward, as far as they could be told.
+        is_leaf: True when it has no child modules.
+        direct: Those of `inputs` whose output it was given as it is, with no operation between.
+    """
+
+    site: str
+    kind: str
+    order: int = -1
+    inputs: tuple[str, ...] = ()
+    is_leaf: bool = True
+    direct: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterInfo:
+    """One parameter of the model.
+
+    Args:
+        site: Dotted name, e.g. `decoder.0.attn.q_proj.weight`; its module is everything before the last dot.
+        group: `optimizer/group` indices that step it, e.g. `(0, 1)`; None when no watched optimizer does.
+        storage: Equal for parameters that share memory; one that several modules hold stands under each of its sites.
+        more_groups: Further groups that step it too.
+    """
+
+    site: str
+    shape: tuple[int, ...]
+    dtype: str
+    requires_grad: bool = True
+    group: tuple[int, int] | None = None
+    storage: int = 0
+    more_groups: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerInfo:
+    """One watched optimizer: its class and the options of its groups (`lr`, `weight_decay`, `betas`, ...)."""
+
+    kind: str
+    groups: tuple[Mapping[str, Json], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """Facts about what is trained, as known after the first forward; recorded again when they change."""
+
+    modules: tuple[ModuleInfo, ...] = ()
+    parameters: tuple[ParameterInfo, ...] = ()
+    optimizers: tuple[OptimizerInfo, ...] = ()
+    subjects: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FormerStructure:
+    """What was trained before the structure changed.
+
+    Args:
+        step: Of the last record that it holds for, as `micro_step`.
+    """
+
+    step: int
+    micro_step: int
+    structure: Structure
+
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+def new_run_id(name: str, now: float) -> str:
+    """Return an id that sorts by time and can be a file name: `20261121-053312-digits-3f2a91c4`."""
+    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "run"
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{slug}-{secrets.token_hex(4)}"
+
+
+def check_run_id(run_id: str) -> str:
+    """Return the id, when it can be a file name.
+
+    Raises:
+        InvalidName: It cannot.
+    """
+    if not _ID.fullmatch(run_id) or ".rank" in run_id:
+        raise InvalidName(
+            f"run id {run_id!r} must be 1 to 128 letters, digits, dots, dashes or underscores, begin with a letter or "
+            f"digit and not hold '.rank'"
+        )
+    return run_id
+
+
+def find_run(runs: Sequence[Run], reference: str) -> Run:
+    """Return the run of `runs` (newest first) with that id, unique id prefix, name (its newest), or `latest`.
+
+    Raises:
+        RunNotFound: None or several answer to it.
+    """
+    if not runs:
+        raise RunNotFound(f"no run {reference!r}: the store is empty; `mindscope demo` makes a run")
+    if reference == "latest":
+        return runs[0]
+    for run in runs:
+        if run.id == reference:
+            return run
+    for run in runs:
+        if run.name == reference:
+            return run
+    begun = [run for run in runs if reference and run.id.startswith(reference)]
+    if len(begun) == 1:
+        return begun[0]
+    if begun:
+        listed = ", ".join(run.id for run in begun[:5])
+        raise RunNotFound(f"{len(begun)} runs begin with {reference!r}: {listed}; give more of the id")
+    known = [run.id for run in runs] + [run.name for run in runs]
+    raise RunNotFound(f"no run {reference!r}{nearest(reference, known)}; `mindscope runs` lists them")

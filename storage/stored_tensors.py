@@ -1,0 +1,224 @@
+"""Whole tensors beside a run: content-addressed safetensors files, equal tensors once, and how they are read back.
+
+    <store>/<run>.tensors/<first two letters>/<digest>.safetensors
+
+A file is written under another name and renamed, so that a reader never sees half of one. The digest is of dtype, shape
+and bytes (BLAKE2b, 128 bits): equal digests are equal tensors.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+import safetensors
+from numpy.typing import NDArray
+from safetensors.numpy import save
+
+from .errors import StoreDamaged, StoreUnavailable
+from .metric_series import display_site
+from .run_info import Run
+from .store import Store
+
+_SUFFIX = ".safetensors"
+_NAME = "tensor"
+_DTYPES = {
+    "float64": "F64",
+    "float32": "F32",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "int64": "I64",
+    "int32": "I32",
+    "int16": "I16",
+    "int8": "I8",
+    "uint64": "U64",
+    "uint32": "U32",
+    "uint16": "U16",
+    "uint8": "U8",
+    "bool": "BOOL",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """One stored tensor.
+
+    Args:
+        digest: 32 hexadecimal digits.
+        size_bytes: Of its values.
+        is_new: Whether it was not there before.
+    """
+
+    digest: str
+    size_bytes: int
+    is_new: bool
+
+
+class Blobs:
+    """The tensors of one run.
+
+    Args:
+        folder: Made with the first tensor.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def put(self, array: NDArray[Any]) -> Blob:
+        """Store the tensor unless it is there already, and return its digest.
+
+        Raises:
+            TypeError: safetensors has no such dtype.
+            OSError: The file cannot be written.
+        """
+        kind = _DTYPES.get(array.dtype.name)
+        if kind is None:
+            raise TypeError(f"tensors of dtype {array.dtype} cannot be stored; use one of {', '.join(_DTYPES)}")
+        data = np.ascontiguousarray(array).tobytes()
+        state = blake2b(f"{array.dtype.name}{array.shape}".encode(), digest_size=16)
+        state.update(data)
+        digest = state.hexdigest()
+        path = self._path(digest)
+        if path.exists():
+            return Blob(digest, len(data), is_new=False)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        waiting = path.with_suffix(f".{os.getpid()}.part")
+        try:
+            waiting.write_bytes(save({_NAME: np.ascontiguousarray(array).reshape(array.shape)}))
+            waiting.replace(path)
+        finally:
+            waiting.unlink(missing_ok=True)
+        return Blob(digest, len(data), is_new=True)
+
+    def get(self, digest: str) -> NDArray[Any]:
+        """Return the tensor of that digest.
+
+        Raises:
+            StoreUnavailable: It is not there.
+            StoreDamaged: Its file is not what was written.
+        """
+        path = self._path(digest)
+        try:
+            ((_, entry),) = safetensors.deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
+        except FileNotFoundError:
+            raise StoreUnavailable(f"tensor {digest} is not in {self.folder}; was the folder moved apart?") from None
+        except (safetensors.SafetensorError, ValueError) as error:
+            raise StoreDamaged(f"{path} is damaged: {error}; remove it") from error
+        names = {kind: name for name, kind in _DTYPES.items()}
+        name = names[entry["dtype"]]
+        dtype = np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
+        array: NDArray[Any] = np.frombuffer(entry["data"], dtype).reshape(entry["shape"])
+        return array
+
+    def size_bytes(self) -> int:
+        """Return what all files take."""
+        return sum(path.stat().st_size for path in self.folder.glob(f"*/*{_SUFFIX}"))
+
+    def remove(self) -> None:
+        """Delete all files of the run's tensors, as far as they can be reached."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _path(self, digest: str) -> Path:
+        if len(digest) != 32 or not set(digest) <= set("0123456789abcdef"):
+            raise StoreUnavailable(f"{digest!r} is no digest of a tensor: 32 hexadecimal digits are")
+        return self.folder / digest[:2] / f"{digest}{_SUFFIX}"
+
+
+def blobs_of(url: str, run: str, folder: str | Path | None = None) -> Blobs:
+    """Return the tensors of a run.
+
+    Args:
+        url: Of the store; a folder holds them itself.
+        folder: Where they are instead; needed for a database and for memory.
+
+    Raises:
+        StoreUnavailable: The store is no folder, and none was given.
+    """
+    if folder is not None:
+        return Blobs(Path(folder) / f"{run}.tensors")
+    if "://" in url or url.startswith("memory:"):
+        raise StoreUnavailable(f"a store at {url.partition('@')[0]} cannot hold whole tensors; name a folder for them")
+    place = Path(url)
+    return Blobs((place.parent if place.suffix == ".db" else place) / f"{run}.tensors")
+
+
+#: Events of a rank that are looked through.
+_ALL: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredTensor:
+    """A tensor as it was at one moment.
+
+    Args:
+        site: Of the module or parameter; with `[0]` and the like behind it where a module has several.
+        subject: `input`, `activation`, `activation_grad`, `gradient`, or `weight`: as it was before the step.
+        call: Which call of the module in the micro-step.
+        array: In the dtype and shape that it had; not to be written to.
+    """
+
+    step: int
+    site: str
+    subject: str
+    call: int
+    micro_step: int
+    array: NDArray[Any]
+
+
+def read_tensors(
+    store: Store,
+    run: str,
+    *,
+    site: str = "*",
+    subject: str | None = None,
+    rank: int = 0,
+    first: int | None = None,
+    last: int | None = None,
+) -> Iterator[StoredTensor]:
+    """Yield the whole tensors of a run in the order of their steps; each is read from its file when it is reached.
+
+    Args:
+        run: An id, a unique prefix, a name, or `latest`.
+        site: A glob; a module's name also stands for its several tensors.
+        subject: None for all.
+        first: The first step, and `last` the last one, both included.
+
+    Raises:
+        RunNotFound: There is no such run.
+        StoreUnavailable, StoreDamaged: A file is not there, or not what was written.
+    """
+    found = store.find_run(run)
+    files = tensor_files(store, found)
+    events = store.events(found.id, rank=rank, kind="tensor", limit=_ALL)
+    for one in sorted(events, key=lambda event: (event.step, event.micro_step)):
+        names = {display_site(one.site), display_site(one.site.partition("[")[0])}
+        if not any(fnmatchcase(name, site) for name in names) or subject not in (None, one.data["subject"]):
+            continue
+        if (first is None or one.step >= first) and (last is None or one.step <= last):
+            array = files.get(str(one.data["digest"]))
+            call = int(str(one.data["call"]))
+            yield StoredTensor(one.step, one.site, str(one.data["subject"]), call, one.micro_step, array)
+
+
+def remove_tensors(store: Store, run: Run) -> None:
+    """Delete the whole tensors of the run, as far as their files can be reached."""
+    with suppress(StoreUnavailable):
+        tensor_files(store, run).remove()
+
+
+def tensor_files(store: Store, run: Run) -> Blobs:
+    """Return where the whole tensors of the run are: beside it, or where its configuration puts them.
+
+    Raises:
+        StoreUnavailable: The store is no folder, and the configuration names none.
+    """
+    dump = run.config.get("dump")
+    folder = dump.get("folder") if isinstance(dump, dict) else None
+    return blobs_of(store.url, run.id, folder if isinstance(folder, str) else None)

@@ -1,1 +1,0 @@
-"""Whole tensors beside a run."""

@@ -1,0 +1,119 @@
+"""The way out of the queue: a store that may be gone, full or locked, tried again with every burst."""
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from ..metric_series import display_site
+from ..records import Event, Finding, FindingKey, StepRecord
+from ..run_info import Run, RunState, Structure
+from ..store import RunWriter
+
+_log = logging.getLogger(__name__)
+#: Pieces of housekeeping that records wait for: streams fill up no faster than that, and a piece takes some 10 ms.
+_PIECES = 4
+
+#: Findings that are kept for a store that cannot be written.
+_MOST_UNWRITTEN = 1000
+
+
+class RetryingWriter:
+    """Writes what it is given or says that it could not; raises nothing.
+
+    Args:
+        writer: Of the store.
+
+    Attributes:
+        fault: What keeps the store from being written at present; None when all is well.
+        found: What the listeners have found so far.
+    """
+
+    def __init__(self, writer: RunWriter) -> None:
+        self._writer = writer
+        self._unwritten: list[Finding] = []  # which the store could not take
+        self._told: set[FindingKey] = set()
+        self.fault: BaseException | None = None
+        self.found: list[Finding] = []
+
+    @property
+    def run(self) -> Run:
+        """The run as it was begun."""
+        return self._writer.run
+
+    def write_structure(self, structure: Structure) -> None:
+        """Replace the recorded structure, which stays that of the records before."""
+        self._attempt(lambda: self._writer.write_structure(structure))
+
+    def write(
+        self, records: Sequence[StepRecord], findings: Sequence[Finding], earlier: Sequence[StepRecord] = ()
+    ) -> bool:
+        """Write records and findings; return False when the store refuses. Refused findings are retried next time."""
+        unwritten = [*self._unwritten, *findings]
+        if not (records or unwritten or earlier):
+            return True
+        more = (earlier,) if earlier else ()
+        done = self._attempt(lambda: self._writer.write(records, unwritten, *more))
+        if not done and findings:  # the little room that observations must leave to others is enough for them
+            with suppress(Exception):
+                self._writer.write((), unwritten)
+                unwritten = []
+        self._unwritten = [] if done else unwritten[-_MOST_UNWRITTEN:]
+        return done
+
+    def preview(self, record: StepRecord) -> None:
+        """Show a record that is not final; a failure is left to `write`, which reports it."""
+        if self.fault is None:
+            with suppress(Exception):
+                self._writer.preview(record)
+
+    def tell(self, findings: Sequence[Finding]) -> None:
+        """Remember findings, and log each serious one once for those who only watch the terminal."""
+        for one in findings:
+            if one.severity != "info" and one.key not in self._told:
+                place, words = display_site(one.site), one.explanation
+                _log.warning(
+                    "run %s: %s at %s since step %d: %s", self.run.name, one.cause, place, one.first_step, words
+                )
+            self.found.append(one)
+            self._told.add(one.key)
+
+    def keep_house(self, has_work: Callable[[], bool]) -> None:
+        """Do housekeeping piece by piece until records wait; at least a few pieces, as fast steps leave no gap."""
+        done = 0
+        while self.fault is None and (done < _PIECES or not has_work()):
+            done += 1
+            try:
+                if not self._writer.maintain():
+                    return
+            except Exception as error:  # noqa: BLE001  whatever the store does, the training goes on
+                self.fail("housekeeping of the store failed", error)
+
+    def make_room(self) -> None:
+        """Free the room that is reserved for the end of the run."""
+        self._attempt(self._writer.make_room)
+
+    def close(self, state: RunState, error: str, notices: Sequence[Event]) -> None:
+        """Write events that no record carries, and how the run ended."""
+        if notices:
+            self._attempt(lambda: self._writer.write_events(notices))
+        self._attempt(lambda: self._writer.close(state, error))
+
+    def fail(self, what: str, error: BaseException, *, lasting: bool = True) -> None:
+        """Remember a failure; log it once, and again only when it changes."""
+        if lasting:
+            known, self.fault = self.fault, error
+            if type(known) is type(error):
+                return
+        _log.error("run %s: %s: %s", self.run.id, what, error)
+
+    def _attempt(self, action: Callable[[], object]) -> bool:
+        """Return True when the store did it; False, with the reason in `fault`, when it could not."""
+        try:
+            action()
+        except Exception as error:  # noqa: BLE001  as above
+            self.fail("the store cannot be written, observations are lost", error)
+            return False
+        if self.fault is not None:
+            _log.warning("run %s: the store can be written again", self.run.id)
+            self.fault = None
+        return True
