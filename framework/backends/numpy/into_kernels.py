@@ -25,13 +25,13 @@ def _fits(*specs: Spec) -> bool:
     return len({spec.dtype for spec in specs}) == 1 and specs[0].dtype.name in ("float32", "float64")
 
 
-def _flat(module: str, name: str) -> None:
+def _flat(name: str) -> None:
     """Register an element-wise kernel over flat arrays of one shape."""
 
     def build(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
         if attributes or not _fits(*inputs) or any(x.shape != outputs[0].shape for x in inputs):
             return None
-        kernel = getattr(getattr(kernels, module), name)
+        kernel = getattr(kernels.elementwise_kernels, name)
         flat = (prod(outputs[0].shape),)
         return Into(kernel, (flat,) * len(inputs), (flat,))
 
@@ -42,7 +42,7 @@ for _name in (
     *("relu_gradient", "sigmoid", "silu", "silu_gradient", "gelu", "gelu_gradient", "gelu_exact"),
     "gelu_exact_gradient",
 ):
-    _flat("activation", _name)
+    _flat(_name)
 
 
 @into("softmax")
