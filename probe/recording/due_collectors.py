@@ -10,17 +10,20 @@ from ..configuration.config import Config
 from ..dump import Dumper
 from ..flight_recorder import FlightKeeper
 from ..quantities.step_clock import StepTime
-from .current import CurrentStep
+from .current_step import CurrentStep
 from .whole_tensors import WholeTensors
 
 _NEVER: Final = 1 << 62
 
 
 class Timetable:
-    """The schedules of several quantities; an answer that was given before is the same object again.
+    """The schedules of several quantities; the same answer is the same object.
 
     Args:
         schedules: By the name of the quantity.
+
+    Attributes:
+        until: The first step after the one asked about last at which others may be due; an anomaly may come sooner.
     """
 
     def __init__(self, schedules: Mapping[str, Schedule]) -> None:
@@ -33,20 +36,20 @@ class Timetable:
         self._answers: dict[tuple[bool, ...], frozenset[str]] = {}
         self._looks_around = any(schedule.around for schedule in self._schedules)
         self._last: frozenset[str] = frozenset()
-        self._from = self._until = 0
+        self._from = self.until = 0
 
     def due(self, step: int, anomaly: int | None = None) -> frozenset[str]:
-        """The names of all that are due at this step; `anomaly` is the step of the newest one that is known."""
-        if self._from <= step < self._until and not self._looks_around:
+        """Return the names of all that are due at this step; `anomaly` is the step of the newest known one."""
+        if self._from <= step < self.until and not self._looks_around:
             return self._last
-        asked = tuple([schedule.is_due(step, anomaly) for schedule in self._schedules])
-        self._last, self._from, self._until = self._named(asked), step, self._next_change(step, asked)
+        are_due = tuple([schedule.is_due(step, anomaly) for schedule in self._schedules])
+        self._last, self._from, self.until = self._named(are_due), step, self._next_change(step, are_due)
         return self._last
 
-    def _next_change(self, step: int, asked: tuple[bool, ...]) -> int:
-        """A step behind this one before which the same are due."""
+    def _next_change(self, step: int, are_due: tuple[bool, ...]) -> int:
+        """Return a step after this one before which the same are due."""
         until = _NEVER
-        for schedule, is_due in zip(self._schedules, asked, strict=True):
+        for schedule, is_due in zip(self._schedules, are_due, strict=True):
             if not is_due:
                 found = schedule.next_due(step)
                 until = until if found is None else min(until, found)
@@ -54,11 +57,11 @@ class Timetable:
                 return step + 1
         return until
 
-    def _named(self, asked: tuple[bool, ...]) -> frozenset[str]:
-        found = self._answers.get(asked)
+    def _named(self, are_due: tuple[bool, ...]) -> frozenset[str]:
+        found = self._answers.get(are_due)
         if found is None:
-            groups = (names for names, is_due in zip(self._names, asked, strict=True) if is_due)
-            found = self._answers[asked] = frozenset[str]().union(*groups)
+            groups = (names for names, is_due in zip(self._names, are_due, strict=True) if is_due)
+            found = self._answers[are_due] = frozenset[str]().union(*groups)
         return found
 
     @property
@@ -67,18 +70,18 @@ class Timetable:
         return self._looks_around
 
     def next_due(self, step: int) -> int | None:
-        """The first step from this one on at which anything is due by its schedule; None for never."""
-        known = (schedule.next_due(step) for schedule in self._schedules)
-        return min((one for one in known if one is not None), default=None)
+        """Return the first step from this one on at which anything is due by its schedule; None for never."""
+        found = (schedule.next_due(step) for schedule in self._schedules)
+        return min((due for due in found if due is not None), default=None)
 
     def rests(self, names: frozenset[str], step: int, steps: int) -> bool:
-        """Whether none of these names is due at any of so many steps from this one on."""
-        asked = [schedule for schedule, group in zip(self._schedules, self._names, strict=True) if group & names]
-        return all((due := schedule.next_due(step)) is None or due >= step + steps for schedule in asked)
+        """Return whether none of these names is due at any of so many steps from this one on."""
+        concerned = [schedule for schedule, group in zip(self._schedules, self._names, strict=True) if group & names]
+        return all((due := schedule.next_due(step)) is None or due >= step + steps for schedule in concerned)
 
 
-#: Steps without a hook that are worth taking it off: where a training fills the caches, both ways cost more than a few
-#: idle calls. Our choice.
+#: Idle steps for which it pays to remove a hook and register it again: in a training that fills the caches, that costs
+#: more than a few idle calls. Our choice.
 _REST: Final = 8
 
 
@@ -89,7 +92,7 @@ class Agenda:
         scheduled: What was due by its schedule at the step that was asked about last.
         in_flight: What the flight recorder takes at every step.
         off: Collectors that have failed.
-        is_timed: Whether it is ever told what steps spend their time on.
+        is_timed: Whether the time of steps is ever recorded.
     """
 
     def __init__(self, config: Config) -> None:
@@ -98,53 +101,57 @@ class Agenda:
         self.follow(config)
 
     def follow(self, config: Config) -> None:
-        """Nothing; the schedules of this configuration hold."""
+        """Replace the schedules by those of this configuration."""
         self._timetable = Timetable({name: config.schedule(name) for name in COLLECTORS})
         self.in_flight = frozenset(name for name in COLLECTORS if config.is_in_flight(name))
         self.is_timed = any(config.schedule(name).is_ever_due for name in ("time", "ranks"))
 
     def due(self, step: int, anomaly: int | None) -> frozenset[str]:
-        """The collectors that have something to do at this step; the same object where the same ones have.
+        """Return the collectors that have something to do at this step; the same ones are the same object.
 
         Args:
-            anomaly: The step of the newest one that is known.
+            anomaly: The step of the newest known anomaly.
         """
         self.scheduled = self._timetable.due(step, anomaly)
         every = self.scheduled | self.in_flight if self.in_flight else self.scheduled
         return every - self.off if self.off else every
 
     def next_due(self, step: int) -> int:
-        """The first step from this one on at which anything may be due; an anomaly may come at any."""
+        """Return the first step from this one on at which anything may be due; an anomaly may come at any."""
         if self._timetable.looks_around or self.in_flight:
             return step
         found = self._timetable.next_due(step)
         return _NEVER if found is None else found
 
     def rests(self, names: frozenset[str], step: int) -> bool:
-        """Whether none of these will have anything to do at this step and the few that come."""
+        """Return whether none of these will have anything to do at this step and the few that come."""
         return not self.in_flight and self._timetable.rests(names, step, _REST)
 
     def is_long(self, step: int, until: int) -> bool:
-        """Whether it is worth taking hooks off between these steps."""
+        """Return whether removing hooks between these steps is worth it."""
         return until - step >= _REST
 
+    def fixed_until(self) -> int:
+        """Return the step before which `due` gives what it gave last, whatever happens."""
+        return 0 if self._timetable.looks_around else self._timetable.until
 
-class Followers:
-    """Functions, each about some collectors, or about whether steps are idle."""
+
+class Subscribers:
+    """Callbacks, each about some collectors, or about whether steps are idle."""
 
     def __init__(self) -> None:
-        self._told: list[tuple[Callable[[], object], frozenset[str] | None]] = []
+        self._callbacks: list[tuple[Callable[[], object], frozenset[str] | None]] = []
 
-    def add(self, told: Callable[[], object], of: frozenset[str] | None) -> None:
-        """Nothing; it is called now, and whenever something changes for one of these collectors; None for all."""
-        self._told.append((told, of))
-        told()
+    def add(self, callback: Callable[[], object], of: frozenset[str] | None) -> None:
+        """Call it now, and whenever something changes for one of these collectors; None for all."""
+        self._callbacks.append((callback, of))
+        callback()
 
-    def tell(self, changed: frozenset[str] | None = None) -> None:
-        """Nothing; those who are about one of these collectors have been called; None for everybody."""
-        for told, of in self._told:
+    def notify(self, changed: frozenset[str] | None = None) -> None:
+        """Call the callbacks that are about one of these collectors; None for all."""
+        for callback, of in self._callbacks:
             if changed is None or of is None or not changed.isdisjoint(of):
-                told()
+                callback()
 
 
 @runtime_checkable
@@ -152,7 +159,7 @@ class Prepares(Protocol):
     """A quantity that has to see the weights before they move."""
 
     def prepare(self, step: Step) -> None:
-        """Called before the optimizer moves the weights of a step at which the quantity is due."""
+        """Prepare for a step at which the quantity is due, before the optimizer moves the weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,29 +176,30 @@ class Plan:
 
 
 def plan_of(due: frozenset[str], collect: Mapping[str, Collect]) -> Plan:
-    """The plan of the steps at which these are due.
+    """Return the plan of the steps at which these are due.
 
     Args:
         collect: The monitor's own instances.
     """
-    asked = [(name, one, COLLECTORS[name].at) for name, one in collect.items() if name in due]
-    before = tuple((name, one) for name, one, moment in asked if moment == "before_step")
-    after = tuple((name, one) for name, one, moment in asked if moment == "after_step")
-    return Plan(before, after, tuple((name, one.prepare) for name, one in after if isinstance(one, Prepares)))
+    wanted = [(name, instance, COLLECTORS[name].at) for name, instance in collect.items() if name in due]
+    before = tuple((name, instance) for name, instance, moment in wanted if moment == "before_step")
+    after = tuple((name, instance) for name, instance, moment in wanted if moment == "after_step")
+    prepare = tuple((name, instance.prepare) for name, instance in after if isinstance(instance, Prepares))
+    return Plan(before, after, prepare)
 
 
 class Due:
     """What is due by schedule, for the flight recorder or the dumper; `decide` writes it into the current step.
 
     Args:
-        time: Runs while it is ever asked for and the step is not idle.
+        time: Runs while the time of steps is ever recorded and the step is not idle.
 
     Attributes:
         config: The one that holds.
         agenda: Its schedules.
-        plan: The collectors that are asked in the step.
-        enter: `enter(phase)` marks where time goes, if that is asked for.
+        plan: The collectors of the step.
         wakes_at: While steps are idle, the first at which something may be due.
+        settled_until: The step before which the same is due, so that nobody has to decide; 0 where that is not known.
     """
 
     def __init__(self, config: Config, current: CurrentStep, whole: WholeTensors, time: StepTime) -> None:
@@ -199,31 +207,43 @@ class Due:
         self.config, self.agenda = config, Agenda(config)
         current.bins = config.histograms.of()
         self.plan: Plan = plan_of(frozenset(), {})
-        self.enter: Callable[[int], object] = time.enter
-        self.wakes_at = 0
+        self.wakes_at = self.settled_until = 0
         self._is_logged_to = self._is_followed = False
-        self._followers = Followers()
+        self._subscribers = Subscribers()
         self._plans: dict[frozenset[str], Plan] = {}
         self._collect: dict[str, Collect] = {n: c.build() for n, c in COLLECTORS.items() if c.build}
 
     def decide(self) -> None:
-        """Nothing; the current step tells what is due in it, and so do those who follow."""
+        """Write what is due into the current step, and notify the subscribers of changes."""
         current = self._current
         keeper = self._whole.keeper
-        due = self.agenda.due(current.step, None if keeper is None else keeper.alarm(current.step))
+        due = self.due_at(current.step, None if keeper is None else keeper.alarm(current.step))
         has_dumps = self._whole.may_be_wanted
         is_idle = not due and current.has_recorded and not (has_dumps or self._is_followed or self.config.nan_trace)
         if is_idle:
-            self.wakes_at = self.agenda.next_due(current.step + 1)
+            self.wakes_at = self.next_due(current.step + 1)
         is_other = current.is_away or is_idle is not current.is_idle or has_dumps
         if is_other or due is not current.due:
             current.is_idle = is_idle
             changed = None if is_other else due ^ current.due
-            self.expect(due)
-            self._followers.tell(changed)
+            self._expect(due)
+            self._subscribers.notify(changed)
+        self.settled_until = self.fixed_until() if due and not has_dumps else 0
 
-    def expect(self, due: frozenset[str]) -> None:
-        """Nothing; these collectors, and the hooks of theirs, have something to do in the current step."""
+    def due_at(self, step: int, anomaly: int | None) -> frozenset[str]:
+        """Return the collectors that have something to do at this step; the same ones are the same object."""
+        return self.agenda.due(step, anomaly)
+
+    def next_due(self, step: int) -> int:
+        """Return the first step from this one on at which anything may be due."""
+        return self.agenda.next_due(step)
+
+    def fixed_until(self) -> int:
+        """Return the step before which `due_at` gives what it gave last, whatever happens."""
+        return self.agenda.fixed_until()
+
+    def _expect(self, due: frozenset[str]) -> None:
+        """Prepare the current step for these collectors and their hooks."""
         plan = self._plans.get(due)
         if plan is None:
             plan = self._plans[due] = plan_of(due, self._collect)
@@ -238,31 +258,32 @@ class Due:
         current.wants_histogram = frozenset(self.config.histograms.subjects if "histogram" in due else ())
         current.dumps = self._whole.decide(current.step)
         current.is_looking = current.sees_forward or current.sees_backward or bool(current.dumps)
-        is_timed = self.agenda.is_timed and not current.is_idle
-        self._time.pause(not is_timed)
-        self.enter = self._time.enter if is_timed else bool  # which does nothing
+        self._time.pause(not self.agenda.is_timed or current.is_idle)
 
-    # Who changes it ---------------------------------------------------------------------------------------------
+    # What changes it --------------------------------------------------------------------------------------------
 
     def follow(self, config: Config) -> None:
-        """Nothing; the schedules of this configuration hold from the step that begins next."""
+        """Use the schedules of this configuration from the step that begins next."""
+        if self._whole.keeper is not None:
+            self._whole.keeper.alarm(0)  # an anomaly of before is none that the new schedules record around
         self.config, self._current.bins = config, config.histograms.of()
+        self.settled_until = 0
         self.agenda.follow(config)
         if not self._current.is_open and self._current.has_recorded:
             self.decide()
 
     def keep(self, keeper: FlightKeeper) -> None:
-        """Nothing; it says from now on what anomaly there was, and holds tensors if it can."""
+        """Set the flight recorder's buffer, which reports anomalies, and holds tensors if it can."""
         self._whole.keeper = keeper
         self.decide()
 
     def dump_to(self, dumper: Dumper) -> None:
-        """Nothing; whole tensors go there from now on."""
+        """Set where whole tensors go from now on."""
         self._whole.dumper = dumper
         self.decide()
 
     def look_away(self) -> None:
-        """Nothing; hooks have nothing to record until the step is over."""
+        """Have hooks record nothing until the step is over."""
         current = self._current
         current.is_looking = current.sees_forward = current.sees_backward = False
         current.sees_inputs = current.sees_input_grads = False
@@ -270,31 +291,31 @@ class Due:
         current.dumps = frozenset()
 
     def look_again(self) -> None:
-        """Nothing; hooks record what is due in the step in progress."""
+        """Have hooks record what is due in the step in progress."""
         self.decide()
 
     def follow_closely(self, is_followed: bool) -> None:
-        """Nothing; no step is idle from the next one on, or steps may be idle again."""
+        """Set whether no step may be idle from the next one on, since somebody counts them."""
         self._is_followed, self.wakes_at = is_followed, 0 if is_followed else self.wakes_at
 
     def mark_steps(self) -> None:
-        """Nothing; from now on it must be known where a step begins, idle or not."""
+        """Have the beginnings of steps be known from now on, idle or not."""
         if not self._is_logged_to:
             self._is_logged_to = True
-            self._followers.tell()
+            self._subscribers.notify()
 
-    # Who follows it ---------------------------------------------------------------------------------------------
+    # Who depends on it ------------------------------------------------------------------------------------------
 
-    def tell(self, told: Callable[[], object], *, of: frozenset[str] | None = None) -> None:
-        """Nothing; it is called now, and when other things are due than before, before the step begins.
+    def subscribe(self, callback: Callable[[], object], *, of: frozenset[str] | None = None) -> None:
+        """Call it now, and when other things are due than before, before the step begins.
 
         Args:
             of: The collectors that it is about; of none, it is about whether steps are idle.
         """
-        self._followers.add(told, of)
+        self._subscribers.add(callback, of)
 
     def rests(self, names: frozenset[str]) -> bool:
-        """Whether none of these collectors will have anything to do in this step and the few that come."""
+        """Return whether none of these collectors will have anything to do in this step and the few that come."""
         return self._whole.dumper is None and self.agenda.rests(names, self._current.step)
 
     @property

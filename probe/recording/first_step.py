@@ -1,4 +1,4 @@
-"""What is told of the first step: the weights before it, and that the hooks saw nothing of it."""
+"""What is reported of the first step: the weights before it, and that no hook saw an activation."""
 
 import logging
 
@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 
 def initial_weights(step: Step, micro_step: int, outbox: Outbox) -> list[Event]:
-    """Events `initial_weight` of every weight of two and more dimensions; those that wait for a device come late.
+    """Return the events `initial_weight` of all weights of two and more dimensions; those of a device come late.
 
     Args:
         step: The first one, before the weights move.
@@ -47,15 +47,15 @@ def initial_weights(step: Step, micro_step: int, outbox: Outbox) -> list[Event]:
 
 
 def finite_or_none(value: float) -> float | None:
-    """The value where JSON can hold it, else None."""
+    """Return the value where JSON can hold it, else None."""
     return float(value) if np.isfinite(value) else None
 
 
-def empty_step(record: str) -> str:
-    """The words, which are also logged, for a first due step of which no activation was recorded.
+def report_empty_step(record: str) -> str:
+    """Log that no activation was recorded in the first due step, and return the message.
 
     Args:
-        record: The configuration's key of that name.
+        record: Value of the configuration's key `record`.
     """
     message = (
         "no activation was recorded in the first due step; was the model called in training mode with gradients on?"

@@ -19,7 +19,7 @@ from ...storage.records import Json, StepRecord
 from ..collectors.collector import COLLECTORS, View
 from ..configuration.config import Config
 from ..quantities.step_clock import StepTime
-from .current import CurrentStep
+from .current_step import CurrentStep
 from .due_collectors import Due
 from .recorder import Recorder
 from .whole_tensors import WholeTensors
@@ -108,6 +108,9 @@ class ThriftyDue(Due):
         self._budget = budget
         self._due_steps, self._decided = -1, -1
 
+    def fixed_until(self) -> int:
+        return 0
+
     def decide(self) -> None:
         """Nothing; the current step tells what is due in it, and so do those who follow."""
         super().decide()
@@ -117,8 +120,8 @@ class ThriftyDue(Due):
         if self._decided != current.step:
             self._decided, self._due_steps = current.step, self._due_steps + 1
         if self._budget.skips(self._due_steps):
-            self.expect(frozenset(name for name in current.due if not _is_thinned(name)))
-            self._followers.tell()
+            self._expect(frozenset(name for name in current.due if not _is_thinned(name)))
+            self._subscribers.notify()
 
 
 class ThriftyRecorder(Recorder):

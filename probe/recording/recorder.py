@@ -1,43 +1,44 @@
-"""The sequence of a step: what an adapter tells, and the records that it becomes.
+"""The sequence of a step: what an adapter reports, and the records that it becomes.
 
 An adapter tells the recorder what happens, in the framework's own order:
 
     forward_begins -> (rows filled by hooks) -> backward_begins -> (rows) -> before_step -> after_step
 
 A forward that begins after a backward without a step between them opens the next micro-step: the rows so far become a
-record of their own. After a step the record waits until the next thing happens, so that scalars logged behind
+record of their own. After a step the record waits until the next thing happens, so that scalars logged after
 `optimizer.step()` still belong to it.
 """
 
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from threading import get_ident
 from typing import ParamSpec
 
-from ...storage.records import Block, Event, StepRecord
-from ..collectors.collector import View
+from ...storage.records import Block, Event, Json, StepRecord
+from ..collectors.collector import Step, View
 from ..configuration.config import Config
 from ..configuration.reaction_settings import Refusal, refusal_of
 from ..device_results import LateScalar, Outbox, sum_of
 from ..errors import TrainingTouched
+from ..flight_recorder import splitter
 from ..kernels import More
 from ..quantities.noise_scale import MicroBatches
 from ..quantities.step_clock import BACKWARD, BETWEEN, DATA, FORWARD, MONITOR, OPTIMIZER, StepTime
 from ..resume import ResumePoint
-from .assembly import Assembly
-from .current import CurrentStep
-from .draft import Draft
+from .current_step import CurrentStep, Draft
 from .due_collectors import Due
-from .first_step import empty_step
-from .newest import Newest
-from .row_buffers import HookRows
-from .survey import Survey
+from .first_step import initial_weights, report_empty_step
+from .row_buffers import HookRows, TableRows
 from .whole_tensors import WholeTensors
 
 _log = logging.getLogger(__name__)
 _Arguments = ParamSpec("_Arguments")
+
+#: Steps at which nothing is due are recorded so often: as often as a person's commands are looked for. Our choice.
+QUIET_S = 0.2
 
 
 class Recorder:
@@ -48,15 +49,14 @@ class Recorder:
 
     Attributes:
         current: The step in progress, with what is due in it.
-        due: Decides that; who wants to be told when other things are due turns there.
+        due: Decides that, and notifies who depends on it.
         rows_of, open_rows, columns: Those of `HookRows`, which hooks fill; `activations` and `activation_grads` are
             two of them.
         measure: `measure(address, size, code, out_address)` fills a row of statistics.
-        draft, whole_tensors, outbox: Where hooks put what is no row; what a device owes is asked for at the last.
-        log, event, flush, held: Those of `Newest`.
+        draft, whole_tensors, outbox: Where hooks put what is no row.
         refusal: What is done about an update whose gradients are not finite.
-        expects_activations: Whether the model calls hooks, so that it is told when they see nothing.
-        resume_points: Of earlier runs, which the first step is compared with.
+        expects_activations: Whether the model calls hooks, so that a step without activations is a fault.
+        resume_points: Points of earlier runs, which the first step is compared with.
         note_resume_point: Records, with this reason, where the training stands.
     """
 
@@ -68,141 +68,207 @@ class Recorder:
         clock: Callable[[], float] = time.time,
         due: Callable[[Config, CurrentStep, WholeTensors, StepTime], Due] = Due,
     ) -> None:
-        self.config = config
+        self.config, self._clock = config, clock
         self.current = current = CurrentStep()
         self.outbox = outbox = Outbox(emit, self.fail)
         self.time, self.more = StepTime(), More.of(config.statistics)
-        self.measure, rows = self.more.kernel(), HookRows(self.more)
-        self.rows_of, self.open_rows, self.columns = rows.of, rows.open, rows.columns
-        self.activations, self.activation_grads = rows.of("activation"), rows.of("activation_grad")
-        self.draft = draft = Draft(rows.open, outbox)
+        self.measure, self._rows = self.more.kernel(), HookRows(self.more)
+        self.rows_of, self.open_rows, self.columns = self._rows.of, self._rows.open, self._rows.columns
+        self.activations, self.activation_grads = self.rows_of("activation"), self.rows_of("activation_grad")
+        self._tables = TableRows()
+        self.draft = Draft(self.open_rows, outbox)
         self.whole_tensors = whole = WholeTensors(current, outbox)
         self.refusal: Refusal = refusal_of(config.on_finding)
         self.expects_activations = True
         self.resume_points: tuple[ResumePoint, ...] = ()
-        self.note_resume_point: Callable[[str], None] = lambda _: None  # where no facts are told
-        self._newest = Newest(current, draft, outbox, clock)
-        self.log, self.event, self.held = self._newest.log, self._newest.event, self._newest.held
-        self.flush = self.timed(self._newest.flush)
+        self.note_resume_point: Callable[[str], None] = lambda _: None  # where no facts are recorded
         self.due = due(config, current, whole, self.time)
-        self._survey = Survey(
-            current, self.due, draft, outbox,
-            more=self.more, step_time=self.time, refuses=bool(self.refusal), failed=self.fail,
-        )  # fmt: skip
-        self._assembly = Assembly(current, self.due, draft, rows, whole, outbox, clock)
+        self._newest: StepRecord | None = None  # waits for what is logged after its step
+        self._is_unrecorded, self._records_at = False, 0.0  # of idle steps: the last one, and when one is due
+        self._seen: Step | None = None  # what collectors saw before the weights moved
+        self._step_ended = time.perf_counter()
         self.due.decide()
 
-    # What the adapter tells -------------------------------------------------------------------------------------
+    # What the adapter reports -----------------------------------------------------------------------------------
 
     def forward_begins(self) -> None:
-        """A training forward of the whole model begins."""
-        if self._newest.record is not None or self.outbox.waiting:
+        """Open the step, or its next micro-step: a training forward of the whole model begins."""
+        if self._newest is not None or self.outbox.waiting:
             self.flush()
-        current = self.current
+        current, clock = self.current, self.time
         if current.saw_backward and current.is_open:
             self._finish_micro_step()
         current.is_open, current.thread = True, get_ident()
-        self.due.enter(FORWARD)
+        if clock.is_running:
+            clock.enter(FORWARD)
 
     def backward_begins(self, loss: float | LateScalar | None, *, is_anew: bool = False) -> None:
-        """A backward pass starts from a scalar of this value, known or late, or from something that is none.
+        """Add the loss that a backward pass starts from, known or late; None where it is no scalar.
 
         Args:
-            is_anew: Whether what earlier passes of the step have brought counts for nothing, and their losses.
+            is_anew: Whether earlier passes of the step, and their losses, count for nothing.
         """
-        if self._newest.record is not None or self.outbox.waiting:
+        if self._newest is not None or self.outbox.waiting:
             self.flush()
-        current = self.current
+        current, clock = self.current, self.time
         current.saw_backward = current.is_open = True
         current.root = loss
         if is_anew:
             current.loss = None
         if loss is not None:
             current.loss = loss if current.loss is None else sum_of(current.loss, loss)
-        self.due.enter(BACKWARD)
+        if clock.is_running:
+            clock.marks.append((BACKWARD, clock.clock()))
 
     def backward_ends(self) -> None:
-        """The backward pass is over; what it computed may be clipped or unscaled in place from here on."""
+        """Close the backward pass; what it computed may be clipped or unscaled in place from here on."""
         if self.outbox.owed is not None:
             self.outbox.launch()
-        if self.current.saw_backward:
-            self.due.enter(BETWEEN)
+        clock = self.time
+        if self.current.saw_backward and clock.is_running:
+            clock.marks.append((BETWEEN, clock.clock()))
 
     def before_step(self, view: View) -> None:
-        """The optimizer is about to move the weights."""
-        self.due.enter(MONITOR)
-        if self._newest.record is not None or self.outbox.waiting:
+        """Run the collectors that read before the optimizer moves the weights."""
+        current, clock = self.current, self.time
+        if clock.is_running:
+            clock.marks.append((MONITOR, clock.clock()))
+        if self._newest is not None or self.outbox.waiting:
             self.flush()
-        self.current.is_open = True
-        self._survey.before(view)
-        if self.current.dumps:
-            for subject in self.current.dumps & {"weight", "gradient"}:
+        current.is_open = True
+        if not current.has_recorded:
+            self.draft.events += initial_weights(self._step_of(view), current.micro_step, self.outbox)
+        current.has_bad_gradient = False
+        plan = self.due.plan
+        if plan.before or plan.after:
+            step = self._seen = self._step_of(view)
+            self.draft.collect(plan.before, step, self.fail)
+            current.has_bad_gradient = bool(self.refusal) and self._is_bad(step.gradient_norm)
+            for name, prepare in self.due.plan.prepare:  # without the collectors that have just failed
+                try:
+                    prepare(step)
+                except Exception as error:  # noqa: BLE001  the training must not feel that a collector fails
+                    self.fail(name, error)
+        if current.dumps:
+            for subject in current.dumps & {"weight", "gradient"}:
                 self.whole_tensors.take_parameters(view, subject)
         if self.outbox.owed is not None:
             self.outbox.launch()
-        self.due.enter(OPTIMIZER)
+        if clock.is_running:
+            clock.marks.append((OPTIMIZER, clock.clock()))
 
     def after_step(self, view: View, *, skipped: bool = False) -> None:
-        """The step is over; `skipped` when overflow kept the optimizer from moving the weights."""
-        current, survey = self.current, self._survey
+        """Run the collectors that read after the step, make its record, and begin the next step.
+
+        Args:
+            skipped: Whether overflow kept the optimizer from moving the weights.
+        """
+        current, due, clock = self.current, self.due, self.time
         was_idle = current.is_idle
         if was_idle:
-            if self._newest.record is not None or self.outbox.waiting:
+            if self._newest is not None or self.outbox.waiting:
                 self.flush()
-            survey.ended = time.perf_counter()
-            if not skipped and self._newest.passes(survey.ended):
+            self._step_ended = time.perf_counter()
+            if not skipped and self._needs_no_record(self._step_ended):
                 current.next_step()
-                if current.step >= self.due.wakes_at:
-                    self.due.decide()
+                if current.step >= due.wakes_at:
+                    due.decide()
                 return
-        self.due.enter(MONITOR)
+        if clock.is_running:
+            clock.marks.append((MONITOR, clock.clock()))
         if not was_idle:
-            self.time.ended += 1
-            survey.after(view)
-        survey.ended = time.perf_counter()
-        blocks = self._assembly.blocks(view)
+            clock.ended += 1
+            self.draft.collect(due.plan.after, self._step_after(view), self.fail)
+        self._step_ended = time.perf_counter()
+        blocks = self._rows.take(self.outbox.owe_block)
+        self._tables.take(blocks, self.draft.rows, view, self.columns)
         if not current.has_recorded:
-            self._look_at_the_first(blocks)
-        self._newest.put(self._assembly.record(blocks, skipped=skipped))
+            self._check_first_record(blocks)
+        self._newest, self._is_unrecorded = self._record(blocks, skipped=skipped), False
         current.has_recorded = True
         if current.micro_batches.squares or current.micro_batches.late:
             current.micro_batches = MicroBatches()
         current.next_step()
-        self.due.decide()
-        self.due.enter(DATA)
+        if current.step >= due.settled_until or current.is_away:
+            due.decide()
+        if clock.is_running:
+            clock.marks.append((DATA, clock.clock()))
+            clock.add_up()
+
+    # What the training reports ----------------------------------------------------------------------------------
+
+    def log(self, scalars: Mapping[str, float]) -> None:
+        """Add scalars to the step in progress, or to the one that has just ended when none is."""
+        if self._is_unrecorded:
+            self._record_idle_step()
+        if self._newest is None:
+            self.draft.scalars.update(scalars)
+        else:
+            self._newest = replace(self._newest, scalars={**self._newest.scalars, **scalars})
+
+    def log_of_user(self, scalars: Mapping[str, float]) -> None:
+        """Add scalars that the user gives: from now on it must be known where a step begins."""
+        self.due.mark_steps()
+        self.log(scalars)
+
+    def event(self, kind: str, site: str = "", **data: Json) -> None:
+        """Add an event to the step in progress, or to the one that has just ended when none is."""
+        if self._is_unrecorded:
+            self._record_idle_step()
+        if self._newest is None:
+            self.draft.events.append(Event(kind, self.current.step, site, self.current.micro_step, data))
+        else:
+            event = Event(kind, self._newest.step, site, self._newest.micro_step, data)
+            self._newest = replace(self._newest, events=(*self._newest.events, event))
 
     def timed(self, work: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
         """The work itself; a recorder that has to know its cost times it."""
         return work
 
     def fail(self, name: str, error: Exception) -> None:
-        """The collector is switched off; said once in the log and once in the run."""
-        if name in self.due.agenda.off:
+        """Switch the collector off, and report that once in the log and once in the run."""
+        off = self.due.agenda.off
+        if name in off:
             return
-        self.due.agenda.off.add(name)
+        off.add(name)
         step = self.current.step
         _log.error("collector %r failed at step %d and is switched off: %s", name, step, error, exc_info=error)
-        said = f"{type(error).__name__}: {error}"
+        message = f"{type(error).__name__}: {error}"
         if isinstance(error, TrainingTouched):
-            self.event("monitor_fault", collector=name, error=said, touched=True)
+            self.event("monitor_fault", collector=name, error=message, touched=True)
         else:
-            self.event("monitor_fault", collector=name, error=said)
+            self.event("monitor_fault", collector=name, error=message)
         self.due.decide()
 
-    # What the monitor tells -------------------------------------------------------------------------------------
+    # What the monitor asks for ----------------------------------------------------------------------------------
 
     def follow(self, config: Config) -> None:
-        """Nothing; the schedules of this configuration hold from the step that begins next."""
+        """Use the schedules of this configuration from the step that begins next."""
         self.config = config
         self.due.follow(config)
 
-    def log_of_user(self, scalars: Mapping[str, float]) -> None:
-        """Scalars that the user gives: from now on it must be known where a step begins."""
-        self.due.mark_steps()
-        self.log(scalars)
+    def flush(self, *, wait: bool = False) -> None:
+        """Emit the waiting record, and those whose numbers have come from a device; `wait` for those that have not."""
+        if wait and self._is_unrecorded:
+            self._record_idle_step()
+        record = self._newest
+        if record is not None:
+            self._newest = None
+            self.outbox.send(record)
+        if self.outbox.waiting:
+            self.outbox.drain(wait=wait)
+
+    def held(self) -> StepRecord | None:
+        """Return what is known of the newest step, if its record was not emitted yet; any thread may ask."""
+        record = self._newest
+        if record is None:
+            is_unrecorded = self._is_unrecorded and not self.current.is_open
+            return StepRecord(self.current.step - 1, self._clock()) if is_unrecorded else None
+        known = self.outbox.known(record)
+        return known if self._newest is record else None
 
     def finish(self) -> tuple[Event, ...]:
-        """What happened behind the last step and is part of no record; all else is handed over, whole steps or not.
+        """Emit everything, whole steps or not, and return the events after the last step that no record holds.
 
         A device is waited for.
         """
@@ -211,24 +277,97 @@ class Recorder:
         if dumper is not None:
             self.outbox.wait()
             draft.events += dumper.close()
-        blocks = self._assembly.blocks()  # collectives behind the last step are among them
+        blocks = self._rows.take(self.outbox.owe_block)  # collectives after the last step are among them
         is_left = bool(current.is_open or blocks or draft.scalars or self.outbox.owed)
         if is_left:
-            self.outbox.send(self._assembly.record(blocks))
+            self.outbox.send(self._record(blocks))
             self.outbox.drain(wait=True)
         current.is_open = False
         last = max(current.step - 1, 0)
-        return () if is_left else tuple([replace(one, step=min(one.step, last)) for one in draft.events])
+        return () if is_left else tuple([replace(event, step=min(event.step, last)) for event in draft.events])
 
     # Inside -----------------------------------------------------------------------------------------------------
+
+    def _record(self, blocks: list[Block], *, skipped: bool = False) -> StepRecord:
+        """Return the record of the draft with these blocks, sealed by the outbox, and begin a new draft."""
+        current, draft, outbox, agenda = self.current, self.draft, self.outbox, self.due.agenda
+        if self.whole_tensors.dumper is not None:
+            draft.events += self.whole_tensors.dumper.take_events()
+        record = StepRecord(
+            current.step,
+            self._clock(),
+            current.micro_step,
+            skipped,
+            tuple(blocks),
+            draft.scalars,
+            tuple(draft.histograms),
+            tuple(draft.events),
+        )
+        splits = splitter(agenda.in_flight, agenda.scheduled, draft.measured) if agenda.in_flight else None
+        record = outbox.seal(record, splits)
+        draft.clear()
+        current.loss = None
+        return record
 
     def _finish_micro_step(self) -> None:
         if self.current.loss is not None and "loss" in self.current.due:
             self.draft.put("loss", "loss", self.current.loss)
-        self.outbox.send(self._assembly.record(self._assembly.blocks()))
+        self.outbox.send(self._record(self._rows.take(self.outbox.owe_block)))
         self.current.next_micro_step()
 
-    def _look_at_the_first(self, blocks: list[Block]) -> None:
+    def _needs_no_record(self, now: float) -> bool:
+        """Return whether the idle step that is over, at this time in seconds, passes without a record."""
+        draft = self.draft
+        if draft.scalars or draft.events or now >= self._records_at or not self.current.is_idle:
+            self._records_at = now + QUIET_S
+            return False
+        self._is_unrecorded = True
+        return True
+
+    def _record_idle_step(self) -> None:
+        """Make a record, which waits, of an idle step that has just passed without one."""
+        if self._newest is None and not self.current.is_open:
+            self._is_unrecorded = False
+            record = StepRecord(self.current.step - 1, self._clock(), 0, False, (), {}, (), ())
+            self._newest = self.outbox.seal(record, None)
+
+    def _step_of(self, view: View) -> Step:
+        """Return the step as collectors see it."""
+        current = self.current
+        return Step(
+            view,
+            current.step,
+            current.loss,
+            current.loss_scale,
+            time.perf_counter() - self._step_ended,
+            bins=current.bins,
+            histogram_subjects=self.due.config.histograms.subjects,
+            more=self.more,
+            micro_batches=current.micro_batches,
+            clip=current.clip,
+            time=self.time,
+            outbox=self.outbox,
+        )
+
+    def _step_after(self, view: View) -> Step:
+        """Return the step after the weights have moved, with what collectors left in it before."""
+        step, self._seen = self._seen, None
+        current = self.current
+        if step is None or step.number != current.step:
+            return self._step_of(view)
+        step.weights_moved()
+        step.loss, step.loss_scale, step.clip = current.loss, current.loss_scale, current.clip
+        step.elapsed_s = time.perf_counter() - self._step_ended
+        return step
+
+    def _is_bad(self, norm: float | LateScalar | None) -> bool:
+        """Return whether a gradient is not finite; an update depends on it, so a device is waited for as well."""
+        if callable(norm):
+            self.outbox.wait()
+            norm = norm() if self.outbox.takes_promises else None  # unless the device has just failed
+        return norm is not None and not math.isfinite(norm)
+
+    def _check_first_record(self, blocks: list[Block]) -> None:
         is_expected = self.current.sees_forward and self.expects_activations
         if is_expected and all(block.layout.subject != "activation" for block in blocks):
-            self.event("monitor_fault", collector="activation", error=empty_step(self.config.record))
+            self.event("monitor_fault", collector="activation", error=report_empty_step(self.config.record))

@@ -9,7 +9,7 @@ from ..collectors.collector import View
 from ..device_results import Outbox
 from ..dump import Dumper
 from ..flight_recorder import FlightKeeper
-from .current import CurrentStep
+from .current_step import CurrentStep
 
 #: Site and call.
 Place = tuple[str, int]

@@ -141,7 +141,7 @@ class TorchAdapter:
         hooks.watch_inside(sites, named)
         self._join_the_ranks(recorder)
         add_listener(moments)
-        recorder.due.tell(lambda: wake_listener(moments, not recorder.current.is_idle), of=frozenset())
+        recorder.due.subscribe(lambda: wake_listener(moments, not recorder.current.is_idle), of=frozenset())
 
     def detach(self) -> None:
         """Takes every hook off."""

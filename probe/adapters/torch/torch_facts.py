@@ -207,7 +207,7 @@ class TorchFacts:
         if recorder.config.causality:
             self._handle = model.register_forward_pre_hook(self.facts.sample, with_kwargs=True)
         add_call_listener(self)
-        recorder.due.tell(lambda: wake_call_listener(self, not recorder.current.is_idle), of=frozenset())
+        recorder.due.subscribe(lambda: wake_call_listener(self, not recorder.current.is_idle), of=frozenset())
 
     def remove(self) -> None:
         """Nothing; nobody listens any more."""

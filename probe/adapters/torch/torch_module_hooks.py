@@ -36,7 +36,7 @@ class TorchModuleHooks:
     def begin(self, sites: Sequence[str]) -> None:
         """Nothing; these sites are watched, at the steps at which anything of theirs is due."""
         self.watch(sites)
-        self._recorder.due.tell(self._sites.follow, of=OF_MODULES)
+        self._recorder.due.subscribe(self._sites.follow, of=OF_MODULES)
 
     def watch(self, sites: Sequence[str]) -> None:
         """Nothing; these sites are watched, and no others."""
@@ -119,7 +119,7 @@ def watch_entrances(
         rests=lambda: due.is_idle_for_long,
         may_rest=lambda: may_rest and not places.is_compiled and _are_ours_alone(entrances),
     )
-    due.tell(resting.follow, of=frozenset())
+    due.subscribe(resting.follow, of=frozenset())
     return resting
 
 

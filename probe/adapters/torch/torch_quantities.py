@@ -166,7 +166,7 @@ def _resting(
         rests=lambda: recorder.due.rests(names),
         may_rest=lambda: all(may_rest(site) for site in puts),
     )
-    recorder.due.tell(resting.follow, of=names)
+    recorder.due.subscribe(resting.follow, of=names)
     return resting
 
 

@@ -98,7 +98,7 @@ def test_who_listens_for_some_collectors_is_told_when_these_begin_or_end():
     config = load_config({"subjects": {"activation/units": 3, "gradient": 1}, "histograms": {"every": 2}})
     recorder = Recorder(config, lambda _: None)
     for name in ("activation/units", "histogram"):
-        recorder.due.tell(lambda name=name: told.append((name, recorder.current.step)), of=frozenset({name}))
+        recorder.due.subscribe(lambda name=name: told.append((name, recorder.current.step)), of=frozenset({name}))
     told.clear()
     view = _view(torch.nn.Linear(1, 1))
     for _ in range(7):

@@ -1,0 +1,152 @@
+"""The step in progress: where the training stands, what is due, and what is known of the step beside rows of hooks."""
+
+import math
+from collections.abc import Callable, Sequence
+from threading import get_ident
+
+from ...storage.records import Event, Histogram
+from ..collectors.collector import Collect, Rows, SiteRows, Step
+from ..device_results import LateScalar, Outbox
+from ..kernels import USUAL_BINS, Bins
+from ..quantities.noise_scale import MicroBatches
+from .row_buffers import CallRows, merge_rows
+
+
+class CurrentStep:
+    """Plain attributes, which hooks read at every call of every module.
+
+    Attributes:
+        step: Its number, from 0.
+        micro_step: Number of the micro-step in progress, from 0.
+        stamp: A number that differs in every micro-step of the run.
+        refused: Number of the step whose update was refused to stop the training, -1 without.
+        thread: Number of the thread in which the model was called last.
+        is_open: Whether anything of the step was seen.
+        saw_backward: Whether a backward pass has begun in the micro-step.
+        has_recorded: Whether any step was closed with a record.
+        root: The value that the last backward pass started from, known or late; None where that is no scalar.
+        loss: The sum of these values over the micro-step.
+        loss_scale: Factor of mixed precision, None without.
+        clip: Norm before the gradients were clipped by norm, and the limit; None without.
+        batch_checksum: Checksum of the last batches that were read.
+        micro_batches: What its backward passes have added, when the gradient noise scale is due.
+        has_bad_gradient: Before an update, whether a gradient holds NaN or infinity, where gradients are due.
+        due: The collectors that have something to do.
+        is_idle: Whether none has: hooks, facts and clocks do nothing, and such steps are only counted, and recorded a
+            few times a second.
+        is_away: Whether hooks have nothing to record until the step is over.
+        is_looking: Whether outputs of modules, or their gradients, or any whole tensors are due.
+        sees_forward, sees_backward, sees_inputs, sees_input_grads, sees_communication, sees_unreduced: Whether the
+            quantity of these hooks is due.
+        wants_histogram, dumps: The hooks' subjects whose histogram, and whose whole tensors, are due.
+        bins: Bins of these histograms.
+    """
+
+    __slots__ = (
+        "batch_checksum", "bins", "clip", "due", "dumps", "has_bad_gradient", "has_recorded", "is_away", "is_idle",
+        "is_looking", "is_open", "loss", "loss_scale", "micro_batches", "micro_step", "refused", "root", "saw_backward",
+        "sees_backward", "sees_communication", "sees_forward", "sees_input_grads", "sees_inputs", "sees_unreduced",
+        "stamp", "step", "thread", "wants_histogram",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.step = self.micro_step = self.stamp = 0
+        self.refused, self.thread = -1, get_ident()
+        self.is_open = self.saw_backward = self.has_recorded = self.has_bad_gradient = False
+        self.root: float | LateScalar | None = None
+        self.loss: float | LateScalar | None = None
+        self.loss_scale: float | LateScalar | None = None
+        self.clip: tuple[float | LateScalar, float] | None = None
+        self.batch_checksum = math.nan
+        self.micro_batches = MicroBatches()
+        self.due: frozenset[str] = frozenset()
+        self.is_away, self.is_idle = True, False
+        self.is_looking = self.sees_forward = self.sees_backward = self.sees_inputs = self.sees_input_grads = False
+        self.sees_communication = self.sees_unreduced = False
+        self.wants_histogram: frozenset[str] = frozenset()
+        self.dumps: frozenset[str] = frozenset()
+        self.bins: Bins = USUAL_BINS
+
+    def next_micro_step(self) -> None:
+        """Begin the next micro-step of the same step."""
+        self.micro_step += 1
+        self.stamp += 1
+        self.saw_backward = False
+
+    def next_step(self) -> None:
+        """Begin the next step, of which nothing was seen yet."""
+        self.step, self.micro_step, self.stamp = self.step + 1, 0, self.stamp + 1
+        self.is_open = self.saw_backward = False
+        self.loss_scale = self.clip = None
+
+
+class Draft:
+    """What collectors and events have brought to the (micro-)step in progress; a record is made of it.
+
+    Args:
+        open_rows: Returns the rows of a subject with these columns.
+        outbox: Takes requests for late scalars.
+
+    Attributes:
+        rows: Rows of all parameters, by subject.
+        scalars: Values by name.
+        histograms: In no order.
+        events: In the order in which they happened.
+        measured: The collector that a scalar is of, by the scalar's name; what a user logs is of none.
+    """
+
+    def __init__(self, open_rows: Callable[[str, tuple[str, ...]], CallRows], outbox: Outbox) -> None:
+        self._open_rows, self._outbox = open_rows, outbox
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin a new draft; the containers of the one before belong to its record."""
+        self.rows: dict[str, Rows] = {}
+        self.scalars: dict[str, float] = {}
+        self.measured: dict[str, str] = {}
+        self.histograms: list[Histogram] = []
+        self.events: list[Event] = []
+
+    def collect(
+        self, collectors: Sequence[tuple[str, Collect]], step: Step, failed: Callable[[str, Exception], None]
+    ) -> None:
+        """Add what these collectors find in the step.
+
+        Args:
+            collectors: With their names.
+            failed: Called with the name and the error of a collector that raises.
+        """
+        rows, scalars, measured = self.rows, self.scalars, self.measured
+        for name, collect in collectors:
+            try:
+                found = collect(step)
+            except Exception as error:  # noqa: BLE001  the training must not feel that a collector fails
+                failed(name, error)
+                continue
+            if isinstance(found, tuple):
+                self.histograms += found
+                continue
+            for key, value in found.items():
+                if isinstance(value, Rows) and key not in rows:
+                    rows[key] = value
+                elif isinstance(value, float) and key not in scalars:
+                    scalars[key], measured[key] = value, name
+                else:
+                    self.put(name, key, value)
+
+    def put(self, collector: str, key: str, value: Rows | SiteRows | float | LateScalar) -> None:
+        """Add rows or a scalar of the collector; a scalar that the user has logged stays."""
+        if isinstance(value, Rows):
+            before = {key: self.rows[key]} if key in self.rows else {}
+            self.rows.update(merge_rows(before, {key: value}, self._outbox.when_there))
+        elif isinstance(value, SiteRows):
+            rows = self._open_rows(key, value.columns)
+            for site, numbers in value.values.items():
+                row = rows.row(site, 0)
+                row.put(numbers) if isinstance(numbers, tuple) else row.owe(numbers)
+        elif self.measured.get(key) == collector or key not in self.scalars:
+            self.measured[key] = collector
+            if callable(value):
+                self._outbox.late_scalar(key, value)
+            else:
+                self.scalars[key] = value
