@@ -16,7 +16,7 @@ _FRAMEWORKS = (
 
 
 def adapter_for(model: object, optimizers: tuple[object, ...] = ()) -> Adapter:
-    """The adapter that watches this model.
+    """Return the adapter that watches this model.
 
     Raises:
         NotWatchable: The model or an optimizer is none of a framework that is known and loaded.

@@ -37,20 +37,20 @@ class CallTrace:
         self._handles = [register(module, self._hook(site)) for site, module in modules.items()]
 
     def stop(self) -> None:
-        """Takes the hooks off and lets go of every tensor."""
+        """Remove the hooks and release every tensor."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
         self._producers, self._nodes, self._kept, self._leaves = {}, {}, [], {}
 
     def finish(self) -> None:
-        """Takes what has been seen for the order: a model that is only a list of parts is never called as a whole."""
+        """End the trace with the calls seen so far; a model that only lists its parts is never called as a whole."""
         if self._order and not self.is_complete:
             self.is_complete = True
             self.stop()
 
     def modules(self, children: Callable[[Any], Iterable[Any]]) -> tuple[ModuleInfo, ...]:
-        """The modules in order of their first completion, then those that were never called."""
+        """Return the modules in order of their first completion, then those that were never called."""
         infos = [
             ModuleInfo(
                 site,
@@ -92,7 +92,7 @@ class CallTrace:
                 yield from self._behind(self._access.node(tensor))
 
     def _givers(self, inputs: Any) -> Iterable[str]:
-        """The innermost modules that gave these very tensors, if nothing has changed them in place since."""
+        """Yield the innermost modules that returned these very tensors, if nothing changed them in place since."""
         for _, tensor in tensors_in(inputs, self._access):
             giver, version = self._leaves.get(id(tensor), ("", -1))
             if giver and self._access.version(tensor) == version:
@@ -141,31 +141,31 @@ class CallOrder:
         self.begin()
 
     def begin(self) -> None:
-        """Nothing; the next forward is followed."""
+        """Trace the next forward."""
         self.is_known = False
         self.trace = CallTrace(self._modules, self._access, self._register)
 
     def finish(self) -> None:
-        """Nothing; what has been called is all that ever is: a model may be only a list of parts."""
+        """End the trace with the calls seen so far; a model may be only a list of parts."""
         self.trace.finish()
 
     def step_ends(self) -> None:
-        """Nothing; where a forward has been followed to its end, the order is known."""
+        """Report that the order is known, once a forward was traced to its end."""
         if self.trace.is_complete and not self.is_known:
             self.is_known = True
             self._known()
 
     def stop(self) -> None:
-        """Nothing; no forward is followed any more."""
+        """Stop tracing forwards."""
         self.trace.stop()
 
     def modules(self) -> tuple[ModuleInfo, ...]:
-        """The modules in the order of their first calls, as far as known."""
+        """Return the modules in the order of their first calls, as far as known."""
         return self.trace.modules(self._children)
 
 
 def check_belongs(optimizer: Any, parameters: Iterable[Any], model: object) -> None:
-    """Nothing, if the optimizer steps any of these parameters.
+    """Check that the optimizer steps at least one of these parameters.
 
     Raises:
         NotWatchable: It was made for another model.
@@ -202,7 +202,7 @@ def structure_of(
     groups: Groups,
     describe: Describe,
 ) -> Structure:
-    """Modules in the order of their first calls, all parameters by site, the optimizers, and the subjects recorded."""
+    """Return the modules in call order, all parameters by site, the optimizers, and the recorded subjects."""
     subjects = tuple(name for name, entry in COLLECTORS.items() if entry.columns)
     return Structure(order.modules(), _parameter_infos(named, groups, describe), optimizers, subjects)
 

@@ -25,29 +25,29 @@ class Adapter(Protocol):
         """Its parameters and optimizers."""
 
     def modules(self) -> Mapping[str, Any]:
-        """The modules of the model by site, the model itself under the empty one."""
+        """Return the modules of the model by site, the model itself under the empty one."""
 
     def attach(self, recorder: Recorder) -> None:
-        """Puts every hook on."""
+        """Attach every hook."""
 
     def reselect(self) -> None:
-        """Puts the hooks of modules where the configuration wants them; the parameters that it picks are recorded."""
+        """Move the hooks to the modules and parameters that the configuration now selects."""
 
     def detach(self) -> None:
-        """Takes every hook off; the model, the optimizer and the framework are as they were."""
+        """Remove every hook and restore the model, the optimizer and the framework."""
 
     def step_done(self) -> None:
-        """Closes the step of a loop without an optimizer."""
+        """Close the step of a loop without an optimizer."""
 
     @property
     def checkpoint_suffix(self) -> str:
         """Of the files that `save_state` writes; empty where the framework's adapter writes none."""
 
     def save_state(self, path: Path) -> None:
-        """Nothing; the file holds the model and its optimizers as they are."""
+        """Save the model and its optimizers into the file."""
 
     def structure(self) -> Structure:
-        """What is trained, as far as known; complete after the first forward."""
+        """Return the modules, parameters and optimizers, as far as known; complete after the first forward."""
 
     @property
     def structure_version(self) -> int:

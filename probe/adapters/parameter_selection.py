@@ -16,7 +16,7 @@ class _Nobody:
     grad = None
 
     def numpy(self) -> None:
-        """Nothing."""
+        """Return None."""
 
 
 NOBODY: Final = _Nobody()
@@ -29,7 +29,7 @@ class Choosing(ABC):
     _left_out: frozenset[str]
 
     def choose(self, named: Iterable[tuple[str, Any]]) -> None:  # Any: the framework's parameters
-        """Nothing; only these are recorded from now on; the rows of others stay, and are empty."""
+        """Record only these from now on; the rows of others stay, and are empty."""
         chosen = dict(named)
         self._left_out = frozenset(self._names) - chosen.keys()
         self.exchange(chosen.items())
@@ -38,15 +38,15 @@ class Choosing(ABC):
 
     @abstractmethod
     def exchange(self, named: Iterable[tuple[str, Any]]) -> None:
-        """Nothing; of two parameters of one name the one that is here now has the row."""
+        """Replace each parameter whose name now belongs to another object."""
 
     @abstractmethod
     def add(self, named: Iterable[tuple[str, Any]]) -> bool:
-        """Whether any of these parameters was new; they join at the end."""
+        """Add these parameters at the end; return whether any of them was new."""
 
     @abstractmethod
     def _renew(self) -> None:
-        """Nothing; what is recorded has gaps where something is left out."""
+        """Update the list of measured parameters, with a gap for each one that is left out."""
 
 
 def with_gaps(
@@ -55,7 +55,7 @@ def with_gaps(
     left_out: Iterable[str],
     gap: object = NOBODY,
 ) -> list[Any]:
-    """The parameters with a gap in place of those that are left out; where there are none, the very same list."""
+    """Return the parameters with a gap for each one that is left out; without any, return the same list."""
     without = frozenset(left_out)
     if not without:
         return parameters
@@ -68,7 +68,7 @@ _MOST_NAMED: Final = 16
 
 class _Facts(Protocol):
     def modules_changed(self) -> None:
-        """Nothing; the model has other modules and parameters than before."""
+        """Note that the modules or parameters of the model have changed."""
 
 
 class NewParts:
@@ -85,7 +85,7 @@ class NewParts:
         self._order, self._facts = order, facts
 
     def record(self, named: Mapping[str, Any]) -> tuple[str, ...]:
-        """The sites to watch from now on; the parameters that the configuration picks are recorded, new ones as well.
+        """Record the parameters that the configuration selects, also new ones; return the sites to watch from now on.
 
         Args:
             named: All parameters by their sites.
@@ -96,7 +96,7 @@ class NewParts:
         return sites
 
     def tell(self, changed: Collection[str]) -> None:
-        """Nothing; at these sites there are other modules than before, or none: the next forward tells their order."""
+        """Record that the modules at these sites have changed, and trace the call order again."""
         self._facts.modules_changed()
         self._order.stop()
         self._order.begin()
@@ -106,10 +106,10 @@ class NewParts:
 
 class _View(Protocol):
     def add(self, named: Iterable[tuple[str, Any]]) -> bool:
-        """Whether any of these parameters was new; they join at the end."""
+        """Add these parameters at the end; return whether any of them was new."""
 
     def choose(self, named: Iterable[tuple[str, Any]]) -> None:
-        """Nothing; only these are recorded from now on."""
+        """Record only these from now on."""
 
 
 class Selection:
@@ -123,7 +123,7 @@ class Selection:
         self._modules, self._view, self._recorder = modules, view, recorder
 
     def begin(self, named: Mapping[str, Any]) -> tuple[str, ...]:
-        """The sites to watch from the first step on.
+        """Return the sites to watch from the first step on.
 
         Args:
             named: All parameters by their sites.
@@ -136,7 +136,7 @@ class Selection:
         return sites
 
     def change(self, named: Mapping[str, Any]) -> tuple[str, ...]:
-        """The sites to watch from now on; parameters that are picked no more are left out.
+        """Return the sites to watch from now on; leave out parameters that are no longer selected.
 
         Raises:
             SiteNotFound: A pattern matches nothing; what is recorded stays as it is.

@@ -15,15 +15,15 @@ class Away(Protocol):
     """Reads attention on a device: `(5,)` numbers of `ATTENTION` there, the arguments those of `logits_of`."""
 
     def is_away(self, tensor: Tensor) -> bool:
-        """Whether the tensor lies there."""
+        """Return whether the tensor lies on the device."""
 
     def attention(
         self, query: Tensor, key: Tensor, mask: Tensor | None, *, scale: float | None, last_seen: int | None, turn: int
     ) -> Tensor:
-        """Of what these weigh."""
+        """Return the numbers of the attention between query and key."""
 
     def softmax(self, scores: Tensor, *, scale: float, last_seen: int | None, turn: int) -> Tensor:
-        """Of logits that are there."""
+        """Return the numbers of these logits."""
 
 
 class AttentionCalls:
@@ -46,13 +46,13 @@ class AttentionCalls:
         self.is_named = "attention" in recorder.config.subjects
 
     def attending(self, modules: Mapping[str, object]) -> list[str]:
-        """The sites that are hooked: those called after attention, or all where the configuration asks for it."""
+        """Return the sites to hook: those named after attention, or all where the configuration asks for it."""
         if self.is_named:
             return list(modules)
         return [site for site, module in modules.items() if _attends(module)]
 
     def entering(self, site: str, module: object) -> Callable[..., None]:
-        """The hook before the forward of a module."""
+        """Return the hook before the forward of a module."""
         place = (site, _attends(module))
 
         def enter(*_: Any) -> None:
@@ -65,7 +65,7 @@ class AttentionCalls:
         return enter
 
     def leaving(self, site: str) -> Callable[..., None]:
-        """The hook behind it."""
+        """Return the hook behind the forward of a module."""
 
         def leave(*_: Any) -> None:
             while self._inside and self._inside.pop()[0] != site:
@@ -82,7 +82,7 @@ class AttentionCalls:
         scale: float | None,
         last_seen: int | None,
     ) -> None:
-        """Nothing; the call is recorded, if it runs inside a watched module. Arguments as `logits_of` takes them."""
+        """Record the call if it runs inside a watched module. Arguments as `logits_of` takes them."""
         if self._inside:
             options: dict[str, Any] = {"scale": scale, "last_seen": last_seen, "turn": self._recorder.current.step}
             away = self._away_of(query)
@@ -92,7 +92,7 @@ class AttentionCalls:
                 self._record(lambda: logits_of(query, key, mask, take=self._take, **options))
 
     def softmax(self, scores: Tensor, *, scale: float = 1.0, last_seen: int | None = None) -> None:
-        """Nothing; logits `(..., queries, keys)` are recorded, if it is attention that weighs them."""
+        """Record logits `(..., queries, keys)` if the softmax is that of attention."""
         if self._inside and self._inside[-1][1] and len(scores.shape) > 2:
             options: dict[str, Any] = {"scale": scale, "last_seen": last_seen, "turn": self._recorder.current.step}
             away = self._away_of(scores)
@@ -102,7 +102,7 @@ class AttentionCalls:
                 self._record(lambda: sample_of(scores, take=self._take, **options))
 
     def _begin(self) -> None:
-        """A new micro-step; of the one before it is said, once, that attention was due and none was seen."""
+        """Begin a micro-step; report once if attention was due in the one before and none was seen."""
         if not self._seen:
             self._seen = True
             self._recorder.event(
@@ -115,7 +115,7 @@ class AttentionCalls:
         self._calls.clear()
 
     def _away_of(self, tensor: Tensor) -> "Away | None":
-        """Who reads it, where that is not the host."""
+        """Return the reader of attention on the tensor's device; None on the host."""
         is_away = self._away is not None and self._away.is_away(tensor) and self._recorder.outbox.takes_promises
         return self._away if is_away else None
 
@@ -123,7 +123,7 @@ class AttentionCalls:
         self._put(lambda row: row.put(attention_statistics(read())))
 
     def _record_later(self, read: Callable[[], Tensor]) -> None:
-        """The same of five numbers that are made on a device."""
+        """Record five numbers that are computed on a device once they arrive."""
 
         def owe(row: Row) -> None:
             outbox = self._recorder.outbox

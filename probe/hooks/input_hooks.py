@@ -26,7 +26,7 @@ class InputTaps:
         )
 
     def hook(self, site: str) -> Callable[..., None]:
-        """The hook of the module at this site: `hook(module, inputs[, keywords])`."""
+        """Return the hook of the module at this site: `hook(module, inputs[, keywords])`."""
         recorder, current = self._recorder, self._recorder.current
         stamp, call = -1, 0
 

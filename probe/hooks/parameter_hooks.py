@@ -13,7 +13,7 @@ _SUBJECT = "gradient/unreduced"
 
 
 def watch_local_gradients(named: Iterable[tuple[str, Tensor]], access: Access, recorder: Recorder) -> Iterator[Any]:
-    """The handles of one hook for each parameter that requires a gradient; none unless the subject is ever due."""
+    """Hook each parameter that requires a gradient and yield the handles; none unless the subject is ever due."""
     if recorder.config.schedule(_SUBJECT).is_ever_due:
         for name, parameter in named:
             if parameter.requires_grad:
@@ -50,7 +50,7 @@ NAME = "gradient_noise_scale"
 
 
 def watch_micro_batches(named: Iterable[tuple[str, Tensor]], access: Access, recorder: Recorder) -> Iterator[Any]:
-    """The handles of one hook for each parameter that requires a gradient; none unless the quantity is ever due."""
+    """Hook each parameter that requires a gradient and yield the handles; none unless the quantity is ever due."""
     if not recorder.config.schedule(NAME).is_ever_due:
         return
     parameters = [one for _, one in named if one.requires_grad]
@@ -95,7 +95,7 @@ class _AddedGradient:
             recorder.fail(NAME, error)
 
     def _ask(self, gradient: Tensor, held: Tensor | None) -> None:
-        """The same of a gradient on a device: the two numbers travel."""
+        """Request the two numbers of a gradient on a device."""
         outbox, current = self._recorder.outbox, self._recorder.current
         assert outbox.device is not None, "tensors are taken for remote only where there is a device"
         part = outbox.fetch(outbox.device.added(gradient, held, self._stride))

@@ -74,7 +74,7 @@ class Showing:
         self._taken, self._access, self._is_trusted = taken, access, False
 
     def __call__(self, tensor: Tensor) -> dict[str, float]:
-        """What the function returned.
+        """Call the function with the tensor and return its result.
 
         Raises:
             TypeError: The function has written into its copy, or returned something else than numbers.
@@ -102,7 +102,7 @@ class Showing:
 
 
 def _version(tensor: Tensor, access: Access) -> int:
-    """Changes when the tensor is written; 0 where that is not counted, as in torch's inference mode."""
+    """Return a number that changes when the tensor is written; 0 where torch does not count, as in inference mode."""
     try:
         version = access.version(tensor)
         return version if version == access.version(tensor) else 0
@@ -111,7 +111,7 @@ def _version(tensor: Tensor, access: Access) -> int:
 
 
 def _differ(shown: Tensor, held: Tensor, access: Access) -> bool:
-    """Whether their bits do, which a version does not tell of what is written through NumPy; False on a device."""
+    """Return whether the bits differ, which versions miss when NumPy writes; False on a device."""
     try:
         if access.remote(held) is not None:
             return False
@@ -143,7 +143,7 @@ class QuantityHooks:
         self._refused: set[str] = set()
 
     def attach(self, modules: Mapping[str, Any]) -> Iterator[Any]:
-        """The handles of all hooks, on modules by their sites."""
+        """Attach all hooks to the modules, given by site, and yield their handles."""
         for taken in QUANTITIES.values():
             if taken.at in ("forward", "backward") and self._is_wanted(taken.name):
                 for site in self._chosen(f"quantity {taken.name!r}", modules, taken.sites or ()):
@@ -156,7 +156,7 @@ class QuantityHooks:
         return self._recorder.config.schedule(name).is_ever_due
 
     def _chosen(self, who: str, modules: Mapping[str, Any], patterns: Iterable[str]) -> list[str]:
-        """The sites that match; a pattern that matches none is said, since nothing will be recorded for it."""
+        """Return the sites that match; report each pattern that matches none."""
         chosen: dict[str, None] = {}
         for pattern in patterns:
             found = _matching(modules, pattern)
@@ -232,7 +232,7 @@ class QuantityHooks:
         return self._guarded("router", see)
 
     def _is_refused(self, site: str, router: Router, held: Tensor) -> bool:
-        """Whether the tensor is of another number of experts than the configuration says; said once a site."""
+        """Return whether the tensor has another number of experts than configured; report that once per site."""
         if site in self._refused:
             return True
         expected, got = router.experts, int(held.shape[-1]) if held.ndim else 0
@@ -248,7 +248,7 @@ class QuantityHooks:
         return True
 
     def _route_later(self, site: str, call: int, router: Router, tensor: Tensor) -> None:
-        """The same of scores on a device, when they have travelled."""
+        """Record the router statistics of scores on a device once the scores arrive."""
         recorder, outbox = self._recorder, self._recorder.outbox
         fetched, found = outbox.fetch(tensor), list[tuple[tuple[float, ...], Any]]()
         outbox.do("router", lambda: found.append(_routed(router, fetched.array)))
@@ -303,12 +303,12 @@ def _row_of(found: list[tuple[tuple[float, ...], Any]], expert: int) -> Any:
 
 
 def _experts_of(router: Router, tensor: Tensor) -> int:
-    """How many there are; of a router that neither says so nor shows it none, which `_routed` then tells."""
+    """Return the number of experts; 0 if neither the router nor the configuration tells it, which `_routed` reports."""
     return (router.experts or 0) if router.holds == "experts" else int(tensor.shape[-1])
 
 
 def _told(module: Any, output: Any, router: Router, access: Access) -> Tensor:
-    """The tensor that tells where the tokens go.
+    """Return the tensor that tells where the tokens go.
 
     Raises:
         TypeError: There is none.

@@ -61,7 +61,7 @@ class _UnitHook:
             recorder.fail(NAME, error)
 
     def _look_later(self, output: Any) -> None:
-        """The same of a tensor on a device: a sample of it travels."""
+        """Record the units of a tensor on a device once a sample of it arrives."""
         rows, outbox = self._units.sample(output), self._recorder.outbox
         if rows is not None:
             fetched = outbox.fetch(rows)

@@ -52,11 +52,11 @@ class EngineAdapter:
         self._handles: list[Any] = []
 
     def modules(self) -> Mapping[str, Any]:
-        """The cells by site."""
+        """Return the cells by site."""
         return self._places.modules
 
     def attach(self, recorder: Recorder) -> None:
-        """Puts every hook on.
+        """Attach every hook.
 
         Raises:
             SiteNotFound: A pattern of the configuration matches nothing.
@@ -98,7 +98,7 @@ class EngineAdapter:
             self._handles.append(moments.steps.watch(optimizer))
 
     def detach(self) -> None:
-        """Takes every hook off, the last one first: what has been replaced twice is put back twice."""
+        """Remove every hook, the last one first, so that functions replaced twice are restored."""
         for handle in reversed(self._handles):
             handle.remove()
         self._handles = []
@@ -106,7 +106,7 @@ class EngineAdapter:
             self._order.stop()
 
     def reselect(self) -> None:
-        """Nothing; hooks are on the cells that the configuration now picks, and of the parameters those are recorded.
+        """Move the hooks to the cells and parameters that the configuration now selects.
 
         Raises:
             SiteNotFound: A pattern matches nothing; the hooks stay as they are.
@@ -114,7 +114,7 @@ class EngineAdapter:
         self._hooks.watch(self._selection.change(dict(self.model.parameters_and_names())))
 
     def structure(self) -> Structure:
-        """Cells in the order of their first calls, all parameters, the optimizers."""
+        """Return the cells in the order of their first calls, all parameters, and the optimizers."""
         named = ((site, getattr(cell, name)) for site, cell, name in owners_of(self._places.modules))
         optimizers = self.view.optimizers
         return structure_of(
@@ -122,14 +122,14 @@ class EngineAdapter:
         )
 
     def save_state(self, path: Path) -> None:
-        """Nothing; the file holds what `load_training_state` takes; the parameters where there is not one optimizer."""
+        """Save a file for `load_training_state`; only the parameters unless there is exactly one optimizer."""
         if len(self.view.optimizers) == 1:
             save_training_state(path, self.model, self.view.optimizers[0])
         else:
             save_checkpoint(self.model, path)
 
     def step_done(self) -> None:
-        """Closes the step of a loop without a watched optimizer."""
+        """Close the step of a loop without a watched optimizer."""
         self._moments.step_done()
 
     def _structure_changes(self) -> None:

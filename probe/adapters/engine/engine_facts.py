@@ -21,7 +21,7 @@ from .engine_sites import owners_of
 
 
 def made_by(tensor: Tensor) -> str:
-    """The primitive that made the values, reshapes left out; empty where the tape does not tell."""
+    """Return the primitive that made the values, ignoring reshapes; empty where the tape does not tell."""
     node = tensor._node
     while node is not None and not node.is_packed and node.inputs is not None:
         if node.primitive.name not in ("reshape", "transpose", "squeeze", "expand_dims"):
@@ -44,7 +44,7 @@ _FARTHEST = 24
 
 
 def loss_of(root: Tensor) -> tuple[str, Tensor, tuple[Any, ...]] | None:
-    """The loss that made a scalar: its name, what it was given, and the inputs of the operation that tells it."""
+    """Return the name, the input and the operation's inputs of the loss that made a scalar; None if it is not found."""
     waiting = [root._node]
     seen = 0
     while waiting and seen < _FARTHEST:
@@ -62,7 +62,7 @@ def loss_of(root: Tensor) -> tuple[str, Tensor, tuple[Any, ...]] | None:
 
 
 def factor_of(root: Tensor) -> float | None:
-    """What the loss was multiplied and divided by, as one number; None where something was added to it."""
+    """Return the number that the loss was multiplied by; None where something was added to it."""
     factor, tensor = 1.0, root
     while (node := tensor._node) is not None and node.inputs is not None and not node.is_packed:
         name, tensors = node.primitive.name, [one for one in node.inputs if isinstance(one, Tensor)]
@@ -133,11 +133,11 @@ class EngineFrame:
                 set_state(state)
 
     def call(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
-        """What the cell returns."""
+        """Call the cell and return its output."""
         return self._model(*arguments, **keywords)
 
     def like(self, array: NDArray[Any], tensor: Tensor) -> Tensor:
-        """The array as a tensor of the same dtype."""
+        """Convert the array to a tensor of the same dtype."""
         return Tensor(array.astype(tensor.dtype, copy=False))
 
 
@@ -153,11 +153,11 @@ class EngineSource:
         return self._view.optimizers
 
     def modules(self) -> Mapping[str, Any]:
-        """The cells by site."""
+        """Return the cells by site."""
         return self._cells
 
     def is_recording(self) -> bool:
-        """Whether gradients are on."""
+        """Return whether gradients are recorded."""
         return is_recording()
 
     def owners(self) -> Sequence[tuple[str, Any, str]]:
@@ -165,7 +165,7 @@ class EngineSource:
         return owners_of(self._cells)
 
     def memory(self, parameter: Any) -> int:
-        """Where its values lie."""
+        """Return a number for the memory of the parameter's values."""
         return id(parameter)  # optimizers move values into arenas, each parameter to a place of its own
 
     def contents(self) -> Iterator[tuple[str, bytes | memoryview]]:
@@ -175,19 +175,19 @@ class EngineSource:
             yield name, array.reshape(-1).view(np.uint8).data if array.size else b""
 
     def step_count(self, optimizer: Any) -> int | None:
-        """The steps that it has made."""
+        """Return the number of steps that the optimizer has made."""
         return int(optimizer.step_count)
 
     def learning_rates(self) -> Sequence[float]:
-        """The rate of every group."""
+        """Return the learning rate of every group."""
         return self._view.learning_rates()
 
     def slots(self, optimizer: Any) -> Sequence[str]:
-        """Names of its slots."""
+        """Return the names of the optimizer's slots."""
         return tuple(optimizer.slots())
 
     def frame(self) -> EngineFrame:
-        """How to call the model so that nothing is left of the call."""
+        """Return a frame that calls the model without leaving a trace."""
         return EngineFrame(self._model)
 
 
@@ -225,7 +225,7 @@ class EngineFacts:
             clip.global_norm = _telling(clip.global_norm)
 
     def remove(self) -> None:
-        """Nothing; nobody listens any more."""
+        """Remove the hooks and stop listening."""
         for handle in self._handles:
             handle.remove()
         if self in _listeners:
@@ -234,7 +234,7 @@ class EngineFacts:
                 clip.global_norm = _original.pop()
 
     def backward_begins(self, root: Tensor) -> None:
-        """A backward pass of this training starts here: its tape tells which loss made the root."""
+        """Record which loss made the root that a backward pass of this training starts from."""
         if not self.facts.has_forward:
             return
         if not self.facts.loss_is_due(""):
@@ -249,7 +249,7 @@ class EngineFacts:
         self.facts.backward_begins(None, factor_of(root))
 
     def clipped(self, gradients: Sequence[NDArray[Any]], norm: float, limit: float) -> None:
-        """Gradients, perhaps of this model, are about to be shortened."""
+        """Record that the gradients, if they are this model's, are about to be clipped."""
         if not gradients or not self._is_mine(gradients[0]):
             return
         self._recorder.flush()

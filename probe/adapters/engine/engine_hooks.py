@@ -25,11 +25,11 @@ class CellHooks:
         self._inside: list[Any] = []
 
     def watch(self, sites: Sequence[str]) -> None:
-        """Nothing; these sites are watched, and no others."""
+        """Watch these sites, and no others."""
         self._sites.watch(sites)
 
     def watch_inside(self, sites: Sequence[str], named: Mapping[str, Any]) -> None:
-        """Nothing; there are hooks on single parameters, at cells for what they are, and inside of compiled functions.
+        """Attach the hooks on parameters, on special layers, and inside compiled functions.
 
         Args:
             named: All parameters by their sites.
@@ -49,7 +49,7 @@ class CellHooks:
         ]
 
     def exchange(self, sites: Sequence[str], changed: Collection[str], named: Mapping[str, Any]) -> None:
-        """Nothing; hooks are on cells and parameters that are new, and off those that are gone.
+        """Attach hooks to new cells and parameters, and remove them from those that are gone.
 
         Args:
             changed: Sites where there is another cell than before, or none.
@@ -59,7 +59,7 @@ class CellHooks:
         self.watch_inside(sites, named)
 
     def remove(self) -> None:
-        """Nothing; all hooks are off for good."""
+        """Remove all hooks for good."""
         for handle in (*self._inside, self._sites):
             handle.remove()
         self._inside = []
@@ -86,7 +86,7 @@ class EngineChanges:
         self._changed = changed
 
     def take_in(self) -> None:
-        """Nothing; the model has other cells or parameters than before, and what the configuration picks is watched."""
+        """Watch what the configuration selects of the cells and parameters that the model has now."""
         changed, named = self._places.look(), dict(self._model.parameters_and_names())
         sites = self._parts.record(named)
         self._changed()

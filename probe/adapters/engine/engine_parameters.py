@@ -124,7 +124,7 @@ class EngineView(Choosing):
         return tuple(parameter.shape for parameter in self.parameters)
 
     def add(self, named: Iterable[tuple[str, Parameter]]) -> bool:
-        """Whether any of these parameters was new; they join at the end."""
+        """Add these parameters at the end; return whether any of them was new."""
         known = {id(parameter) for parameter in self.parameters}
         fresh = [(name, one) for name, one in named if id(one) not in known]
         self._names += [name for name, _ in fresh]
@@ -137,7 +137,7 @@ class EngineView(Choosing):
         self._measured = with_gaps(self.parameters, self._names, self._left_out)
 
     def exchange(self, named: Iterable[tuple[str, Parameter]]) -> None:
-        """Nothing; of two parameters of one name the one that is here now has the row."""
+        """Replace each parameter whose name now belongs to another object."""
         rows, here = {name: row for row, name in enumerate(self._names)}, {id(one) for one in self.parameters}
         for name, parameter in named:
             if name in rows and id(parameter) not in here:
@@ -146,11 +146,11 @@ class EngineView(Choosing):
             self._renew()
 
     def weights(self) -> Arrays:
-        """Where the weights lie now."""
+        """Return where the weights lie now."""
         return _table([parameter.numpy() for parameter in self._measured])
 
     def gradients(self) -> Arrays:
-        """Where the gradients lie: those that the stepping optimizer was given, else what the parameters hold.
+        """Return where the gradients lie: those given to the stepping optimizer, else those of the parameters.
 
         With several optimizers what the parameters of the others hold belongs to another moment.
         """
@@ -174,28 +174,28 @@ class EngineView(Choosing):
                 yield name, array
 
     def has_gradients(self) -> bool:
-        """Whether the first few thousand values of any gradient hold one that is not zero."""
+        """Return whether any gradient has a value other than zero among its first few thousand."""
         held = [parameter.grad.numpy() for parameter in self.parameters if parameter.grad is not None]
         return any(bool(np.any(gradient.reshape(-1)[:4096])) for gradient in held)
 
     def rows_held(self) -> frozenset[int]:
-        """The parameters of which the same is true."""
+        """Return the rows of the parameters whose gradient has such a value."""
         held = ((row, parameter.grad) for row, parameter in enumerate(self.parameters))
         return frozenset(row for row, grad in held if grad is not None and np.any(grad.numpy().reshape(-1)[:4096]))
 
     def rows_of(self, optimizer: Any) -> frozenset[int]:
-        """The parameters that the optimizer steps."""
+        """Return the rows of the parameters that the optimizer steps."""
         mine = {id(one) for one in optimizer.parameters}
         return frozenset(row for row, one in enumerate(self.parameters) if id(one) in mine)
 
     def is_cleared(self, optimizer: Any) -> bool:
-        """Whether none of its parameters, of all for None, holds a gradient that is not zero."""
+        """Return whether all gradients of the optimizer's parameters are zero; None means all parameters."""
         parameters = self.parameters if optimizer is None else optimizer.parameters
         held = (one.grad.numpy() for one in parameters if one.grad is not None)
         return not any(bool(np.any(gradient.reshape(-1)[:4096])) for gradient in held)
 
     def slots(self) -> dict[str, Arrays]:
-        """Every slot of every optimizer."""
+        """Return every slot of every optimizer."""
         arrays: dict[str, dict[int, _Array]] = {}
         for optimizer in self.optimizers:
             for name, slots in optimizer.slots().items():
@@ -204,7 +204,7 @@ class EngineView(Choosing):
         return {name: _table([held.get(id(one)) for one in self._measured]) for name, held in arrays.items()}
 
     def learning_rates(self) -> tuple[float, ...]:
-        """The rate of every group of every optimizer."""
+        """Return the learning rate of every group of every optimizer."""
         return tuple(float(group["lr"]) for optimizer in self.optimizers for group in optimizer.param_groups)
 
 

@@ -49,7 +49,7 @@ class EngineOperators:
         self._handles.append(register_backward_start_hook(self._backward_begins))
 
     def remove(self) -> None:
-        """Nothing; the step in progress is told, and the table is as it was."""
+        """Record the step in progress, then remove the hooks and restore the table of primitives."""
         self._end()
         for handle in self._handles:
             handle.remove()
@@ -84,7 +84,7 @@ class EngineOperators:
             self._phase = "forward" if self._sites else "loss"
 
     def _end(self) -> None:
-        """The log becomes an event, and the table is as it was, unless others have changed it meanwhile."""
+        """Record the log as an event, and restore the primitives that nobody else has replaced meanwhile."""
         log, self._log = self._log, None
         if log is None:
             return
@@ -134,7 +134,7 @@ class EngineOperators:
 
 
 def _made(result: Any, inputs: tuple[Any, ...]) -> Iterator[np.ndarray[Any, Any]]:
-    """The arrays among the results that have memory of their own, which none of the inputs had before."""
+    """Yield the resulting arrays that own their memory and are not among the inputs."""
     for one in result if isinstance(result, tuple) else (result,):
         if isinstance(one, np.ndarray) and one.base is None and not any(one is given for given in inputs):
             yield one
@@ -147,7 +147,7 @@ _originals: list[tuple[str, Any, Any]] = []
 def watch_quantities(
     recorder: Recorder, counts: Callable[[], bool], cells: Mapping[str, Any], sites: Sequence[str]
 ) -> Iterator[Any]:
-    """The handles of all that is put on.
+    """Attach the hooks of all quantities and yield their handles.
 
     Args:
         cells: By site, all of them; `sites`: those that the configuration picks.
@@ -184,7 +184,7 @@ class _Listening:
             _replace("softmax", _tell_softmax)
 
     def remove(self) -> None:
-        """Nothing; after the last one the table is as it was, unless others have changed it meanwhile."""
+        """Stop listening; after the last listener, restore the primitives that nobody else has replaced."""
         if self._calls in _listeners:
             _listeners.remove(self._calls)
         while not _listeners and _originals:
@@ -237,7 +237,7 @@ class EngineTracer:
         self._follow(self._places.modules)
 
     def remove(self) -> None:
-        """Takes everything off."""
+        """Remove every hook and restore the primitives."""
         for name, evaluate in self._originals.items():
             PRIMITIVES[name].evaluate = evaluate
         self._beginning.remove()
@@ -245,7 +245,7 @@ class EngineTracer:
             handle.remove()
 
     def backward_begins(self, loss: float | None) -> None:
-        """What follows belongs to the backward pass."""
+        """Note that the following operations belong to the backward pass."""
         if loss is not None and not np.isfinite(loss):
             self.trace.loss_is_bad(["the loss"])
         self.trace.phase = "backward"
@@ -268,7 +268,7 @@ class EngineTracer:
             self._follow(self._places.look())
 
     def _follow(self, changed: Iterable[str]) -> None:
-        """Nothing; at these sites there are other cells than before, or none any more."""
+        """Move the hooks of these sites to the cells that the model has there now."""
         cells = self._places.modules
         for site in changed:
             if site in self._handles:
@@ -293,7 +293,7 @@ class EngineTracer:
 
 
 def _floating(values: Iterable[Any]) -> Iterator[NDArray[Any]]:
-    """The floating-point arrays among the values; reductions give scalars."""
+    """Yield the floating-point arrays among the values; reductions give scalars."""
     for value in values:
         if isinstance(value, np.ndarray | np.generic) and (value.dtype.kind == "f" or value.dtype.name == "bfloat16"):
             yield np.asarray(value)

@@ -21,7 +21,7 @@ class CellSites:
         self.look()
 
     def has_changed(self) -> bool:
-        """Whether a cell has got, lost or exchanged a part since the last look; no look at them where none was set."""
+        """Return whether a cell has gained, lost or replaced a part since the last look; cheap when no part was set."""
         if self._count == CHANGES[0]:
             return False
         self._count = CHANGES[0]
@@ -29,7 +29,7 @@ class CellSites:
         return len(now) != len(self._parts) or any(one is not two for one, two in zip(now, self._parts, strict=True))
 
     def look(self) -> frozenset[str]:
-        """Sites whose cell is another one than before, or gone, or new; `modules` has what is there."""
+        """Update `modules`; return the sites whose cell is new, gone or replaced."""
         before = dict(self.modules)
         self.modules.clear()
         self.modules.update(self._model.cells_and_names())

@@ -27,12 +27,12 @@ class EngineLosses:
         self._unscaled: tuple[Any, float, float] | None = None
 
     def scaled(self, loss: Tensor, scaled: Tensor, scale: float) -> None:
-        """Nothing; it is remembered what the loss was before it was multiplied."""
+        """Remember the loss before a loss scaler multiplied it."""
         if loss.size == 1 and not self._current.is_idle:
             self._unscaled = (ref(scaled), float(loss.numpy().item()), scale)
 
     def loss_of(self, root: Tensor) -> float | None:
-        """The value that a backward pass starts from, if it has one element."""
+        """Return the value that a backward pass starts from, if it has one element."""
         if root.size != 1:
             return None
         if self._unscaled is not None and self._unscaled[0]() is root:
@@ -48,7 +48,7 @@ class EngineStepHooks:
         self._course, self._view, self._current = course, view, recorder.current
 
     def watch(self, optimizer: Any) -> Several:
-        """The handle of the hooks that are put on the optimizer, which is one of the model's from now on."""
+        """Add the optimizer to the model's and return the handle of its hooks."""
         self._view.optimizers.append(optimizer)
         return Several(
             [
@@ -100,13 +100,13 @@ class EngineTraining:
         self.tracer: EngineTracer | None = None
 
     def forward_begins(self, *_: object) -> None:
-        """The model is called."""
+        """Note that the model is called."""
         if not self._current.is_idle:
             self._facts.facts.forward_begins()
         self._course.forward_begins()
 
     def backward_begins(self, root: Tensor) -> None:
-        """A backward pass of the process starts from this tensor."""
+        """Note that a backward pass of the process starts from this tensor."""
         if self._current.is_idle or self._current.thread != get_ident():  # of a training in another thread
             return
         if self.tracer is not None:
@@ -115,7 +115,7 @@ class EngineTraining:
             self._facts.backward_begins(root)
 
     def step_done(self) -> None:
-        """The loop says that its step is done."""
+        """Close the step at the loop's request."""
         self._view.given = None
         self._course.step_done()
 

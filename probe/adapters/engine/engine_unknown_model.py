@@ -30,13 +30,13 @@ class EngineFinder:
         self._replace(Optimizer, "__init__", self._watched_start)
 
     def stop(self) -> None:
-        """Puts the engine's own methods back."""
+        """Restore the engine's own methods."""
         for owner, name, original in self._originals:
             setattr(owner, name, original)
         self._originals = []
 
     def left_out(self) -> str:
-        """Nothing: of other cells nothing is known."""
+        """Return the empty text: other cells are not known."""
         return ""
 
     def _replace(self, owner: type, name: str, build: Callable[[Any], Any]) -> None:

@@ -33,10 +33,10 @@ from .torch_training import TorchTraining, without_wrapper
 
 
 def follow_calls(places: ModuleSites, known: Callable[[], None]) -> CallOrder:
-    """The order of the modules, followed from the next forward on; `known` is called when it is."""
+    """Follow the order of the modules from the next forward on; call `known` when it is known."""
 
     def register(module: Any, hook: Any) -> Any:
-        """The handle of a forward hook that sees keyword arguments among the inputs; of nothing on a hidden module."""
+        """Register a forward hook that sees keyword arguments among the inputs; none on a hidden module."""
         if not places.is_visible(module):
             return Several(())
         return places.hooked(module).register_forward_hook(
@@ -50,7 +50,7 @@ SUFFIX = ".pt"
 
 
 def save_state(path: Path, model: Any, optimizers: Iterable[Any]) -> None:
-    """Nothing; `torch.load(path)` gives `model` and a list of `optimizers`, their state dictionaries, and `rng`."""
+    """Save a file for `torch.load`: `model`, a list of `optimizers` (their state dictionaries), and `rng`."""
     state = {
         "model": model.state_dict(),
         "optimizers": [optimizer.state_dict() for optimizer in optimizers],
@@ -95,11 +95,11 @@ class TorchAdapter:
         self._handles: list[Any] = []
 
     def modules(self) -> Mapping[str, Any]:
-        """The modules by site."""
+        """Return the modules by site."""
         return self._places.modules
 
     def attach(self, recorder: Recorder) -> None:
-        """Puts every hook on.
+        """Attach every hook.
 
         Raises:
             SiteNotFound: A pattern of the configuration matches nothing.
@@ -144,7 +144,7 @@ class TorchAdapter:
         recorder.due.tell(lambda: wake_listener(moments, not recorder.current.is_idle), of=frozenset())
 
     def detach(self) -> None:
-        """Takes every hook off."""
+        """Remove every hook."""
         if hasattr(self, "_moments"):
             remove_listener(self._moments)
             self._moments.forget()
@@ -157,7 +157,7 @@ class TorchAdapter:
             self._order.stop()
 
     def reselect(self) -> None:
-        """Nothing; hooks are on the modules that the configuration now picks, and of the parameters those are recorded.
+        """Move the hooks to the modules and parameters that the configuration now selects.
 
         Raises:
             SiteNotFound: A pattern matches nothing; the hooks stay as they are.
@@ -165,7 +165,7 @@ class TorchAdapter:
         self._hooks.watch(self._selection.change(dict(parameters_of(self.model))))
 
     def structure(self) -> Structure:
-        """Modules in the order of their first calls, all parameters, the optimizers."""
+        """Return the modules in the order of their first calls, all parameters, and the optimizers."""
         named = ((site, getattr(module, name)) for site, module, name in owners_of(self._places.modules))
         optimizers = self.view.optimizers
         return structure_of(
@@ -173,19 +173,19 @@ class TorchAdapter:
         )
 
     def save_state(self, path: Path) -> None:
-        """Nothing; the file holds what `torch.load` gives back."""
+        """Save the model and its optimizers into a file for `torch.load`."""
         save_state(path, self.model, self.view.optimizers)
 
     def forward_begins(self) -> None:
-        """The model is called, and its own hooks were put on too late to see that."""
+        """Note a call of the model that began before its hooks were attached."""
         self._moments.forward_begins()
 
     def closure_evaluated(self, optimizer: Any) -> None:
-        """The optimizer has evaluated its closure for the first time in a step that began before `attach`."""
+        """Note the first closure evaluation of an optimizer step that began before `attach`."""
         self._adoption.closure_evaluated(optimizer)
 
     def step_done(self) -> None:
-        """Closes the step of a loop without an optimizer."""
+        """Close the step of a loop without an optimizer."""
         self._moments.course.step_done()
 
     def _check_refusal(self, recorder: Recorder) -> None:
@@ -211,7 +211,7 @@ class TorchAdapter:
 
 
 def _check_scripted(modules: Mapping[str, Any]) -> None:
-    """Raises NotWatchable where a part takes no hooks."""
+    """Raise NotWatchable where a part takes no hooks."""
     for site, part in modules.items():
         if isinstance(part, torch.jit.RecursiveScriptModule):
             raise NotWatchable(

@@ -45,7 +45,7 @@ class Adoption:
         self._has_told = False
 
     def take(self, given: tuple[Any, ...]) -> None:
-        """Nothing; these step the model, or of none given those that do once they begin to.
+        """Watch these optimizers; without any, watch those that begin to step the model.
 
         Raises:
             NotWatchable: One of them has no parameter of the model.
@@ -56,13 +56,13 @@ class Adoption:
         self._handles.append(register_optimizer_step_pre_hook(self._look if given else self._perhaps_adopt))
 
     def closure_evaluated(self, optimizer: Any) -> None:
-        """Nothing; an optimizer whose step began before the model was watched has evaluated its closure for once."""
+        """Note the first closure evaluation of an optimizer whose step began before the model was watched."""
         if id(optimizer) not in self._hooks and self._mine(optimizer):
             self._adopt(optimizer)
             self._steps.evaluated(optimizer)
 
     def remove(self) -> None:
-        """Nothing; all hooks are off."""
+        """Remove all hooks."""
         for handle in (*self._handles, *(one for hooks in self._hooks.values() for one in hooks)):
             handle.remove()
         self._handles, self._hooks = [], {}
@@ -121,17 +121,17 @@ class Adoption:
         self._adopted()
 
     def _drop(self, optimizer: Any) -> None:
-        """Nothing; it is not watched any more, and neither its state nor itself is kept from being freed."""
+        """Stop watching the optimizer and keep no reference to it."""
         for handle in self._hooks.pop(id(optimizer)):
             handle.remove()
         self._view.forget_optimizer(optimizer)
         self._replaced.add(optimizer)
 
     def _covered(self, mine: set[int]) -> list[Any]:
-        """The watched optimizers all of whose parameters are among these, as far as the model has them still."""
+        """Return the watched optimizers whose parameters, as far as the model still has them, are all among these."""
         return [one for one in self._view.optimizers if self._mine(one) <= mine] if mine else []
 
     def _mine(self, optimizer: Any) -> set[int]:
-        """The numbers of the model's parameters that the optimizer steps."""
+        """Return the ids of the model's parameters that the optimizer steps."""
         held = {id(one) for group in optimizer.param_groups for one in group["params"]}
         return held & {id(one) for one in self._model.parameters()}

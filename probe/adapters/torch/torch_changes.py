@@ -39,11 +39,11 @@ class TorchChanges:
         self._counts, self._looks = _NEVER_COUNTED, 0
 
     def modules_changed(self) -> None:
-        """Nothing; what is new of them is watched before the forward that begins reaches it."""
+        """Watch new modules before the forward that begins reaches them."""
         self._take_in(self._counts[1])
 
     def before_step(self) -> None:
-        """Nothing; what has joined since the step before is watched."""
+        """Watch modules and parameters that have joined since the previous step."""
         total = 0
         for optimizer in self._view.optimizers:
             for group in optimizer.param_groups:
@@ -54,7 +54,7 @@ class TorchChanges:
             self._take_in(total)
 
     def _take_in(self, total: int) -> None:
-        """Looks at all modules and parameters anew; the optimizers have so many parameters together."""
+        """Look at all modules and parameters again; `total` counts the parameters of all optimizers."""
         self.named = dict(parameters_of(self._model))
         changed = self._places.look() if self._places.has_changed() else frozenset()
         sites = self._parts.record(self.named)

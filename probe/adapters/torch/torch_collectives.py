@@ -70,17 +70,17 @@ class CollectiveListener(Protocol):
     """Hears of every call of the process."""
 
     def begins(self, operation: str, bound: Mapping[str, Any], given: tuple[str, ...]) -> Call | None:
-        """The call that begins with these arguments, of which those named are given; None if its end is not wanted."""
+        """Note a call with these arguments, whose inputs are those named `given`; return None to ignore its end."""
 
     def ends(self, call: Call, bound: Mapping[str, Any], got: tuple[str, ...], waited_s: float) -> None:
-        """The call is over, or was waited for; the arguments named have what came out."""
+        """Note the end of the call, or of the wait for it; the arguments named `got` hold the outputs."""
 
 
 _listeners: list[CollectiveListener] = []
 
 
 def add_collective_listener(listener: CollectiveListener) -> None:
-    """Nothing; the listener hears of every call from now on."""
+    """Report every call to the listener from now on."""
     _listeners.append(listener)
     if len(_listeners) == 1:
         for name in _OPERATIONS:
@@ -89,7 +89,7 @@ def add_collective_listener(listener: CollectiveListener) -> None:
 
 
 def remove_collective_listener(listener: CollectiveListener) -> None:
-    """Nothing; after the last one torch.distributed is as it was."""
+    """Remove the listener; after the last one, restore torch.distributed."""
     if listener in _listeners:
         _listeners.remove(listener)
     while not _listeners and _originals:
@@ -107,7 +107,7 @@ class _WatchedWork(distributed.Work):  # type: ignore[misc]  # torch's types are
         self._is_told = False
 
     def wait(self, *arguments: Any, **options: Any) -> Any:
-        """What the original's `wait` returns."""
+        """Wait for the original and return its result."""
         began = time.perf_counter()
         result = self._work.wait(*arguments, **options)
         if not self._is_told:
@@ -152,7 +152,7 @@ class _Watched:
             _inside.is_busy = False
 
     def _as_meant(self, options: dict[str, Any]) -> dict[str, Any]:
-        """The options; a batch that does not know this function for `isend` names the peer as that of `irecv`."""
+        """Return the options; name the peer of `isend` as `isend` does when a batch took it for `irecv`."""
         if self._name == "isend" and "group_src" in options:
             return {("group_dst" if name == "group_src" else name): value for name, value in options.items()}
         return options
@@ -180,7 +180,7 @@ class _Watched:
 
 
 def _replace(name: str) -> None:
-    """Puts one function into both modules. Batches compare their members with the inner module's, which stay."""
+    """Replace the function in both modules, but `isend` and `irecv` not in the inner one: batches compare with that."""
     original = getattr(distributed, name)
     ours = _Watched(name, original)
     for module in _MODULES[:1] if name in ("isend", "irecv") else _MODULES:
@@ -190,13 +190,13 @@ def _replace(name: str) -> None:
 
 
 def _is_collecting(group: Any) -> bool:
-    """Whether calls of the group are only put together now, and made when that is over."""
+    """Return whether the group's calls are only collected now and made together later."""
     world = distributed.distributed_c10d
     return (group or world._get_default_group()) in world._world.pg_coalesce_state
 
 
 def _by_direction(bound: Mapping[str, Any]) -> dict[str, Any]:
-    """What is sent and what is received by a list of both, by the names of their operations."""
+    """Sort a list of sends and receives by the names of their operations."""
     found: dict[str, Any] = {"isend": [], "irecv": [], "group": None}
     for one in bound.get("p2p_op_list", ()):
         name = getattr(one.op, "__name__", "")
@@ -219,15 +219,15 @@ class CommunicationTaps:
         self._told: set[tuple[str, str, int]] = set()
 
     def attach(self) -> None:
-        """Nothing; calls are seen from now on."""
+        """Record calls from now on."""
         add_collective_listener(self)
 
     def remove(self) -> None:
-        """Nothing; after the last one torch.distributed is as it was."""
+        """Stop recording; after the last listener, restore torch.distributed."""
         remove_collective_listener(self)
 
     def begins(self, operation: str, bound: Mapping[str, Any], given: tuple[str, ...]) -> Call | None:
-        """The call that begins now, what it gives recorded; None where nothing is due."""
+        """Record the inputs of the call that begins now; return None where the subject is not due."""
         recorder, current = self._recorder, self._recorder.current
         if not current.sees_communication:
             return None
@@ -246,7 +246,7 @@ class CommunicationTaps:
         return call
 
     def ends(self, call: Call, bound: Mapping[str, Any], got: tuple[str, ...], waited_s: float) -> None:
-        """Nothing; what came out of the call is recorded, with what it cost."""
+        """Record the outputs of the call and what it cost."""
         recorder = self._recorder
         recorder.time.communication += waited_s
         try:
@@ -281,7 +281,7 @@ class CommunicationTaps:
         del owner
 
     def _tell_place(self, site: str) -> None:
-        """An event for each line that calls the operation, once."""
+        """Record an event for each line that calls the operation, once."""
         key = (site, *user_line(_TORCH))
         if key not in self._told:
             self._told.add(key)

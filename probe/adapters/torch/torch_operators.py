@@ -37,7 +37,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[misc]  # torch's types are not l
         self._trace, self._lines = trace, lines
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """The result of the operation."""
+        """Run the operation, trace it and return its result."""
         result = func(*args, **(kwargs or {}))
         if self._trace.is_looking:
             if self._trace.phase != "backward":
@@ -56,13 +56,13 @@ class _Lines:
         self._first = 0
 
     def begin(self) -> None:
-        """Nothing; nodes made before are not those of operations that are seen from now on."""
+        """Ignore nodes that were made before now."""
         self._first = _next_number()
         if len(self._known) > _MOST_LINES:
             self._known.clear()
 
     def note(self, operation: str) -> None:
-        """Nothing; the operation runs, and its node, if it has one, is the newest that there is."""
+        """Remember the line of an operation under the newest node of autograd, which is its own if it has one."""
         number = _next_number() - 1
         if number >= self._first and number not in self._known and torch.is_grad_enabled():
             site = self._trace.sites[-1] if self._trace.sites else ""
@@ -80,7 +80,7 @@ class _Lines:
         return {"node": name, "site": site, "file": file, "line": line}
 
     def forget(self) -> None:
-        """Nothing; a new pass begins behind a backward pass."""
+        """Forget the nodes of the pass that has ended."""
         self._known.clear()
 
 
@@ -110,20 +110,20 @@ class TorchTracer:
         self._model = Several([begin, model.register_forward_hook(Hook(self._end), always_call=True)])
 
     def remove(self) -> None:
-        """Nothing; no operation is seen any more."""
+        """Remove the hooks and stop tracing."""
         for handle in (self._model, *self._sites.values()):
             handle.remove()
         self.rest()
 
     def rest(self) -> None:
-        """Nothing; operations are not seen until the next forward."""
+        """Pause tracing until the next forward."""
         if self._is_open and _get_current_dispatch_mode() is self._mode:
             self._is_open = False
             self._mode.__exit__(None, None, None)
 
     @contextmanager
     def backward(self, roots: Any, loss: float | None) -> Iterator[None]:
-        """The operations of a backward pass are seen inside."""
+        """Trace the operations of a backward pass that runs inside the block."""
         if loss is not None and loss - loss != 0.0:  # NaN or infinite
             self.trace.loss_is_bad(list(_operations(roots)))
         self.trace.phase = "backward"
@@ -135,7 +135,7 @@ class TorchTracer:
             self.rest()
 
     def _follow(self, changed: Iterable[str]) -> None:
-        """Nothing; at these sites there are other modules than before, or none any more."""
+        """Move the hooks of these sites to the modules that the model has there now."""
         modules = self._places.modules
         for site in changed:
             if site in self._sites:
@@ -186,7 +186,7 @@ def _floating(value: Any) -> Iterator[Any]:
 
 
 def _operations(root: Any) -> Iterator[str]:
-    """Names of the operations that made a tensor, nearest last, from the nodes of autograd."""
+    """Return the names of the operations that made a tensor, nearest last, from the nodes of autograd."""
     node = root.grad_fn if isinstance(root, torch.Tensor) else None
     seen: list[str] = []
     waiting = [node] if node is not None else []
@@ -227,7 +227,7 @@ class TorchOperators:
         self._handles.append(register_optimizer_step_post_hook(self._stepped))
 
     def remove(self) -> None:
-        """Nothing; the step in progress is told, and the hooks are off."""
+        """Record the step in progress and remove the hooks."""
         self._end()
         for handle in self._handles:
             handle.remove()
@@ -262,7 +262,7 @@ class TorchOperators:
             self._marks.pop().__exit__(None, None, None)
 
     def _end(self) -> None:
-        """What the profiler has seen becomes an event."""
+        """Stop the profiler and record what it saw as an event."""
         running, self._profiler = self._profiler, None
         if running is None:
             return
@@ -278,7 +278,7 @@ class TorchOperators:
 
 
 def _started() -> Any:
-    """A profiler that is running.
+    """Start a profiler and return it.
 
     Raises:
         RuntimeError: Another one is.
@@ -291,7 +291,7 @@ def _started() -> Any:
 
 
 def _read(roots: list[Any], step: int) -> tuple[OperatorLog, float]:
-    """The log of the profiler's tree of events, and how many seconds it spans."""
+    """Return the log of the profiler's tree of events, and how many seconds it spans."""
     first = min((event.start_time_ns for event in roots), default=0)
     last = max((event.start_time_ns + event.duration_time_ns for event in roots), default=0)
     log = OperatorLog(step, first / 1e9)
@@ -320,7 +320,7 @@ class _Places:
         self._threads: dict[int, int] = {}
 
     def walk(self, event: Any, log: OperatorLog, around: _Place) -> None:
-        """Nothing; the event and those inside of it are in the log."""
+        """Add the event and those inside it to the log."""
         kind = event.tag.name
         if kind == "Allocation":
             log.allocations.append(self._allocation(event, around))

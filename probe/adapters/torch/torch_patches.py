@@ -33,14 +33,14 @@ class Replaced(Generic[_Listener]):
         self._originals: list[tuple[Any, str, Any, Any]] = []
 
     def add(self, listener: _Listener) -> None:
-        """Nothing; the listener hears of every call from now on."""
+        """Report every call to the listener from now on."""
         self.listeners.append(listener)
         self.awake.append(listener)
         if len(self.listeners) == 1:
             self._replace()
 
     def remove(self, listener: _Listener) -> None:
-        """Nothing; after the last one torch is as it was, unless others have replaced the same functions meanwhile."""
+        """Remove the listener; after the last one, restore the functions that nobody else has replaced."""
         self.wake(listener, False)
         if listener in self.listeners:
             self.listeners.remove(listener)
@@ -52,14 +52,14 @@ class Replaced(Generic[_Listener]):
                 setattr(owner, name, original)
 
     def wake(self, listener: _Listener, is_awake: bool) -> None:
-        """Nothing; the listener hears of calls from now on, or does not."""
+        """Report calls to the listener from now on, or stop reporting them."""
         if listener in self.awake:
             self.awake.remove(listener)
         if is_awake and listener in self.listeners:
             self.awake.append(listener)
 
     def put(self, owner: Any, name: str, build: Callable[[Any], Any]) -> None:
-        """Nothing; the owner has, under this name, what is built around its original."""
+        """Replace the owner's function of this name by what `build` makes of it."""
         original = getattr(owner, name)
         ours = update_wrapper(build(original), original)
         self._originals.append((owner, name, original, ours))
@@ -74,24 +74,24 @@ _FILE, _AGAIN = checkpoint.__file__, "recompute_fn"
 
 
 def in_backward() -> bool:
-    """Whether this thread runs inside a backward pass."""
+    """Return whether this thread runs inside a backward pass."""
     return bool(current_graph_task_id() != -1)
 
 
 def is_recording() -> bool:
-    """Whether gradients will flow through what a module computes now, and it is not computed for the second time."""
+    """Return whether gradients flow through what a module computes now, and this is not a recomputation."""
     return torch.is_grad_enabled() and (current_graph_task_id() == -1 or not _is_repetition())
 
 
 def is_repeated() -> bool:
-    """Whether another forward of the same checkpointed function counts instead of this one."""
+    """Return whether another forward of the same checkpointed function counts instead of this one."""
     if torch.is_grad_enabled():
         return bool(current_graph_task_id() != -1) and _is_repetition()
     return is_first_of_two()
 
 
 def is_first_of_two() -> bool:
-    """Whether this is the forward, without gradients, of a function that is checkpointed with reentry."""
+    """Return whether this is the forward without gradients of a reentrant checkpoint."""
     return _nearest() is _reentrant_forward
 
 
@@ -101,7 +101,7 @@ def _is_repetition() -> bool:
 
 
 def _nearest() -> CodeType | None:
-    """The innermost function of torch's checkpointing that is running."""
+    """Return the innermost function of torch's checkpointing that is running."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         code = frame.f_code
@@ -120,19 +120,19 @@ class TrainingListener(Protocol):
         """`torch.autograd.backward` is about to start from these tensors."""
 
     def backward_ends(self) -> None:
-        """That backward pass is over."""
+        """Note that this backward pass has ended."""
 
     def around_backward(self, roots: Any) -> Sequence[AbstractContextManager[Any]]:
-        """What that backward pass runs inside of, if anything."""
+        """Return the contexts in which this backward pass runs."""
 
     def loss_scaled(self, loss: Any, scaled: Any, scaler: Any) -> None:
-        """A loss scaler has multiplied a loss."""
+        """Note that a loss scaler has multiplied a loss."""
 
     def scaler_steps(self, optimizer: Any) -> None:
-        """A loss scaler is about to step the optimizer, or to find that it must not."""
+        """Note that a loss scaler is about to step the optimizer, or to skip its step."""
 
     def scaler_stepped(self, optimizer: Any, scale: Callable[[], float]) -> None:
-        """It has stepped the optimizer, or not; reading its scale may wait."""
+        """Note that a loss scaler has stepped the optimizer or skipped its step; reading `scale` may wait."""
 
 
 def _watched_backward(original: Any) -> Any:
@@ -203,17 +203,17 @@ class CallListener(Protocol):
     """What is called in the process, whichever model it belongs to."""
 
     def loss_called(self, name: str, input_: Any, target: Any, options: dict[str, Any]) -> None:
-        """A loss function is called with these."""
+        """Note the call of a loss function with these arguments."""
 
     def loss_returned(self, result: Any, options: dict[str, Any]) -> None:
-        """It has returned."""
+        """Note the result of the loss function."""
 
     def gradients_clipped(self, parameters: Any, limit: float, norm: Any) -> None:
-        """Gradients are about to be shortened to the limit, their norm being this; None when they are cut by value."""
+        """Note that gradients of this norm are about to be clipped to the limit; None when they are clipped by value."""
 
 
 def _announcing(tell: Callable[..., None], tell_result: Callable[..., None] | None = None) -> Callable[[Any], Any]:
-    """What builds a function that tells of its calls around its original."""
+    """Return a builder of functions that report their calls around the original."""
 
     def around(original: Any) -> Any:
         is_compiling, awake = torch.compiler.is_compiling, _awake_calls

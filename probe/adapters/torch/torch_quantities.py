@@ -26,7 +26,7 @@ class Away:
     """Reads attention on a device; the tensors of one call lie on the same."""
 
     def is_away(self, tensor: Tensor) -> bool:
-        """Whether the tensor lies there, whole."""
+        """Return whether the tensor lies on a device, whole."""
         return may_travel(tensor)
 
     def attention(
@@ -89,7 +89,7 @@ def _hidden(logits: Tensor, rows: NDArray[np.int64], last_seen: int | None) -> T
 
 
 def _statistics(scores: Tensor) -> Tensor:
-    """As `attention_statistics` has them."""
+    """Return the same numbers as `attention_statistics`, on the device."""
     seen = (scores != -torch.inf).sum(-1)
     largest = scores.amax(-1) if scores.shape[-1] else torch.full_like(scores.sum(-1), -torch.inf)
     looks = seen > 0
@@ -113,7 +113,7 @@ def _statistics(scores: Tensor) -> Tensor:
 
 @lru_cache(maxsize=256)
 def _index(places: tuple[int, ...], device: Any) -> Tensor:
-    """The places there, sent from memory that the device reads by itself, so that nobody waits."""
+    """Return the indices as a tensor on the device, sent from pinned memory so that the host does not wait."""
     held = torch.tensor(places, dtype=torch.int64)
     return held if device.type == "cpu" else held.pin_memory().to(device, non_blocking=True)
 
@@ -133,7 +133,7 @@ def watch_quantities(
     hooked: Callable[[Any], Any],
     may_rest: Callable[[str], bool],
 ) -> Iterator[Any]:
-    """The handles of all that is put on.
+    """Attach the hooks of all quantities and yield their handles.
 
     Args:
         modules: By site, all of them; `sites`: those that the configuration picks.
@@ -209,7 +209,7 @@ class _Listening:
             _replace("softmax", _tell_softmax)
 
     def remove(self) -> None:
-        """Nothing; after the last one torch is as it was, unless others have replaced the same functions meanwhile."""
+        """Stop listening; after the last listener, restore the functions that nobody else has replaced."""
         if self._calls in _listeners:
             _listeners.remove(self._calls)
         while not _listeners and _originals:
@@ -249,7 +249,7 @@ def _tell_softmax(*arguments: Any, **options: Any) -> None:
 
 
 def _is_readable(tensor: Tensor) -> bool:
-    """Whether it lies on the host, or may be asked for where it lies."""
+    """Return whether the tensor lies on the host, or on a device that can be asked for it now."""
     return not is_remote(tensor) or may_travel(tensor)
 
 

@@ -39,7 +39,7 @@ class LocalGradients:
         self.away: dict[int, Tensor] = {}
 
     def add(self, row: int, gradient: Tensor, *, may_be_late: bool) -> None:
-        """Nothing; one more pass has found this.
+        """Add the gradient of one more pass.
 
         Raises:
             Unsupported: It cannot be read.
@@ -75,7 +75,7 @@ class RankNumbers:
 
 
 def numbers_here(weights: Arrays, gradients: Arrays, whole: Sequence[bool], local: LocalGradients) -> RankNumbers:
-    """The numbers of what lies on the host.
+    """Return the numbers of the tensors on the host.
 
     Args:
         whole: Which parameters this rank holds all of; of the others nothing is told.
@@ -89,7 +89,7 @@ def numbers_here(weights: Arrays, gradients: Arrays, whole: Sequence[bool], loca
 def numbers_away(
     outbox: Outbox, weights: Arrays, gradients: Arrays, whole: Sequence[bool], local: LocalGradients
 ) -> Callable[[], RankNumbers]:
-    """Gives the numbers once those of a device have travelled; arguments as above."""
+    """Return a function that gives the numbers once those of a device have arrived; arguments as above."""
     found = numbers_here(replace(weights, remote={}), replace(gradients, remote={}), whole, local)
     of_weights, of_gradients = _whole(weights.remote, whole), _whole(gradients.remote, whole)
     of_local = local.away if len(local.rows) == len(whole) else {}
@@ -140,7 +140,7 @@ _LAST_LOOKS, _LAST_WAIT_S = 20, 0.05
 
 
 def watch_ranks(recorder: Recorder, view: TorchView) -> "tuple[TorchRanks, ...]":
-    """The comparison of this process with the others, its hooks on; none where it is alone, or nothing is ever due."""
+    """Compare this process with the others; return nothing to remove where it is alone or the quantity is never due."""
     if not (distributed.is_available() and distributed.is_initialized()) or distributed.get_world_size() == 1:
         return ()
     if not recorder.config.schedule(NAME).is_ever_due:
@@ -166,11 +166,11 @@ class TorchRanks:
         self._is_off = self._has_looked = False
 
     def attach(self) -> None:
-        """Nothing; the first step is looked at, if it is due."""
+        """Prepare the first step, if it is due."""
         self._prepare()
 
     def remove(self) -> None:
-        """Nothing; no hook is left, and what the others told last is recorded, if they tell it soon."""
+        """Remove the hooks, and record the last messages of the other ranks, if they arrive soon."""
         self._release()
         self._recorder.outbox.drain(wait=True)  # what is on its way from a device is to be told as well
         for _ in range(_LAST_LOOKS):
@@ -182,18 +182,18 @@ class TorchRanks:
         self._guard(self._read)
 
     def forward_begins(self) -> None:
-        """The model is called; the first time in a step that is due the random state is noted."""
+        """Note the random state at the first forward of a due step."""
         if self._hooks and np.isnan(self._random_state):
             self._random_state = number_of(torch.get_rng_state().numpy().tobytes())
 
     def before_step(self) -> None:
-        """The optimizers are about to step."""
+        """Take the numbers of this rank before the optimizers step."""
         if self._hooks and not self._has_looked:
             self._has_looked = True
             self._guard(self._look)
 
     def step_ends(self) -> None:
-        """The step is over, and its record not yet made."""
+        """Exchange messages at the end of a step, before its record is made."""
         self._guard(self._read)
         if self._message is not None:
             message, self._message = self._message, None
@@ -203,7 +203,7 @@ class TorchRanks:
         self._prepare(self._recorder.current.step + 1)
 
     def _prepare(self, step: int = 0) -> None:
-        """Hooks go on the parameters where the step that begins next is due."""
+        """Hook the parameters if the step that begins next is due."""
         if self._is_off or not self._recorder.config.schedule(NAME).is_due(step):
             return
         self._local = LocalGradients(len(self._view.parameters))
@@ -226,7 +226,7 @@ class TorchRanks:
         return see
 
     def _look(self) -> None:
-        """Takes this rank's numbers before the weights move."""
+        """Take this rank's numbers before the weights move."""
         recorder, view = self._recorder, self._view
         whole = [_is_whole(one) for one in view.parameters]
         weights, gradients = view.weights(), view.gradients()
@@ -280,7 +280,7 @@ class TorchRanks:
 
 
 def _clip_of(clip: tuple[float | LateScalar, float] | None) -> float:
-    """By what gradients of this norm were shortened to this limit; 1 where they were not."""
+    """Return the factor by which gradients of this norm were clipped to this limit; 1 where they were not."""
     if clip is None:
         return 1.0
     norm = clip[0]() if callable(clip[0]) else clip[0]
@@ -292,5 +292,5 @@ def _scale_of(scale: float | LateScalar | None) -> float:
 
 
 def _is_whole(parameter: Tensor) -> bool:
-    """Whether the rank holds all of the parameter, and not a part that differs from the others' by intent."""
+    """Return whether the rank holds the whole parameter, not a shard that differs from the others' by intent."""
     return not (hasattr(parameter, "placements") or getattr(parameter, "tensor_model_parallel", False))

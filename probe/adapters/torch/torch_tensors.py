@@ -22,7 +22,7 @@ is_any_taken_for_remote = False
 
 
 def own_part(tensor: Tensor) -> Tensor:
-    """The tensor itself; of a DTensor the part that this rank holds, of one that is still on its way the tensor come.
+    """Return the tensor itself, the local shard of a DTensor, or the result of a collective that is under way.
 
     Raises:
         Unsupported: It only stands for a tensor, as a fake one does, and has no memory to read.
@@ -38,7 +38,7 @@ def own_part(tensor: Tensor) -> Tensor:
 
 
 def local_part(tensor: Tensor) -> Tensor:
-    """What a DTensor holds on this rank; any other tensor itself."""
+    """Return the local shard of a DTensor; any other tensor itself."""
     return tensor._local_tensor if hasattr(tensor, "_local_tensor") else tensor
 
 
@@ -50,23 +50,23 @@ def _has_memory(tensor: Tensor) -> bool:
 
 
 def is_remote(tensor: Tensor) -> bool:
-    """Whether the tensor lies on a device that measures by itself."""
+    """Return whether the tensor lies on a device that measures by itself."""
     return bool(tensor.is_cuda) or is_any_taken_for_remote
 
 
 def may_travel(tensor: Tensor) -> bool:
-    """Whether it does, whole, and may be asked for now: not while a CUDA graph is recorded."""
+    """Return whether the whole tensor lies on such a device, and no CUDA graph is being captured."""
     is_there = is_remote(tensor) and not hasattr(tensor, "placements")
     return is_there and not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def is_any_remote(tensors: Sequence[Tensor | None]) -> bool:
-    """Whether one of them does."""
+    """Return whether any of the tensors lies on such a device."""
     return is_any_taken_for_remote or any(map(getattr, tensors, repeat("is_cuda"), repeat(False)))
 
 
 def remote(tensor: Tensor) -> Tensor | None:
-    """The part of this rank of a tensor on a CUDA device; None of any other tensor.
+    """Return this rank's part of a tensor on a CUDA device; None of any other tensor.
 
     Raises:
         Unsupported: It is sparse, quantized or complex, or lies in the memory of a CUDA graph that is being recorded.
@@ -136,7 +136,7 @@ def plain_place(tensor: Tensor) -> Place | None:
 
 
 def columns_of(tensors: Sequence[Tensor | None]) -> Columns | None:
-    """Addresses, sizes and codes of all tensors as they lie; None where `place_of` would have to look at one of them.
+    """Return addresses, sizes and codes of all tensors in place; None where `place_of` has to look at one.
 
     Without a line of Python for each tensor, since this is asked of all parameters several times a step.
     """
@@ -156,7 +156,7 @@ def columns_of(tensors: Sequence[Tensor | None]) -> Columns | None:
 
 
 def _columns_with_gaps(tensors: Sequence[Tensor | None]) -> Columns | None:
-    """The same where some are not there: their columns are 0."""
+    """Return the same columns where some tensors are None: their columns are 0."""
     found = columns_of([one for one in tensors if one is not None])
     if found is None:
         return None
@@ -166,7 +166,7 @@ def _columns_with_gaps(tensors: Sequence[Tensor | None]) -> Columns | None:
 
 
 def code_on_host(tensor: Tensor) -> int:
-    """The code of the dtype that the values of a tensor have once they are on the host."""
+    """Return the code of the dtype that the tensor's values have on the host."""
     is_small_float = tensor.is_floating_point() and tensor.element_size() == 1
     return FLOAT32 if is_small_float else CODES.get(tensor.dtype, FLOAT64)
 
@@ -194,7 +194,7 @@ def _is_floating(tensor: Tensor) -> bool:
 
 
 def array_of(tensor: Tensor) -> NDArray[Any]:
-    """The values in their own shape and order, sharing memory where they can.
+    """Return the values in their own shape and order, sharing memory where they can.
 
     Raises:
         Unsupported: The tensor is sparse, quantized, of a dtype that NumPy does not know, or only stands for one.

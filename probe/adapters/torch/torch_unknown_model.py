@@ -42,13 +42,13 @@ class TorchFinder:
         ]
 
     def stop(self) -> None:
-        """Takes the global hooks off."""
+        """Remove the global hooks."""
         for handle in (self._closures, *self._handles):
             handle.remove()
         self._handles = []
 
     def left_out(self) -> str:
-        """What was trained beside the model that was found; empty where nothing is known of that."""
+        """Return a description of what was trained beside the found model; empty where nothing is known."""
         if self._adapter is None or not self._elsewhere:
             return ""
         return (
@@ -76,7 +76,7 @@ class TorchFinder:
         return self._adapter
 
     def _look_into_closure(self, optimizer: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Call | None:
-        """Nothing, or the arguments with a closure that tells when it has been evaluated for the first time."""
+        """Return the arguments with a closure that reports its first evaluation; None without a closure."""
         return telling(arguments, options, lambda: self._evaluated_in(optimizer)) if self._adapter is None else None
 
     def _evaluated_in(self, optimizer: Any) -> None:
@@ -84,7 +84,7 @@ class TorchFinder:
             self._adapter.closure_evaluated(optimizer)
 
     def _look_at_optimizer(self, optimizer: Any, _arguments: Any, _options: Any) -> None:
-        """Looks once at each, and remembers those that step another model."""
+        """Look once at each optimizer, and remember those that step another model."""
         if torch.compiler.is_compiling() or optimizer in self._seen:
             return
         self._seen.add(optimizer)
@@ -98,7 +98,7 @@ class TorchFinder:
                 self._elsewhere.append(f"{type(optimizer).__name__} stepped {len(stepped)} parameters")
 
     def _look_at_the_first(self, optimizer: Any, stepped: list[Any]) -> None:
-        """Finds the model by it where none is found, and says what of its parameters is not watched."""
+        """Find the model by this optimizer if none is found yet, and report its parameters that are not watched."""
         if self._adapter is None:
             ids = {id(one) for one in stepped}
             held = (module for one in self._evaluated if (module := one()) is not None)
