@@ -93,7 +93,7 @@ class HeldTensors:
         return subject in self.subjects and self._chosen[site]
 
     def take(self, subject: str, site: str, call: int, moment: tuple[int, int], array: NDArray[Any]) -> None:
-        """Hold a copy of the tensor; drop the oldest copies for it, or the tensor itself if it alone exceeds the limit."""
+        """Hold a copy of the tensor and drop the oldest copies for it; leave out one that alone exceeds the limit."""
         step, size = moment[0], array.nbytes
         with self._lock:
             self._seen[step] = self._seen.get(step, 0) + size
@@ -175,7 +175,7 @@ class HeldTensors:
 
     def _drop_counts(self, last: int) -> None:
         for counts in (self._seen, self._gone):
-            for step in [one for one in counts if one <= last]:
+            for step in [counted for counted in counts if counted <= last]:
                 del counts[step]
 
     def _up_to(self, last: int) -> Iterator[TensorCopy]:
@@ -219,8 +219,8 @@ class FlightKeeper:
         without one it is the step before this one.
         """
         if self._told is not None:
-            told, self._told = self._told, None
-            self._alarm = told if self._steps else step - 1
+            reported, self._told = self._told, None
+            self._alarm = reported if self._steps else step - 1
         return self._alarm
 
     def show(self, record: StepRecord) -> StepRecord:
@@ -280,7 +280,7 @@ class FlightKeeper:
         return replace(record, events=(*record.events, Event("flight_recorder", record.step, data=data)))
 
     def _with_tensors(self, record: StepRecord) -> tuple[StepRecord, int]:
-        """Send the tensors up to the record's step to the disk; return the record with what is missing, and their number."""
+        """Send the tensors up to the record's step to the disk; return the record and their number."""
         if self.tensors is None:
             return record, 0
         count, missing = self.tensors.release(record.step)
@@ -291,9 +291,13 @@ class FlightKeeper:
 
     def _worst_new(self, findings: Iterable[Finding]) -> Severity | None:
         """Return the worst severity among the findings that no earlier one has announced."""
-        fresh = [one for one in findings if one.cause != _OF_THE_MONITOR and (one.rule, one.site) not in self._seen]
-        self._seen.update((one.rule, one.site) for one in fresh)
-        return max((one.severity for one in fresh), key=SEVERITIES.index, default=None)
+        fresh = [
+            finding
+            for finding in findings
+            if finding.cause != _OF_THE_MONITOR and (finding.rule, finding.site) not in self._seen
+        ]
+        self._seen.update((finding.rule, finding.site) for finding in fresh)
+        return max((finding.severity for finding in fresh), key=SEVERITIES.index, default=None)
 
 
 def _is_odd(record: StepRecord) -> bool:

@@ -131,11 +131,13 @@ class NanTrace:
         return not any(row[_NANS] or row[_POS] or row[_NEG] for row in rows)
 
     def _tell(self, data: dict[str, Json]) -> None:
-        told = dict(data)
-        site = str(told.pop("site", self.sites[-1] if self.sites else ""))
-        file, line = told["file"], told["line"]
-        told["code"] = linecache.getline(file, line).strip() if isinstance(file, str) and isinstance(line, int) else ""
-        self._recorder.event("first_bad_operation", site, **told)
+        fields = dict(data)
+        site = str(fields.pop("site", self.sites[-1] if self.sites else ""))
+        file, line = fields["file"], fields["line"]
+        fields["code"] = (
+            linecache.getline(file, line).strip() if isinstance(file, str) and isinstance(line, int) else ""
+        )
+        self._recorder.event("first_bad_operation", site, **fields)
 
     def _statistics(self, tensor: object) -> NDArray[np.float64] | None:
         """Return the statistics of a tensor; None of an unsupported value."""

@@ -97,15 +97,15 @@ class ChangeWatcher:
             left = self._left()
         return (None, *left) if is_edited else left
 
-    def judge(self, asked: SettingsRequest) -> ConfigChange:
+    def judge(self, request: SettingsRequest) -> ConfigChange:
         """Return the change that the request makes to the current configuration.
 
         Raises:
             ConfigError: It is wrong or cannot be made under way.
         """
         now = self._now
-        below = load_config(self._source) if asked is None else now.below
-        fields = now.fields if asked is None else overlay_settings(now.fields, asked)
+        below = load_config(self._source) if request is None else now.below
+        fields = now.fields if request is None else overlay_settings(now.fields, request)
         found = load_config(overlay_settings(below.model_dump(exclude_unset=True), fields))
         fixed = [name for name in type(found).model_fields if name not in CHANGEABLE]
         changed = [name for name in fixed if getattr(found, name) != getattr(now.config, name)]
@@ -113,7 +113,7 @@ class ChangeWatcher:
             raise ConfigError(
                 f"{', '.join(changed)} cannot change while a training runs; what can is {', '.join(CHANGEABLE)}"
             )
-        old, new = (one.model_dump(mode="json", exclude_unset=True) for one in (now.below, below))
+        old, new = (config.model_dump(mode="json", exclude_unset=True) for config in (now.below, below))
         return ConfigChange(found, below, fields, tuple(_shadowed(old, new, fields)))
 
     def keep(self, change: ConfigChange) -> None:
@@ -152,17 +152,17 @@ class Reconfiguration:
     def follow(self) -> None:
         """Make the requested changes, one after the other."""
         try:
-            for asked in self.control.look():
-                self._change(asked)
+            for request in self.control.look():
+                self._change(request)
         except Exception as error:  # noqa: BLE001  nothing that others leave for a run may stop it
             self._refuse(error)
 
-    def _change(self, asked: SettingsRequest) -> None:
+    def _change(self, request: SettingsRequest) -> None:
         """Make the requested change, or report why not."""
         recorder = self._recorder
         before = recorder.config
         try:
-            change = self.control.judge(asked)
+            change = self.control.judge(request)
             if change.config != before:
                 recorder.follow(change.config)
                 self._adapter.reselect()

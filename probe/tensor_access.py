@@ -187,17 +187,17 @@ class TensorTables:
         remote: dict[int, Tensor] = {}
         away = self._away.is_any(tensors) if self._away is not None else False
         places = [
-            _ABSENT if one is None else self._place(number, one, owners, remote if away else None)
-            for number, one in enumerate(tensors)
+            _ABSENT if tensor is None else self._place(number, tensor, owners, remote if away else None)
+            for number, tensor in enumerate(tensors)
         ]
         table = table_of(places, owners)
         return replace(table, remote=remote, bring=self._place_of) if remote else table
 
     def _place(self, number: int, tensor: Tensor, owners: list[object], remote: dict[int, Tensor] | None) -> Place:
         try:
-            if remote is not None and self._away is not None and (held := self._away.part(tensor)) is not None:
-                remote[number] = held
-                return (0, int(held.numel()), self._away.code(held))
+            if remote is not None and self._away is not None and (part := self._away.part(tensor)) is not None:
+                remote[number] = part
+                return (0, int(part.numel()), self._away.code(part))
             place, owner = self._place_of(tensor)
         except Unsupported as error:
             name = self._names[number]

@@ -107,7 +107,7 @@ class CallTrace:
             if node in self._nodes:
                 found.append(self._nodes[node])
                 continue
-            fresh = [one for one in self._access.before(node) if one not in seen]
+            fresh = [earlier for earlier in self._access.before(node) if earlier not in seen]
             seen.update(fresh)
             waiting += fresh
         return found
@@ -170,8 +170,8 @@ def check_belongs(optimizer: Any, parameters: Iterable[Any], model: object) -> N
     Raises:
         NotWatchable: It was made for another model.
     """
-    mine = {id(one) for one in parameters}
-    if not any(id(one) in mine for group in optimizer.param_groups for one in group["params"]):
+    parameter_ids = {id(parameter) for parameter in parameters}
+    if not any(id(parameter) in parameter_ids for group in optimizer.param_groups for parameter in group["params"]):
         raise NotWatchable(
             f"optimizer {type(optimizer).__name__} steps no parameter of {type(model).__name__}; "
             f"pass the optimizer that was made from this model's parameters"
@@ -212,7 +212,7 @@ def _parameter_infos(named: Iterable[tuple[str, Any]], groups: Groups, describe:
     infos: list[ParameterInfo] = []
     for name, parameter in named:
         shape, dtype, memory = describe(parameter)
-        mine = groups.get(id(parameter), ())
-        first, storage = next(iter(mine), None), storages.setdefault(memory, len(storages))
-        infos.append(ParameterInfo(name, shape, dtype, parameter.requires_grad, first, storage, mine[1:]))
+        memberships = groups.get(id(parameter), ())
+        first, storage = next(iter(memberships), None), storages.setdefault(memory, len(storages))
+        infos.append(ParameterInfo(name, shape, dtype, parameter.requires_grad, first, storage, memberships[1:]))
     return tuple(infos)

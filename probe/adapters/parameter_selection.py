@@ -59,7 +59,7 @@ def with_gaps(
     without = frozenset(left_out)
     if not without:
         return parameters
-    return [gap if name in without else one for name, one in zip(names, parameters, strict=True)]
+    return [gap if name in without else parameter for name, parameter in zip(names, parameters, strict=True)]
 
 
 #: Sites that an event names.
@@ -100,8 +100,8 @@ class NewParts:
         self._facts.modules_changed()
         self._order.stop()
         self._order.begin()
-        told: list[Json] = [*sorted(changed)[:_MOST_NAMED]]
-        self._recorder.event("modules_changed", sites=told, count=len(changed))
+        sites: list[Json] = [*sorted(changed)[:_MOST_NAMED]]
+        self._recorder.event("modules_changed", sites=sites, count=len(changed))
 
 
 class _View(Protocol):

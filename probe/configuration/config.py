@@ -181,7 +181,7 @@ class Config(Section):
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield each conflict between settings that are valid on their own."""
-        if any(one.do == "skip_step" for one in self.on_finding) and not self._measures_every_gradient():
+        if any(reaction.do == "skip_step" for reaction in self.on_finding) and not self._measures_every_gradient():
             yield Contradiction(
                 ("on_finding", "every", "subjects", "budget"),
                 "on_finding: skip_step needs `gradient` at every step, and no budget that may thin it",

@@ -40,8 +40,8 @@ class Section(BaseModel):
         yield from ()
 
     @model_validator(mode="after")
-    def _agrees_with_itself(self, asked: ValidationInfo) -> Self:
-        found = [] if asked.context == PART else [one.words for one in self.contradictions()]
+    def _agrees_with_itself(self, info: ValidationInfo) -> Self:
+        found = [] if info.context == PART else [contradiction.words for contradiction in self.contradictions()]
         if found:
             raise ValueError("; ".join(found))
         return self

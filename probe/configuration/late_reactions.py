@@ -25,9 +25,9 @@ def late_reactions(config: Config) -> tuple[str, ...]:
     """Return a warning for each `stop` or `checkpoint` for `non_finite_*` that may be late."""
     return tuple(
         dict.fromkeys(
-            _in_words(one, subjects, config)
-            for one in config.on_finding
-            if one.do in _DONE and one.is_before_the_update and (subjects := _late(one, config))
+            _in_words(reaction, subjects, config)
+            for reaction in config.on_finding
+            if reaction.do in _DONE and reaction.is_before_the_update and (subjects := _late(reaction, config))
         )
     )
 
@@ -52,9 +52,9 @@ def _is_at_every_step(config: Config, subject: str) -> bool:
 
 
 def _in_words(reaction: Reaction, subjects: Sequence[str], config: Config) -> str:
-    told = "; ".join(f"`{name}` {_when(config, name)}" for name in subjects)
+    cadences = "; ".join(f"`{name}` {_when(config, name)}" for name in subjects)
     return (
-        f"on_finding: {reaction.do} for {', '.join(reaction.causes)} rests on what is recorded: {told}; "
+        f"on_finding: {reaction.do} for {', '.join(reaction.causes)} rests on what is recorded: {cadences}; "
         f"{_DONE[reaction.do].format(_distance(config, subjects))}; "
         f"{_remedy(config, subjects)}"
     )

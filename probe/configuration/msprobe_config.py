@@ -85,9 +85,13 @@ def translate(data: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]
     if mistakes:
         raise ConfigError("; ".join(mistakes), mistakes)
     collectives = _collectives(data)
-    said = {**_NOTES, **{f"cc_distribution.{key}": note for key, note in _COLLECTIVES.items() if note}}
-    asked = {**data, **{f"cc_distribution.{key}": value for key, value in collectives.items()}}
-    notes = tuple(f"{key}: {said[key]}" for key in asked if key in said and asked[key] not in (False, None, [], {}))
+    notes_by_key = {**_NOTES, **{f"cc_distribution.{key}": note for key, note in _COLLECTIVES.items() if note}}
+    values = {**data, **{f"cc_distribution.{key}": value for key, value in collectives.items()}}
+    notes = tuple(
+        f"{key}: {notes_by_key[key]}"
+        for key in values
+        if key in notes_by_key and values[key] not in (False, None, [], {})
+    )
     cadence = _cadence(data)
     subjects: dict[str, Any] = dict.fromkeys(_recorded(data), cadence)
     fields: dict[str, Any] = {"every": 0, "subjects": {**subjects, **dict.fromkeys(_ALWAYS, 1)}}
@@ -111,10 +115,10 @@ def _mistakes(data: Mapping[str, Any]) -> Iterator[str]:
             yield f"{key} must be true or false, got {data[key]!r}; write it without quotes"
     if not isinstance(data.get("targets"), Mapping | None):
         yield f"targets must map names to tensors, got {type(data['targets']).__name__}"
-    asked = data.get("cc_distribution")
-    if not isinstance(asked, Mapping | bool | None):
-        yield f"cc_distribution must hold keys, got {type(asked).__name__}"
-    for key, value in asked.items() if isinstance(asked, Mapping) else ():
+    collectives = data.get("cc_distribution")
+    if not isinstance(collectives, Mapping | bool | None):
+        yield f"cc_distribution must hold keys, got {type(collectives).__name__}"
+    for key, value in collectives.items() if isinstance(collectives, Mapping) else ():
         if key not in _COLLECTIVES:
             yield f"unknown key 'cc_distribution.{key}'{nearest(str(key), _COLLECTIVES)}"
         elif key in ("enable", "cc_pre_hook") and not isinstance(value, bool):
@@ -128,8 +132,8 @@ def _cadence(data: Mapping[str, Any]) -> dict[str, int]:
 
 def _collectives(data: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the settings of `cc_distribution`, which may be a mere switch."""
-    asked = data.get("cc_distribution") or {}
-    return {"enable": asked} if isinstance(asked, bool) else asked
+    settings = data.get("cc_distribution") or {}
+    return {"enable": settings} if isinstance(settings, bool) else settings
 
 
 def _recorded(data: Mapping[str, Any]) -> tuple[str, ...]:

@@ -112,27 +112,29 @@ def as_reactions(value: object) -> object:
     if value is None:
         return value
     several = value if isinstance(value, list | tuple) else [value]
-    return [{"do": one} if isinstance(one, str) else one for one in several]
+    return [{"do": reaction} if isinstance(reaction, str) else reaction for reaction in several]
 
 
 def refusal_of(settings: Sequence[Reaction]) -> Refusal:
     """Return what the reactions do about updates that would spoil the weights."""
-    if any(one.do == "stop" and one.is_before_the_update for one in settings):
+    if any(reaction.do == "stop" and reaction.is_before_the_update for reaction in settings):
         return "stop"
-    return "skip" if any(one.do == "skip_step" for one in settings) else ""
+    return "skip" if any(reaction.do == "skip_step" for reaction in settings) else ""
 
 
 def saving(settings: Sequence[Reaction]) -> tuple[Reaction, ...]:
     """Return the reactions that save the training's state."""
-    return tuple(one for one in settings if one.do == "checkpoint")
+    return tuple(reaction for reaction in settings if reaction.do == "checkpoint")
 
 
 def pauses_of(watchpoints: Iterable[Watch]) -> tuple[Reaction, ...]:
     """Return the reactions that watchpoints with `pause` stand for."""
     return tuple(
         Reaction(
-            do="pause", causes=(escape(f"watchpoint/{one.name or parse_condition(one.when).text}"),), severity="info"
+            do="pause",
+            causes=(escape(f"watchpoint/{watchpoint.name or parse_condition(watchpoint.when).text}"),),
+            severity="info",
         )
-        for one in watchpoints
-        if one.pause
+        for watchpoint in watchpoints
+        if watchpoint.pause
     )

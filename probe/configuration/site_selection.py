@@ -126,7 +126,9 @@ def _is_near(site: str, config: Config) -> bool:
 
 
 def _is_chosen(name: str, patterns: Iterable[str], exclude: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, one) for one in patterns) and not any(fnmatchcase(name, one) for one in exclude)
+    return any(fnmatchcase(name, pattern) for pattern in patterns) and not any(
+        fnmatchcase(name, pattern) for pattern in exclude
+    )
 
 
 def _matching(sites: Sequence[str], patterns: Iterable[str]) -> set[str]:

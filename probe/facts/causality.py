@@ -86,7 +86,7 @@ def causality_of(frame: ModelCaller, arguments: tuple[Any, ...], keywords: Mappi
         noise = float(np.abs(output_of(original) - base).max(initial=0.0))
         limit = max(_TIMES_THE_NOISE * noise, _ROUNDING * float(np.abs(base).max(initial=0.0)))
         found = [_along(axis, original, base, output_of, limit) for axis in _axes(original, base)]
-    best = next((one for one in found if one.is_causal is not None), found[0])
+    best = next((candidate for candidate in found if candidate.is_causal is not None), found[0])
     return Causality(best.is_causal, best.changed, best.first_output, best.difference, noise, best.axis, best.positions)
 
 
@@ -135,15 +135,15 @@ def _axes(original: _Array, base: NDArray[np.float64]) -> list[int]:
 def _changed(original: _Array, axis: int, position: int) -> _Array:
     """Change the sample at one position: to other tokens that occur in it, or reals moved by their spread."""
     array = original.copy()
-    there = (slice(None),) * axis + (position,)
+    index = (slice(None),) * axis + (position,)
     if array.dtype.kind in "iu":
         tokens = np.unique(original)
         if tokens.size == 1:
             tokens = np.array([0, max(1, int(tokens[0]))], dtype=array.dtype)
-        array[there] = tokens[(np.searchsorted(tokens, array[there]) + 1) % tokens.size]
+        array[index] = tokens[(np.searchsorted(tokens, array[index]) + 1) % tokens.size]
     else:
         spread = float(np.std(original.astype(np.float64))) or 1.0
-        array[there] = (array[there].astype(np.float64) * -1.0 + spread).astype(array.dtype)
+        array[index] = (array[index].astype(np.float64) * -1.0 + spread).astype(array.dtype)
     return array
 
 
@@ -207,10 +207,10 @@ def check_causality(model: object, *sample: Any, **keywords: Any) -> Causality: 
         NotWatchable: The model is of no known framework.
         NotASequence: The sample has no positions, or the output has not the same.
     """
-    for module, kind, place, name in _FRAMES:
+    for module, kind, module_name, name in _FRAMES:
         loaded = sys.modules.get(module)
         if loaded is not None and isinstance(model, getattr(loaded, kind)):
-            frame: ModelCaller = getattr(import_module(place, __package__), name)(model)
+            frame: ModelCaller = getattr(import_module(module_name, __package__), name)(model)
             return causality_of(frame, sample, keywords)
     raise NotWatchable(
         f"model must be a torch.nn.Module or a mindscope.framework.nn.Cell, got {type(model).__name__}; "

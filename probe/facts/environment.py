@@ -49,7 +49,7 @@ def _script() -> Path | None:
 @lru_cache(maxsize=8)
 def _commit(folder: Path) -> dict[str, Json]:
     """Commit and branch of the folder's repository, and whether tracked files differ from it; empty without one."""
-    if not any((place / ".git").exists() for place in (folder, *folder.parents)):
+    if not any((parent / ".git").exists() for parent in (folder, *folder.parents)):
         return {}
     commit = _git(folder, "rev-parse", "HEAD")
     if commit is None:
@@ -63,10 +63,10 @@ def _git(folder: Path, *words: str) -> str | None:
     """Return git's output; None where git is missing, fails or is too slow."""
     command = ["git", "--no-optional-locks", "-C", str(folder), *words]
     try:
-        told = subprocess.run(command, capture_output=True, timeout=_PATIENCE_S, check=True, text=True)
+        completed = subprocess.run(command, capture_output=True, timeout=_PATIENCE_S, check=True, text=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    return told.stdout.strip()
+    return completed.stdout.strip()
 
 
 def _packages() -> Iterator[tuple[str, Json]]:

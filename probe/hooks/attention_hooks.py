@@ -53,14 +53,14 @@ class AttentionCalls:
 
     def entering(self, site: str, module: object) -> Callable[..., None]:
         """Return the hook before the forward of a module."""
-        place = (site, _attends(module))
+        entry = (site, _attends(module))
 
         def enter(*_: Any) -> None:
             current = self._recorder.current
             if current.stamp != self._stamp:
                 self._begin()
             if "attention" in current.due and not current.is_away and self._counts():
-                self._inside.append(place)
+                self._inside.append(entry)
 
         return enter
 
@@ -125,12 +125,12 @@ class AttentionCalls:
     def _record_later(self, read: Callable[[], Tensor]) -> None:
         """Record five numbers that are computed on a device once they arrive."""
 
-        def owe(row: Row) -> None:
-            outbox = self._recorder.outbox
-            fetched = outbox.fetch(read())
-            row.owe(outbox.make("attention", lambda: fetched.array))
+        def request(row: Row) -> None:
+            device_results = self._recorder.outbox
+            fetched = device_results.fetch(read())
+            row.owe(device_results.make("attention", lambda: fetched.array))
 
-        self._put(owe)
+        self._put(request)
 
     def _put(self, put: Callable[[Row], None]) -> None:
         recorder, (site, _) = self._recorder, self._inside[-1]

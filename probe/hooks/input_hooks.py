@@ -22,7 +22,7 @@ class InputTaps:
         self._recorder, self._access, self._counts = recorder, access, counts
         config = recorder.config
         self.is_wanted = any(config.schedule(subject).is_ever_due for subject in ("input", "input_grad")) or any(
-            one is not None and "input" in one.subjects for one in (config.dump, config.flight_recorder)
+            section is not None and "input" in section.subjects for section in (config.dump, config.flight_recorder)
         )
 
     def hook(self, site: str) -> Callable[..., None]:

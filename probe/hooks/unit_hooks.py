@@ -62,8 +62,8 @@ class _UnitHook:
 
     def _look_later(self, output: Any) -> None:
         """Record the units of a tensor on a device once a sample of it arrives."""
-        rows, outbox = self._units.sample(output), self._recorder.outbox
+        rows, device_results = self._units.sample(output), self._recorder.outbox
         if rows is not None:
-            fetched = outbox.fetch(rows)
-            made = outbox.make(NAME, lambda: self._units.judge(fetched.array))
-            self._recorder.open_rows(NAME, UNITS).row(self._site, 0).owe(made)
+            fetched = device_results.fetch(rows)
+            future = device_results.make(NAME, lambda: self._units.judge(fetched.array))
+            self._recorder.open_rows(NAME, UNITS).row(self._site, 0).owe(future)

@@ -21,10 +21,10 @@ __all__ = ["PLACES", "PROJECTIONS", "RANGE", "are_same", "checksum_at", "checksu
 @njit(nogil=True, cache=True)
 def _is_same(now: Any, copy: Any) -> bool:  # Any: unsigned integers of 16, 32 or 64 bits
     for start in range(0, now.size, CHUNK):
-        bits, held = now[start : start + CHUNK], copy[start : start + CHUNK]
+        bits, copied = now[start : start + CHUNK], copy[start : start + CHUNK]
         differs = False
         for i in range(bits.size):
-            differs |= bits[i] != held[i]
+            differs |= bits[i] != copied[i]
         if differs:
             return False
     return True

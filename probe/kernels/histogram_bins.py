@@ -18,9 +18,9 @@ __all__ = ["count_octaves", "octaves_between"]
 def _count_by_share(x: Reals, low: float, scale: float, counts: Ints) -> None:
     last = counts.size - 1
     for i in range(x.size):
-        place = (np.float64(x[i]) - low) * scale
-        if place == place and abs(place) < np.inf:  # a value that is not finite has no place
-            counts[min(max(int(place), 0), last)] += 1
+        position = (np.float64(x[i]) - low) * scale
+        if position == position and abs(position) < np.inf:  # a value that is not finite has no place
+            counts[min(max(int(position), 0), last)] += 1
 
 
 @njit(nogil=True, cache=True)

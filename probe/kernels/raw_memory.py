@@ -41,12 +41,12 @@ def pointer(_context: Any, address: Any) -> Any:  # Any: numba's own compiler in
 def _chosen(comparison: str) -> Any:  # Any: as above
     """Choose, of two floats without NaN, the one that compares so with the other; only so do loops become vectors."""
 
-    def choose(_context: Any, one: Any, other: Any) -> Any:
+    def choose(_context: Any, first: Any, other: Any) -> Any:
         def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
             compared = builder.fcmp_ordered(comparison, *arguments, flags=_FINITE)
             return builder.select(compared, *arguments, flags=_FINITE)
 
-        return one(one, other), generate
+        return first(first, other), generate
 
     return intrinsic(choose)
 

@@ -195,5 +195,5 @@ def _rows_of(output: Any, turn: int) -> Any:
     first, stride, count = _spread(samples, units, turn)
     if not is_here or output.flags.c_contiguous:
         return output.reshape(samples, units)[first::stride][:count]
-    places = np.arange(first, samples, stride)[:count]
-    return output[np.unravel_index(places, output.shape[:-1])]
+    rows = np.arange(first, samples, stride)[:count]
+    return output[np.unravel_index(rows, output.shape[:-1])]

@@ -61,28 +61,28 @@ class EngineAdapter:
         Raises:
             SiteNotFound: A pattern of the configuration matches nothing.
         """
-        model, places, view, changed = self.model, self._places, self.view, self._structure_changes
+        model, cell_sites, view, changed = self.model, self._places, self.view, self._structure_changes
         named = dict(model.parameters_and_names())
-        self._selection = Selection(places.modules, view, recorder)
+        self._selection = Selection(cell_sites.modules, view, recorder)
         sites = self._selection.begin(named)
         self._order = order = CallOrder(
-            places.modules,
+            cell_sites.modules,
             ACCESS,
             register=lambda cell, hook: cell.register_forward_hook(hook),
             children=methodcaller("name_cells"),
             known=changed,
         )
-        taps = ForwardTaps(recorder, ACCESS, partial(getattr, model, "training"))
-        facts = EngineFacts(model, places.modules, view, recorder, counts=taps.counts, changed=changed)
+        output_hooks = ForwardTaps(recorder, ACCESS, partial(getattr, model, "training"))
+        facts = EngineFacts(model, cell_sites.modules, view, recorder, counts=output_hooks.counts, changed=changed)
         self._handles.append(facts)
-        self._hooks = hooks = CellHooks(recorder, places, taps)
-        parts = NewParts(places.modules, view, recorder, order, facts.facts)
-        changes = EngineChanges(model, places, hooks, parts, changed)
+        self._hooks = hooks = CellHooks(recorder, cell_sites, output_hooks)
+        parts = NewParts(cell_sites.modules, view, recorder, order, facts.facts)
+        changes = EngineChanges(model, cell_sites, hooks, parts, changed)
         self._moments = moments = EngineTraining(
-            places, view, recorder, taps, facts=facts, order=order, changes=changes
+            cell_sites, view, recorder, output_hooks, facts=facts, order=order, changes=changes
         )
         self._handles.append(model.register_forward_pre_hook(moments.forward_begins))
-        batches = BatchTaps(recorder, ACCESS, taps.counts)
+        batches = BatchTaps(recorder, ACCESS, output_hooks.counts)
         if batches.is_wanted:
             self._handles.append(model.register_forward_pre_hook(batches.hook()))
         if recorder.config.nan_trace:

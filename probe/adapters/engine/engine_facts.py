@@ -26,7 +26,7 @@ def made_by(tensor: Tensor) -> str:
     while node is not None and not node.is_packed and node.inputs is not None:
         if node.primitive.name not in ("reshape", "transpose", "squeeze", "expand_dims"):
             return str(node.primitive.name)
-        before = next((one for one in node.inputs if isinstance(one, Tensor)), None)
+        before = next((tensor for tensor in node.inputs if isinstance(tensor, Tensor)), None)
         node = None if before is None else before._node
     return ""
 
@@ -57,7 +57,7 @@ def loss_of(root: Tensor) -> tuple[str, Tensor, tuple[Any, ...]] | None:
             name, tensor = given(node)
             if isinstance(tensor, Tensor):
                 return name, tensor, node.inputs
-        waiting += [one._node for one in node.inputs if isinstance(one, Tensor)]
+        waiting += [tensor._node for tensor in node.inputs if isinstance(tensor, Tensor)]
     return None
 
 
@@ -65,8 +65,8 @@ def factor_of(root: Tensor) -> float | None:
     """Return the number that the loss was multiplied by; None where something was added to it."""
     factor, tensor = 1.0, root
     while (node := tensor._node) is not None and node.inputs is not None and not node.is_packed:
-        name, tensors = node.primitive.name, [one for one in node.inputs if isinstance(one, Tensor)]
-        numbers = [float(one) for one in node.inputs if isinstance(one, int | float)]
+        name, tensors = node.primitive.name, [tensor for tensor in node.inputs if isinstance(tensor, Tensor)]
+        numbers = [float(number) for number in node.inputs if isinstance(number, int | float)]
         if name == "add":
             return None
         if name not in ("multiply", "divide") or len(tensors) != 1 or len(numbers) != 1 or tensors[0].size != 1:
@@ -117,7 +117,11 @@ class EngineFrame:
         """Evaluation mode without gradients; flags, running statistics and random keys are put back behind it."""
         cells = [cell for _, cell in self._model.cells_and_names()]
         flags = [cell.training for cell in cells]
-        kept = [(one, one.numpy().copy()) for one in self._model.get_parameters() if not one.requires_grad]
+        kept = [
+            (parameter, parameter.numpy().copy())
+            for parameter in self._model.get_parameters()
+            if not parameter.requires_grad
+        ]
         state = get_state()
         with same_random_numbers(), recording(enabled=False):
             try:
@@ -243,7 +247,7 @@ class EngineFacts:
         found = loss_of(root)
         if found is not None:
             name, given, inputs = found
-            shapes = tuple(one.shape for one in inputs if isinstance(one, Tensor))
+            shapes = tuple(tensor.shape for tensor in inputs if isinstance(tensor, Tensor))
             labels = inputs[1].numpy if len(inputs) > 1 and isinstance(inputs[1], Tensor) else None
             self.facts.loss_called(LossCall(name, lambda: sample_of(given), shapes, None, labels, made_by(given)))
         self.facts.backward_begins(None, factor_of(root))
@@ -259,9 +263,12 @@ class EngineFacts:
         self._recorder.current.clip = (norm, limit)
 
     def _is_mine(self, gradient: NDArray[Any]) -> bool:
-        place = gradient.ctypes.data
-        held = (one.grad for one in self._view.parameters if one.shape == gradient.shape)
-        return any(one is not None and one.numpy().ctypes.data == place for one in held)
+        address = gradient.ctypes.data
+        gradients = (parameter.grad for parameter in self._view.parameters if parameter.shape == gradient.shape)
+        return any(
+            gradient_tensor is not None and gradient_tensor.numpy().ctypes.data == address
+            for gradient_tensor in gradients
+        )
 
 
 def _telling(measure: Callable[..., float]) -> Callable[..., float]:

@@ -18,9 +18,9 @@ from .engine_sites import CellSites
 class CellHooks:
     """Puts hooks on cells that the configuration picks."""
 
-    def __init__(self, recorder: Recorder, places: CellSites, taps: ForwardTaps) -> None:
-        self._recorder, self._places, self._taps = recorder, places, taps
-        self._inputs = InputTaps(recorder, ACCESS, taps.counts)
+    def __init__(self, recorder: Recorder, cell_sites: CellSites, output_hooks: ForwardTaps) -> None:
+        self._recorder, self._places, self._taps = recorder, cell_sites, output_hooks
+        self._inputs = InputTaps(recorder, ACCESS, output_hooks.counts)
         self._sites = SiteHooks(recorder, self._register)
         self._inside: list[Any] = []
 
@@ -36,16 +36,18 @@ class CellHooks:
         """
         for handle in self._inside:
             handle.remove()
-        recorder, modules, taps, watched = self._recorder, self._places.modules, self._taps, self._sites
+        recorder, modules, output_hooks, watched = self._recorder, self._places.modules, self._taps, self._sites
         sites_of = {id(cell): site for site, cell in modules.items()}
         self._inside = [
             observe_cells(
                 lambda _, cell: sites_of.get(id(cell)) in watched,
-                lambda _, cell, call, index: taps.gradient_tap(sites_of[id(cell)], call, f"[{index}]" if index else ""),
+                lambda _, cell, call, index: output_hooks.gradient_tap(
+                    sites_of[id(cell)], call, f"[{index}]" if index else ""
+                ),
             ),
             *watch_local_gradients(named.items(), ACCESS, recorder),
             *watch_micro_batches(named.items(), ACCESS, recorder),
-            *watch_quantities(recorder, taps.counts, modules, sites),
+            *watch_quantities(recorder, output_hooks.counts, modules, sites),
         ]
 
     def exchange(self, sites: Sequence[str], changed: Collection[str], named: Mapping[str, Any]) -> None:
@@ -80,9 +82,9 @@ class EngineChanges:
     """
 
     def __init__(
-        self, model: Any, places: CellSites, hooks: CellHooks, parts: NewParts, changed: Callable[[], None]
+        self, model: Any, cell_sites: CellSites, hooks: CellHooks, parts: NewParts, changed: Callable[[], None]
     ) -> None:
-        self._model, self._places, self._hooks, self._parts = model, places, hooks, parts
+        self._model, self._places, self._hooks, self._parts = model, cell_sites, hooks, parts
         self._changed = changed
 
     def take_in(self) -> None:

@@ -33,7 +33,9 @@ def _options(group: Mapping[str, Any]) -> dict[str, Json]:
 
 
 def _plain(items: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, Any]]:
-    return (one for one in items if one[0] != "params" and isinstance(one[1], bool | int | float | str | tuple | None))
+    return (
+        item for item in items if item[0] != "params" and isinstance(item[1], bool | int | float | str | tuple | None)
+    )
 
 
 _Array = NDArray[Any]  # the element type varies at run time
@@ -66,14 +68,14 @@ def _node(tensor: Tensor) -> Node | None:
 
 
 def _nodes_before(node: Node) -> Iterable[Node]:
-    return [one._node for one in node.inputs or () if isinstance(one, Tensor) and one._node is not None]
+    return [tensor._node for tensor in node.inputs or () if isinstance(tensor, Tensor) and tensor._node is not None]
 
 
 def _shown(tensor: Tensor) -> Tensor:
-    held = tensor.detach()
-    if type(held) is not Tensor:
-        return held
-    view = held.numpy().view()
+    detached = tensor.detach()
+    if type(detached) is not Tensor:
+        return detached
+    view = detached.numpy().view()
     view.flags.writeable = False
     return wrap(view)
 
@@ -126,9 +128,9 @@ class EngineView(Choosing):
     def add(self, named: Iterable[tuple[str, Parameter]]) -> bool:
         """Add these parameters at the end; return whether any of them was new."""
         known = {id(parameter) for parameter in self.parameters}
-        fresh = [(name, one) for name, one in named if id(one) not in known]
+        fresh = [(name, parameter) for name, parameter in named if id(parameter) not in known]
         self._names += [name for name, _ in fresh]
-        self.parameters += [one for _, one in fresh]
+        self.parameters += [parameter for _, parameter in fresh]
         if self._left_out:
             self._renew()
         return bool(fresh)
@@ -138,9 +140,12 @@ class EngineView(Choosing):
 
     def exchange(self, named: Iterable[tuple[str, Parameter]]) -> None:
         """Replace each parameter whose name now belongs to another object."""
-        rows, here = {name: row for row, name in enumerate(self._names)}, {id(one) for one in self.parameters}
+        rows, present_ids = (
+            {name: row for row, name in enumerate(self._names)},
+            {id(parameter) for parameter in self.parameters},
+        )
         for name, parameter in named:
-            if name in rows and id(parameter) not in here:
+            if name in rows and id(parameter) not in present_ids:
                 self.parameters[rows[name]] = parameter
         if self._left_out:
             self._renew()
@@ -155,53 +160,62 @@ class EngineView(Choosing):
         With several optimizers what the parameters of the others hold belongs to another moment.
         """
         if self.stepping is None or self.given is None:
-            return _table([_held(one) for one in self._measured])
-        given = {id(one): array for one, array in zip(self.stepping.parameters, self.given, strict=True)}
+            return _table([_held(parameter) for parameter in self._measured])
+        given = {id(parameter): array for parameter, array in zip(self.stepping.parameters, self.given, strict=True)}
         is_only = len(self.optimizers) < 2
         return _table(
-            [given[id(one)] if id(one) in given else _held(one) if is_only else None for one in self._measured]
+            [
+                given[id(parameter)] if id(parameter) in given else _held(parameter) if is_only else None
+                for parameter in self._measured
+            ]
         )
 
     def arrays(self, subject: str) -> Iterator[tuple[str, _Array]]:
         """Site and values of every weight or gradient that is there, for what wants them whole."""
         given: dict[int, _Array | None] = {}
         if self.stepping is not None and self.given is not None:
-            given = {id(one): array for one, array in zip(self.stepping.parameters, self.given, strict=True)}
-        for name, one in zip(self._names, self.parameters, strict=True):
-            held = None if one.grad is None else one.grad.numpy()
-            array = one.numpy() if subject == "weight" else given.get(id(one), held)
+            given = {
+                id(parameter): array for parameter, array in zip(self.stepping.parameters, self.given, strict=True)
+            }
+        for name, parameter in zip(self._names, self.parameters, strict=True):
+            gradient = None if parameter.grad is None else parameter.grad.numpy()
+            array = parameter.numpy() if subject == "weight" else given.get(id(parameter), gradient)
             if array is not None and name not in self._left_out:
                 yield name, array
 
     def has_gradients(self) -> bool:
         """Return whether any gradient has a value other than zero among its first few thousand."""
-        held = [parameter.grad.numpy() for parameter in self.parameters if parameter.grad is not None]
-        return any(bool(np.any(gradient.reshape(-1)[:4096])) for gradient in held)
+        gradients = [parameter.grad.numpy() for parameter in self.parameters if parameter.grad is not None]
+        return any(bool(np.any(gradient.reshape(-1)[:4096])) for gradient in gradients)
 
     def rows_held(self) -> frozenset[int]:
         """Return the rows of the parameters whose gradient has such a value."""
-        held = ((row, parameter.grad) for row, parameter in enumerate(self.parameters))
-        return frozenset(row for row, grad in held if grad is not None and np.any(grad.numpy().reshape(-1)[:4096]))
+        gradients = ((row, parameter.grad) for row, parameter in enumerate(self.parameters))
+        return frozenset(row for row, grad in gradients if grad is not None and np.any(grad.numpy().reshape(-1)[:4096]))
 
     def rows_of(self, optimizer: Any) -> frozenset[int]:
         """Return the rows of the parameters that the optimizer steps."""
-        mine = {id(one) for one in optimizer.parameters}
-        return frozenset(row for row, one in enumerate(self.parameters) if id(one) in mine)
+        parameter_ids = {id(parameter) for parameter in optimizer.parameters}
+        return frozenset(row for row, parameter in enumerate(self.parameters) if id(parameter) in parameter_ids)
 
     def is_cleared(self, optimizer: Any) -> bool:
         """Return whether all gradients of the optimizer's parameters are zero; None means all parameters."""
         parameters = self.parameters if optimizer is None else optimizer.parameters
-        held = (one.grad.numpy() for one in parameters if one.grad is not None)
-        return not any(bool(np.any(gradient.reshape(-1)[:4096])) for gradient in held)
+        gradients = (parameter.grad.numpy() for parameter in parameters if parameter.grad is not None)
+        return not any(bool(np.any(gradient.reshape(-1)[:4096])) for gradient in gradients)
 
     def slots(self) -> dict[str, Arrays]:
         """Return every slot of every optimizer."""
         arrays: dict[str, dict[int, _Array]] = {}
         for optimizer in self.optimizers:
             for name, slots in optimizer.slots().items():
-                held = arrays.setdefault(name, {})
-                held.update((id(one), slot) for one, slot in zip(optimizer.parameters, slots, strict=True))
-        return {name: _table([held.get(id(one)) for one in self._measured]) for name, held in arrays.items()}
+                slots_by_parameter = arrays.setdefault(name, {})
+                slots_by_parameter.update(
+                    (id(parameter), slot) for parameter, slot in zip(optimizer.parameters, slots, strict=True)
+                )
+        return {
+            name: _table([slots.get(id(parameter)) for parameter in self._measured]) for name, slots in arrays.items()
+        }
 
     def learning_rates(self) -> tuple[float, ...]:
         """Return the learning rate of every group of every optimizer."""

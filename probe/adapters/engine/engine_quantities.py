@@ -65,9 +65,9 @@ class EngineOperators:
             self._phase = "forward"
             for name, primitive in PRIMITIVES.items():
                 original = primitive.evaluate
-                ours = self._timed(name, original)
-                self._originals[name] = (original, ours)
-                primitive.evaluate = ours
+                timed = self._timed(name, original)
+                self._originals[name] = (original, timed)
+                primitive.evaluate = timed
 
     def _backward_begins(self, _root: Any) -> None:
         self._phase = "backward"
@@ -88,8 +88,8 @@ class EngineOperators:
         log, self._log = self._log, None
         if log is None:
             return
-        for name, (original, ours) in self._originals.items():
-            if PRIMITIVES[name].evaluate is ours:
+        for name, (original, timed) in self._originals.items():
+            if PRIMITIVES[name].evaluate is timed:
                 PRIMITIVES[name].evaluate = original
         self._originals = {}
         self._alive = {}
@@ -135,9 +135,9 @@ class EngineOperators:
 
 def _made(result: Any, inputs: tuple[Any, ...]) -> Iterator[np.ndarray[Any, Any]]:
     """Yield the resulting arrays that own their memory and are not among the inputs."""
-    for one in result if isinstance(result, tuple) else (result,):
-        if isinstance(one, np.ndarray) and one.base is None and not any(one is given for given in inputs):
-            yield one
+    for output in result if isinstance(result, tuple) else (result,):
+        if isinstance(output, np.ndarray) and output.base is None and not any(output is given for given in inputs):
+            yield output
 
 
 _listeners: list[AttentionCalls] = []
@@ -188,8 +188,8 @@ class _Listening:
         if self._calls in _listeners:
             _listeners.remove(self._calls)
         while not _listeners and _originals:
-            name, original, ours = _originals.pop()
-            if PRIMITIVES[name].evaluate is ours:
+            name, original, replacement = _originals.pop()
+            if PRIMITIVES[name].evaluate is replacement:
                 PRIMITIVES[name].evaluate = original
 
 
@@ -226,7 +226,9 @@ class EngineTracer:
     """
 
     def __init__(self, model: Cell, recorder: Recorder) -> None:
-        self.trace = NanTrace(recorder, place_of_array, lambda: (one.numpy() for one in model.trainable_params()), ())
+        self.trace = NanTrace(
+            recorder, place_of_array, lambda: (parameter.numpy() for parameter in model.trainable_params()), ()
+        )
         self._recorder = recorder
         self._originals = {name: primitive.evaluate for name, primitive in PRIMITIVES.items()}
         for name, primitive in PRIMITIVES.items():

@@ -26,7 +26,9 @@ class CellSites:
             return False
         self._count = CHANGES[0]
         now = self._parts_now()
-        return len(now) != len(self._parts) or any(one is not two for one, two in zip(now, self._parts, strict=True))
+        return len(now) != len(self._parts) or any(
+            part is not previous for part, previous in zip(now, self._parts, strict=True)
+        )
 
     def look(self) -> frozenset[str]:
         """Update `modules`; return the sites whose cell is new, gone or replaced."""
@@ -34,11 +36,11 @@ class CellSites:
         self.modules.clear()
         self.modules.update(self._model.cells_and_names())
         self._count, self._parts = CHANGES[0], self._parts_now()
-        both = {*before, *self.modules}
-        return frozenset(site for site in both if before.get(site) is not self.modules.get(site))
+        sites = {*before, *self.modules}
+        return frozenset(site for site in sites if before.get(site) is not self.modules.get(site))
 
     def _parts_now(self) -> list[Any]:  # Any: cells and parameters, held so that no other can lie where one lay
-        return [one for cell in self.modules.values() for one in (*cell._cells.values(), *cell._parameters.values())]
+        return [part for cell in self.modules.values() for part in (*cell._cells.values(), *cell._parameters.values())]
 
 
 def owners_of(cells: Mapping[str, Any]) -> list[tuple[str, Any, str]]:

@@ -83,18 +83,18 @@ class EngineTraining:
 
     def __init__(
         self,
-        places: CellSites,
+        cell_sites: CellSites,
         view: EngineView,
         recorder: Recorder,
-        taps: ForwardTaps,
+        output_hooks: ForwardTaps,
         *,
         facts: EngineFacts,
         order: CallOrder,
         changes: EngineChanges,
     ) -> None:
-        self._places, self._view, self._current = places, view, recorder.current
+        self._places, self._view, self._current = cell_sites, view, recorder.current
         self._facts, self._order, self._changes = facts, order, changes
-        self._course = Course(recorder, view, taps, before_step=self._before_step, at_end=self._step_ends)
+        self._course = Course(recorder, view, output_hooks, before_step=self._before_step, at_end=self._step_ends)
         self.roots = EngineLosses(recorder)
         self.steps = EngineStepHooks(self._course, view, recorder)
         self.tracer: EngineTracer | None = None

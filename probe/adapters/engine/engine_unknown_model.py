@@ -48,9 +48,11 @@ class EngineFinder:
         def call(cell: Cell, *inputs: Any, **options: Any) -> Any:
             if self._originals and cell.training and is_recording() and cell.trainable_params():
                 self.stop()
-                mine = {id(one) for one in cell.get_parameters()}
+                parameter_ids = {id(parameter) for parameter in cell.get_parameters()}
                 stepping = [
-                    one for one in self._optimizers if any(id(parameter) in mine for parameter in one.parameters)
+                    optimizer
+                    for optimizer in self._optimizers
+                    if any(id(parameter) in parameter_ids for parameter in optimizer.parameters)
                 ]
                 self._found(EngineAdapter(cell, tuple(stepping)))
             return original(cell, *inputs, **options)

@@ -76,10 +76,10 @@ class MindSporeAdapter:
         self._handles.append(following)
         children, known = methodcaller("name_cells"), self._structure_changes
         self._order = CallOrder(self._cells, ACCESS, register=following.register, children=children, known=known)
-        taps = ForwardTaps(recorder, ACCESS, partial(getattr, model, "training"))
-        self._hooks = hooks = MindSporeHooks(recorder, self._cells, taps)
-        self._moments = moments = CellEvents(view, recorder, taps, self._order, following)
-        batches = BatchTaps(recorder, ACCESS, taps.counts)
+        output_hooks = ForwardTaps(recorder, ACCESS, partial(getattr, model, "training"))
+        self._hooks = hooks = MindSporeHooks(recorder, self._cells, output_hooks)
+        self._moments = moments = CellEvents(view, recorder, output_hooks, self._order, following)
+        batches = BatchTaps(recorder, ACCESS, output_hooks.counts)
         see_batch = batches.hook() if batches.is_wanted else None
         self._handles.append(watch_entrance(model, moments.course.forward_begins, hooks, see_batch))
         self._handles.append(hooks)
@@ -118,8 +118,10 @@ class MindSporeAdapter:
     def save_state(self, path: Path) -> None:
         """Save the parameters of the model and of its optimizers into the file."""
         cells = [self.model, *self.view.optimizers]
-        parameters = {one.name: one for cell in cells for one in cell.get_parameters()}
-        mindspore.save_checkpoint([{"name": name, "data": one} for name, one in parameters.items()], str(path))
+        parameters = {parameter.name: parameter for cell in cells for parameter in cell.get_parameters()}
+        mindspore.save_checkpoint(
+            [{"name": name, "data": parameter} for name, parameter in parameters.items()], str(path)
+        )
 
     def step_done(self) -> None:
         """Close the step of a loop without a watched optimizer."""

@@ -52,9 +52,9 @@ class MindSporeHooks:
         cells: By site.
     """
 
-    def __init__(self, recorder: Recorder, cells: Mapping[str, Any], taps: ForwardTaps) -> None:
-        self._recorder, self._cells, self._taps = recorder, cells, taps
-        self._inputs = InputTaps(recorder, ACCESS, taps.counts)
+    def __init__(self, recorder: Recorder, cells: Mapping[str, Any], output_hooks: ForwardTaps) -> None:
+        self._recorder, self._cells, self._taps = recorder, cells, output_hooks
+        self._inputs = InputTaps(recorder, ACCESS, output_hooks.counts)
         self._inputs_of_model = self._inputs.hook("") if self._inputs.is_wanted else None
         self._sites = SiteHooks(recorder, self._register)
         self._inside: list[Any] = []
@@ -119,7 +119,7 @@ class RetiringHooks:
 
     def register(self, cell: Any, hook: Callable[[Any, Any, Any], None]) -> "_Retiring":
         """Register a forward hook that sees keyword arguments among the inputs; return its handle."""
-        called = CellHook(lambda one, inputs, options, output: hook(one, (inputs, options), output))
+        called = CellHook(lambda module, inputs, options, output: hook(module, (inputs, options), output))
         return _Retiring(called, cell.register_forward_hook(called, with_kwargs=True), self._retired)
 
     def remove(self) -> None:
@@ -243,10 +243,15 @@ class CellEvents:
     """
 
     def __init__(
-        self, view: MindSporeView, recorder: Recorder, taps: ForwardTaps, order: CallOrder, following: RetiringHooks
+        self,
+        view: MindSporeView,
+        recorder: Recorder,
+        output_hooks: ForwardTaps,
+        order: CallOrder,
+        following: RetiringHooks,
     ) -> None:
         self._view, self._order, self._following = view, order, following
-        self.course = Course(recorder, view, taps, before_step=_nothing, at_end=self._step_ends)
+        self.course = Course(recorder, view, output_hooks, before_step=_nothing, at_end=self._step_ends)
         self.steps = OptimizerHooks(self.course, view, recorder)
 
     def backward_begins(self, result: Any) -> None:

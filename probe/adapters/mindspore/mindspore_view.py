@@ -104,9 +104,9 @@ def _take_slots(
     for name, value in named:
         if not isinstance(value, tuple | list) or len(value) != len(parameters):
             continue
-        if all(isinstance(one, mindspore.Parameter) and id(one) not in own and one.ndim for one in value):
+        if all(isinstance(slot, mindspore.Parameter) and id(slot) not in own and slot.ndim for slot in value):
             slots = found.setdefault(name, {})
-            slots.update((id(parameter), one) for parameter, one in zip(parameters, value, strict=True))
+            slots.update((id(parameter), slot) for parameter, slot in zip(parameters, value, strict=True))
 
 
 def _number(value: Any) -> Json:
@@ -122,7 +122,9 @@ def _plain(options: Mapping[str, Any]) -> dict[str, Json]:
 
 def _plain_items(options: Mapping[str, Any]) -> Iterator[tuple[str, Json]]:
     for name, value in options.items():
-        if name == "lr" or (isinstance(value, tuple | list) and not all(isinstance(one, int | float) for one in value)):
+        if name == "lr" or (
+            isinstance(value, tuple | list) and not all(isinstance(item, int | float) for item in value)
+        ):
             continue
         if isinstance(value, tuple | list):
             yield name, list(value)
@@ -183,9 +185,9 @@ class MindSporeView:
     def add(self, named: Iterable[tuple[str, Tensor]]) -> bool:
         """Add these parameters at the end; return whether any of them was new."""
         known = {id(parameter) for parameter in self.parameters}
-        fresh = [(name, one) for name, one in named if id(one) not in known]
+        fresh = [(name, parameter) for name, parameter in named if id(parameter) not in known]
         self._names += [name for name, _ in fresh]
-        self.parameters += [one for _, one in fresh]
+        self.parameters += [parameter for _, parameter in fresh]
         return bool(fresh)
 
     def choose(self, named: Iterable[tuple[str, Tensor]]) -> None:
@@ -208,8 +210,8 @@ class MindSporeView:
     def arrays(self, subject: str) -> Iterator[tuple[str, NDArray[Any]]]:
         """Yield site and values of every weight or gradient that is there."""
         given = self._given()
-        for name, one in zip(self._names, self.parameters, strict=True):
-            tensor = one if subject == "weight" else given.get(id(one))
+        for name, parameter in zip(self._names, self.parameters, strict=True):
+            tensor = parameter if subject == "weight" else given.get(id(parameter))
             if tensor is not None and name not in self._left_out:
                 try:
                     yield name, array_of(tensor)
@@ -236,11 +238,14 @@ class MindSporeView:
         """Return every slot of every optimizer, by the optimizer's own name."""
         if self._slots_known != len(self.optimizers):  # they make all of them when they are made themselves
             self._slots_known = len(self.optimizers)
-            held: dict[str, dict[int, Tensor]] = {}
+            slots_by_name: dict[str, dict[int, Tensor]] = {}
             for optimizer in self.optimizers:
                 for name, slots in slots_of(optimizer).items():
-                    held.setdefault(name, {}).update(slots)
-            self._slots = {name: [slots.get(id(one)) for one in self._measured] for name, slots in held.items()}
+                    slots_by_name.setdefault(name, {}).update(slots)
+            self._slots = {
+                name: [slots.get(id(parameter)) for parameter in self._measured]
+                for name, slots in slots_by_name.items()
+            }
         return {name: self._placing.table(slots) for name, slots in self._slots.items()}
 
     def learning_rates(self) -> tuple[float, ...]:
@@ -250,4 +255,4 @@ class MindSporeView:
     def _given(self) -> dict[int, Any]:
         if self.stepping is None:
             return {}
-        return {id(one): tensor for one, tensor in zip(self.stepping.parameters, self.given, strict=False)}
+        return {id(parameter): tensor for parameter, tensor in zip(self.stepping.parameters, self.given, strict=False)}

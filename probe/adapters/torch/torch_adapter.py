@@ -32,18 +32,20 @@ from .torch_tensors import ACCESS
 from .torch_training import TorchTraining, without_wrapper
 
 
-def follow_calls(places: ModuleSites, known: Callable[[], None]) -> CallOrder:
+def follow_calls(module_sites: ModuleSites, known: Callable[[], None]) -> CallOrder:
     """Follow the order of the modules from the next forward on; call `known` when it is known."""
 
     def register(module: Any, hook: Any) -> Any:
         """Register a forward hook that sees keyword arguments among the inputs; none on a hidden module."""
-        if not places.is_visible(module):
+        if not module_sites.is_visible(module):
             return Several(())
-        return places.hooked(module).register_forward_hook(
-            Hook(lambda one, inputs, options, output: hook(one, (inputs, options), output)), with_kwargs=True
+        return module_sites.hooked(module).register_forward_hook(
+            Hook(lambda called, inputs, options, output: hook(called, (inputs, options), output)), with_kwargs=True
         )
 
-    return CallOrder(places.modules, ACCESS, register=register, children=lambda module: module.children(), known=known)
+    return CallOrder(
+        module_sites.modules, ACCESS, register=register, children=lambda module: module.children(), known=known
+    )
 
 
 SUFFIX = ".pt"
@@ -106,29 +108,31 @@ class TorchAdapter:
             NotWatchable: A part of the model takes no hooks.
         """
         _check_scripted(self._places.modules)
-        self._recorder, places, view = recorder, self._places, self.view
+        self._recorder, module_sites, view = recorder, self._places, self.view
         recorder.outbox.device = DeviceQueue()
         self._check_refusal(recorder)
         named = dict(parameters_of(self.model))
-        self._selection = Selection(places.modules, view, recorder)
+        self._selection = Selection(module_sites.modules, view, recorder)
         sites = self._selection.begin(named)
-        self._order = follow_calls(places, self._structure_changes)
-        for site, hidden in places.compiled.items():
+        self._order = follow_calls(module_sites, self._structure_changes)
+        for site, hidden in module_sites.compiled.items():
             recorder.event("compiled", site, modules=hidden)
-        taps = ForwardTaps(recorder, ACCESS, partial(getattr, self.model, "training"))
+        output_hooks = ForwardTaps(recorder, ACCESS, partial(getattr, self.model, "training"))
         changed = self._structure_changes
-        facts = TorchFacts(self.model, places.modules, view, recorder, counts=taps.counts, changed=changed)
-        self._handles.append(facts)
-        self._hooks = hooks = TorchModuleHooks(recorder, places, taps, self.model)
-        parts = NewParts(places.modules, view, recorder, self._order, facts)
-        changes = TorchChanges(self.model, places, view, hooks, parts, changed)
-        self._moments = moments = TorchTraining(
-            self.model, places, view, recorder, taps, facts=facts, order=self._order, changes=changes
+        facts = TorchFacts(
+            self.model, module_sites.modules, view, recorder, counts=output_hooks.counts, changed=changed
         )
-        batches = BatchTaps(recorder, ACCESS, taps.counts)
+        self._handles.append(facts)
+        self._hooks = hooks = TorchModuleHooks(recorder, module_sites, output_hooks, self.model)
+        parts = NewParts(module_sites.modules, view, recorder, self._order, facts)
+        changes = TorchChanges(self.model, module_sites, view, hooks, parts, changed)
+        self._moments = moments = TorchTraining(
+            self.model, module_sites, view, recorder, output_hooks, facts=facts, order=self._order, changes=changes
+        )
+        batches = BatchTaps(recorder, ACCESS, output_hooks.counts)
         see_batch = batches.hook() if batches.is_wanted else None
         self._handles.append(
-            watch_entrances(recorder, places, moments.opening, see_batch, may_rest=not hooks.sees_inputs)
+            watch_entrances(recorder, module_sites, moments.opening, see_batch, may_rest=not hooks.sees_inputs)
         )
         hooks.begin(sites)
         self._adoption = Adoption(self.model, view, moments.steps, recorder, changed)
@@ -189,7 +193,9 @@ class TorchAdapter:
         self._moments.course.step_done()
 
     def _check_refusal(self, recorder: Recorder) -> None:
-        if recorder.refusal == "skip" and any(hasattr(one, "placements") for one in self.model.parameters()):
+        if recorder.refusal == "skip" and any(
+            hasattr(parameter, "placements") for parameter in self.model.parameters()
+        ):
             raise ConfigError(
                 "on_finding: skip_step needs whole gradients on every rank, and this model's are sharded: each rank "
                 "would decide for itself; use a GradScaler, or stop"

@@ -63,15 +63,15 @@ class Adoption:
 
     def remove(self) -> None:
         """Remove all hooks."""
-        for handle in (*self._handles, *(one for hooks in self._hooks.values() for one in hooks)):
+        for handle in (*self._handles, *(hook for hooks in self._hooks.values() for hook in hooks)):
             handle.remove()
         self._handles, self._hooks = [], {}
 
     def _perhaps_adopt(self, optimizer: Any, arguments: Any, options: Any) -> None:
-        if id(optimizer) in self._hooks or not (mine := self._mine(optimizer)):
+        if id(optimizer) in self._hooks or not (parameter_ids := self._mine(optimizer)):
             return
         both_step = self._seen.get(optimizer, self._steps.count) != self._steps.count
-        if both_step or not self._covered(mine):
+        if both_step or not self._covered(parameter_ids):
             self._adopt(optimizer)  # whose own hooks run after this one
         else:
             self._look(optimizer, arguments, options)
@@ -89,30 +89,30 @@ class Adoption:
                 self._recorder.fail("optimizer step", error)
 
     def _take_over(self, optimizer: Any) -> None:
-        mine = self._mine(optimizer)
+        parameter_ids = self._mine(optimizer)
         if optimizer in self._replaced:
             self._adopt(optimizer)
             return
-        if covered := self._covered(mine):
-            for one in covered:
-                self._drop(one)
+        if covered := self._covered(parameter_ids):
+            for previous in covered:
+                self._drop(previous)
             self._adopt(optimizer)
-            kinds = [type(one).__name__ for one in covered]
+            kinds = [type(previous).__name__ for previous in covered]
             self._recorder.event("optimizer_changed", optimizer_kind=type(optimizer).__name__, before=[*kinds])
             return
         self._strangers.add(optimizer)
-        if mine and not self._has_told:
+        if parameter_ids and not self._has_told:
             self._has_told = True
-            self._tell(type(optimizer).__name__, mine)
+            self._tell(type(optimizer).__name__, parameter_ids)
 
-    def _tell(self, kind: str, mine: set[int]) -> None:
-        site = next(name for name, one in parameters_of(self._model) if id(one) in mine)
-        said = (
-            f"an optimizer that is not watched ({kind}) steps {len(mine)} parameters of {type(self._model).__name__}, "
-            f"and its steps are not counted; pass all optimizers of the model to watch"
+    def _tell(self, kind: str, parameter_ids: set[int]) -> None:
+        site = next(name for name, parameter in parameters_of(self._model) if id(parameter) in parameter_ids)
+        reason = (
+            f"an optimizer that is not watched ({kind}) steps {len(parameter_ids)} parameters of "
+            f"{type(self._model).__name__}, and its steps are not counted; pass all optimizers of the model to watch"
         )
-        _log.warning("step %d: %s", self._recorder.current.step, said)
-        self._recorder.event("monitor_fault", site, collector="optimizer step", error=said)
+        _log.warning("step %d: %s", self._recorder.current.step, reason)
+        self._recorder.event("monitor_fault", site, collector="optimizer step", error=reason)
 
     def _adopt(self, optimizer: Any) -> None:
         self._view.optimizers.append(optimizer)
@@ -127,11 +127,15 @@ class Adoption:
         self._view.forget_optimizer(optimizer)
         self._replaced.add(optimizer)
 
-    def _covered(self, mine: set[int]) -> list[Any]:
+    def _covered(self, parameter_ids: set[int]) -> list[Any]:
         """Return the watched optimizers whose parameters, as far as the model still has them, are all among these."""
-        return [one for one in self._view.optimizers if self._mine(one) <= mine] if mine else []
+        return (
+            [optimizer for optimizer in self._view.optimizers if self._mine(optimizer) <= parameter_ids]
+            if parameter_ids
+            else []
+        )
 
     def _mine(self, optimizer: Any) -> set[int]:
         """Return the ids of the model's parameters that the optimizer steps."""
-        held = {id(one) for group in optimizer.param_groups for one in group["params"]}
-        return held & {id(one) for one in self._model.parameters()}
+        stepped = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        return stepped & {id(parameter) for parameter in self._model.parameters()}

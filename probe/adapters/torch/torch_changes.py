@@ -27,13 +27,13 @@ class TorchChanges:
     def __init__(
         self,
         model: Any,
-        places: ModuleSites,
+        module_sites: ModuleSites,
         view: TorchView,
         hooks: TorchModuleHooks,
         parts: NewParts,
         changed: Callable[[], None],
     ) -> None:
-        self._model, self._places, self._view = model, places, view
+        self._model, self._places, self._view = model, module_sites, view
         self._hooks, self._parts, self._changed = hooks, parts, changed
         self.named: dict[str, Any] = dict(parameters_of(model))
         self._counts, self._looks = _NEVER_COUNTED, 0

@@ -93,8 +93,8 @@ def remove_collective_listener(listener: CollectiveListener) -> None:
     if listener in _listeners:
         _listeners.remove(listener)
     while not _listeners and _originals:
-        owner, name, original, ours = _originals.pop()
-        if getattr(owner, name) is ours:
+        owner, name, original, replacement = _originals.pop()
+        if getattr(owner, name) is replacement:
             setattr(owner, name, original)
 
 
@@ -160,15 +160,17 @@ class _Watched:
     def _watched(self, bound: Mapping[str, Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         if self._name == "batch_isend_irecv":
             bound = _by_direction(bound)
-        heard = ((one, one.begins(self._name, bound, self._given)) for one in tuple(_listeners))
-        calls = [(one, call) for one, call in heard if call is not None]
+        heard = ((listener, listener.begins(self._name, bound, self._given)) for listener in tuple(_listeners))
+        calls = [(listener, call) for listener, call in heard if call is not None]
         result = self._original(*arguments, **options)
         if not calls:
             return result
 
         def done(waited_s: float | None = None) -> None:
-            for one, call in calls:
-                one.ends(call, bound, self._got, time.perf_counter() - call.began if waited_s is None else waited_s)
+            for listener, call in calls:
+                listener.ends(
+                    call, bound, self._got, time.perf_counter() - call.began if waited_s is None else waited_s
+                )
 
         if isinstance(result, distributed.Work):
             return _WatchedWork(result, done)
@@ -182,11 +184,11 @@ class _Watched:
 def _replace(name: str) -> None:
     """Replace the function in both modules, but `isend` and `irecv` not in the inner one: batches compare with that."""
     original = getattr(distributed, name)
-    ours = _Watched(name, original)
+    replacement = _Watched(name, original)
     for module in _MODULES[:1] if name in ("isend", "irecv") else _MODULES:
         if getattr(module, name, None) is original:
-            _originals.append((module, name, original, ours))
-            setattr(module, name, ours)
+            _originals.append((module, name, original, replacement))
+            setattr(module, name, replacement)
 
 
 def _is_collecting(group: Any) -> bool:
@@ -198,10 +200,10 @@ def _is_collecting(group: Any) -> bool:
 def _by_direction(bound: Mapping[str, Any]) -> dict[str, Any]:
     """Sort a list of sends and receives by the names of their operations."""
     found: dict[str, Any] = {"isend": [], "irecv": [], "group": None}
-    for one in bound.get("p2p_op_list", ()):
-        name = getattr(one.op, "__name__", "")
-        found.setdefault(name, []).append(one.tensor)
-        found["group"] = one.group
+    for operation in bound.get("p2p_op_list", ()):
+        name = getattr(operation.op, "__name__", "")
+        found.setdefault(name, []).append(operation.tensor)
+        found["group"] = operation.group
     return found
 
 
@@ -253,9 +255,9 @@ class CommunicationTaps:
             outputs = list(_numbered(bound, got)) or [("", None)]
             size = call.size_bytes or sum(x.numel() * x.element_size() for _, x in outputs if x is not None)
             costs = (float(size), time.perf_counter() - call.began, waited_s)
-            for place, (path, tensor) in enumerate(outputs):
+            for number, (path, tensor) in enumerate(outputs):
                 row = self._fill("communication", call.site + path, call.number, tensor)
-                row.values[row.index, _COLUMNS:] = costs if place == 0 else (0.0,) * len(COSTS)
+                row.values[row.index, _COLUMNS:] = costs if number == 0 else (0.0,) * len(COSTS)
         except Exception as error:  # noqa: BLE001  as above
             recorder.fail("communication", error)
 
@@ -296,7 +298,7 @@ def _tensors(bound: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[Any]:
 
 def _numbered(bound: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     """(path, tensor): the first stands for the whole, others have their place behind the site."""
-    for place, tensor in enumerate(_tensors(bound, names)):
-        if place == 16:
+    for number, tensor in enumerate(_tensors(bound, names)):
+        if number == 16:
             return
-        yield (f"[{place}]" if place else ""), tensor
+        yield (f"[{number}]" if number else ""), tensor

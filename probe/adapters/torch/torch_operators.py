@@ -191,9 +191,9 @@ def _operations(root: Any) -> Iterator[str]:
     seen: list[str] = []
     waiting = [node] if node is not None else []
     while waiting and len(seen) < _MOST_NODES:
-        one = waiting.pop(0)
-        seen.append(type(one).__name__.removesuffix("0").removesuffix("Backward"))
-        waiting += [before for before, _ in one.next_functions if before is not None]
+        node = waiting.pop(0)
+        seen.append(type(node).__name__.removesuffix("0").removesuffix("Backward"))
+        waiting += [before for before, _ in node.next_functions if before is not None]
     return reversed(seen)
 
 
@@ -221,9 +221,9 @@ class TorchOperators:
         entrance = hooked(modules[""])
         self._handles = [entrance.register_forward_pre_hook(Hook(self._forward_begins))]
         for site, module in modules.items():
-            place = hooked(module)
-            self._handles.append(place.register_forward_pre_hook(Hook(self._entering(site))))
-            self._handles.append(place.register_forward_hook(Hook(self._leave), always_call=True))
+            hooked_module = hooked(module)
+            self._handles.append(hooked_module.register_forward_pre_hook(Hook(self._entering(site))))
+            self._handles.append(hooked_module.register_forward_hook(Hook(self._leave), always_call=True))
         self._handles.append(register_optimizer_step_post_hook(self._stepped))
 
     def remove(self) -> None:
@@ -295,10 +295,10 @@ def _read(roots: list[Any], step: int) -> tuple[OperatorLog, float]:
     first = min((event.start_time_ns for event in roots), default=0)
     last = max((event.start_time_ns + event.duration_time_ns for event in roots), default=0)
     log = OperatorLog(step, first / 1e9)
-    places = _Places(first)
+    walker = _Places(first)
     for root in sorted(roots, key=lambda event: event.start_time_ns):
-        places.walk(root, log, _Place("", "loss", ""))
-    log.allocations.sort(key=lambda one: one.at_s)
+        walker.walk(root, log, _Place("", "loss", ""))
+    log.allocations.sort(key=lambda allocation: allocation.at_s)
     return log, (last - first) / 1e9
 
 
@@ -350,9 +350,9 @@ class _Places:
         return OperatorSpan(here.name, here.phase, here.site, self._since(event), seconds, own, thread)
 
     def _allocation(self, event: Any, around: _Place) -> Allocation:
-        told = event.extra_fields
+        fields = event.extra_fields
         return Allocation(
-            self._since(event), int(told.ptr), int(told.alloc_size), around.name, around.phase, around.site
+            self._since(event), int(fields.ptr), int(fields.alloc_size), around.name, around.phase, around.site
         )
 
     def _since(self, event: Any) -> float:

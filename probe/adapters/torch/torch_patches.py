@@ -47,8 +47,8 @@ class Replaced(Generic[_Listener]):
         if self.listeners:
             return
         while self._originals:
-            owner, name, original, ours = self._originals.pop()
-            if getattr(owner, name) is ours:
+            owner, name, original, replacement = self._originals.pop()
+            if getattr(owner, name) is replacement:
                 setattr(owner, name, original)
 
     def wake(self, listener: _Listener, is_awake: bool) -> None:
@@ -61,9 +61,9 @@ class Replaced(Generic[_Listener]):
     def put(self, owner: Any, name: str, build: Callable[[Any], Any]) -> None:
         """Replace the owner's function of this name by what `build` makes of it."""
         original = getattr(owner, name)
-        ours = update_wrapper(build(original), original)
-        self._originals.append((owner, name, original, ours))
-        setattr(owner, name, ours)
+        replacement = update_wrapper(build(original), original)
+        self._originals.append((owner, name, original, replacement))
+        setattr(owner, name, replacement)
 
 
 #: Of the backward pass that this thread runs inside of; -1 outside of any.
@@ -209,7 +209,7 @@ class CallListener(Protocol):
         """Note the result of the loss function."""
 
     def gradients_clipped(self, parameters: Any, limit: float, norm: Any) -> None:
-        """Note that gradients of this norm are about to be clipped to the limit; None when they are clipped by value."""
+        """Note that gradients of this norm are about to be clipped; the norm is None when values are clipped."""
 
 
 def _announcing(tell: Callable[..., None], tell_result: Callable[..., None] | None = None) -> Callable[[Any], Any]:
@@ -265,8 +265,8 @@ def _patch_calls() -> None:
             _call_patches.put(functional, name, _announcing(_tell_loss(name), _tell_result))
     if hasattr(clip_grad, "_clip_grads_with_norm_"):  # inside clip_grad_norm_, whoever imported that
         _call_patches.put(clip_grad, "_clip_grads_with_norm_", _announcing(_tell_norm))
-    for place in (torch.nn.utils, clip_grad):
-        _call_patches.put(place, "clip_grad_value_", _announcing(_tell_value))
+    for module in (torch.nn.utils, clip_grad):
+        _call_patches.put(module, "clip_grad_value_", _announcing(_tell_value))
 
 
 _call_patches: Replaced[CallListener] = Replaced(_patch_calls)

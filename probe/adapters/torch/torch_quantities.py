@@ -73,18 +73,18 @@ def _queries(tensor: Tensor, rows: NDArray[np.int64]) -> Tensor:
 
 
 def _masked(logits: Tensor, mask: Tensor, lead: tuple[int, ...], turn: int, rows: NDArray[np.int64]) -> Tensor:
-    held = mask.reshape(1, -1) if mask.dim() == 1 else mask
-    held = _heads(held, lead, turn)
-    if held.shape[-2] > 1:
-        held = held.index_select(1, _index(tuple(rows.tolist()), held.device))
-    return torch.where(held, logits, -torch.inf) if held.dtype is torch.bool else logits + held.to(torch.float64)
+    part = mask.reshape(1, -1) if mask.dim() == 1 else mask
+    part = _heads(part, lead, turn)
+    if part.shape[-2] > 1:
+        part = part.index_select(1, _index(tuple(rows.tolist()), part.device))
+    return torch.where(part, logits, -torch.inf) if part.dtype is torch.bool else logits + part.to(torch.float64)
 
 
 def _hidden(logits: Tensor, rows: NDArray[np.int64], last_seen: int | None) -> Tensor:
     if last_seen is None:
         return logits
-    places = torch.arange(logits.shape[-1], device=logits.device)
-    later = places > _index(tuple((rows + last_seen).tolist()), logits.device)[:, None]
+    keys = torch.arange(logits.shape[-1], device=logits.device)
+    later = keys > _index(tuple((rows + last_seen).tolist()), logits.device)[:, None]
     return torch.where(later, -torch.inf, logits)
 
 
@@ -112,10 +112,10 @@ def _statistics(scores: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=256)
-def _index(places: tuple[int, ...], device: Any) -> Tensor:
+def _index(indices: tuple[int, ...], device: Any) -> Tensor:
     """Return the indices as a tensor on the device, sent from pinned memory so that the host does not wait."""
-    held = torch.tensor(places, dtype=torch.int64)
-    return held if device.type == "cpu" else held.pin_memory().to(device, non_blocking=True)
+    on_host = torch.tensor(indices, dtype=torch.int64)
+    return on_host if device.type == "cpu" else on_host.pin_memory().to(device, non_blocking=True)
 
 
 _ATTENTION, _UNITS = frozenset({"attention"}), frozenset({"activation/units"})
@@ -213,8 +213,8 @@ class _Listening:
         if self._calls in _listeners:
             _listeners.remove(self._calls)
         while not _listeners and _originals:
-            name, original, ours = _originals.pop()
-            if getattr(functional, name) is ours:
+            name, original, replacement = _originals.pop()
+            if getattr(functional, name) is replacement:
                 setattr(functional, name, original)
 
 
@@ -254,5 +254,7 @@ def _is_readable(tensor: Tensor) -> bool:
 
 
 def _take(tensor: Tensor, index: tuple[Any, ...]) -> Any:
-    picked = tensor.detach()[tuple(one if isinstance(one, int) else torch.from_numpy(one) for one in index)]
+    picked = tensor.detach()[
+        tuple(axis_index if isinstance(axis_index, int) else torch.from_numpy(axis_index) for axis_index in index)
+    ]
     return array_of(picked.float() if picked.dtype in (torch.bfloat16, torch.float16) else picked)

@@ -44,9 +44,9 @@ class LocalGradients:
         Raises:
             Unsupported: It cannot be read.
         """
-        held = remote(gradient)
-        if held is not None and may_be_late:
-            found = projections_on_device([held])[0]
+        part = remote(gradient)
+        if part is not None and may_be_late:
+            found = projections_on_device([part])[0]
             self.away[row] = found if row not in self.away else self.away[row] + found
             return
         (address, size, code), owner = place_of(gradient)
@@ -87,22 +87,22 @@ def numbers_here(weights: Arrays, gradients: Arrays, whole: Sequence[bool], loca
 
 
 def numbers_away(
-    outbox: Outbox, weights: Arrays, gradients: Arrays, whole: Sequence[bool], local: LocalGradients
+    device_results: Outbox, weights: Arrays, gradients: Arrays, whole: Sequence[bool], local: LocalGradients
 ) -> Callable[[], RankNumbers]:
     """Return a function that gives the numbers once those of a device have arrived; arguments as above."""
     found = numbers_here(replace(weights, remote={}), replace(gradients, remote={}), whole, local)
     of_weights, of_gradients = _whole(weights.remote, whole), _whole(gradients.remote, whole)
     of_local = local.away if len(local.rows) == len(whole) else {}
-    asked: list[tuple[_Numbers, Sequence[int], Tensor]] = []
+    requests: list[tuple[_Numbers, Sequence[int], Tensor]] = []
     if of_weights:
-        asked.append((found.parameters, [*of_weights], checksums_on_device([*of_weights.values()])))
+        requests.append((found.parameters, [*of_weights], checksums_on_device([*of_weights.values()])))
     if of_gradients:
         tensors = [*of_gradients.values()]
-        asked.append((found.gradients, [*of_gradients], checksums_on_device(tensors)))
-        asked.append((found.reduced, [*of_gradients], projections_on_device(tensors)))
+        requests.append((found.gradients, [*of_gradients], checksums_on_device(tensors)))
+        requests.append((found.reduced, [*of_gradients], projections_on_device(tensors)))
     if of_local:
-        asked.append((found.local, [*of_local], torch.stack([*of_local.values()])))
-    fetched = [(table, rows, outbox.fetch(numbers)) for table, rows, numbers in asked]
+        requests.append((found.local, [*of_local], torch.stack([*of_local.values()])))
+    fetched = [(table, rows, device_results.fetch(numbers)) for table, rows, numbers in requests]
 
     def arrived() -> RankNumbers:
         for table, rows, numbers in fetched:
@@ -207,28 +207,28 @@ class TorchRanks:
         if self._is_off or not self._recorder.config.schedule(NAME).is_due(step):
             return
         self._local = LocalGradients(len(self._view.parameters))
-        for place, parameter in enumerate(self._view.parameters):
+        for row, parameter in enumerate(self._view.parameters):
             if parameter.requires_grad and _is_whole(parameter):
-                self._hooks.append(parameter.register_hook(self._gradient_hook(place)))
+                self._hooks.append(parameter.register_hook(self._gradient_hook(row)))
 
     def _release(self) -> None:
         for hook in self._hooks:
             hook.remove()
         self._hooks, self._random_state = [], np.nan
 
-    def _gradient_hook(self, place: int) -> Any:
+    def _gradient_hook(self, row: int) -> Any:
         def see(gradient: Tensor) -> None:
             if self._recorder.current.is_away or self._is_off:
                 return
             with suppress(Unsupported):
-                self._local.add(place, gradient, may_be_late=self._recorder.outbox.takes_promises)
+                self._local.add(row, gradient, may_be_late=self._recorder.outbox.takes_promises)
 
         return see
 
     def _look(self) -> None:
         """Take this rank's numbers before the weights move."""
         recorder, view = self._recorder, self._view
-        whole = [_is_whole(one) for one in view.parameters]
+        whole = [_is_whole(parameter) for parameter in view.parameters]
         weights, gradients = view.weights(), view.gradients()
         spent, steps = recorder.time.seconds(), max(1, recorder.time.ended - self._since)
         times = np.array([(now - then) / steps for now, then in zip(spent, self._spent, strict=True)])
@@ -265,8 +265,8 @@ class TorchRanks:
         if self._rank != 0:
             return
         for step, messages in self._board.read().items():
-            told = [None if one is None else RankMessage.decode(one) for one in messages]
-            for kind, data in rank_facts(step, told, self._view.names):
+            decoded = [None if message is None else RankMessage.decode(message) for message in messages]
+            for kind, data in rank_facts(step, decoded, self._view.names):
                 self._recorder.event(kind, "", **data)
 
     def _guard(self, work: Any) -> None:

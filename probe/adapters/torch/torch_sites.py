@@ -51,8 +51,8 @@ class ModuleSites:
         self._parts = self._parts_now()
         self._hidden: set[int] = set()
         self._hide(outermost)
-        both = {*before, *self.modules}
-        return frozenset(site for site in both if before.get(site) is not self.modules.get(site))
+        sites = {*before, *self.modules}
+        return frozenset(site for site in sites if before.get(site) is not self.modules.get(site))
 
     def _parts_now(self) -> list[int]:
         return [*map(id, chain.from_iterable(map(_values_of, map(_parts_of, self.modules.values()))))]
@@ -63,7 +63,7 @@ class ModuleSites:
             inside = _inside_of_its_graph(module, outermost[site])
             if inside and id(inside[-1]) not in self._hidden:
                 self.compiled[site] = len(inside)
-                self._hidden.update(id(one) for one in inside)
+                self._hidden.update(id(hidden) for hidden in inside)
 
     def hooked(self, module: Any) -> Any:
         """Return the module that takes the hooks: the outermost wrapper, whose call is never compiled away."""
@@ -93,12 +93,16 @@ class ModuleSites:
 
 def models_beside(model: Any) -> list[str]:
     """Return the classes of the process's other models: outermost modules with trainable parameters."""
-    inside = {id(one) for one in model.modules()}
-    objects = (one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module) and id(one) not in inside)
-    trained = [one for one in objects if any(each.requires_grad for each in one.parameters())]
-    parts = {id(part) for one in trained for part in one.modules() if part is not one}
-    around = [one for one in trained if id(one) not in parts and all(id(part) not in inside for part in one.modules())]
-    return [type(one).__name__ for one in around]
+    inside = {id(module) for module in model.modules()}
+    objects = (item for item in gc.get_objects() if issubclass(type(item), torch.nn.Module) and id(item) not in inside)
+    trained = [module for module in objects if any(parameter.requires_grad for parameter in module.parameters())]
+    parts = {id(part) for module in trained for part in module.modules() if part is not module}
+    around = [
+        module
+        for module in trained
+        if id(module) not in parts and all(id(part) not in inside for part in module.modules())
+    ]
+    return [type(module).__name__ for module in around]
 
 
 def owners_of(modules: Mapping[str, Any]) -> list[tuple[str, Any, str]]:

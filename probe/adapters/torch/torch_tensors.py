@@ -29,12 +29,12 @@ def own_part(tensor: Tensor) -> Tensor:
     """
     if type(tensor) in PLAIN or tensor.numel() == 0 or _has_memory(tensor):
         return tensor
-    held = local_part(tensor)
-    if hasattr(held, "trigger_wait"):
-        held = held.trigger_wait()
-    if held.numel() and not _has_memory(held):
+    part = local_part(tensor)
+    if hasattr(part, "trigger_wait"):
+        part = part.trigger_wait()
+    if part.numel() and not _has_memory(part):
         raise Unsupported(f"a {type(tensor).__name__} that has no memory of its own cannot be read")
-    return held
+    return part
 
 
 def local_part(tensor: Tensor) -> Tensor:
@@ -157,11 +157,11 @@ def columns_of(tensors: Sequence[Tensor | None]) -> Columns | None:
 
 def _columns_with_gaps(tensors: Sequence[Tensor | None]) -> Columns | None:
     """Return the same columns where some tensors are None: their columns are 0."""
-    found = columns_of([one for one in tensors if one is not None])
+    found = columns_of([tensor for tensor in tensors if tensor is not None])
     if found is None:
         return None
     rows = zip(*found, strict=True)
-    places = [_ABSENT if one is None else next(rows) for one in tensors]
+    places = [_ABSENT if tensor is None else next(rows) for tensor in tensors]
     return [at for at, _, _ in places], [size for _, size, _ in places], [code for _, _, code in places]
 
 
@@ -174,14 +174,16 @@ def code_on_host(tensor: Tensor) -> int:
 def _prepared(tensor: Tensor) -> tuple[Place, Tensor]:
     if tensor.is_complex() or tensor.is_quantized:
         raise Unsupported(f"{str(tensor.dtype).removeprefix('torch.')} tensors are not supported, only real ones are")
-    held = tensor.detach().resolve_neg()
-    if held.dtype not in CODES:
-        held = held.to(torch.float32 if held.is_floating_point() and held.element_size() == 1 else torch.float64)
-    if not held.is_cpu:
-        held = held.cpu()
-    if not held.is_contiguous() and not fills_its_memory(held):
-        held = held.contiguous()
-    return (held.data_ptr() or 1, held.numel(), CODES[held.dtype]), held
+    readable = tensor.detach().resolve_neg()
+    if readable.dtype not in CODES:
+        readable = readable.to(
+            torch.float32 if readable.is_floating_point() and readable.element_size() == 1 else torch.float64
+        )
+    if not readable.is_cpu:
+        readable = readable.cpu()
+    if not readable.is_contiguous() and not fills_its_memory(readable):
+        readable = readable.contiguous()
+    return (readable.data_ptr() or 1, readable.numel(), CODES[readable.dtype]), readable
 
 
 def _nodes_before(node: Node) -> Iterable[Node]:
@@ -202,11 +204,11 @@ def array_of(tensor: Tensor) -> NDArray[Any]:
     if tensor.layout is not torch.strided or tensor.is_quantized:
         raise Unsupported(f"only dense tensors can be stored whole, got {tensor.layout}")
     try:
-        held = own_part(tensor).detach().resolve_neg().cpu().contiguous()
-        if held.dtype is torch.bfloat16:
-            array: NDArray[Any] = held.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+        readable = own_part(tensor).detach().resolve_neg().cpu().contiguous()
+        if readable.dtype is torch.bfloat16:
+            array: NDArray[Any] = readable.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
             return array
-        return held.numpy()  # type: ignore[no-any-return]
+        return readable.numpy()  # type: ignore[no-any-return]
     except (TypeError, RuntimeError) as error:
         raise Unsupported(f"a tensor that has no memory of its own cannot be read: {error}") from None
 

@@ -59,7 +59,9 @@ class TorchFinder:
     def _look_at_module(self, module: Any, _inputs: Any) -> None:
         if self._adapter is not None or not torch.is_grad_enabled():
             return
-        if isinstance(module, torch.jit.ScriptModule) or not any(one.requires_grad for one in module.parameters()):
+        if isinstance(module, torch.jit.ScriptModule) or not any(
+            parameter.requires_grad for parameter in module.parameters()
+        ):
             return
         if not module.training:
             if len(self._evaluated) < _MOST_EVALUATED:
@@ -88,25 +90,27 @@ class TorchFinder:
         if torch.compiler.is_compiling() or optimizer in self._seen:
             return
         self._seen.add(optimizer)
-        stepped = [one for group in optimizer.param_groups for one in group["params"]]
+        stepped = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         if self._is_first:
             self._is_first = False
             self._look_at_the_first(optimizer, stepped)
         elif self._adapter is not None:
-            known = {id(one) for one in self._adapter.model.parameters()}
-            if not any(id(one) in known for one in stepped):
+            known = {id(parameter) for parameter in self._adapter.model.parameters()}
+            if not any(id(parameter) in known for parameter in stepped):
                 self._elsewhere.append(f"{type(optimizer).__name__} stepped {len(stepped)} parameters")
 
     def _look_at_the_first(self, optimizer: Any, stepped: list[Any]) -> None:
         """Find the model by this optimizer if none is found yet, and report its parameters that are not watched."""
         if self._adapter is None:
-            ids = {id(one) for one in stepped}
-            held = (module for one in self._evaluated if (module := one()) is not None)
-            model = next((one for one in held if any(id(each) in ids for each in one.parameters())), None)
+            ids = {id(parameter) for parameter in stepped}
+            evaluated = (module for reference in self._evaluated if (module := reference()) is not None)
+            model = next(
+                (module for module in evaluated if any(id(parameter) in ids for parameter in module.parameters())), None
+            )
             if model is not None:
                 self._take(model)
-        known = set() if self._adapter is None else {id(one) for one in self._adapter.model.parameters()}
-        others = sum(id(one) not in known for one in stepped)
+        known = set() if self._adapter is None else {id(parameter) for parameter in self._adapter.model.parameters()}
+        others = sum(id(parameter) not in known for parameter in stepped)
         if others:
             watched = "no model" if self._adapter is None else type(self._adapter.model).__name__
             _log.warning(
