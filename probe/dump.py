@@ -29,7 +29,7 @@ class _Span:
 
     def __init__(self) -> None:
         self.count, self.first, self.last = 0, -1, -1
-        self.is_told = False
+        self.is_reported = False
 
     def add(self, step: int) -> None:
         self.first = step if not self.count else min(self.first, step)
@@ -38,7 +38,7 @@ class _Span:
     def take(self, reason: str) -> Event:
         data: dict[str, Json] = {"count": self.count, "reason": reason, "first": self.first, "last": self.last}
         event = Event("tensors_left_out", self.first, data=data)
-        self.count, self.last, self.is_told = 0, -1, True
+        self.count, self.last, self.is_reported = 0, -1, True
         return event
 
 
@@ -60,7 +60,7 @@ class Omissions:
     def take_new(self) -> list[Event]:
         """Return one event for each reason that was not reported before."""
         with self._lock:
-            return [span.take(reason) for reason, span in self._spans.items() if not span.is_told]
+            return [span.take(reason) for reason, span in self._spans.items() if not span.is_reported]
 
     def take_rest(self) -> list[Event]:
         """Return one event for each reason with unreported omissions."""

@@ -82,7 +82,7 @@ class HeldTensors:
         self._seen: dict[int, int] = {}  # bytes of what was wanted, by step
         self._gone: dict[int, int] = {}  # tensors of these that are not held any more, by step
         self._judged = self._waited_at = -1
-        self._is_told = self._is_vain = False
+        self._is_reported = self._is_vain = False
         self._lock = threading.Lock()
         self._chosen: dict[str, bool] = {}
 
@@ -152,8 +152,8 @@ class HeldTensors:
 
     def _miss(self, step: int) -> None:
         self._gone[step] = self._gone.get(step, 0) + 1
-        if self._seen[step] > self._limit and not self._is_told:
-            self._is_told = True
+        if self._seen[step] > self._limit and not self._is_reported:
+            self._is_reported = True
             _log.warning(
                 "the flight recorder's memory of %d bytes does not hold the tensors of one step: step %d has %d bytes "
                 "or more; raise flight_recorder.memory or name fewer tensors",
@@ -190,7 +190,7 @@ _NON_FINITE = ("nans", "pos_infs", "neg_infs")
 _OF_THE_MONITOR = "monitor_fault"
 
 
-class FlightKeeper:
+class FlightBuffer:
     """A `Keeper` of the store's writer.
 
     An anomaly is the first finding of a rule at a site, if it is severe enough: a rule that goes on complaining at one
@@ -208,7 +208,7 @@ class FlightKeeper:
         self._ring: deque[StepRecord] = deque()
         self._seen: set[tuple[str, str]] = set()
         self._dense_until = -1
-        self._told: int | None = None
+        self._reported: int | None = None
         self._alarm: int | None = None
         self.tensors: HeldTensors | None = None
 
@@ -218,8 +218,8 @@ class FlightKeeper:
         That is the anomaly's own with a flight recorder, which has the steps between the anomaly and the telling;
         without one it is the step before this one.
         """
-        if self._told is not None:
-            reported, self._told = self._told, None
+        if self._reported is not None:
+            reported, self._reported = self._reported, None
             self._alarm = reported if self._steps else step - 1
         return self._alarm
 
@@ -242,7 +242,7 @@ class FlightKeeper:
             self.tensors.have_judged(record.step)
         severity = self._worst_new(findings)
         if _reaches(severity, self._around.severity):
-            self._dense_until, self._told = max(self._dense_until, record.step + self._around.after), record.step
+            self._dense_until, self._reported = max(self._dense_until, record.step + self._around.after), record.step
         if _reaches(severity, self._severity) and self._steps:
             self._dense_until = max(self._dense_until, record.step)
             earlier, self._ring = tuple(self._ring), deque()

@@ -176,13 +176,13 @@ class Reconfiguration:
             recorder.event("configuration_changed", "", **differences(before, change.config))
             _log.info("run %s: the configuration has changed", self._run)
         if change.shadowed:
-            self._tell_shadowed(change.shadowed)
+            self._report_shadowed(change.shadowed)
 
     def _refuse(self, error: Exception) -> None:
         _log.warning("run %s: the change is refused: %s", self._run, error)
         self._recorder.event("configuration_refused", error=str(error))
 
-    def _tell_shadowed(self, keys: Sequence[str]) -> None:
+    def _report_shadowed(self, keys: Sequence[str]) -> None:
         remedy = " ".join(("mindscope set", self._run, *(f"{key}={{}}" for key in keys)))
         _log.warning(
             "run %s: the file has changed %s, where what was set holds; %s takes that back",

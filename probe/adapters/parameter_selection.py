@@ -10,7 +10,7 @@ from ..recording.recorder import Recorder
 from .call_order import CallOrder
 
 
-class _Nobody:
+class _MissingParameter:
     """A parameter without values, gradient or state."""
 
     grad = None
@@ -19,7 +19,7 @@ class _Nobody:
         """Return None."""
 
 
-NOBODY: Final = _Nobody()
+MISSING: Final = _MissingParameter()
 
 
 class Choosing(ABC):
@@ -53,7 +53,7 @@ def with_gaps(
     parameters: list[Any],  # Any: the framework's
     names: Sequence[str],
     left_out: Iterable[str],
-    gap: object = NOBODY,
+    gap: object = MISSING,
 ) -> list[Any]:
     """Return the parameters with a gap for each one that is left out; without any, return the same list."""
     without = frozenset(left_out)
@@ -95,7 +95,7 @@ class NewParts:
         self._view.add((name, named[name]) for name in names)
         return sites
 
-    def tell(self, changed: Collection[str]) -> None:
+    def report_changes(self, changed: Collection[str]) -> None:
         """Record that the modules at these sites have changed, and trace the call order again."""
         self._facts.modules_changed()
         self._order.stop()
@@ -104,7 +104,7 @@ class NewParts:
         self._recorder.event("modules_changed", sites=sites, count=len(changed))
 
 
-class _View(Protocol):
+class _ParameterView(Protocol):
     def add(self, named: Iterable[tuple[str, Any]]) -> bool:
         """Add these parameters at the end; return whether any of them was new."""
 
@@ -119,7 +119,7 @@ class Selection:
         modules: By site, as they are whenever they are asked for.
     """
 
-    def __init__(self, modules: Mapping[str, Any], view: _View, recorder: Recorder) -> None:
+    def __init__(self, modules: Mapping[str, Any], view: _ParameterView, recorder: Recorder) -> None:
         self._modules, self._view, self._recorder = modules, view, recorder
 
     def begin(self, named: Mapping[str, Any]) -> tuple[str, ...]:

@@ -71,10 +71,10 @@ _Error = Mapping[str, Any]  # Any: pydantic's own error dict
 
 def mistakes_of(errors: Sequence[_Error]) -> tuple[str, ...]:
     """Return a sentence for each mistake."""
-    return tuple(dict.fromkeys(map(_told, errors)))
+    return tuple(dict.fromkeys(map(_sentence, errors)))
 
 
-def _told(error: _Error) -> str:
+def _sentence(error: _Error) -> str:
     kind, path = str(error["type"]), key_path(error)
     is_key = error["loc"][-1:] == ("[key]",)
     key = "" if is_key else dotted_key(path)

@@ -129,7 +129,7 @@ class Board:
             keys = [self._key(step, rank) for rank in range(self._ranks)]
             if self._try(self._store.check, keys) or self._waiting[step] < 0:
                 del self._waiting[step]
-                found[step] = [self._taken(key) for key in keys]
+                found[step] = [self._take(key) for key in keys]
         return found
 
     @property
@@ -141,7 +141,7 @@ class Board:
         """Make the next read return whatever is there."""
         self._waiting = dict.fromkeys(self._waiting, 0)
 
-    def _taken(self, key: str) -> bytes | None:
+    def _take(self, key: str) -> bytes | None:
         if not self._try(self._store.check, [key]):
             return None
         message = self._try(self._store.get, key)

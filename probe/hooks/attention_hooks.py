@@ -11,7 +11,7 @@ from ..recording.row_buffers import Row
 _NAMES = ("attention", "attn")
 
 
-class Away(Protocol):
+class DeviceAttention(Protocol):
     """Reads attention on a device: `(5,)` numbers of `ATTENTION` there, the arguments those of `logits_of`."""
 
     def is_away(self, tensor: Tensor) -> bool:
@@ -38,7 +38,9 @@ class AttentionCalls:
         is_named: Whether the configuration asks for it, so that it is told when there is none.
     """
 
-    def __init__(self, recorder: Recorder, counts: Callable[[], bool], take: Take, away: "Away | None" = None) -> None:
+    def __init__(
+        self, recorder: Recorder, counts: Callable[[], bool], take: Take, away: "DeviceAttention | None" = None
+    ) -> None:
         self._recorder, self._counts, self._take, self._away = recorder, counts, take, away
         self._inside: list[tuple[str, bool]] = []
         self._calls: dict[str, int] = {}
@@ -114,7 +116,7 @@ class AttentionCalls:
         self._inside.clear()
         self._calls.clear()
 
-    def _away_of(self, tensor: Tensor) -> "Away | None":
+    def _away_of(self, tensor: Tensor) -> "DeviceAttention | None":
         """Return the reader of attention on the tensor's device; None on the host."""
         is_away = self._away is not None and self._away.is_away(tensor) and self._recorder.outbox.takes_promises
         return self._away if is_away else None

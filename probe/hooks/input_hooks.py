@@ -11,7 +11,7 @@ from .output_hooks import fill, store
 _NONE: Mapping[str, Any] = {}
 
 
-class InputTaps:
+class InputHooks:
     """The forward-pre hooks of one monitor; none of them does anything unless its subject is due.
 
     Args:

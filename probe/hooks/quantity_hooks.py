@@ -61,17 +61,17 @@ def _fits(module: Any, name: str, experts: int, top_k: int) -> bool:
     return len(shape) == 2 and shape[0] == experts and top_k <= experts
 
 
-class Showing:
+class GuardedQuantity:
     """Shows one function the tensors of one site.
 
     The first of them is a copy: a function that writes into it is refused before it has seen anything of the training.
     All later ones are the training's own, since copies of large activations are dear, and their versions are watched.
     """
 
-    __slots__ = ("_access", "_is_trusted", "_taken")
+    __slots__ = ("_access", "_is_trusted", "_quantity")
 
     def __init__(self, quantity: Quantity, access: Access) -> None:
-        self._taken, self._access, self._is_trusted = quantity, access, False
+        self._quantity, self._access, self._is_trusted = quantity, access, False
 
     def __call__(self, tensor: Tensor) -> dict[str, float]:
         """Call the function with the tensor and return its result.
@@ -80,7 +80,7 @@ class Showing:
             TypeError: The function has written into its copy, or returned something else than numbers.
             TrainingTouched: It has written into a tensor of the training.
         """
-        access, quantity = self._access, self._taken
+        access, quantity = self._access, self._quantity
         original = access.shown(tensor)
         shown = original if self._is_trusted else access.copied(original)
         before = _version(shown, access)
@@ -180,7 +180,7 @@ class QuantityHooks:
         return {**found, **named}
 
     def _user_hook(self, site: str, quantity: Quantity) -> Callable[[Any, Any, Any], None]:
-        recorder, calls, show = self._recorder, _Calls(self._recorder), Showing(quantity, self._access)
+        recorder, calls, show = self._recorder, _Calls(self._recorder), GuardedQuantity(quantity, self._access)
 
         def take(call: int, tensor: Tensor) -> None:
             found = show(tensor)
@@ -216,7 +216,7 @@ class QuantityHooks:
         recorder, calls = self._recorder, _Calls(self._recorder)
 
         def see(module: Any, _inputs: Any, output: Any) -> None:
-            tensor = _told(module, output, router, self._access)
+            tensor = _routing_tensor(module, output, router, self._access)
             if self._is_refused(site, router, tensor):
                 return
             call, away = calls.next(), self._access.remote(tensor)
@@ -307,7 +307,7 @@ def _experts_of(router: Router, tensor: Tensor) -> int:
     return (router.experts or 0) if router.holds == "experts" else int(tensor.shape[-1])
 
 
-def _told(module: Any, output: Any, router: Router, access: Access) -> Tensor:
+def _routing_tensor(module: Any, output: Any, router: Router, access: Access) -> Tensor:
     """Return the tensor that tells where the tokens go.
 
     Raises:

@@ -14,13 +14,13 @@ from ....framework.tape import register_backward_start_hook
 from ....framework.train.training_state import save_training_state
 from ....storage.run_info import Structure
 from ...errors import NotWatchable
-from ...hooks.batch_hooks import BatchTaps
-from ...hooks.output_hooks import ForwardTaps
+from ...hooks.batch_hooks import BatchHooks
+from ...hooks.output_hooks import ForwardHooks
 from ...recording.recorder import Recorder
 from ..call_order import CallOrder, check_belongs, groups_of, structure_of
 from ..parameter_selection import NewParts, Selection
 from .engine_facts import EngineFacts
-from .engine_hooks import CellHooks, EngineChanges
+from .engine_hooks import EngineCellHooks, EngineChanges
 from .engine_parameters import ACCESS, EngineView, describe, optimizer_infos
 from .engine_quantities import EngineTracer
 from .engine_sites import CellSites, owners_of
@@ -47,13 +47,13 @@ class EngineAdapter:
         self.model = model
         self.view = EngineView()
         self.structure_version = 0
-        self._given = optimizers
-        self._places = CellSites(model)
+        self._optimizers = optimizers
+        self._cell_sites = CellSites(model)
         self._handles: list[Any] = []
 
     def modules(self) -> Mapping[str, Any]:
         """Return the cells by site."""
-        return self._places.modules
+        return self._cell_sites.modules
 
     def attach(self, recorder: Recorder) -> None:
         """Attach every hook.
@@ -61,7 +61,7 @@ class EngineAdapter:
         Raises:
             SiteNotFound: A pattern of the configuration matches nothing.
         """
-        model, cell_sites, view, changed = self.model, self._places, self.view, self._structure_changes
+        model, cell_sites, view, changed = self.model, self._cell_sites, self.view, self._structure_changes
         named = dict(model.parameters_and_names())
         self._selection = Selection(cell_sites.modules, view, recorder)
         sites = self._selection.begin(named)
@@ -72,30 +72,30 @@ class EngineAdapter:
             children=methodcaller("name_cells"),
             known=changed,
         )
-        output_hooks = ForwardTaps(recorder, ACCESS, partial(getattr, model, "training"))
+        output_hooks = ForwardHooks(recorder, ACCESS, partial(getattr, model, "training"))
         facts = EngineFacts(model, cell_sites.modules, view, recorder, counts=output_hooks.counts, changed=changed)
         self._handles.append(facts)
-        self._hooks = hooks = CellHooks(recorder, cell_sites, output_hooks)
+        self._hooks = hooks = EngineCellHooks(recorder, cell_sites, output_hooks)
         parts = NewParts(cell_sites.modules, view, recorder, order, facts.facts)
         changes = EngineChanges(model, cell_sites, hooks, parts, changed)
-        self._moments = moments = EngineTraining(
+        self._training = training = EngineTraining(
             cell_sites, view, recorder, output_hooks, facts=facts, order=order, changes=changes
         )
-        self._handles.append(model.register_forward_pre_hook(moments.forward_begins))
-        batches = BatchTaps(recorder, ACCESS, output_hooks.counts)
+        self._handles.append(model.register_forward_pre_hook(training.forward_begins))
+        batches = BatchHooks(recorder, ACCESS, output_hooks.counts)
         if batches.is_wanted:
             self._handles.append(model.register_forward_pre_hook(batches.hook()))
         if recorder.config.nan_trace:
-            moments.tracer = EngineTracer(model, recorder)
-            self._handles.append(moments.tracer)
+            training.tracer = EngineTracer(model, recorder)
+            self._handles.append(training.tracer)
         self._handles.append(hooks)
         hooks.watch(sites)
         hooks.watch_inside(sites, named)
-        self._handles.append(register_backward_start_hook(moments.backward_begins))
-        self._handles.append(register_loss_scaled_hook(moments.roots.scaled))
-        for optimizer in self._given:
+        self._handles.append(register_backward_start_hook(training.backward_begins))
+        self._handles.append(register_loss_scaled_hook(training.roots.scaled))
+        for optimizer in self._optimizers:
             check_belongs(optimizer, named.values(), model)
-            self._handles.append(moments.steps.watch(optimizer))
+            self._handles.append(training.steps.watch(optimizer))
 
     def detach(self) -> None:
         """Remove every hook, the last one first, so that functions replaced twice are restored."""
@@ -115,7 +115,7 @@ class EngineAdapter:
 
     def structure(self) -> Structure:
         """Return the cells in the order of their first calls, all parameters, and the optimizers."""
-        named = ((site, getattr(cell, name)) for site, cell, name in owners_of(self._places.modules))
+        named = ((site, getattr(cell, name)) for site, cell, name in owners_of(self._cell_sites.modules))
         optimizers = self.view.optimizers
         return structure_of(
             self._order, named, optimizer_infos(optimizers), groups=groups_of(optimizers), describe=describe
@@ -130,7 +130,7 @@ class EngineAdapter:
 
     def step_done(self) -> None:
         """Close the step of a loop without a watched optimizer."""
-        self._moments.step_done()
+        self._training.step_done()
 
     def _structure_changes(self) -> None:
         self.structure_version += 1

@@ -5,8 +5,8 @@ from typing import Any
 
 from ....framework.compiler.observers import observe_cells
 from ...hooks.idle_hooks import Several, SiteHooks
-from ...hooks.input_hooks import InputTaps
-from ...hooks.output_hooks import ForwardTaps
+from ...hooks.input_hooks import InputHooks
+from ...hooks.output_hooks import ForwardHooks
 from ...hooks.parameter_hooks import watch_local_gradients, watch_micro_batches
 from ...recording.recorder import Recorder
 from ..parameter_selection import NewParts
@@ -15,12 +15,12 @@ from .engine_quantities import watch_quantities
 from .engine_sites import CellSites
 
 
-class CellHooks:
+class EngineCellHooks:
     """Puts hooks on cells that the configuration picks."""
 
-    def __init__(self, recorder: Recorder, cell_sites: CellSites, output_hooks: ForwardTaps) -> None:
-        self._recorder, self._places, self._taps = recorder, cell_sites, output_hooks
-        self._inputs = InputTaps(recorder, ACCESS, output_hooks.counts)
+    def __init__(self, recorder: Recorder, cell_sites: CellSites, output_hooks: ForwardHooks) -> None:
+        self._recorder, self._cell_sites, self._output_hooks = recorder, cell_sites, output_hooks
+        self._inputs = InputHooks(recorder, ACCESS, output_hooks.counts)
         self._sites = SiteHooks(recorder, self._register)
         self._inside: list[Any] = []
 
@@ -36,12 +36,17 @@ class CellHooks:
         """
         for handle in self._inside:
             handle.remove()
-        recorder, modules, output_hooks, watched = self._recorder, self._places.modules, self._taps, self._sites
+        recorder, modules, output_hooks, watched = (
+            self._recorder,
+            self._cell_sites.modules,
+            self._output_hooks,
+            self._sites,
+        )
         sites_of = {id(cell): site for site, cell in modules.items()}
         self._inside = [
             observe_cells(
                 lambda _, cell: sites_of.get(id(cell)) in watched,
-                lambda _, cell, call, index: output_hooks.gradient_tap(
+                lambda _, cell, call, index: output_hooks.gradient_hook(
                     sites_of[id(cell)], call, f"[{index}]" if index else ""
                 ),
             ),
@@ -67,8 +72,8 @@ class CellHooks:
         self._inside = []
 
     def _register(self, site: str, _is_again: bool) -> Several:
-        cell = self._places.modules[site]
-        handles = [cell.register_forward_hook(self._taps.hook(site))]
+        cell = self._cell_sites.modules[site]
+        handles = [cell.register_forward_hook(self._output_hooks.hook(site))]
         if self._inputs.is_wanted:
             handles.append(cell.register_forward_pre_hook(self._inputs.hook(site)))
         return Several(handles)
@@ -82,16 +87,16 @@ class EngineChanges:
     """
 
     def __init__(
-        self, model: Any, cell_sites: CellSites, hooks: CellHooks, parts: NewParts, changed: Callable[[], None]
+        self, model: Any, cell_sites: CellSites, hooks: EngineCellHooks, parts: NewParts, changed: Callable[[], None]
     ) -> None:
-        self._model, self._places, self._hooks, self._parts = model, cell_sites, hooks, parts
+        self._model, self._cell_sites, self._hooks, self._parts = model, cell_sites, hooks, parts
         self._changed = changed
 
     def take_in(self) -> None:
         """Watch what the configuration selects of the cells and parameters that the model has now."""
-        changed, named = self._places.look(), dict(self._model.parameters_and_names())
+        changed, named = self._cell_sites.look(), dict(self._model.parameters_and_names())
         sites = self._parts.record(named)
         self._changed()
         self._hooks.exchange(sites, changed, named)
         if changed:
-            self._parts.tell(changed)
+            self._parts.report_changes(changed)

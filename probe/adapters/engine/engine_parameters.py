@@ -160,12 +160,12 @@ class EngineView(Choosing):
         With several optimizers what the parameters of the others hold belongs to another moment.
         """
         if self.stepping is None or self.given is None:
-            return _table([_held(parameter) for parameter in self._measured])
+            return _table([_gradient_of(parameter) for parameter in self._measured])
         given = {id(parameter): array for parameter, array in zip(self.stepping.parameters, self.given, strict=True)}
         is_only = len(self.optimizers) < 2
         return _table(
             [
-                given[id(parameter)] if id(parameter) in given else _held(parameter) if is_only else None
+                given[id(parameter)] if id(parameter) in given else _gradient_of(parameter) if is_only else None
                 for parameter in self._measured
             ]
         )
@@ -222,7 +222,7 @@ class EngineView(Choosing):
         return tuple(float(group["lr"]) for optimizer in self.optimizers for group in optimizer.param_groups)
 
 
-def _held(parameter: Parameter) -> _Array | None:
+def _gradient_of(parameter: Parameter) -> _Array | None:
     return None if parameter.grad is None else parameter.grad.numpy()
 
 

@@ -119,7 +119,7 @@ class EngineOperators:
         return run
 
     def _follow(self, log: OperatorLog, name: str, site: str, result: Any, inputs: tuple[Any, ...]) -> None:
-        for array in _made(result, inputs):
+        for array in _allocated(result, inputs):
             self._keys += 1
             now = time.perf_counter() - self._began
             came = Allocation(now, self._keys, array.nbytes, name, self._phase, site)
@@ -133,7 +133,7 @@ class EngineOperators:
             log.allocations.append(came._replace(at_s=now, size_bytes=-came.size_bytes))
 
 
-def _made(result: Any, inputs: tuple[Any, ...]) -> Iterator[np.ndarray[Any, Any]]:
+def _allocated(result: Any, inputs: tuple[Any, ...]) -> Iterator[np.ndarray[Any, Any]]:
     """Yield the resulting arrays that own their memory and are not among the inputs."""
     for output in result if isinstance(result, tuple) else (result,):
         if isinstance(output, np.ndarray) and output.base is None and not any(output is given for given in inputs):
@@ -170,18 +170,18 @@ def watch_quantities(
             yield cells[site].register_forward_pre_hook(recorder.timed(calls.entering(site, cells[site])))
             yield cells[site].register_forward_hook(calls.leaving(site))
         if attending:
-            yield _Listening(calls)
+            yield _PrimitiveListener(calls)
 
 
-class _Listening:
+class _PrimitiveListener:
     """While it is there, the calls hear of attention; a table of primitives tells what the engine evaluates."""
 
     def __init__(self, calls: AttentionCalls) -> None:
         self._calls = calls
         _listeners.append(calls)
         if len(_listeners) == 1:
-            _replace("attention", _tell_attention)
-            _replace("softmax", _tell_softmax)
+            _replace("attention", _report_attention)
+            _replace("softmax", _report_softmax)
 
     def remove(self) -> None:
         """Stop listening; after the last listener, restore the primitives that nobody else has replaced."""
@@ -193,25 +193,25 @@ class _Listening:
                 PRIMITIVES[name].evaluate = original
 
 
-def _replace(name: str, tell: Callable[..., None]) -> None:
+def _replace(name: str, report: Callable[..., None]) -> None:
     original = PRIMITIVES[name].evaluate
 
     def evaluate(*inputs: Any, **attributes: Any) -> Any:
         if _listeners:
-            tell(*inputs, **attributes)
+            report(*inputs, **attributes)
         return original(*inputs, **attributes)
 
     _originals.append((name, original, evaluate))
     PRIMITIVES[name].evaluate = evaluate
 
 
-def _tell_attention(query: Any, key: Any, _value: Any, *mask: Any, causal: bool, scale: float) -> None:
+def _report_attention(query: Any, key: Any, _value: Any, *mask: Any, causal: bool, scale: float) -> None:
     last_seen = key.shape[-2] - query.shape[-2] if causal else None
     for calls in tuple(_listeners):
         calls.attention(query, key, mask[0] if mask else None, scale=scale, last_seen=last_seen)
 
 
-def _tell_softmax(scores: Any, *, scale: float, causal: bool) -> None:
+def _report_softmax(scores: Any, *, scale: float, causal: bool) -> None:
     if isinstance(scores, np.ndarray) and scores.ndim > 2:
         last_seen = scores.shape[-1] - scores.shape[-2] if causal else None
         for calls in tuple(_listeners):
@@ -233,16 +233,16 @@ class EngineTracer:
         self._originals = {name: primitive.evaluate for name, primitive in PRIMITIVES.items()}
         for name, primitive in PRIMITIVES.items():
             primitive.evaluate = self._shown(name, primitive.evaluate)
-        self._beginning = model.register_forward_pre_hook(self._begin)
-        self._places = CellSites(model)
+        self._entry_hook = model.register_forward_pre_hook(self._begin)
+        self._cell_sites = CellSites(model)
         self._handles: dict[str, Several] = {}
-        self._follow(self._places.modules)
+        self._follow(self._cell_sites.modules)
 
     def remove(self) -> None:
         """Remove every hook and restore the primitives."""
         for name, evaluate in self._originals.items():
             PRIMITIVES[name].evaluate = evaluate
-        self._beginning.remove()
+        self._entry_hook.remove()
         for handle in self._handles.values():
             handle.remove()
 
@@ -266,12 +266,12 @@ class EngineTracer:
         return run
 
     def _begin(self, _cell: Any, _inputs: Any) -> None:
-        if self._places.has_changed():
-            self._follow(self._places.look())
+        if self._cell_sites.has_changed():
+            self._follow(self._cell_sites.look())
 
     def _follow(self, changed: Iterable[str]) -> None:
         """Move the hooks of these sites to the cells that the model has there now."""
-        cells = self._places.modules
+        cells = self._cell_sites.modules
         for site in changed:
             if site in self._handles:
                 self._handles.pop(site).remove()

@@ -8,7 +8,7 @@ from weakref import ref
 from ....framework.hooks import SKIP_STEP
 from ....framework.tensor import Tensor
 from ...hooks.idle_hooks import Several
-from ...hooks.output_hooks import ForwardTaps
+from ...hooks.output_hooks import ForwardHooks
 from ...recording.recorder import Recorder
 from ..call_order import CallOrder
 from ..step_lifecycle import Course
@@ -86,13 +86,13 @@ class EngineTraining:
         cell_sites: CellSites,
         view: EngineView,
         recorder: Recorder,
-        output_hooks: ForwardTaps,
+        output_hooks: ForwardHooks,
         *,
         facts: EngineFacts,
         order: CallOrder,
         changes: EngineChanges,
     ) -> None:
-        self._places, self._view, self._current = cell_sites, view, recorder.current
+        self._cell_sites, self._view, self._current = cell_sites, view, recorder.current
         self._facts, self._order, self._changes = facts, order, changes
         self._course = Course(recorder, view, output_hooks, before_step=self._before_step, at_end=self._step_ends)
         self.roots = EngineLosses(recorder)
@@ -121,7 +121,7 @@ class EngineTraining:
 
     def _before_step(self) -> None:
         self._facts.facts.before_step()
-        if self._places.has_changed():
+        if self._cell_sites.has_changed():
             self._changes.take_in()
 
     def _step_ends(self) -> None:

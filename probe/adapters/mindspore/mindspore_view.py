@@ -204,12 +204,12 @@ class MindSporeView:
 
     def gradients(self) -> Arrays:
         """Return where the gradients lie that the stepping optimizer was given; MindSpore's parameters hold none."""
-        given = self._given()
+        given = self._given_gradients()
         return self._placing.table([given.get(id(parameter)) for parameter in self._measured])
 
     def arrays(self, subject: str) -> Iterator[tuple[str, NDArray[Any]]]:
         """Yield site and values of every weight or gradient that is there."""
-        given = self._given()
+        given = self._given_gradients()
         for name, parameter in zip(self._names, self.parameters, strict=True):
             tensor = parameter if subject == "weight" else given.get(id(parameter))
             if tensor is not None and name not in self._left_out:
@@ -252,7 +252,7 @@ class MindSporeView:
         """Return the rate of every group of every optimizer."""
         return tuple(rate_of(group, optimizer) for optimizer in self.optimizers for group in groups_of(optimizer))
 
-    def _given(self) -> dict[int, Any]:
+    def _given_gradients(self) -> dict[int, Any]:
         if self.stepping is None:
             return {}
         return {id(parameter): tensor for parameter, tensor in zip(self.stepping.parameters, self.given, strict=False)}

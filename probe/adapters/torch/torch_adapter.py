@@ -10,16 +10,16 @@ import torch.distributed as distributed
 
 from ....storage.run_info import Structure
 from ...errors import ConfigError, NotWatchable
-from ...hooks.batch_hooks import BatchTaps
+from ...hooks.batch_hooks import BatchHooks
 from ...hooks.idle_hooks import Several
-from ...hooks.output_hooks import ForwardTaps
+from ...hooks.output_hooks import ForwardHooks
 from ...kernels.device import DeviceQueue
 from ...recording.recorder import Recorder
 from ..call_order import CallOrder, groups_of, structure_of
 from ..parameter_selection import NewParts, Selection
 from .torch_adoption import Adoption
 from .torch_changes import TorchChanges
-from .torch_collectives import CommunicationTaps
+from .torch_collectives import CommunicationHooks
 from .torch_facts import TorchFacts
 from .torch_hooks import Hook
 from .torch_module_hooks import TorchModuleHooks, watch_entrances
@@ -92,13 +92,13 @@ class TorchAdapter:
         self.view = TorchView(self._report)
         self.framework = f"torch {torch.__version__}"
         self.structure_version = 0
-        self._given = tuple(without_wrapper(optimizer) for optimizer in optimizers)
-        self._places = ModuleSites(model)
+        self._optimizers = tuple(without_wrapper(optimizer) for optimizer in optimizers)
+        self._module_sites = ModuleSites(model)
         self._handles: list[Any] = []
 
     def modules(self) -> Mapping[str, Any]:
         """Return the modules by site."""
-        return self._places.modules
+        return self._module_sites.modules
 
     def attach(self, recorder: Recorder) -> None:
         """Attach every hook.
@@ -107,8 +107,8 @@ class TorchAdapter:
             SiteNotFound: A pattern of the configuration matches nothing.
             NotWatchable: A part of the model takes no hooks.
         """
-        _check_scripted(self._places.modules)
-        self._recorder, module_sites, view = recorder, self._places, self.view
+        _check_scripted(self._module_sites.modules)
+        self._recorder, module_sites, view = recorder, self._module_sites, self.view
         recorder.outbox.device = DeviceQueue()
         self._check_refusal(recorder)
         named = dict(parameters_of(self.model))
@@ -117,7 +117,7 @@ class TorchAdapter:
         self._order = follow_calls(module_sites, self._structure_changes)
         for site, hidden in module_sites.compiled.items():
             recorder.event("compiled", site, modules=hidden)
-        output_hooks = ForwardTaps(recorder, ACCESS, partial(getattr, self.model, "training"))
+        output_hooks = ForwardHooks(recorder, ACCESS, partial(getattr, self.model, "training"))
         changed = self._structure_changes
         facts = TorchFacts(
             self.model, module_sites.modules, view, recorder, counts=output_hooks.counts, changed=changed
@@ -126,32 +126,32 @@ class TorchAdapter:
         self._hooks = hooks = TorchModuleHooks(recorder, module_sites, output_hooks, self.model)
         parts = NewParts(module_sites.modules, view, recorder, self._order, facts)
         changes = TorchChanges(self.model, module_sites, view, hooks, parts, changed)
-        self._moments = moments = TorchTraining(
+        self._training = training = TorchTraining(
             self.model, module_sites, view, recorder, output_hooks, facts=facts, order=self._order, changes=changes
         )
-        batches = BatchTaps(recorder, ACCESS, output_hooks.counts)
+        batches = BatchHooks(recorder, ACCESS, output_hooks.counts)
         see_batch = batches.hook() if batches.is_wanted else None
         self._handles.append(
-            watch_entrances(recorder, module_sites, moments.opening, see_batch, may_rest=not hooks.sees_inputs)
+            watch_entrances(recorder, module_sites, training.opening, see_batch, may_rest=not hooks.sees_inputs)
         )
         hooks.begin(sites)
-        self._adoption = Adoption(self.model, view, moments.steps, recorder, changed)
+        self._adoption = Adoption(self.model, view, training.steps, recorder, changed)
         self._handles.append(self._adoption)
-        self._adoption.take(self._given)
-        self._given = ()  # one that is replaced under way may go, and its state with it
+        self._adoption.take(self._optimizers)
+        self._optimizers = ()  # one that is replaced under way may go, and its state with it
         if recorder.config.nan_trace:
-            moments.tracer = TorchTracer(self.model, recorder)
-            self._handles.append(moments.tracer)
+            training.tracer = TorchTracer(self.model, recorder)
+            self._handles.append(training.tracer)
         hooks.watch_inside(sites, named)
         self._join_the_ranks(recorder)
-        add_listener(moments)
-        recorder.due.tell(lambda: wake_listener(moments, not recorder.current.is_idle), of=frozenset())
+        add_listener(training)
+        recorder.due.tell(lambda: wake_listener(training, not recorder.current.is_idle), of=frozenset())
 
     def detach(self) -> None:
         """Remove every hook."""
-        if hasattr(self, "_moments"):
-            remove_listener(self._moments)
-            self._moments.forget()
+        if hasattr(self, "_training"):
+            remove_listener(self._training)
+            self._training.forget()
         for handle in self._handles:
             handle.remove()
         self._handles = []
@@ -170,7 +170,7 @@ class TorchAdapter:
 
     def structure(self) -> Structure:
         """Return the modules in the order of their first calls, all parameters, and the optimizers."""
-        named = ((site, getattr(module, name)) for site, module, name in owners_of(self._places.modules))
+        named = ((site, getattr(module, name)) for site, module, name in owners_of(self._module_sites.modules))
         optimizers = self.view.optimizers
         return structure_of(
             self._order, named, optimizer_infos(optimizers), groups=groups_of(optimizers), describe=describe
@@ -182,7 +182,7 @@ class TorchAdapter:
 
     def forward_begins(self) -> None:
         """Note a call of the model that began before its hooks were attached."""
-        self._moments.forward_begins()
+        self._training.forward_begins()
 
     def closure_evaluated(self, optimizer: Any) -> None:
         """Note the first closure evaluation of an optimizer step that began before `attach`."""
@@ -190,7 +190,7 @@ class TorchAdapter:
 
     def step_done(self) -> None:
         """Close the step of a loop without an optimizer."""
-        self._moments.course.step_done()
+        self._training.course.step_done()
 
     def _check_refusal(self, recorder: Recorder) -> None:
         if recorder.refusal == "skip" and any(
@@ -203,11 +203,11 @@ class TorchAdapter:
 
     def _join_the_ranks(self, recorder: Recorder) -> None:
         if distributed.is_available() and distributed.is_initialized():
-            communication = CommunicationTaps(recorder)
+            communication = CommunicationHooks(recorder)
             communication.attach()
             self._handles.append(communication)
-        self._moments.ranks = watch_ranks(recorder, self.view)
-        self._handles += self._moments.ranks
+        self._training.ranks = watch_ranks(recorder, self.view)
+        self._handles += self._training.ranks
 
     def _structure_changes(self) -> None:
         self.structure_version += 1

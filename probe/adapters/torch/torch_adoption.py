@@ -42,7 +42,7 @@ class Adoption:
         self._seen: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         self._replaced: WeakSet[Any] = WeakSet()
         self._strangers: WeakSet[Any] = WeakSet()
-        self._has_told = False
+        self._has_reported = False
 
     def take(self, given: tuple[Any, ...]) -> None:
         """Watch these optimizers; without any, watch those that begin to step the model.
@@ -57,7 +57,7 @@ class Adoption:
 
     def closure_evaluated(self, optimizer: Any) -> None:
         """Note the first closure evaluation of an optimizer whose step began before the model was watched."""
-        if id(optimizer) not in self._hooks and self._mine(optimizer):
+        if id(optimizer) not in self._hooks and self._stepped_parameters(optimizer):
             self._adopt(optimizer)
             self._steps.evaluated(optimizer)
 
@@ -68,7 +68,7 @@ class Adoption:
         self._handles, self._hooks = [], {}
 
     def _perhaps_adopt(self, optimizer: Any, arguments: Any, options: Any) -> None:
-        if id(optimizer) in self._hooks or not (parameter_ids := self._mine(optimizer)):
+        if id(optimizer) in self._hooks or not (parameter_ids := self._stepped_parameters(optimizer)):
             return
         both_step = self._seen.get(optimizer, self._steps.count) != self._steps.count
         if both_step or not self._covered(parameter_ids):
@@ -89,7 +89,7 @@ class Adoption:
                 self._recorder.fail("optimizer step", error)
 
     def _take_over(self, optimizer: Any) -> None:
-        parameter_ids = self._mine(optimizer)
+        parameter_ids = self._stepped_parameters(optimizer)
         if optimizer in self._replaced:
             self._adopt(optimizer)
             return
@@ -101,11 +101,11 @@ class Adoption:
             self._recorder.event("optimizer_changed", optimizer_kind=type(optimizer).__name__, before=[*kinds])
             return
         self._strangers.add(optimizer)
-        if parameter_ids and not self._has_told:
-            self._has_told = True
-            self._tell(type(optimizer).__name__, parameter_ids)
+        if parameter_ids and not self._has_reported:
+            self._has_reported = True
+            self._report_stranger(type(optimizer).__name__, parameter_ids)
 
-    def _tell(self, kind: str, parameter_ids: set[int]) -> None:
+    def _report_stranger(self, kind: str, parameter_ids: set[int]) -> None:
         site = next(name for name, parameter in parameters_of(self._model) if id(parameter) in parameter_ids)
         reason = (
             f"an optimizer that is not watched ({kind}) steps {len(parameter_ids)} parameters of "
@@ -130,12 +130,12 @@ class Adoption:
     def _covered(self, parameter_ids: set[int]) -> list[Any]:
         """Return the watched optimizers whose parameters, as far as the model still has them, are all among these."""
         return (
-            [optimizer for optimizer in self._view.optimizers if self._mine(optimizer) <= parameter_ids]
+            [optimizer for optimizer in self._view.optimizers if self._stepped_parameters(optimizer) <= parameter_ids]
             if parameter_ids
             else []
         )
 
-    def _mine(self, optimizer: Any) -> set[int]:
+    def _stepped_parameters(self, optimizer: Any) -> set[int]:
         """Return the ids of the model's parameters that the optimizer steps."""
         stepped = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
         return stepped & {id(parameter) for parameter in self._model.parameters()}

@@ -33,7 +33,7 @@ class TorchChanges:
         parts: NewParts,
         changed: Callable[[], None],
     ) -> None:
-        self._model, self._places, self._view = model, module_sites, view
+        self._model, self._module_sites, self._view = model, module_sites, view
         self._hooks, self._parts, self._changed = hooks, parts, changed
         self.named: dict[str, Any] = dict(parameters_of(model))
         self._counts, self._looks = _NEVER_COUNTED, 0
@@ -49,18 +49,18 @@ class TorchChanges:
             for group in optimizer.param_groups:
                 total += len(group["params"])
         self._looks += 1
-        is_due = not self._looks % _LOOK_EVERY and self._places.has_changed()
+        is_due = not self._looks % _LOOK_EVERY and self._module_sites.has_changed()
         if is_due or (len(self.named), total) != self._counts:
             self._take_in(total)
 
     def _take_in(self, total: int) -> None:
         """Look at all modules and parameters again; `total` counts the parameters of all optimizers."""
         self.named = dict(parameters_of(self._model))
-        changed = self._places.look() if self._places.has_changed() else frozenset()
+        changed = self._module_sites.look() if self._module_sites.has_changed() else frozenset()
         sites = self._parts.record(self.named)
         if self._counts != _NEVER_COUNTED:
             self._changed()
         if changed:
             self._hooks.exchange(sites, changed, self.named)
-            self._parts.tell(changed)
+            self._parts.report_changes(changed)
         self._counts = (len(self.named), total)

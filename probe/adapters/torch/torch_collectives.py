@@ -50,7 +50,7 @@ _originals: list[tuple[Any, str, Any, Any]] = []
 _inside = threading.local()
 
 
-class Call:
+class CollectiveCall:
     """One call in progress.
 
     Attributes:
@@ -69,11 +69,13 @@ class Call:
 class CollectiveListener(Protocol):
     """Hears of every call of the process."""
 
-    def begins(self, operation: str, bound: Mapping[str, Any], given: tuple[str, ...]) -> Call | None:
-        """Note a call with these arguments, whose inputs are those named `given`; return None to ignore its end."""
+    def begins(self, operation: str, bound: Mapping[str, Any], input_names: tuple[str, ...]) -> CollectiveCall | None:
+        """Note a call whose inputs are the arguments named `input_names`; return None to ignore its end."""
 
-    def ends(self, call: Call, bound: Mapping[str, Any], got: tuple[str, ...], waited_s: float) -> None:
-        """Note the end of the call, or of the wait for it; the arguments named `got` hold the outputs."""
+    def ends(
+        self, call: CollectiveCall, bound: Mapping[str, Any], output_names: tuple[str, ...], waited_s: float
+    ) -> None:
+        """Note the end of the call, or of the wait for it; the arguments named `output_names` hold the outputs."""
 
 
 _listeners: list[CollectiveListener] = []
@@ -104,29 +106,29 @@ class _WatchedWork(distributed.Work):  # type: ignore[misc]  # torch's types are
     def __init__(self, work: Any, done: Callable[[float], None]) -> None:
         super().__init__()
         self._work, self._done = work, done
-        self._is_told = False
+        self._is_reported = False
 
     def wait(self, *arguments: Any, **options: Any) -> Any:
         """Wait for the original and return its result."""
         began = time.perf_counter()
         result = self._work.wait(*arguments, **options)
-        if not self._is_told:
-            self._is_told = True
+        if not self._is_reported:
+            self._is_reported = True
             self._done(time.perf_counter() - began)
         return result
 
     def __getattribute__(self, name: str) -> Any:
-        if name in ("wait", "_work", "_done", "_is_told", "__class__", "__init__"):
+        if name in ("wait", "_work", "_done", "_is_reported", "__class__", "__init__"):
             return object.__getattribute__(self, name)
         return getattr(object.__getattribute__(self, "_work"), name)
 
 
-class _Watched:
+class _WatchedCollective:
     """A function of torch.distributed that tells of its calls; equal to the original, for torch compares `isend`."""
 
     def __init__(self, name: str, original: Callable[..., Any]) -> None:
         self._name, self._original = name, original
-        self._given, self._got = _OPERATIONS[name]
+        self._input_names, self._output_names = _OPERATIONS[name]
         self._signature = inspect.signature(original)
         update_wrapper(self, original)
 
@@ -160,7 +162,7 @@ class _Watched:
     def _watched(self, bound: Mapping[str, Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         if self._name == "batch_isend_irecv":
             bound = _by_direction(bound)
-        heard = ((listener, listener.begins(self._name, bound, self._given)) for listener in tuple(_listeners))
+        heard = ((listener, listener.begins(self._name, bound, self._input_names)) for listener in tuple(_listeners))
         calls = [(listener, call) for listener, call in heard if call is not None]
         result = self._original(*arguments, **options)
         if not calls:
@@ -169,7 +171,7 @@ class _Watched:
         def done(waited_s: float | None = None) -> None:
             for listener, call in calls:
                 listener.ends(
-                    call, bound, self._got, time.perf_counter() - call.began if waited_s is None else waited_s
+                    call, bound, self._output_names, time.perf_counter() - call.began if waited_s is None else waited_s
                 )
 
         if isinstance(result, distributed.Work):
@@ -184,7 +186,7 @@ class _Watched:
 def _replace(name: str) -> None:
     """Replace the function in both modules, but `isend` and `irecv` not in the inner one: batches compare with that."""
     original = getattr(distributed, name)
-    replacement = _Watched(name, original)
+    replacement = _WatchedCollective(name, original)
     for module in _MODULES[:1] if name in ("isend", "irecv") else _MODULES:
         if getattr(module, name, None) is original:
             _originals.append((module, name, original, replacement))
@@ -211,14 +213,14 @@ _TORCH: Final = str(Path(torch.__file__).parent)
 _COLUMNS: Final = len(STATISTICS)
 
 
-class CommunicationTaps:
+class CommunicationHooks:
     """Records the collectives of this process into one recorder, from `attach` to `remove`."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._calls: dict[str, tuple[int, int]] = {}
         self._rows: dict[tuple[str, str, int], Row] = {}
-        self._told: set[tuple[str, str, int]] = set()
+        self._recorded_lines: set[tuple[str, str, int]] = set()
 
     def attach(self) -> None:
         """Record calls from now on."""
@@ -228,7 +230,7 @@ class CommunicationTaps:
         """Stop recording; after the last listener, restore torch.distributed."""
         remove_collective_listener(self)
 
-    def begins(self, operation: str, bound: Mapping[str, Any], given: tuple[str, ...]) -> Call | None:
+    def begins(self, operation: str, bound: Mapping[str, Any], input_names: tuple[str, ...]) -> CollectiveCall | None:
         """Record the inputs of the call that begins now; return None where the subject is not due."""
         recorder, current = self._recorder, self._recorder.current
         if not current.sees_communication:
@@ -238,21 +240,23 @@ class CommunicationTaps:
             stamp, number = self._calls.get(site, (-1, -1))
             number = number + 1 if stamp == current.stamp else 0
             self._calls[site] = (current.stamp, number)
-            self._tell_place(site)
-            call = Call(site, number, sum(x.numel() * x.element_size() for x in _tensors(bound, given)))
-            for path, tensor in _numbered(bound, given):
+            self._record_line(site)
+            call = CollectiveCall(site, number, sum(x.numel() * x.element_size() for x in _tensors(bound, input_names)))
+            for path, tensor in _numbered(bound, input_names):
                 self._fill("communication/before", site + path, number, tensor)
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
             recorder.fail("communication", error)
             return None
         return call
 
-    def ends(self, call: Call, bound: Mapping[str, Any], got: tuple[str, ...], waited_s: float) -> None:
+    def ends(
+        self, call: CollectiveCall, bound: Mapping[str, Any], output_names: tuple[str, ...], waited_s: float
+    ) -> None:
         """Record the outputs of the call and what it cost."""
         recorder = self._recorder
         recorder.time.communication += waited_s
         try:
-            outputs = list(_numbered(bound, got)) or [("", None)]
+            outputs = list(_numbered(bound, output_names)) or [("", None)]
             size = call.size_bytes or sum(x.numel() * x.element_size() for _, x in outputs if x is not None)
             costs = (float(size), time.perf_counter() - call.began, waited_s)
             for number, (path, tensor) in enumerate(outputs):
@@ -282,11 +286,11 @@ class CommunicationTaps:
         measure(address, size, code, row.address)
         del owner
 
-    def _tell_place(self, site: str) -> None:
+    def _record_line(self, site: str) -> None:
         """Record an event for each line that calls the operation, once."""
         key = (site, *user_line(_TORCH))
-        if key not in self._told:
-            self._told.add(key)
+        if key not in self._recorded_lines:
+            self._recorded_lines.add(key)
             self._recorder.event("collective", site, file=key[1], line=key[2])
 
 

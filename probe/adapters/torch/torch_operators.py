@@ -32,22 +32,22 @@ _next_number: Callable[[], int] = getattr(torch._C._autograd, "_get_sequence_nr"
 class _Mode(TorchDispatchMode):  # type: ignore[misc]  # torch's types are not looked at
     """Runs every operation as it is, and shows what went in and came out."""
 
-    def __init__(self, trace: NanTrace, lines: "_Lines") -> None:
+    def __init__(self, trace: NanTrace, lines: "_NodeLines") -> None:
         super().__init__()
-        self._trace, self._lines = trace, lines
+        self._trace, self._node_lines = trace, lines
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operation, trace it and return its result."""
         result = func(*args, **(kwargs or {}))
         if self._trace.is_looking:
             if self._trace.phase != "backward":
-                self._lines.note(str(func))
+                self._node_lines.note(str(func))
             inputs = (x for value in (*args, *(kwargs or {}).values()) for x in _floating(value))
-            self._trace.operation(str(func), inputs, _floating(result), behind=self._lines.behind)
+            self._trace.operation(str(func), inputs, _floating(result), behind=self._node_lines.behind)
         return result
 
 
-class _Lines:
+class _NodeLines:
     """Where the forward pass has made each node of autograd, by the node's number in autograd's sequence."""
 
     def __init__(self, trace: NanTrace, foreign: str) -> None:
@@ -100,12 +100,12 @@ class TorchTracer:
     def __init__(self, model: Any, recorder: Recorder) -> None:
         foreign = str(Path(torch.__file__).parent)
         self.trace = NanTrace(recorder, place_of, model.parameters, (foreign,))
-        self._lines = _Lines(self.trace, foreign)
-        self._mode = _Mode(self.trace, self._lines)
+        self._node_lines = _NodeLines(self.trace, foreign)
+        self._mode = _Mode(self.trace, self._node_lines)
         self._is_open = self._is_alone = False
-        self._places = ModuleSites(model)
+        self._module_sites = ModuleSites(model)
         self._sites: dict[str, Several] = {}
-        self._follow(self._places.modules)
+        self._follow(self._module_sites.modules)
         begin = model.register_forward_pre_hook(Hook(self._begin))
         self._model = Several([begin, model.register_forward_hook(Hook(self._end), always_call=True)])
 
@@ -136,12 +136,12 @@ class TorchTracer:
 
     def _follow(self, changed: Iterable[str]) -> None:
         """Move the hooks of these sites to the modules that the model has there now."""
-        modules = self._places.modules
+        modules = self._module_sites.modules
         for site in changed:
             if site in self._sites:
                 self._sites.pop(site).remove()
-            if site in modules and self._places.is_visible(modules[site]):
-                module = self._places.hooked(modules[site])
+            if site in modules and self._module_sites.is_visible(modules[site]):
+                module = self._module_sites.hooked(modules[site])
                 before = module.register_forward_pre_hook(Hook(self._entering(site)), prepend=True)
                 self._sites[site] = Several([before, module.register_forward_hook(Hook(self._left), always_call=True)])
 
@@ -156,10 +156,10 @@ class TorchTracer:
             self.trace.sites.pop()
 
     def _begin(self, _module: Any, _inputs: Any) -> None:
-        if self._places.has_changed():
-            self._follow(self._places.look())
+        if self._module_sites.has_changed():
+            self._follow(self._module_sites.look())
         if self.trace.phase == "backward":
-            self._lines.forget()
+            self._node_lines.forget()
         self.trace.phase = "forward"
         self._look()
 
@@ -171,7 +171,7 @@ class TorchTracer:
 
     def _look(self) -> None:
         if not self._is_open:
-            self._lines.begin()
+            self._node_lines.begin()
             self._is_open, self._is_alone = True, _get_current_dispatch_mode() is None
             self._mode.__enter__()
 
@@ -295,14 +295,14 @@ def _read(roots: list[Any], step: int) -> tuple[OperatorLog, float]:
     first = min((event.start_time_ns for event in roots), default=0)
     last = max((event.start_time_ns + event.duration_time_ns for event in roots), default=0)
     log = OperatorLog(step, first / 1e9)
-    walker = _Places(first)
+    walker = _EventWalk(first)
     for root in sorted(roots, key=lambda event: event.start_time_ns):
-        walker.walk(root, log, _Place("", "loss", ""))
+        walker.walk(root, log, _EventContext("", "loss", ""))
     log.allocations.sort(key=lambda allocation: allocation.at_s)
     return log, (last - first) / 1e9
 
 
-class _Place:
+class _EventContext:
     """Where in the step an event lies: the operator around it, its phase, its module."""
 
     __slots__ = ("name", "phase", "site")
@@ -311,7 +311,7 @@ class _Place:
         self.name, self.phase, self.site = name, phase, site
 
 
-class _Places:
+class _EventWalk:
     """The walk over a tree of events."""
 
     def __init__(self, first_ns: int) -> None:
@@ -319,7 +319,7 @@ class _Places:
         self._site_of: dict[int, str] = {}
         self._threads: dict[int, int] = {}
 
-    def walk(self, event: Any, log: OperatorLog, around: _Place) -> None:
+    def walk(self, event: Any, log: OperatorLog, around: _EventContext) -> None:
         """Add the event and those inside it to the log."""
         kind = event.tag.name
         if kind == "Allocation":
@@ -331,25 +331,25 @@ class _Places:
         for child in event.children:
             self.walk(child, log, here)
 
-    def _place(self, event: Any, around: _Place) -> _Place:
+    def _place(self, event: Any, around: _EventContext) -> _EventContext:
         name, number = event.name, event.extra_fields.sequence_number
         if name.startswith(_MARK):
-            return _Place("", "forward", name.removeprefix(_MARK))
+            return _EventContext("", "forward", name.removeprefix(_MARK))
         if name.startswith(_BACKWARD):
-            return _Place("", "backward", self._site_of.get(number, ""))
+            return _EventContext("", "backward", self._site_of.get(number, ""))
         if name.startswith(_OPTIMIZER):
-            return _Place("", "optimizer", "")
+            return _EventContext("", "optimizer", "")
         if around.phase == "forward" and number >= 0:
             self._site_of[number] = around.site
-        return _Place(name.removeprefix("aten::"), around.phase, around.site)
+        return _EventContext(name.removeprefix("aten::"), around.phase, around.site)
 
-    def _span(self, event: Any, here: _Place) -> OperatorSpan:
+    def _span(self, event: Any, here: _EventContext) -> OperatorSpan:
         inside = sum(child.duration_time_ns for child in event.children if child.tag.name == "TorchOp")
         thread = self._threads.setdefault(event.start_tid, len(self._threads))
         seconds, own = event.duration_time_ns / 1e9, max(0, event.duration_time_ns - inside) / 1e9
         return OperatorSpan(here.name, here.phase, here.site, self._since(event), seconds, own, thread)
 
-    def _allocation(self, event: Any, around: _Place) -> Allocation:
+    def _allocation(self, event: Any, around: _EventContext) -> Allocation:
         fields = event.extra_fields
         return Allocation(
             self._since(event), int(fields.ptr), int(fields.alloc_size), around.name, around.phase, around.site

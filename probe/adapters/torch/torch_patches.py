@@ -15,7 +15,7 @@ from torch.utils import checkpoint
 _Listener = TypeVar("_Listener")
 
 
-class Replaced(Generic[_Listener]):
+class PatchedFunctions(Generic[_Listener]):
     """The listeners of some functions.
 
     Args:
@@ -187,7 +187,7 @@ def _patch_training() -> None:
     _training_patches.put(torch.amp.GradScaler, "step", _watched_step)
 
 
-_training_patches: Replaced[TrainingListener] = Replaced(_patch_training)
+_training_patches: PatchedFunctions[TrainingListener] = PatchedFunctions(_patch_training)
 _trainings, _awake_trainings = _training_patches.listeners, _training_patches.awake
 add_listener, remove_listener, wake_listener = _training_patches.add, _training_patches.remove, _training_patches.wake
 
@@ -212,7 +212,7 @@ class CallListener(Protocol):
         """Note that gradients of this norm are about to be clipped; the norm is None when values are clipped."""
 
 
-def _announcing(tell: Callable[..., None], tell_result: Callable[..., None] | None = None) -> Callable[[Any], Any]:
+def _announcing(report: Callable[..., None], report_result: Callable[..., None] | None = None) -> Callable[[Any], Any]:
     """Return a builder of functions that report their calls around the original."""
 
     def around(original: Any) -> Any:
@@ -221,10 +221,10 @@ def _announcing(tell: Callable[..., None], tell_result: Callable[..., None] | No
         def call(*arguments: Any, **options: Any) -> Any:
             if is_compiling() or not awake:
                 return original(*arguments, **options)
-            tell(*arguments, **options)
+            report(*arguments, **options)
             result = original(*arguments, **options)
-            if tell_result is not None:
-                tell_result(result, options)
+            if report_result is not None:
+                report_result(result, options)
             return result
 
         return FunctionType(call.__code__, original.__globals__, original.__name__, None, call.__closure__)
@@ -232,28 +232,28 @@ def _announcing(tell: Callable[..., None], tell_result: Callable[..., None] | No
     return around
 
 
-def _tell_loss(name: str) -> Callable[..., None]:
-    def tell(*arguments: Any, **options: Any) -> None:
+def _report_loss(name: str) -> Callable[..., None]:
+    def report(*arguments: Any, **options: Any) -> None:
         values = list(arguments[:2])
         given = values[0] if values else options.get("input")
         target = values[1] if len(values) > 1 else options.get("target")
         for listener in tuple(_awake_calls):
             listener.loss_called(name, given, target, options)
 
-    return tell
+    return report
 
 
-def _tell_result(result: Any, options: dict[str, Any]) -> None:
+def _report_result(result: Any, options: dict[str, Any]) -> None:
     for listener in tuple(_awake_calls):
         listener.loss_returned(result, options)
 
 
-def _tell_norm(parameters: Any, max_norm: Any, total_norm: Any, *_: Any, **__: Any) -> None:
+def _report_norm(parameters: Any, max_norm: Any, total_norm: Any, *_: Any, **__: Any) -> None:
     for listener in tuple(_awake_calls):
         listener.gradients_clipped(parameters, float(max_norm), total_norm)
 
 
-def _tell_value(parameters: Any, clip_value: Any, *_: Any, **__: Any) -> None:
+def _report_value(parameters: Any, clip_value: Any, *_: Any, **__: Any) -> None:
     if isinstance(parameters, torch.Tensor | list | tuple):  # a generator can be read only once
         for listener in tuple(_awake_calls):
             listener.gradients_clipped(parameters, float(clip_value), None)
@@ -262,14 +262,14 @@ def _tell_value(parameters: Any, clip_value: Any, *_: Any, **__: Any) -> None:
 def _patch_calls() -> None:
     for name in LOSSES:
         if hasattr(functional, name):
-            _call_patches.put(functional, name, _announcing(_tell_loss(name), _tell_result))
+            _call_patches.put(functional, name, _announcing(_report_loss(name), _report_result))
     if hasattr(clip_grad, "_clip_grads_with_norm_"):  # inside clip_grad_norm_, whoever imported that
-        _call_patches.put(clip_grad, "_clip_grads_with_norm_", _announcing(_tell_norm))
+        _call_patches.put(clip_grad, "_clip_grads_with_norm_", _announcing(_report_norm))
     for module in (torch.nn.utils, clip_grad):
-        _call_patches.put(module, "clip_grad_value_", _announcing(_tell_value))
+        _call_patches.put(module, "clip_grad_value_", _announcing(_report_value))
 
 
-_call_patches: Replaced[CallListener] = Replaced(_patch_calls)
+_call_patches: PatchedFunctions[CallListener] = PatchedFunctions(_patch_calls)
 _awake_calls = _call_patches.awake
 add_call_listener, remove_call_listener, wake_call_listener = (
     _call_patches.add,

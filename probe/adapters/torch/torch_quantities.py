@@ -22,7 +22,7 @@ from .torch_operators import TorchOperators
 from .torch_tensors import ACCESS, array_of, is_remote, may_travel
 
 
-class Away:
+class TorchAttention:
     """Reads attention on a device; the tensors of one call lie on the same."""
 
     def is_away(self, tensor: Tensor) -> bool:
@@ -151,7 +151,7 @@ def watch_quantities(
     picked = {site: modules[site] for site in sites}
     yield _resting(recorder, _UNITS, may_rest, _units(recorder, counts, picked, hooked))
     if recorder.config.schedule("attention").is_ever_due:
-        calls = AttentionCalls(recorder, counts, _take, Away())
+        calls = AttentionCalls(recorder, counts, _take, TorchAttention())
         free = (lambda _: False) if calls.is_named else may_rest
         yield _resting(recorder, _ATTENTION, free, _attention(recorder, calls, picked, hooked))
 
@@ -194,19 +194,19 @@ def _attention(
     attending = calls.attending(modules)
     found = {site: puts(site) for site in attending}
     if attending:  # the functions themselves are replaced last, when the first module is hooked
-        found[attending[0]].insert(0, lambda _: _Listening(calls))
+        found[attending[0]].insert(0, lambda _: _AttentionListener(calls))
     return found
 
 
-class _Listening:
+class _AttentionListener:
     """While it is there, the calls hear of attention."""
 
     def __init__(self, calls: AttentionCalls) -> None:
         self._calls = calls
         _listeners.append(calls)
         if len(_listeners) == 1:
-            _replace("scaled_dot_product_attention", _tell_attention)
-            _replace("softmax", _tell_softmax)
+            _replace("scaled_dot_product_attention", _report_attention)
+            _replace("softmax", _report_softmax)
 
     def remove(self) -> None:
         """Stop listening; after the last listener, restore the functions that nobody else has replaced."""
@@ -218,20 +218,20 @@ class _Listening:
                 setattr(functional, name, original)
 
 
-def _replace(name: str, tell: Callable[..., None]) -> None:
+def _replace(name: str, report: Callable[..., None]) -> None:
     original, is_compiling = getattr(functional, name), torch.compiler.is_compiling
 
     @wraps(original)
     def call(*arguments: Any, **options: Any) -> Any:
         if not is_compiling():
-            tell(*arguments, **options)
+            report(*arguments, **options)
         return original(*arguments, **options)
 
     _originals.append((name, original, call))
     setattr(functional, name, call)
 
 
-def _tell_attention(*arguments: Any, **options: Any) -> None:
+def _report_attention(*arguments: Any, **options: Any) -> None:
     given = {**dict(zip(_ARGUMENTS, arguments, strict=False)), **options}
     query, key = given.get("query"), given.get("key")
     if isinstance(query, torch.Tensor) and isinstance(key, torch.Tensor) and _is_readable(query):
@@ -240,7 +240,7 @@ def _tell_attention(*arguments: Any, **options: Any) -> None:
             calls.attention(query, key, given.get("attn_mask"), scale=given.get("scale"), last_seen=last_seen)
 
 
-def _tell_softmax(*arguments: Any, **options: Any) -> None:
+def _report_softmax(*arguments: Any, **options: Any) -> None:
     given = {**dict(zip(("input", "dim"), arguments, strict=False)), **options}
     scores = given.get("input")
     if isinstance(scores, torch.Tensor) and _is_readable(scores) and given.get("dim") in (-1, scores.dim() - 1):

@@ -74,7 +74,7 @@ class RankNumbers:
     local: _Numbers
 
 
-def numbers_here(weights: Arrays, gradients: Arrays, whole: Sequence[bool], local: LocalGradients) -> RankNumbers:
+def host_numbers(weights: Arrays, gradients: Arrays, whole: Sequence[bool], local: LocalGradients) -> RankNumbers:
     """Return the numbers of the tensors on the host.
 
     Args:
@@ -86,11 +86,11 @@ def numbers_here(weights: Arrays, gradients: Arrays, whole: Sequence[bool], loca
     )
 
 
-def numbers_away(
+def device_numbers(
     device_results: Outbox, weights: Arrays, gradients: Arrays, whole: Sequence[bool], local: LocalGradients
 ) -> Callable[[], RankNumbers]:
     """Return a function that gives the numbers once those of a device have arrived; arguments as above."""
-    found = numbers_here(replace(weights, remote={}), replace(gradients, remote={}), whole, local)
+    found = host_numbers(replace(weights, remote={}), replace(gradients, remote={}), whole, local)
     of_weights, of_gradients = _whole(weights.remote, whole), _whole(gradients.remote, whole)
     of_local = local.away if len(local.rows) == len(whole) else {}
     requests: list[tuple[_Numbers, Sequence[int], Tensor]] = []
@@ -253,10 +253,10 @@ class TorchRanks:
             )
 
         if recorder.outbox.takes_promises and (weights.remote or gradients.remote):
-            arrived, step = numbers_away(recorder.outbox, weights, gradients, whole, self._local), current.step
+            arrived, step = device_numbers(recorder.outbox, weights, gradients, whole, self._local), current.step
             recorder.outbox.do(NAME, lambda: self._guard(lambda: self._post(step, complete(arrived()))))
         else:
-            self._message = complete(numbers_here(weights.local(), gradients.local(), whole, self._local))
+            self._message = complete(host_numbers(weights.local(), gradients.local(), whole, self._local))
 
     def _post(self, step: int, message: RankMessage) -> None:
         self._board.post(step, message.encode())

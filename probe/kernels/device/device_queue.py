@@ -161,7 +161,7 @@ class PendingBatch:
     def __init__(
         self, pending: Sequence[PendingStatistics], numbers: torch.Tensor, event: torch.cuda.Event | None
     ) -> None:
-        self._promises, self._numbers, self._event = pending, numbers, event
+        self._pending, self._numbers, self._event = pending, numbers, event
 
     def is_there(self) -> bool:
         """Return whether `take` would not wait."""
@@ -172,8 +172,8 @@ class PendingBatch:
         if self._event is not None:
             self._event.synchronize()
         numbers: NDArray[np.float64] = self._numbers.numpy()
-        ten, start = len(STATISTICS), len(self._promises) * len(STATISTICS)
-        for number, pending in enumerate(self._promises):
+        ten, start = len(STATISTICS), len(self._pending) * len(STATISTICS)
+        for number, pending in enumerate(self._pending):
             pending.row = numbers[number * ten : (number + 1) * ten]
             if pending.bins is not None:
                 pending.counts = numbers[start : start + pending.bins.number]
