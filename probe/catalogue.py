@@ -1,4 +1,4 @@
-"""The page of the catalogue that lists every collector; `python -m mindscope.probe.catalogue` writes it anew."""
+"""The page of the catalogue that lists every collector; `python -m mindscope.probe.catalogue` writes it."""
 
 from inspect import cleandoc
 from pathlib import Path

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Span:
-    """How many for one reason since it was told last, and of which steps."""
+    """The number of omissions for one reason since the last report, and their steps."""
 
     def __init__(self) -> None:
         self.count, self.first, self.last = 0, -1, -1
@@ -43,7 +43,7 @@ class _Span:
 
 
 class Omissions:
-    """Counts of any thread, as events `tensors_left_out` at the first of their steps."""
+    """Counts tensors that were left out, as events `tensors_left_out`; any thread may add to them."""
 
     def __init__(self) -> None:
         self._spans: dict[str, _Span] = {}
@@ -74,7 +74,7 @@ _TOO_SLOW: Final = "what waits for the disk would take more than dump.memory_gb,
 
 
 class TensorCopy(NamedTuple):
-    """A tensor as it was at one moment, and whose it is."""
+    """A copy of a tensor with its subject, site and step."""
 
     subject: str
     site: str

@@ -58,7 +58,7 @@ _log = logging.getLogger(__name__)
 
 
 class HeldTensors:
-    """Copies of tensors, the newest as far as the limit reaches.
+    """A buffer of tensor copies: the newest that the memory limit allows.
 
     The training takes copies; the writer, which comes to a step a little later, lets them go to the disk or nowhere.
     Where the limit leaves no room before the writer has come to an earlier step, the training waits for it: else a fast
@@ -137,7 +137,7 @@ class HeldTensors:
         self._judged, self._is_vain = max(self._judged, step), False
 
     def _wait_at(self, step: int) -> None:
-        """Once a step: nothing more leaves the training before it goes on."""
+        """Wait once per step until the writer has caught up with the training."""
         if self._waited_at != step and not self._is_vain:
             self._waited_at = step
             if not self._settle(_PATIENCE_S):
@@ -191,7 +191,7 @@ _OF_THE_MONITOR = "monitor_fault"
 
 
 class FlightBuffer:
-    """A `Keeper` of the store's writer.
+    """Keeps the last records beside the schedule, for the store's writer, until an anomaly asks for them.
 
     An anomaly is the first finding of a rule at a site, if it is severe enough: a rule that goes on complaining at one
     site does not make the recording dense for ever (our choice).

@@ -1,4 +1,4 @@
-"""Changes of the configuration while a training runs: how they are found and judged, and how the recording follows."""
+"""Changes of the configuration while a training runs: how they are found, checked and applied."""
 
 import logging
 import time
@@ -36,7 +36,7 @@ SettingsRequest = Mapping[str, object] | None  # Any: plain values, which the co
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """A change that the configuration allows, and that holds once it is kept.
+    """A change that the configuration allows; it takes effect once it is kept.
 
     Args:
         config: All that is recorded with it.
@@ -52,7 +52,7 @@ class ConfigChange:
 
 
 class ChangeWatcher:
-    """Looks for changes.
+    """Looks for requested changes of the configuration.
 
     Args:
         config: What is recorded now.
@@ -134,7 +134,7 @@ _log = logging.getLogger(__name__)
 
 
 class Reconfiguration:
-    """Has what is recorded follow the changes that a control sees.
+    """Applies the requested changes of the configuration to the recording.
 
     Args:
         run: Its id.

@@ -1,4 +1,4 @@
-"""Where earlier runs stood when they ended, and what differs in a run that goes on from there."""
+"""Where earlier runs ended, and what differs in a run that resumes from there."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a script's model is made of: its modules in the order of their calls, seen in its first forward."""
+"""The modules of a script's model in call order, found by running its first forward."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

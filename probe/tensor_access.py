@@ -1,4 +1,4 @@
-"""What the hooks need to know of a framework's tensors, and tables of where the tensors lie."""
+"""How hooks read a framework's tensors, and tables of where tensors lie."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

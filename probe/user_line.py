@@ -1,4 +1,4 @@
-"""The line of the user's own code that is running."""
+"""The line of the user's code that is running."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Adapters: one a framework; each is imported only when a model of its framework is handed over."""
+"""Adapters, one per framework; each is imported only when it is needed for a model of its framework."""
 
 import sys
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""What the structure of a run is made of: modules in the order of their calls, tensors, optimizer groups."""
+"""The structure of a run: modules in the order of their calls, parameters, optimizer groups."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -13,7 +13,7 @@ _MOST_KEPT = 20_000
 
 
 class CallTrace:
-    """Follows forwards until one of the whole model is complete, then takes its hooks off and lets go of every tensor.
+    """Traces forwards until one of the whole model is complete; then it removes its hooks and releases every tensor.
 
     An input's origin is the module whose output it is, by identity, or by the graph of differentiation between them, so
     that `x + f(x)` has the origins of both. The tensors of this one forward are kept until it ends, so that none is
@@ -114,7 +114,7 @@ class CallTrace:
 
 
 class CallOrder:
-    """Follows forwards until the order is known, and again when the model has got other modules.
+    """The call order of the modules: traced until it is known, and again when the model's modules change.
 
     Args:
         modules: By site, as they are whenever a forward begins to be followed.
@@ -179,7 +179,7 @@ def check_belongs(optimizer: Any, parameters: Iterable[Any], model: object) -> N
 
 
 def groups_of(optimizers: Iterable[Any]) -> dict[int, tuple[tuple[int, int], ...]]:
-    """(optimizer, group) numbers of every group that holds a parameter, by the parameter's id."""
+    """Return (optimizer, group) numbers of every group that holds a parameter, by the parameter's id."""
     found: dict[int, tuple[tuple[int, int], ...]] = {}
     for number, optimizer in enumerate(optimizers):
         for group_number, group in enumerate(optimizer.param_groups):

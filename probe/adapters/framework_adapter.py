@@ -1,4 +1,4 @@
-"""The contract of a framework's adapter: it puts hooks on, tells the recorder what happens, and leaves no trace."""
+"""The contract of a framework's adapter: it attaches hooks, tells the recorder what happens, and leaves no trace."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,15 +14,15 @@ class Adapter(Protocol):
 
     @property
     def framework(self) -> str:
-        """Its name and version, e.g. `torch 2.13.0`."""
+        """The framework's name and version, e.g. `torch 2.13.0`."""
 
     @property
     def model(self) -> Any:
-        """What is watched."""
+        """The watched model."""
 
     @property
     def view(self) -> View:
-        """Its parameters and optimizers."""
+        """The model's parameters and optimizers."""
 
     def modules(self) -> Mapping[str, Any]:
         """Return the modules of the model by site, the model itself under the empty one."""
@@ -41,7 +41,7 @@ class Adapter(Protocol):
 
     @property
     def checkpoint_suffix(self) -> str:
-        """Of the files that `save_state` writes; empty where the framework's adapter writes none."""
+        """The suffix of the files that `save_state` writes."""
 
     def save_state(self, path: Path) -> None:
         """Save the model and its optimizers into the file."""
@@ -51,4 +51,4 @@ class Adapter(Protocol):
 
     @property
     def structure_version(self) -> int:
-        """Grows whenever `structure` has something new to say."""
+        """A number that grows whenever `structure` changes."""

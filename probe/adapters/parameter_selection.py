@@ -1,4 +1,4 @@
-"""Which modules and parameters are recorded: as the configuration picks them, and as the model grows."""
+"""Which modules and parameters are recorded: those that the configuration selects, also as the model grows."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ MISSING: Final = _MissingParameter()
 
 
 class Choosing(ABC):
-    """A view of parameters of which some may be left out while the training runs."""
+    """A view of parameters, some of which may be excluded while the training runs."""
 
     _names: list[str]
     _left_out: frozenset[str]
@@ -72,7 +72,7 @@ class _Facts(Protocol):
 
 
 class NewParts:
-    """Takes in what has joined a model or taken the place of something there.
+    """Adds the modules and parameters that a model has gained or replaced.
 
     Args:
         modules: By site, as they are whenever something is taken in.
@@ -113,7 +113,7 @@ class _ParameterView(Protocol):
 
 
 class Selection:
-    """Has the picked parameters recorded, and says which modules are to be watched.
+    """Selects the recorded parameters and the watched modules.
 
     Args:
         modules: By site, as they are whenever they are asked for.

@@ -19,7 +19,7 @@ PART: Final = "part"
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """Settings that are right each by itself do not fit together.
+    """Settings that are valid each by itself and do not fit together.
 
     Args:
         keys: Those of the part that decide it; a dot leads into a key.

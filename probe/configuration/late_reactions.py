@@ -1,4 +1,4 @@
-"""Which reactions to bad values may come late, since what shows them is not recorded at every step."""
+"""Warns of reactions to bad values that may come late, because their subject is not recorded at every step."""
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase

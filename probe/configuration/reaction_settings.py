@@ -77,7 +77,7 @@ class Reaction(Section):
 
 
 class WebhookSettings(Section):
-    """Who is told of findings over the web.
+    """An address that is notified of findings.
 
     Args:
         severity: The least that is told.
@@ -90,7 +90,7 @@ class WebhookSettings(Section):
 
 
 class Watch(Section):
-    """A watchpoint that says more than its condition.
+    """A watchpoint with more settings than its condition.
 
     Args:
         pause: Make the training wait at the end of the step that meets it.

@@ -1,4 +1,4 @@
-"""Where: which sites a list of patterns picks."""
+"""Which sites a list of patterns selects."""
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence

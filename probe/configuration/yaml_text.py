@@ -1,4 +1,4 @@
-"""From the text of a file to keys and values; a duplicate key is a mistake, for one of its values would be lost."""
+"""Reads the text of a configuration file; a duplicate key is a mistake, since one of its values would be lost."""
 
 import json
 import re
@@ -28,7 +28,7 @@ _Loader.add_implicit_resolver(
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What a file holds.
+    """The contents of a configuration file.
 
     Args:
         data: Keys and values; of a key that stands twice the last.

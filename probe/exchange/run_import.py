@@ -138,7 +138,7 @@ def _filled(
 def _places(
     keys: Sequence[object], positions: Mapping[object, int]
 ) -> NDArray[np.int64]:  # any keys that can be hashed
-    """Return the place of every key, -1 for those that have none."""
+    """Return the position of every key, -1 for unknown keys."""
     return np.array([positions.get(key, -1) for key in keys], np.int64)
 
 

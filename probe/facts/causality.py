@@ -1,4 +1,4 @@
-"""Whether a sequence model's output depends on input at later positions, found by changing the input there."""
+"""Whether a sequence model's output depends on input at later positions; found by changing that input."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -20,12 +20,12 @@ _TIMES_THE_NOISE: Final = 10.0
 
 
 class NotASequence(ProbeError, ValueError):
-    """A sample, or a model, that has no positions to compare."""
+    """The sample or the model has no positions to compare."""
 
 
 @dataclass(frozen=True, slots=True)
 class Causality:
-    """What changing the input at single positions has shown.
+    """The result of changing the input at single positions.
 
     Args:
         is_causal: No output moved before the position that was changed; None where no position sees any other.
@@ -47,7 +47,7 @@ class Causality:
 
 
 class ModelCaller(Protocol):
-    """A framework's way to call a model so that nothing is left of the call."""
+    """Calls a model of one framework without leaving a trace."""
 
     access: Access
 

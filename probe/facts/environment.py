@@ -48,7 +48,7 @@ def _script() -> Path | None:
 
 @lru_cache(maxsize=8)
 def _commit(folder: Path) -> dict[str, Json]:
-    """Commit and branch of the folder's repository, and whether tracked files differ from it; empty without one."""
+    """Return commit and branch of the folder's repository, and whether tracked files differ; empty without one."""
     if not any((parent / ".git").exists() for parent in (folder, *folder.parents)):
         return {}
     commit = _git(folder, "rev-parse", "HEAD")
@@ -70,7 +70,7 @@ def _git(folder: Path, *words: str) -> str | None:
 
 
 def _packages() -> Iterator[tuple[str, Json]]:
-    """Name and version of every loaded top-level package that states one, without reading any file."""
+    """Yield name and version of every loaded top-level package that states one, without reading any file."""
     for name in sorted(name for name in tuple(sys.modules) if "." not in name and not name.startswith("_")):
         if name in sys.stdlib_module_names:
             continue

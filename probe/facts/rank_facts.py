@@ -27,7 +27,7 @@ _HEAD: Final = 5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankMessage:
-    """One rank's numbers of one step; NaN where it could not tell.
+    """One rank's numbers of one step; NaN for what the rank does not know.
 
     Args:
         structure: A number of the names that the arrays are in order of; only equal ones are compared.
@@ -85,7 +85,7 @@ _Answer = TypeVar("_Answer")
 
 
 class KeyValueStore(Protocol):
-    """What torch.distributed connects its processes by."""
+    """The key-value store that connects the processes of torch.distributed."""
 
     def set(self, key: str, value: bytes, /) -> object:
         """Store a value."""
@@ -101,7 +101,7 @@ class KeyValueStore(Protocol):
 
 
 class Board:
-    """One training's board; must be made equally often, and in the same order, by every rank.
+    """The message board of one training; every rank must make its boards equally often, and in the same order.
 
     Args:
         store: What torch.distributed connects its processes by, or anything with `set`, `get`, `check`, `delete_key`.
@@ -174,7 +174,7 @@ _SMALLEST: Final = 1e-200
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """How a reduced gradient is made of local ones.
+    """How a reduced gradient is composed of local ones.
 
     Args:
         weights: One a rank: how much of its gradient is in the result. 1/n each is a mean, 1 each a sum, 0 a rank that

@@ -12,7 +12,7 @@ _NAMES = ("attention", "attn")
 
 
 class DeviceAttention(Protocol):
-    """Reads attention on a device: `(5,)` numbers of `ATTENTION` there, the arguments those of `logits_of`."""
+    """Reads attention on a device: `(5,)` numbers of `ATTENTION`; arguments as `logits_of` takes them."""
 
     def is_away(self, tensor: Tensor) -> bool:
         """Return whether the tensor lies on the device."""
@@ -27,7 +27,7 @@ class DeviceAttention(Protocol):
 
 
 class AttentionCalls:
-    """One monitor's view of the attention that runs inside its model's forward.
+    """The attention calls inside one model's forward.
 
     Args:
         counts: Whether a forward that runs now is to be recorded.

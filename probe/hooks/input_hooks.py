@@ -1,4 +1,4 @@
-"""Hooks before the modules of a model: what each is called with, and the gradients of that."""
+"""Hooks before the modules of a model: they record each module's inputs and the gradients of these."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,7 +12,7 @@ _NONE: Mapping[str, Any] = {}
 
 
 class InputHooks:
-    """The forward-pre hooks of one monitor; none of them does anything unless its subject is due.
+    """The forward-pre hooks of one monitor; each returns at once unless its subject is due.
 
     Args:
         counts: Whether a forward that begins now is to be recorded.

@@ -1,4 +1,4 @@
-"""The hooks on parameters: gradients before they are reduced over the ranks, and what micro-batches add to them."""
+"""The hooks on parameters: gradients before reduction over the ranks, and what each micro-batch adds."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -68,7 +68,7 @@ def _count(parameter: Tensor) -> int:
 
 
 class _AddedGradient:
-    """The hook on one parameter, called before what the backward pass found is added to what is there."""
+    """The hook on one parameter, called before autograd adds the new gradient to the accumulated one."""
 
     __slots__ = ("_access", "_parameter", "_recorder", "_stride")
 

@@ -1,4 +1,4 @@
-"""Hooks of the quantities that are read inside a forward or a backward pass: the user's, routers, attention."""
+"""Hooks of quantities that are read inside a forward or backward pass: users' own, and routers."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,7 +25,7 @@ _TOP_K: Final = ("top_k", "num_experts_per_tok", "topk", "k")
 
 
 def routers_in(modules: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Site of every router whose output is the logits of its experts, and how many of them a token goes to.
+    """Yield site and top-k of every router whose output is the logits of its experts.
 
     That is a child `router` of a module with a number `top_k`, or a child whose name has router or gate in it, beside a
     list of `experts`, and whose weight has a row for each of them.
@@ -62,7 +62,7 @@ def _fits(module: Any, name: str, experts: int, top_k: int) -> bool:
 
 
 class GuardedQuantity:
-    """Shows one function the tensors of one site.
+    """Calls a user's function with the tensors of one site, and refuses it if it writes into them.
 
     The first of them is a copy: a function that writes into it is refused before it has seen anything of the training.
     All later ones are the training's own, since copies of large activations are dear, and their versions are watched.
@@ -131,7 +131,7 @@ Register = Callable[[Any, Callable[[Any, Any, Any], None]], Any]
 
 
 class QuantityHooks:
-    """What one monitor has on the modules of its model.
+    """The hooks of users' quantities and routers on the modules of one model.
 
     Args:
         counts: Whether a forward that runs now is to be recorded.
@@ -286,7 +286,7 @@ class _Calls:
         self._current, self._stamp, self._call = recorder.current, -1, 0
 
     def next(self) -> int:
-        """Number of the call that has just ended, from 0."""
+        """Return the number of the call that has just ended, from 0."""
         self._call = self._call + 1 if self._stamp == self._current.stamp else 0
         self._stamp = self._current.stamp
         return self._call

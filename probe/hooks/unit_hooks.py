@@ -1,4 +1,4 @@
-"""Hooks on rectified and bounded layers: which of their units still tell inputs apart."""
+"""Hooks on rectified and bounded layers: they find units that are dead or saturated."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -13,7 +13,7 @@ NAME: Final = "activation/units"
 def unit_hooks(
     recorder: Recorder, access: Access, counts: Callable[[], bool], modules: Mapping[str, Any]
 ) -> Iterator[tuple[str, Callable[[Any, Any, Any], None]]]:
-    """Site and forward hook of each layer that is looked at; none unless the quantity is ever due.
+    """Yield site and forward hook of each layer that is looked at; none unless the quantity is ever due.
 
     Args:
         counts: Whether a forward that runs now is to be recorded.
@@ -27,7 +27,7 @@ def unit_hooks(
 
 
 class _UnitHook:
-    """The hook on one module; of its calls in a micro-step the first is looked at."""
+    """The hook on one module; it looks at the first call of each micro-step."""
 
     __slots__ = ("_access", "_counts", "_recorder", "_site", "_stamp", "_units")
 

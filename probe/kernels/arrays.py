@@ -69,7 +69,7 @@ def statistics_of(array: NDArray[np.generic]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class Arrays:
-    """Where the arrays of one quantity lie at this moment, one row a parameter.
+    """Where the arrays of one quantity lie now, one row a parameter.
 
     A table is used again for as many steps as nothing moves, and so remembers what follows from it.
 
@@ -139,7 +139,7 @@ class Arrays:
         return (self.add(more, rows, len(STATISTICS)) if more.flags else rows), norm
 
     def add(self, more: More, rows: NDArray[np.float64], column: int) -> NDArray[np.float64]:
-        """Fill the columns of `more` from column `place` on, in rows whose first ten columns are measured."""
+        """Fill the columns of `more` from this column on, in rows whose first ten columns are measured."""
         if more.flags and self.remote:
             return self.local().add(more, rows, column)
         if more.flags:

@@ -1,4 +1,4 @@
-"""The operators of one step, as a framework's adapter tells them, and the event that they become."""
+"""The operators of one step, as an adapter logs them, and the event made of them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

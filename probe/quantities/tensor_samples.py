@@ -1,4 +1,4 @@
-"""Evenly spread samples of arrays that are given by their places, or that lie on a device."""
+"""Evenly spread samples of arrays on the host or on a device."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

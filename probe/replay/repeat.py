@@ -1,4 +1,4 @@
-"""One recorded call of a module, computed again in float64: was the kernel wrong, or what it was given?"""
+"""Replays one recorded call of a module in float64: was the kernel wrong, or its input?"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Facts of an engine training that no statistic tells: which loss made the root, what the cells and modes are."""
+"""Facts of an engine training beside its statistics: losses, clipping, modes of the cells."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ def made_by(tensor: Tensor) -> str:
 
 
 def sample_of(tensor: Tensor) -> NDArray[Any]:
-    """`(rows, columns)`, some rows with all their columns: at least 64 elements, where there are as many."""
+    """Return `(rows, columns)`, some rows with all their columns: 64 elements or more, if there are as many."""
     array = tensor.numpy()
     if array.ndim == 0 or not array.size:
         return np.empty((0, 0), np.float32)
@@ -85,7 +85,7 @@ def _of_gather(node: Any) -> tuple[str, Any]:
 
 
 def _of_clip(node: Any) -> tuple[str, Any]:
-    """Binary cross entropy cuts its logarithms at -100; the probability lies three operations behind."""
+    """Return the name and the probability of binary cross entropy, which is clipped three operations further."""
     tensor = node.inputs[0]
     for name, at in (("where", 1), ("log", 0), ("where", 1)):
         before = getattr(tensor, "_node", None)
@@ -105,7 +105,7 @@ _GIVEN: Mapping[str, Callable[[Any], tuple[str, Any]]] = {
 
 
 class EngineFrame:
-    """A cell that is called in evaluation mode, without gradients, its state kept."""
+    """Calls a cell in evaluation mode, without gradients, and restores its state."""
 
     access = ACCESS
 
@@ -114,7 +114,7 @@ class EngineFrame:
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Evaluation mode without gradients; flags, running statistics and random keys are put back behind it."""
+        """Enter evaluation mode without gradients; restore flags, running statistics and random keys at the end."""
         cells = [cell for _, cell in self._model.cells_and_names()]
         flags = [cell.training for cell in cells]
         kept = [
@@ -153,7 +153,7 @@ class EngineSource:
 
     @property
     def optimizers(self) -> Sequence[Any]:
-        """Those watched."""
+        """The watched optimizers."""
         return self._view.optimizers
 
     def modules(self) -> Mapping[str, Any]:
@@ -165,7 +165,7 @@ class EngineSource:
         return is_recording()
 
     def owners(self) -> Sequence[tuple[str, Any, str]]:
-        """Site, cell and attribute of every parameter, shared ones under each site."""
+        """Return site, cell and attribute of every parameter, shared ones under each site."""
         return owners_of(self._cells)
 
     def memory(self, parameter: Any) -> int:
@@ -173,7 +173,7 @@ class EngineSource:
         return id(parameter)  # optimizers move values into arenas, each parameter to a place of its own
 
     def contents(self) -> Iterator[tuple[str, bytes | memoryview]]:
-        """Site and content of every parameter."""
+        """Yield site and content of every parameter."""
         for name, parameter in zip(self._view.names, self._view.parameters, strict=True):
             array = np.ascontiguousarray(parameter.numpy())
             yield name, array.reshape(-1).view(np.uint8).data if array.size else b""

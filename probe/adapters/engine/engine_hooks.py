@@ -1,4 +1,4 @@
-"""The hooks on the cells of an engine model, which are found by their sites and followed as the model changes."""
+"""The hooks on the cells of an engine model; they follow the model as it changes."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -80,7 +80,7 @@ class EngineCellHooks:
 
 
 class EngineChanges:
-    """Has watched what a model has got since it was last looked at.
+    """Watches the cells and parameters that a model has gained since the last look.
 
     Args:
         changed: Called when it has got anything.

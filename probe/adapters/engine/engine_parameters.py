@@ -16,12 +16,12 @@ from ..parameter_selection import Choosing, with_gaps
 
 
 def describe(parameter: Parameter) -> tuple[tuple[int, ...], str, int]:
-    """Shape, dtype and memory of a parameter."""
+    """Return shape, dtype and memory address of a parameter."""
     return parameter.shape, parameter.dtype.name, parameter.numpy().ctypes.data
 
 
 def optimizer_infos(optimizers: Iterable[Any]) -> tuple[OptimizerInfo, ...]:
-    """Class and options of every optimizer; options that are no plain values are left out."""
+    """Return class and options of every optimizer, without options that are not plain values."""
     return tuple(
         OptimizerInfo(type(optimizer).__name__, tuple(_options(group) for group in optimizer.param_groups))
         for optimizer in optimizers
@@ -43,7 +43,7 @@ _ABSENT: Place = (0, 0, 0)
 
 
 def place_of_array(array: _Array) -> tuple[Place, object]:
-    """(address, size, code) of the array's values, and the array that keeps them there.
+    """Return (address, size, code) of the array's values, and the array that keeps them there.
 
     Raises:
         Unsupported: The elements are not real numbers.
@@ -99,7 +99,7 @@ ACCESS = Access(
 
 
 class EngineView(Choosing):
-    """The parameters by their sites, in model order; one row each in every table."""
+    """The parameters by their sites, in model order; each has one row in every table."""
 
     def __init__(self) -> None:
         self._names: list[str] = []
@@ -171,7 +171,7 @@ class EngineView(Choosing):
         )
 
     def arrays(self, subject: str) -> Iterator[tuple[str, _Array]]:
-        """Site and values of every weight or gradient that is there, for what wants them whole."""
+        """Yield site and values of every weight or gradient that exists, for dumps of whole tensors."""
         given: dict[int, _Array | None] = {}
         if self.stepping is not None and self.given is not None:
             given = {

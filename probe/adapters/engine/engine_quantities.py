@@ -26,7 +26,7 @@ __all__ = ["EngineOperators"]
 
 
 class EngineOperators:
-    """Looks at the steps of one model from inside; `handles` and `remove` take everything off.
+    """Times the operators and allocations of due steps; `remove` takes everything off.
 
     Args:
         cells: All of the model, by site; the model itself under the empty one.
@@ -174,7 +174,7 @@ def watch_quantities(
 
 
 class _PrimitiveListener:
-    """While it is there, the calls hear of attention; a table of primitives tells what the engine evaluates."""
+    """Reports attention to the calls by wrapping two entries of the table of primitives."""
 
     def __init__(self, calls: AttentionCalls) -> None:
         self._calls = calls
@@ -219,7 +219,7 @@ def _report_softmax(scores: Any, *, scale: float, causal: bool) -> None:
 
 
 class EngineTracer:
-    """Traces a model's process; `remove()` puts the table back.
+    """Traces every operation of the process for NaN and infinity; `remove()` restores the table of primitives.
 
     Every primitive evaluated between the model's forward and the optimizer's step is seen, those of the loss included.
     Compiled functions run kernels of their own and are not seen from inside.

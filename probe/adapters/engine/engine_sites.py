@@ -1,4 +1,4 @@
-"""The cells of an engine model by site, and whether they are still the ones that were found."""
+"""The cells of an engine model by site, and how changes of them are noticed."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -44,7 +44,7 @@ class CellSites:
 
 
 def owners_of(cells: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
-    """Site, cell and attribute of every parameter; one that several cells hold stands under each of its sites."""
+    """Return site, cell and attribute of every parameter; a shared one is listed under each of its sites."""
     return [
         (f"{site}.{name}" if site else name, cell, name) for site, cell in cells.items() for name in cell._parameters
     ]

@@ -1,4 +1,4 @@
-"""A training of the engine from forward to step, told to the lifecycle of the step."""
+"""A training of the engine from forward to step, reported to the lifecycle of the step."""
 
 from functools import partial
 from threading import get_ident
@@ -42,7 +42,7 @@ class EngineLosses:
 
 
 class EngineStepHooks:
-    """Tells the course of a training what its optimizers do."""
+    """The hooks on the optimizers of a training, which report to its lifecycle."""
 
     def __init__(self, course: Course, view: EngineView, recorder: Recorder) -> None:
         self._course, self._view, self._current = course, view, recorder.current
@@ -73,7 +73,7 @@ class EngineStepHooks:
 
 
 class EngineTraining:
-    """What the engine's hooks call.
+    """The callbacks of the engine's hooks.
 
     Attributes:
         roots: Reads what backward passes start from.

@@ -12,7 +12,7 @@ from .engine_adapter import EngineAdapter
 
 
 class EngineFinder:
-    """Waits for the first cell that is called to be trained, and hands an adapter of it over, once.
+    """Waits for the first cell that is trained, and hands over an adapter of it, once.
 
     That is the outermost cell called in training mode while operations are recorded. Its optimizers are those made so
     far that hold any of its parameters. The engine has no global hooks, so that `Cell.__call__` and

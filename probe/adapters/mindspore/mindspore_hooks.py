@@ -46,7 +46,7 @@ class CellHook:
 
 
 class MindSporeHooks:
-    """Puts hooks on cells that the configuration picks; what the model itself is called with is seen at its entrance.
+    """The hooks on the cells that the configuration selects; the model's own inputs are seen by its entrance hook.
 
     Args:
         cells: By site.
@@ -146,7 +146,7 @@ def _ignore(*_: Any) -> None:
 
 
 class OptimizerHooks:
-    """Tells the course of a training what its optimizers do."""
+    """The hooks on the optimizers of a training, which report to its lifecycle."""
 
     def __init__(self, course: Course, view: MindSporeView, recorder: Recorder) -> None:
         self._course, self._view, self._recorder = course, view, recorder
@@ -172,7 +172,7 @@ class OptimizerHooks:
 
 
 class GradientListener(Protocol):
-    """What is told of gradient functions."""
+    """A listener to gradient functions."""
 
     def backward_begins(self, result: Any) -> None:
         """Note that the gradients of this result, of whatever form, are about to be computed."""
@@ -232,7 +232,7 @@ def loss_of(result: Any) -> float | None:
 
 
 class CellEvents:
-    """Listens to the process for what no hook of one model tells: a `Listener`.
+    """A `GradientListener` for events of the process that no hook of a model reports.
 
     Args:
         following: The hooks that the order of calls is followed by.

@@ -133,7 +133,7 @@ def _plain_items(options: Mapping[str, Any]) -> Iterator[tuple[str, Json]]:
 
 
 def describe(parameter: Tensor) -> tuple[tuple[int, ...], str, int]:
-    """Shape, dtype and memory of a parameter."""
+    """Return shape, dtype and memory address of a parameter."""
     return tuple(parameter.shape), str(parameter.dtype).lower(), parameter.data_ptr() or id(parameter)
 
 
@@ -148,7 +148,7 @@ def stepping_groups(optimizers: Iterable[Any]) -> dict[int, tuple[tuple[int, int
 
 
 class MindSporeView:
-    """The parameters by their sites, in model order; one row each in every table.
+    """The parameters by their sites, in model order; each has one row in every table.
 
     Args:
         report: Called once for a parameter of which something cannot be recorded, with its site and the reason.

@@ -1,4 +1,4 @@
-"""Finds the optimizers of a torch training that steps the model, also those made or replaced under way."""
+"""Finds the optimizers that step a torch model, also those made or replaced during the training."""
 
 import logging
 from collections.abc import Callable
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class Adoption:
-    """Puts the hooks of steps on optimizers.
+    """Attaches the step hooks to the optimizers of a model.
 
     Where none is given, each that steps parameters of the model is taken. One that comes later takes the place of a
     watched one whose parameters it steps, as far as the model has them still: at its first step where the training was

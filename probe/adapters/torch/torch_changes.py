@@ -1,4 +1,4 @@
-"""What joins a torch model while it trains: modules and parameters, watched from then on."""
+"""Modules and parameters that join a torch model while it trains."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ _NEVER_COUNTED = (-1, -1)
 
 
 class TorchChanges:
-    """Looks whether a model has other parts than before, and has them watched.
+    """Looks for modules and parameters that a model has gained, and watches them.
 
     Args:
         changed: Called when it has, unless that is how the training began.

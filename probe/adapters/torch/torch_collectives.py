@@ -1,4 +1,4 @@
-"""The collectives of torch.distributed: what every process gives and gets, and how long it waits."""
+"""The collectives of torch.distributed: inputs, outputs and waiting times of every process."""
 
 import inspect
 import threading
@@ -67,7 +67,7 @@ class CollectiveCall:
 
 
 class CollectiveListener(Protocol):
-    """Hears of every call of the process."""
+    """A listener to every collective call of the process."""
 
     def begins(self, operation: str, bound: Mapping[str, Any], input_names: tuple[str, ...]) -> CollectiveCall | None:
         """Note a call whose inputs are the arguments named `input_names`; return None to ignore its end."""
@@ -124,7 +124,7 @@ class _WatchedWork(distributed.Work):  # type: ignore[misc]  # torch's types are
 
 
 class _WatchedCollective:
-    """A function of torch.distributed that tells of its calls; equal to the original, for torch compares `isend`."""
+    """A function of torch.distributed that reports its calls; equal to the original, since torch compares `isend`."""
 
     def __init__(self, name: str, original: Callable[..., Any]) -> None:
         self._name, self._original = name, original
@@ -301,7 +301,7 @@ def _tensors(bound: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[Any]:
 
 
 def _numbered(bound: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    """(path, tensor): the first stands for the whole, others have their place behind the site."""
+    """Yield (path, tensor): the first has the empty path, the others have their number."""
     for number, tensor in enumerate(_tensors(bound, names)):
         if number == 16:
             return

@@ -1,4 +1,4 @@
-"""Operators of a torch model, followed one by one for the origin of a NaN or as statistics."""
+"""Operators of a torch model: traced to find the origin of a NaN, or profiled."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -30,7 +30,7 @@ _next_number: Callable[[], int] = getattr(torch._C._autograd, "_get_sequence_nr"
 
 
 class _Mode(TorchDispatchMode):  # type: ignore[misc]  # torch's types are not looked at
-    """Runs every operation as it is, and shows what went in and came out."""
+    """A dispatch mode that traces the inputs and outputs of every operation and changes none."""
 
     def __init__(self, trace: NanTrace, lines: "_NodeLines") -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[misc]  # torch's types are not l
 
 
 class _NodeLines:
-    """Where the forward pass has made each node of autograd, by the node's number in autograd's sequence."""
+    """The line of the forward pass that made each node of autograd, by the node's sequence number."""
 
     def __init__(self, trace: NanTrace, foreign: str) -> None:
         self._trace, self._foreign = trace, foreign
@@ -69,7 +69,7 @@ class _NodeLines:
             self._known[number] = (_plain(operation.split(".")[1]), site, *user_line(self._foreign))
 
     def behind(self) -> dict[str, Any]:
-        """Name, site and line of the node whose backward pass is running; empty outside, and what is unknown is not."""
+        """Return name, site and line of the node whose backward pass is running; empty outside of one."""
         node = _node_at_work()
         if node is None:
             return {}
@@ -89,7 +89,7 @@ def _plain(name: str) -> str:
 
 
 class TorchTracer:
-    """Traces a model until it is removed.
+    """Traces every operation of a model for NaN and infinity until it is removed.
 
     What runs inside the model's forward, between a forward with gradients and its backward pass, and inside `backward`
     is seen operation by operation. Dispatch modes of the user's own are not crossed: where one is open as the forward
@@ -203,7 +203,7 @@ _OPTIMIZER = "Optimizer."
 
 
 class TorchOperators:
-    """Looks at the steps of one model from inside; `remove` takes everything off.
+    """Profiles the operators of due steps of one model; `remove` takes everything off.
 
     Args:
         modules: All of the model, by site; the model itself under the empty one.
@@ -303,7 +303,7 @@ def _read(roots: list[Any], step: int) -> tuple[OperatorLog, float]:
 
 
 class _EventContext:
-    """Where in the step an event lies: the operator around it, its phase, its module."""
+    """The operator, phase and module that an event of the profiler belongs to."""
 
     __slots__ = ("name", "phase", "site")
 
@@ -312,7 +312,7 @@ class _EventContext:
 
 
 class _EventWalk:
-    """The walk over a tree of events."""
+    """A walk over the profiler's tree of events."""
 
     def __init__(self, first_ns: int) -> None:
         self._first = first_ns

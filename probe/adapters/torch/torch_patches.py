@@ -1,4 +1,4 @@
-"""What torch has no hooks for: backward passes, checkpointing, loss scalers, losses and gradient clipping."""
+"""Patches of torch where it has no hooks: backward passes, checkpointing, loss scalers, losses and clipping."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ _Listener = TypeVar("_Listener")
 
 
 class PatchedFunctions(Generic[_Listener]):
-    """The listeners of some functions.
+    """Patched functions and the listeners that hear of their calls.
 
     Args:
         replace: Replaces the functions, each by `put`; called when somebody begins to listen.
@@ -114,10 +114,10 @@ def _nearest() -> CodeType | None:
 
 
 class TrainingListener(Protocol):
-    """What happens in the process, whichever model it belongs to."""
+    """A listener to backward passes and loss scalers of the process, whichever model they belong to."""
 
     def backward_begins(self, roots: Any) -> None:
-        """`torch.autograd.backward` is about to start from these tensors."""
+        """Note that `torch.autograd.backward` is about to start from these tensors."""
 
     def backward_ends(self) -> None:
         """Note that this backward pass has ended."""
@@ -200,7 +200,7 @@ LOSSES: Final = (
 
 
 class CallListener(Protocol):
-    """What is called in the process, whichever model it belongs to."""
+    """A listener to losses and gradient clipping in the process, whichever model they belong to."""
 
     def loss_called(self, name: str, input_: Any, target: Any, options: dict[str, Any]) -> None:
         """Note the call of a loss function with these arguments."""

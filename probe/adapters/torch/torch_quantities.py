@@ -23,7 +23,7 @@ from .torch_tensors import ACCESS, array_of, is_remote, may_travel
 
 
 class TorchAttention:
-    """Reads attention on a device; the tensors of one call lie on the same."""
+    """Reads attention on a device; all tensors of a call lie on the same one."""
 
     def is_away(self, tensor: Tensor) -> bool:
         """Return whether the tensor lies on a device, whole."""
@@ -32,11 +32,11 @@ class TorchAttention:
     def attention(
         self, query: Tensor, key: Tensor, mask: Tensor | None, *, scale: float | None, last_seen: int | None, turn: int
     ) -> Tensor:
-        """`(5,)` float64 on the device, the numbers of `ATTENTION`; arguments as `logits_of` takes them."""
+        """Return `(5,)` float64 on the device, the numbers of `ATTENTION`; arguments as `logits_of` takes them."""
         return _of_parts(query, key, mask, scale, last_seen, turn)
 
     def softmax(self, scores: Tensor, *, scale: float, last_seen: int | None, turn: int) -> Tensor:
-        """`(5,)` the same of logits that are there; arguments as `sample_of` takes them."""
+        """Return `(5,)`, the same numbers of existing logits; arguments as `sample_of` takes them."""
         rows = spread(scores.shape[-2], MOST_QUERIES)
         logits = _queries(_heads(scores.detach(), tuple(scores.shape[:-2]), turn), rows) * scale
         return _statistics(_hidden(logits, rows, last_seen))
@@ -55,7 +55,7 @@ def _of_parts(
 
 
 def _heads(tensor: Tensor, lead: tuple[int, ...], turn: int) -> Tensor:
-    """`(heads, ., .)` of one sample: those that are looked at of the axes `lead`, to which the tensor's broadcast."""
+    """Return `(heads, ., .)`: the sampled heads of one sample; `lead` are the axes that the tensor broadcasts to."""
     if not lead:
         return tensor.reshape(1, *tensor.shape[-2:])
     samples = math.prod(lead[:-1])
@@ -159,7 +159,7 @@ def watch_quantities(
 def _resting(
     recorder: Recorder, names: frozenset[str], may_rest: Callable[[str], bool], puts: Mapping[str, Sequence[Put]]
 ) -> RestingHooks:
-    """These hooks by their sites, which are there only around the steps at which the collectors are due."""
+    """Return these hooks as ones that are attached only around steps at which their collectors are due."""
     resting = RestingHooks(
         [put for several in puts.values() for put in several],
         is_needed=lambda: any(name in recorder.current.due for name in names),
@@ -199,7 +199,7 @@ def _attention(
 
 
 class _AttentionListener:
-    """While it is there, the calls hear of attention."""
+    """Reports attention to the calls by patching two functions of torch."""
 
     def __init__(self, calls: AttentionCalls) -> None:
         self._calls = calls

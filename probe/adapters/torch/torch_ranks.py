@@ -27,7 +27,7 @@ _Numbers = NDArray[np.float64]
 
 
 class LocalGradients:
-    """Projections of what this rank's backward passes find, one row a parameter.
+    """Projections of the gradients that this rank's backward passes find, one row a parameter.
 
     Attributes:
         rows: `(n, 2)`, NaN where nothing was found on the host.

@@ -106,7 +106,7 @@ def models_beside(model: Any) -> list[str]:
 
 
 def owners_of(modules: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
-    """Site, module and attribute of every parameter; one that several modules hold stands under each of its sites."""
+    """Return site, module and attribute of every parameter; a shared one is listed under each of its sites."""
     return [
         (_encodable(f"{site}.{name}" if site else name), module, name)
         for site, module in modules.items()
@@ -116,7 +116,7 @@ def owners_of(modules: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
 
 
 def parameters_of(model: Any) -> Iterator[tuple[str, Any]]:
-    """Site and parameter, in model order, each parameter once."""
+    """Yield site and parameter, in model order, each parameter once."""
     for name, parameter in model.named_parameters():
         yield _site_of(name), parameter
 

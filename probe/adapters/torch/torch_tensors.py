@@ -96,7 +96,7 @@ CODES = {
 
 
 def place_of(tensor: Tensor) -> tuple[Place, Tensor]:
-    """(address, size, code) of the tensor's values, and the tensor that keeps them there.
+    """Return (address, size, code) of the tensor's values, and the tensor that keeps them there.
 
     Values stay where they are if they fill their memory without gaps, in whatever order, and not with their negatives;
     otherwise, and on other devices, a copy is made. Dtypes that the kernels do not read become float32 (8-bit floats)
@@ -123,7 +123,7 @@ def place_of(tensor: Tensor) -> tuple[Place, Tensor]:
 
 
 def plain_place(tensor: Tensor) -> Place | None:
-    """(address, size, code) of a floating-point tensor on the host without gaps; None of any other."""
+    """Return (address, size, code) of a floating-point tensor on the host without gaps; None of any other."""
     code = CODES.get(tensor.dtype)
     if code is None or type(tensor) not in PLAIN or not tensor.is_cpu or is_any_taken_for_remote:
         return None
@@ -191,7 +191,7 @@ def _nodes_before(node: Node) -> Iterable[Node]:
 
 
 def _is_floating(tensor: Tensor) -> bool:
-    """Complex tensors are among them: they cannot be read, which is then said, as of others that cannot be."""
+    """Return whether the elements are real or complex floats; complex ones are reported as unreadable later."""
     return tensor.dtype in CODES or bool(tensor.is_floating_point() or tensor.is_complex())
 
 

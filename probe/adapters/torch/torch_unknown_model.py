@@ -18,7 +18,7 @@ _MOST_EVALUATED = 256
 
 
 class TorchFinder:
-    """Waits for the first module that is called to be trained, and hands an adapter of it over, once.
+    """Waits for the first module that is trained, and hands over an adapter of it, once.
 
     That is the outermost module called in training mode with gradients on that has a parameter to train. A model that
     is trained in evaluation mode is found when an optimizer has stepped it. The optimizers are found by the adapter as

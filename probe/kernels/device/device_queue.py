@@ -2,7 +2,7 @@
 
 A gathered tensor is held until its batch is launched, so that nothing frees it, and read then. A batch is launched
 when it holds much memory, and whenever `launch` is called. A tensor that is changed in place between the two cannot be
-measured any more: its promise is broken, and the caller may ask for the next one `at_once`. Whole tensors
+measured any more: its statistics are marked broken, and the caller may request the next one `at_once`. Whole tensors
 are fetched in the order of the stream, and copies on the device tell how far tensors have moved.
 """
 
