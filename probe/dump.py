@@ -70,7 +70,7 @@ class Omissions:
 
 #: Why a tensor is left out, where a limit is the reason.
 _TOO_LARGE: Final = "the files would take more than dump.limit_gb, {:g} GB; raise it or dump less"
-_TOO_SLOW: Final = "what waits for the disk would take more than dump.memory_gb, {:g} GB; raise it or dump less"
+_TOO_SLOW: Final = "copies that wait for the disk would take more than dump.memory_gb, {:g} GB; raise it or dump less"
 
 
 class TensorCopy(NamedTuple):
@@ -192,7 +192,7 @@ class Dumper:
             return self._blobs.put(copy.array)
         except (OSError, TypeError) as error:
             why = f"{type(error).__name__}: {error}"
-            if isinstance(error, OSError):  # and not just a dtype that files of tensors do not know
+            if isinstance(error, OSError):  # not for a dtype that tensor files do not support
                 self._fault = why
             self._omissions.note(copy.step, why)
             return None

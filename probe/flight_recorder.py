@@ -51,7 +51,7 @@ def _collector_of(subject: str) -> str:
     return name
 
 
-#: How long the training waits for the rules at a full memory; after a wait in vain not again before they have spoken.
+#: How long the training waits for the rules when the memory is full; after a timeout it waits only once they answer.
 _PATIENCE_S = 2.0
 
 _log = logging.getLogger(__name__)
@@ -79,8 +79,8 @@ class HeldTensors:
         self._dumper, self._settle = dumper, settle
         self._held: deque[TensorCopy] = deque()
         self._bytes = 0
-        self._seen: dict[int, int] = {}  # bytes of what was wanted, by step
-        self._gone: dict[int, int] = {}  # tensors of these that are not held any more, by step
+        self._seen: dict[int, int] = {}  # bytes of the wanted tensors, by step
+        self._gone: dict[int, int] = {}  # wanted tensors that are no longer held, by step
         self._judged = self._waited_at = -1
         self._is_reported = self._is_vain = False
         self._lock = threading.Lock()
@@ -98,7 +98,7 @@ class HeldTensors:
         with self._lock:
             self._seen[step] = self._seen.get(step, 0) + size
             is_full = self._bytes + size > self._limit >= size
-            if is_full and self._enough() > self._limit:  # some of these steps have to go in any case
+            if is_full and self._enough() > self._limit:  # some of these steps must be dropped in any case
                 self._make_room(size, self._judged)
                 is_full = self._bytes + size > self._limit
             is_early = is_full and self._held[0].step < step and self._judged < step - 1
@@ -186,7 +186,7 @@ class HeldTensors:
 
 
 _NON_FINITE = ("nans", "pos_infs", "neg_infs")
-#: What a monitor says of itself is no anomaly of the training.
+#: Faults of the monitor are no anomalies of the training.
 _OF_THE_MONITOR = "monitor_fault"
 
 

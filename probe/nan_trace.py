@@ -29,7 +29,7 @@ Phase = Literal["forward", "loss", "backward"]
 
 _NANS, _POS, _NEG = (STATISTICS.index(name) for name in ("nans", "pos_infs", "neg_infs"))
 _SHOWN: Final = ("min", "max", "mean", "nans", "pos_infs", "neg_infs", "size")
-#: Operations that place values they were given: -inf from them is meant.
+#: Operations that write given values: -inf from them is intended.
 _FILLS: Final = (
     "fill",
     "full",

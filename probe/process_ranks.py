@@ -24,7 +24,7 @@ _ENVIRONMENT: Final = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
     ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
 )
-#: How long a rank waits for the name of the run; our choice: a slow file system at rank 0, not a hang.
+#: How long a rank waits for the name of the run; our choice: long enough for a slow file system at rank 0.
 _PATIENCE_S = 60.0
 _watches = count()
 

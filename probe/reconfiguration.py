@@ -30,7 +30,7 @@ __all__ = ["CHANGEABLE", "ChangeWatcher", "ConfigChange", "request_change"]
 CHANGEABLE: Final = ("every", "subjects", "histograms", "modules", "types", "depth", "exclude", "watchpoints")
 
 Stamp = tuple[int, int] | None
-#: What one `mindscope set` has left; None for the file, which was edited.
+#: The settings of one `mindscope set`; None for an edit of the configuration file.
 SettingsRequest = Mapping[str, object] | None  # Any: plain values, which the configuration checks
 
 

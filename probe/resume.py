@@ -9,7 +9,7 @@ from ..storage import Event, Run, Store
 from ..storage.records import Json
 
 _log = logging.getLogger(__name__)
-#: Runs of the same name whose last points are read when nobody said what is resumed: enough for a run that was stopped
+#: Runs of the same name whose last points are read when no resumed run was given: enough for a run that was stopped
 #: and resumed now and then, few enough to be read in milliseconds. Our choice.
 _MOST_RUNS: Final = 8
 

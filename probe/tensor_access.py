@@ -18,7 +18,7 @@ Node: TypeAlias = Any
 #: (address, size, dtype code) as the kernels take them.
 Place: TypeAlias = tuple[int, int, int]
 
-#: Tensors of one nested value that are looked at, and how deep they may lie. Our choice.
+#: Tensors read from one nested value, and their largest depth. Our choice.
 MOST_TENSORS: Final = 64
 _DEEPEST: Final = 6
 

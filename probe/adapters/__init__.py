@@ -8,7 +8,7 @@ from ..errors import NotWatchable
 from .framework_adapter import Adapter
 
 _FRAMEWORKS = (
-    # a model of this class, whose module is loaded already, is watched by this adapter
+    # framework, module, class of its models, and the adapter that watches them; the module must be loaded already
     ("torch", "torch.nn", "Module", ".torch.torch_adapter", "TorchAdapter"),
     ("mindspore", "mindspore.nn", "Cell", ".mindspore.mindspore_adapter", "MindSporeAdapter"),
     ("mindscope", "mindscope.framework.nn.cell", "Cell", ".engine.engine_adapter", "EngineAdapter"),

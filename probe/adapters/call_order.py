@@ -188,7 +188,7 @@ def groups_of(optimizers: Iterable[Any]) -> dict[int, tuple[tuple[int, int], ...
     return found
 
 
-#: Shape and dtype of a parameter, and a number for where its values lie: those that share memory have the same.
+#: Shape and dtype of a parameter, and a number for its memory; parameters that share memory have the same number.
 Describe = Callable[[Any], tuple[tuple[int, ...], str, int]]
 #: (optimizer, group) numbers of every group that holds a parameter, by the parameter's id.
 Groups = Mapping[int, tuple[tuple[int, int], ...]]

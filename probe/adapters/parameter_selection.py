@@ -62,7 +62,7 @@ def with_gaps(
     return [gap if name in without else parameter for name, parameter in zip(names, parameters, strict=True)]
 
 
-#: Sites that an event names.
+#: Sites that an event names at most.
 _MOST_NAMED: Final = 16
 
 

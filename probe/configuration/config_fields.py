@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationIn
 
 __all__ = ["PART", "Contradiction", "Number", "Section", "Switch", "Whole", "plain"]
 
-#: The context in which fields are looked at one by one, and need not agree as a whole.
+#: The validation context in which fields are checked one by one, without contradictions between them.
 PART: Final = "part"
 
 

@@ -9,7 +9,7 @@ from .reaction_settings import Reaction
 
 __all__ = ["late_reactions"]
 
-#: Causes that a step's own record shows, each with the subject that it shows them by.
+#: Causes that a step's own record shows, each with the subject that shows it.
 _SHOWN_BY: Final = {
     "non_finite_gradient": "gradient",
     "non_finite_activation": "activation",
@@ -34,7 +34,7 @@ def late_reactions(config: Config) -> tuple[str, ...]:
 
 def _late(reaction: Reaction, config: Config) -> tuple[str, ...]:
     """Return the needed subjects that are not recorded at every step; none where gradients show it in time."""
-    if reaction.do == "stop":  # whatever its cause, it looks at the gradients before the update
+    if reaction.do == "stop":  # `stop` checks the gradients before the update, whatever its causes
         needed: tuple[str, ...] = ("gradient",)
         in_time = config.is_in_flight("gradient") and config.budget is None
     else:

@@ -32,14 +32,14 @@ __all__ = [
 
 KeyPath = tuple[str | int, ...]
 
-#: Keys that take values of several kinds, of which pydantic tells each on its own: the kind by which a remedy is looked
-#: for, and what was expected.
+#: Keys that take values of several kinds, for each of which pydantic reports an error: the kind whose suggestion is
+#: given, and the expected values.
 UNION_KEYS: Final = {
     "causality": ("bool", "true, false or report"),
     "output": ("output", "the place of an output, or its name"),
 }
 
-#: What was expected, by the beginning of the type of one of pydantic's errors.
+#: Expected values, by the first words of the type of pydantic's error.
 _EXPECTED: Final = {
     "int": "a whole number",
     "float": "a number",
@@ -58,7 +58,7 @@ _EXPECTED: Final = {
     "subject_names": "a list of names",
     "subjects": "keys and values, as {gradient: 10}, or a list of names",
 }
-#: Bounds, by pydantic's names.
+#: Bounds, by the types of pydantic's errors.
 _BOUNDS: Final = {
     "greater_than_equal": ("ge", "{} or more"),
     "greater_than": ("gt", "more than {}"),
@@ -108,16 +108,16 @@ def _expected(kind: str, path: Sequence[str | int], error: _Error) -> str:
     return next((words for begin, words in _EXPECTED.items() if kind.startswith(begin)), str(error["msg"]).lower())
 
 
-#: Characters of a value that are repeated (our choice: half a line of a terminal).
+#: Characters of a value that a message repeats (our choice: half a line of a terminal).
 _SHOWN: Final = 60
-#: Beyond this nobody meant a whole number (our choice: a float holds each one below).
+#: Larger floats are not taken for whole numbers (our choice: a float represents every smaller one).
 _LARGE: Final = 2.0**53
-#: What people write for a switch.
+#: Words that users write for a switch.
 _SWITCHES: Final = {"true": "true", "yes": "true", "on": "true", "1": "true"} | dict.fromkeys(
     ("false", "no", "off", "0"), "false"
 )
 
-#: How values are written that are seldom right at once.
+#: Examples for values that are easily written wrong.
 _EXAMPLES: Final = {
     "cadence": f"there are {', '.join(Cadence.model_fields)}",
     "window": "write windows: [[100, 110]]",
@@ -125,7 +125,7 @@ _EXAMPLES: Final = {
     "subject_names": "with a cadence write keys and values, as {gradient: 10, loss: 1}, and `every: 0` for no others",
 }
 
-#: How to have nothing of what a list chooses.
+#: How to switch off what a list chooses.
 _NONE: Final = {
     "subjects": "; leave it out for all, or name those that you want, as [gradient, loss]",
     "histograms.subjects": ", or write `histograms: {every: 0}` for none",
@@ -205,12 +205,12 @@ def shortened(value: object) -> str:
     value = plain(value)
     try:
         text = repr(value) if isinstance(value, str) else json.dumps(value, default=repr, ensure_ascii=False)
-    except (TypeError, ValueError):  # keys that JSON has not, or a value inside itself
+    except (TypeError, ValueError):  # keys that JSON does not allow, or a recursive value
         text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
-#: What pydantic writes behind a key that is wrong itself.
+#: Pydantic's marker behind a key that is wrong itself.
 _KEY: Final = "[key]"
 
 

@@ -21,7 +21,7 @@ _SWITCHES: Final = {
     "ur_distribution": ("update",),
 }
 _OF_PARAMETERS: Final = ("wg_distribution", "mv_distribution", "param_distribution", "ur_distribution")
-#: What is recorded whatever the switches say: it costs nothing, and every diagnosis rests on it.
+#: Recorded whatever the switches say: they cost nothing, and every diagnosis needs them.
 _ALWAYS: Final = ("loss", "loss_scale", "learning_rate", "step_seconds")
 
 _NOTES: Final = {
@@ -48,9 +48,9 @@ _USED: Final = (
     "targets", "start_step", "collect_times", "step_interval", "forward_only", "backward_only", *_SWITCHES,
     "cc_distribution",
 )  # fmt: skip
-#: Whole numbers, each with its default and the least that it may be.
+#: Whole numbers, each with its default and its minimum.
 _NUMBERS: Final = {"start_step": (0, 0), "collect_times": (100_000_000, 1), "step_interval": (1, 1)}
-#: Keys of the collectives' own settings, and what there is to say about those that mean nothing here.
+#: Keys of the collectives' settings, with a note for those that have no meaning here.
 _COLLECTIVES: Final = {
     "enable": "",
     "cc_pre_hook": "",
@@ -58,7 +58,7 @@ _COLLECTIVES: Final = {
     "cc_log_only": "an event `collective` names every line that calls one, beside the numbers",
     "module_ranks": "every process that calls `watch` records as its own rank",
 }
-#: Keys that no configuration of ours has; `format` and `alert` alone would not tell.
+#: Keys that identify msprobe's configuration; `format` and `alert` alone do not.
 _TELLING: Final = frozenset(_USED) | {"ndigits", "ops", "print_struct"}
 #: Keys of msprobe's dump, one of which stands beside `task`.
 _DUMPS: Final = frozenset(("dump_path", "level"))
@@ -156,6 +156,6 @@ def _where(data: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     names = [name.rpartition(":")[2] for name in targets]  # a pipeline stage may stand before the name
     modules = ("*",) if data.get("all_xy") else tuple(map(display_site, names))
-    if not any(data.get(switch) for switch in _OF_PARAMETERS):  # a module without any may be a target as well
+    if not any(data.get(switch) for switch in _OF_PARAMETERS):  # a target may be a module without parameters
         return {"modules": modules}
     return {"modules": modules, "parameters": tuple(f"{name}.*" if name else "*" for name in names)}

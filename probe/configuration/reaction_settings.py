@@ -19,11 +19,11 @@ from ...storage import SEVERITIES, Finding, Severity
 from ...storage.watch_conditions import parse_condition
 from .config_fields import Contradiction, Number, Section, Switch, Whole
 
-#: What is done about an update whose gradient is not finite: nothing, leaving it out, or ending the training before it.
+#: What is done about an update with a gradient that is not finite: nothing, skip it, or stop the training before it.
 Refusal = Literal["", "skip", "stop"]
 Deed = Literal["warn", "stop", "skip_step", "checkpoint", "callback", "pause"]
 
-#: What is known before the weights move, so that a step can still be left out.
+#: Causes that are known before the weights move, so that the step can still be skipped.
 _BEFORE_THE_UPDATE = ("non_finite_activation", "non_finite_loss", "non_finite_gradient")
 
 

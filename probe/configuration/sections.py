@@ -11,7 +11,7 @@ from ..kernels import Bins
 from .cadence import Cadence, as_cadence
 from .config_fields import Contradiction, Number, Section, Whole
 
-#: Bins of both signs; more octaves than these float64 does not have above its smallest numbers.
+#: Most bins of both signs together; float64 has no more octaves above its smallest numbers.
 _OCTAVES = 1024
 
 

@@ -13,7 +13,7 @@ from ..errors import ConfigError
 
 __all__ = ["DuplicateKey", "Text", "duplicate_keys", "overwritten_values", "read"]
 
-#: Endings that say what a file is; any other is read as YAML.
+#: Suffixes of known formats; any other file is read as YAML.
 _KINDS: Final = (".yaml", ".yml", ".json")
 
 
@@ -83,7 +83,9 @@ def _with_doubled(data: dict[str, object], text: str) -> Text:
     try:
         root = loader.get_single_node()
         found = list(duplicate_keys(root))
-        hidden = list(overwritten_values(root)) if found else []  # all of them first: to construct is to merge for good
+        hidden = (
+            list(overwritten_values(root)) if found else []
+        )  # all of them before constructing, which merges nodes for good
         lost = tuple({name: loader.construct_document(node)} for name, node in hidden)
     except yaml.YAMLError:  # JSON that YAML cannot read, as with `\\/`
         return Text(data)

@@ -14,7 +14,7 @@ from ..errors import NotWatchable, ProbeError
 from ..tensor_access import Access, Tensor, tensors_in
 
 _Array = NDArray[Any]  # the element type varies at run time
-#: Against the output's own size: kernels may round differently from call to call, a leak moves far more (our choice).
+#: Relative to the output's size: kernels may round differently from call to call, a leak moves far more (our choice).
 _ROUNDING: Final = 1e-5
 _TIMES_THE_NOISE: Final = 10.0
 
@@ -186,7 +186,7 @@ def _replaced(value: Any, old: Tensor, new: Tensor) -> Any:
 
 
 _FRAMES = (
-    # a model of this class, whose module is loaded already, is called through this frame
+    # module and class of models, and the class that calls them; the module must be loaded already
     ("torch.nn", "Module", "..adapters.torch.torch_facts", "TorchFrame"),
     ("mindscope.framework.nn.cell", "Cell", "..adapters.engine.engine_facts", "EngineFrame"),
 )

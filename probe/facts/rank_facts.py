@@ -76,7 +76,7 @@ def number_of(content: bytes) -> float:
 
 _log = logging.getLogger(__name__)
 _boards = count()
-#: Steps that rank 0 looks for a message; a rank that is silent for longer is told as silent. Our choice.
+#: Steps for which rank 0 looks for a message; then the rank counts as silent. Our choice.
 _PATIENCE: Final = 20
 
 
@@ -156,7 +156,7 @@ class Board:
             return None
         try:
             return work(*arguments, **options)
-        except RuntimeError as error:  # torch's DistError and its kin
+        except RuntimeError as error:  # DistError of torch and similar errors
             self._is_gone = True
             _log.warning("ranks are not compared any more, the store between them is gone: %s", error)
             return None

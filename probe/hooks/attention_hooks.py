@@ -7,7 +7,7 @@ from ..quantities.attention_statistics import ATTENTION, Float, Take, Tensor, at
 from ..recording.recorder import Recorder
 from ..recording.row_buffers import Row
 
-#: Softmax in a module whose class is called so is taken for attention.
+#: Softmax in a module whose class name contains one of these counts as attention.
 _NAMES = ("attention", "attn")
 
 

@@ -41,7 +41,7 @@ class InputHooks:
                 named = dict(enumerate(inputs)) | dict(keywords)
                 for path, tensor in tensors_in(named, self._access):
                     self._see(site + path, call, tensor)
-                if "input" in current.dumps:  # every one, by its own place, so that the call can be repeated
+                if "input" in current.dumps:  # every tensor, by its path, so that the call can be replayed
                     for path, tensor in every_tensor_in(named, self._access.kind):
                         self._dump(site + path, call, tensor)
             except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails

@@ -44,7 +44,7 @@ class _LocalGradient:
             recorder.fail(_SUBJECT, error)
 
 
-#: Elements of all parameters together that are looked at, evenly spread.
+#: Sampled elements of all parameters together, evenly spread.
 _MOST = 1 << 18
 NAME = "gradient_noise_scale"
 

@@ -17,10 +17,10 @@ from ..quantities.router_statistics import EXPERT, ROUTER, router_statistics
 from ..recording.recorder import Recorder
 from ..tensor_access import Access, Tensor, Unsupported, tensors_in
 
-#: What a router is called inside the module that has it.
+#: Words in the name of a router inside its parent module.
 _ROUTERS: Final = ("router", "gate")
 _EXPERTS: Final = "experts"
-#: Attributes that say how many experts a token goes to; one where none does.
+#: Attributes that tell how many experts a token goes to; without any of them it is one.
 _TOP_K: Final = ("top_k", "num_experts_per_tok", "topk", "k")
 
 
@@ -56,7 +56,7 @@ def _fits(module: Any, name: str, experts: int, top_k: int) -> bool:
         return False
     try:
         shape = tuple(getattr(getattr(module, "weight", None), "shape", ()))
-    except RuntimeError:  # of a lazy layer
+    except RuntimeError:  # a lazy layer has no shape yet
         return False
     return len(shape) == 2 and shape[0] == experts and top_k <= experts
 
@@ -126,7 +126,7 @@ def _bits(array: Any) -> Any:
 
 _log = logging.getLogger(__name__)
 
-#: Registers a forward hook on a module and gives its handle.
+#: Registers a forward hook on a module and returns its handle.
 Register = Callable[[Any, Callable[[Any, Any, Any], None]], Any]
 
 

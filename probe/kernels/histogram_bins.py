@@ -112,7 +112,7 @@ def octaves_between(low: float, high: float, bins: int) -> tuple[NDArray[np.floa
     top = math.frexp(largest)[1] if largest > 0.0 else 0
     if largest == math.ldexp(0.5, top):  # a power of two is an edge itself
         top -= 1
-    top = max(top, bins // 2 - 1022)  # no edge is smaller than what float64 can tell
+    top = max(top, bins // 2 - 1022)  # no edge is smaller than the smallest normal float64
     with np.errstate(over="ignore"):  # the outermost edge of the largest values is infinite
         magnitudes = np.ldexp(1.0, top - np.arange(bins // 2))
     return np.concatenate([-magnitudes, [0.0], magnitudes[::-1]]), top
@@ -156,5 +156,5 @@ class Bins:
         )
 
 
-#: Sixty-four equal ones.
+#: Sixty-four equal bins.
 USUAL_BINS: Final = Bins()

@@ -39,7 +39,7 @@ __all__ = [
 #: The quantiles by their columns.
 QUANTILES: Final = {"q01": 0.01, "q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95, "q99": 0.99}
 
-#: What can be asked for, and the columns it fills; in this order.
+#: The statistics on request and the columns that each fills, in this order.
 MORE: Final[dict[str, tuple[str, ...]]] = {
     "sum": ("sum",),
     "abs_max": ("abs_max",),
@@ -94,7 +94,7 @@ class More:
         return measure_all
 
 
-#: None of them.
+#: No statistics on request.
 NO_MORE: Final = More()
 
 
@@ -123,7 +123,7 @@ def mixed_bits(bits: _BITS) -> np.uint64:
     for i in range(bits.size):
         bits_mixed = (np.uint64(bits[i]) + _STEP) * _MIX
         total += bits_mixed ^ (bits_mixed >> _FOLD)
-    return total * _STEP  # of every mix, once for all
+    return total * _STEP  # one multiplication for all elements
 
 
 @njit(nogil=True, cache=True)
@@ -146,7 +146,7 @@ def _count64(x: NDArray[np.float64], single: NDArray[np.float32], counts: NDArra
 @njit(nogil=True, cache=True)
 def _middle(bucket: int) -> float:
     if bucket == _HALF or bucket == _HALF - 1:
-        return 0.0  # of either sign, or closer to zero than anything else
+        return 0.0  # the two buckets nearest to zero, of either sign
     ends, values = np.empty(2, np.int32), np.empty(2)
     low = np.int32((bucket - _HALF) << _SHIFT)
     ends[0], ends[1] = low, np.int32(low + np.int32((1 << _SHIFT) - 1))

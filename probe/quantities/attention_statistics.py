@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Float = NDArray[np.float64]
-#: Any framework's tensor; `take(tensor, index)` gives what the index picks of it.
+#: Any framework's tensor; `take(tensor, index)` returns the indexed part as an array.
 Tensor = Any
 Take = Callable[[Tensor, tuple[object, ...]], NDArray[Any]]
 
@@ -24,7 +24,7 @@ Take = Callable[[Tensor, tuple[object, ...]], NDArray[Any]]
 #: largest logit (scaled, masks added), and the number of queries looked at.
 ATTENTION: Final = ("entropy", "entropy_min", "relative_entropy", "max_logit", "size")
 
-#: Heads and queries of a call that are looked at. Our choice.
+#: Sampled heads and queries of a call. Our choice.
 MOST_HEADS: Final = 16
 MOST_QUERIES: Final = 16
 
@@ -47,7 +47,7 @@ def attention_statistics(logits: NDArray[Any]) -> tuple[float, ...]:
         total = weights.sum(-1)
         entropies = np.log(total) - np.where(weights > 0.0, weights * away, 0.0).sum(-1) / total
         shares = entropies / np.log(seen)
-        if np.isnan(largest).any():  # comparisons have taken NaN for no weight
+        if np.isnan(largest).any():  # the comparison above treated NaN as no weight
             entropies[np.isnan(largest)] = math.nan
     heads = [
         float(entropy[seen_rows].mean()) for entropy, seen_rows in zip(entropies, looks, strict=True) if seen_rows.any()

@@ -9,9 +9,9 @@ from ...storage.records import Json
 
 __all__ = ["Allocation", "OperatorLog", "OperatorSpan"]
 
-#: Spans that an event holds, the longest; our choice: a step of a large language model has some thousand operators.
+#: Spans that an event holds at most, the longest ones. Our choice: a step of a large language model has some thousands.
 _SPANS: Final = 4000
-#: Points of the course of memory, and allocators named at its peak. Our choice: what a page can show.
+#: Points of the memory curve, and allocators named at its peak. Our choice: as many as a page can show.
 _POINTS, _HOLDERS = 1000, 32
 
 
@@ -96,7 +96,7 @@ class OperatorLog:
         course, alive, peak, at = [], 0, 0, -1
         for number, allocation in enumerate(self.allocations):
             if allocation.size_bytes < 0 and allocation.key not in known:
-                continue  # was there before the step
+                continue  # allocated before the step
             (known.add if allocation.size_bytes > 0 else known.discard)(allocation.key)
             alive += allocation.size_bytes
             course.append((allocation.at_s, alive))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..device_results import Outbox
 from ..kernels import Arrays, values_at
 
-#: Elements of one parameter that are looked at: a cosine of so many is off by about 1.6 % (one over their root).
+#: Sampled elements of one parameter: their cosine is off by about 1.6 % (one over the root of their number).
 MOST: Final = 4096
 
 

@@ -45,7 +45,7 @@ class TorchExecution:
         module: torch.nn.Module = copy.deepcopy(self._module).cpu()
         parameters = dict(module.named_parameters(remove_duplicate=False))
         check_weights(self._site, {name: tuple(parameter.shape) for name, parameter in parameters.items()}, weights)
-        if is_double:  # what is no parameter: running statistics, tables
+        if is_double:  # buffers: running statistics, tables
             module.double()
         for name, parameter in parameters.items():
             parameter.data = _tensor(weights[name])

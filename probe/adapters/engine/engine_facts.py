@@ -39,7 +39,7 @@ def sample_of(tensor: Tensor) -> NDArray[Any]:
     return some_of(array.reshape(-1, array.shape[-1]))
 
 
-#: Operations between the loss and what tells its kind; a farther one belongs to the network.
+#: Operations to follow from the loss back to the one that identifies it; farther ones belong to the network.
 _FARTHEST = 24
 
 
@@ -80,7 +80,7 @@ def _of_gather(node: Any) -> tuple[str, Any]:
     source = node.inputs[0]
     before = getattr(source, "_node", None)
     if before is not None and before.primitive.name == "log_softmax" and before.inputs is not None:
-        return "cross_entropy", before.inputs[0]  # the softmax is the loss's own, or might as well be
+        return "cross_entropy", before.inputs[0]  # the softmax is part of the loss, or equivalent to that
     return "nll_loss", source
 
 
@@ -95,7 +95,7 @@ def _of_clip(node: Any) -> tuple[str, Any]:
     return "binary_cross_entropy", tensor
 
 
-#: What tells a loss, by the primitive that only it leaves so near to the end of a tape.
+#: How to identify a loss, by the primitive that only this loss leaves so near to the end of a tape.
 _GIVEN: Mapping[str, Callable[[Any], tuple[str, Any]]] = {
     "cross_entropy": lambda node: ("cross_entropy", node.inputs[0]),
     "gather_elements": _of_gather,
@@ -170,7 +170,7 @@ class EngineSource:
 
     def memory(self, parameter: Any) -> int:
         """Return a number for the memory of the parameter's values."""
-        return id(parameter)  # optimizers move values into arenas, each parameter to a place of its own
+        return id(parameter)  # optimizers move values into arenas, where each parameter has its own memory
 
     def contents(self) -> Iterator[tuple[str, bytes | memoryview]]:
         """Yield site and content of every parameter."""
@@ -275,7 +275,7 @@ def _telling(measure: Callable[..., float]) -> Callable[..., float]:
     def global_norm(gradients: Sequence[NDArray[Any]]) -> float:
         norm = measure(gradients)
         caller = sys._getframe(1)
-        if caller.f_code is clip.clip_by_global_norm.__code__:  # the only one that knows the limit
+        if caller.f_code is clip.clip_by_global_norm.__code__:  # the only caller that knows the limit
             for listener in tuple(_listeners):
                 listener.clipped(gradients, norm, float(caller.f_locals["max_norm"]))
         return norm

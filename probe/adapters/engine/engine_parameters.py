@@ -105,7 +105,7 @@ class EngineView(Choosing):
         self._names: list[str] = []
         self.parameters: list[Parameter] = []
         self._left_out: frozenset[str] = frozenset()
-        self._measured: list[Any] = self.parameters  # with gaps, where some are left out
+        self._measured: list[Any] = self.parameters  # with a gap for each one that is left out
         self.optimizers: list[Any] = []
         self.stepping: Any = None
         self.given: tuple[_Array | None, ...] | None = None

@@ -154,7 +154,7 @@ def watch_quantities(
     """
 
     if recorder.config.schedule("operator").is_ever_due:
-        yield EngineOperators(recorder, cells, counts)  # first, so that it is first to put back what it has replaced
+        yield EngineOperators(recorder, cells, counts)  # first, so that it is the first to restore the primitives
 
     def register(cell: Any, hook: Callable[[Any, Any, Any], None]) -> Any:
         return cell.register_forward_hook(hook)

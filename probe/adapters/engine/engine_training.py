@@ -107,7 +107,7 @@ class EngineTraining:
 
     def backward_begins(self, root: Tensor) -> None:
         """Note that a backward pass of the process starts from this tensor."""
-        if self._current.is_idle or self._current.thread != get_ident():  # of a training in another thread
+        if self._current.is_idle or self._current.thread != get_ident():  # another thread's training
             return
         if self.tracer is not None:
             self.tracer.backward_begins(self.roots.loss_of(root))

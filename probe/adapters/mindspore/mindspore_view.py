@@ -40,7 +40,7 @@ def groups_of(optimizer: Any) -> tuple[OptimizerGroup, ...]:
     Those of `mindspore.nn` keep rate and decay by parameter and forget the groups: equal ones are one group.
     """
     wrapped = getattr(optimizer, "opt", None)
-    if isinstance(wrapped, mindspore.nn.Optimizer):  # LARS keeps a rate of its own that is always 0
+    if isinstance(wrapped, mindspore.nn.Optimizer):  # LARS has its own rate, which is always 0
         return groups_of(wrapped)
     if hasattr(optimizer, "param_groups"):
         return tuple(
@@ -79,7 +79,7 @@ def slots_of(optimizer: Any) -> dict[str, dict[int, Tensor]]:
     """
     found: dict[str, dict[int, Tensor]] = {}
     parameters = tuple(optimizer.parameters)
-    for _, cell in optimizer.cells_and_names():  # LARS keeps the optimizer that it wraps as a cell of its own
+    for _, cell in optimizer.cells_and_names():  # LARS holds the wrapped optimizer as a cell
         _take_slots(found, vars(cell).items(), parameters)
     for group in getattr(optimizer, "param_groups", ()):
         _take_slots(found, group.items(), tuple(group["params"]))
@@ -158,7 +158,7 @@ class MindSporeView:
         self._names: list[str] = []
         self.parameters: list[Tensor] = []
         self._left_out: frozenset[str] = frozenset()
-        self._measured: list[Any] = self.parameters  # with gaps, where some are left out
+        self._measured: list[Any] = self.parameters  # with a gap for each one that is left out
         self.optimizers: list[Any] = []
         self.stepping: Any = None
         self.given: Sequence[Any] = ()
@@ -236,7 +236,7 @@ class MindSporeView:
 
     def slots(self) -> dict[str, Arrays]:
         """Return every slot of every optimizer, by the optimizer's own name."""
-        if self._slots_known != len(self.optimizers):  # they make all of them when they are made themselves
+        if self._slots_known != len(self.optimizers):  # an optimizer makes all its slots in its constructor
             self._slots_known = len(self.optimizers)
             slots_by_name: dict[str, dict[int, Tensor]] = {}
             for optimizer in self.optimizers:

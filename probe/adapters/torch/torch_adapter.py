@@ -138,7 +138,7 @@ class TorchAdapter:
         self._adoption = Adoption(self.model, view, training.steps, recorder, changed)
         self._handles.append(self._adoption)
         self._adoption.take(self._optimizers)
-        self._optimizers = ()  # one that is replaced under way may go, and its state with it
+        self._optimizers = ()  # so that a replaced optimizer and its state can be freed
         if recorder.config.nan_trace:
             training.tracer = TorchTracer(self.model, recorder)
             self._handles.append(training.tracer)

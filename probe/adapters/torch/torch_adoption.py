@@ -13,7 +13,7 @@ from .torch_parameters import TorchView
 from .torch_sites import parameters_of
 from .torch_training import TorchStepHooks
 
-#: Steps of watched optimizers behind which another one that steps for the first time was not there from the beginning.
+#: After so many steps of watched optimizers, one that steps for the first time was added later.
 _SETTLED: Final = 2
 
 
@@ -72,13 +72,13 @@ class Adoption:
             return
         both_step = self._seen.get(optimizer, self._steps.count) != self._steps.count
         if both_step or not self._covered(parameter_ids):
-            self._adopt(optimizer)  # whose own hooks run after this one
+            self._adopt(optimizer)  # its own hooks run after this one
         else:
             self._look(optimizer, arguments, options)
 
     def _look(self, optimizer: Any, _arguments: Any, _options: Any) -> None:
         if id(optimizer) in self._hooks or self._steps.is_inside or optimizer in self._strangers:
-            return  # in the first place those that are watched: this is asked at every step of the process
+            return  # watched optimizers come first: this runs at every step of the process
         count, before = self._steps.count, self._seen.get(optimizer)
         self._seen[optimizer] = count
         if count == before or (before is None and count >= _SETTLED):

@@ -8,7 +8,7 @@ from .torch_module_hooks import TorchModuleHooks
 from .torch_parameters import TorchView
 from .torch_sites import ModuleSites, parameters_of
 
-#: Due steps from one look for modules that changed, where no forward was seen to begin, to the next.
+#: Due steps between two looks for changed modules when no forward was seen to begin.
 _LOOK_EVERY = 10
 #: Parameters of the model and of its optimizers, before the first look.
 _NEVER_COUNTED = (-1, -1)

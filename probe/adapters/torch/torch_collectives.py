@@ -22,7 +22,7 @@ from ...tensor_access import Unsupported
 from ...user_line import user_line
 from .torch_tensors import place_of, remote
 
-#: What goes in and what comes out of every operation, by the names of its arguments.
+#: Inputs and outputs of every operation, by the names of its arguments.
 _OPERATIONS: Final = {
     "all_reduce": (("tensor",), ("tensor",)),
     "all_gather": (("tensor",), ("tensor_list",)),
@@ -41,7 +41,7 @@ _OPERATIONS: Final = {
     "recv": ((), ("tensor",)),
     "isend": (("tensor",), ()),
     "irecv": ((), ("tensor",)),
-    "batch_isend_irecv": (("isend",), ("irecv",)),  # of a list of these
+    "batch_isend_irecv": (("isend",), ("irecv",)),  # a list of these operations
     "barrier": ((), ()),
 }
 _MODULES: Final = (distributed, distributed.distributed_c10d)
@@ -144,7 +144,7 @@ class _WatchedCollective:
         try:
             bound = self._signature.bind(*arguments, **options).arguments
         except TypeError:
-            return self._original(*arguments, **options)  # which says what is wrong
+            return self._original(*arguments, **options)  # the original raises with the right message
         if _is_collecting(bound.get("group")):
             return self._original(*arguments, **options)
         _inside.is_busy = True
@@ -178,7 +178,7 @@ class _WatchedCollective:
             return _WatchedWork(result, done)
         if isinstance(result, list) and result:
             *others, last = result
-            return [*others, _WatchedWork(last, done)]  # of several, who waits for the last one has waited for all
+            return [*others, _WatchedWork(last, done)]  # waiting for the last one means waiting for all
         done()
         return result
 
@@ -280,7 +280,7 @@ class CommunicationHooks:
     def _measure(self, row: Row, tensor: Any) -> None:
         away = remote(tensor)
         if away is not None and self._recorder.outbox.takes_promises:
-            self._recorder.outbox.owe_row(away, row, at_once=True)  # the call may write over it
+            self._recorder.outbox.owe_row(away, row, at_once=True)  # the call may overwrite the tensor
             return
         (address, size, code), owner = place_of(tensor)
         measure(address, size, code, row.address)

@@ -24,7 +24,7 @@ __all__ = ["TorchOperators"]
 
 _MOST_NODES = 64
 _MOST_LINES = 100_000
-#: What torch tells nobody officially; where it does not, lines of the forward pass stay unknown.
+#: Private functions of torch; without them, lines of the forward pass stay unknown.
 _node_at_work: Callable[[], Any] = getattr(torch._C, "_current_autograd_node", lambda: None)
 _next_number: Callable[[], int] = getattr(torch._C._autograd, "_get_sequence_nr", lambda: 0)
 
@@ -284,7 +284,7 @@ def _started() -> Any:
         RuntimeError: Another one is.
     """
     if torch.autograd._profiler_enabled():
-        raise RuntimeError("another profiler of torch is running; look at other steps, or without it")
+        raise RuntimeError("another profiler of torch is running; stop it, or record `operator` at other steps")
     found = profile(activities=[ProfilerActivity.CPU], profile_memory=True)
     found.start()
     return found

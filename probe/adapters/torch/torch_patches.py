@@ -66,7 +66,7 @@ class PatchedFunctions(Generic[_Listener]):
         setattr(owner, name, replacement)
 
 
-#: Of the backward pass that this thread runs inside of; -1 outside of any.
+#: Number of the backward pass in which this thread runs; -1 outside of any.
 current_graph_task_id = torch._C._current_graph_task_id
 _reentrant_forward: CodeType = checkpoint.CheckpointFunction.forward.__code__
 _reentrant_backward: CodeType = checkpoint.CheckpointFunction.backward.__code__
@@ -139,7 +139,7 @@ def _watched_backward(original: Any) -> Any:
     def backward(tensors: Any, *arguments: Any, **options: Any) -> Any:
         if (
             not _awake_trainings or in_backward()
-        ):  # a checkpointed function goes back through what it has computed again
+        ):  # a checkpointed function recomputes its forward and runs its own backward pass
             return original(tensors, *arguments, **options)
         around: list[AbstractContextManager[Any]] = []
         for listener in tuple(_awake_trainings):
@@ -192,7 +192,7 @@ _trainings, _awake_trainings = _training_patches.listeners, _training_patches.aw
 add_listener, remove_listener, wake_listener = _training_patches.add, _training_patches.remove, _training_patches.wake
 
 
-#: The losses that are told, in torch's own words.
+#: The loss functions that are reported, by torch's names.
 LOSSES: Final = (
     "cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div", "mse_loss",
     "l1_loss", "smooth_l1_loss", "huber_loss", "gaussian_nll_loss", "poisson_nll_loss", "ctc_loss",
@@ -254,7 +254,7 @@ def _report_norm(parameters: Any, max_norm: Any, total_norm: Any, *_: Any, **__:
 
 
 def _report_value(parameters: Any, clip_value: Any, *_: Any, **__: Any) -> None:
-    if isinstance(parameters, torch.Tensor | list | tuple):  # a generator can be read only once
+    if isinstance(parameters, torch.Tensor | list | tuple):  # reading a generator would exhaust it
         for listener in tuple(_awake_calls):
             listener.gradients_clipped(parameters, float(clip_value), None)
 
@@ -263,7 +263,9 @@ def _patch_calls() -> None:
     for name in LOSSES:
         if hasattr(functional, name):
             _call_patches.put(functional, name, _announcing(_report_loss(name), _report_result))
-    if hasattr(clip_grad, "_clip_grads_with_norm_"):  # inside clip_grad_norm_, whoever imported that
+    if hasattr(
+        clip_grad, "_clip_grads_with_norm_"
+    ):  # it runs inside clip_grad_norm_, which users may have imported already
         _call_patches.put(clip_grad, "_clip_grads_with_norm_", _announcing(_report_norm))
     for module in (torch.nn.utils, clip_grad):
         _call_patches.put(module, "clip_grad_value_", _announcing(_report_value))

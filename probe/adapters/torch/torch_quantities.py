@@ -193,7 +193,7 @@ def _attention(
 
     attending = calls.attending(modules)
     found = {site: puts(site) for site in attending}
-    if attending:  # the functions themselves are replaced last, when the first module is hooked
+    if attending:  # torch's functions are patched last, together with the hooks of the first module
         found[attending[0]].insert(0, lambda _: _AttentionListener(calls))
     return found
 

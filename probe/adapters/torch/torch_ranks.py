@@ -135,7 +135,7 @@ def _projections(arrays: Arrays, whole: Sequence[bool]) -> _Numbers:
 NAME: Final = "ranks"
 #: Ranks beyond these are not compared: rank 0 would read for longer than a step takes.
 _MOST: Final = 64
-#: As the run ends, what the others still have to tell is waited for: so many times so long.
+#: At the end of the run, rank 0 looks so many times for the last messages, and waits so long between two looks.
 _LAST_LOOKS, _LAST_WAIT_S = 20, 0.05
 
 
@@ -172,7 +172,7 @@ class TorchRanks:
     def remove(self) -> None:
         """Remove the hooks, and record the last messages of the other ranks, if they arrive soon."""
         self._release()
-        self._recorder.outbox.drain(wait=True)  # what is on its way from a device is to be told as well
+        self._recorder.outbox.drain(wait=True)  # numbers that are on their way from a device belong to the last message
         for _ in range(_LAST_LOOKS):
             self._guard(self._read)
             if self._is_off or self._rank != 0 or not self._board.is_waiting:

@@ -128,9 +128,9 @@ def _is_a_list(module: Any) -> bool:
 
 def _inside_of_its_graph(module: Any, outermost: Any) -> list[Any]:
     """Return the modules whose calls are compiled away with the call of this one, outermost first."""
-    if getattr(module, "_compiled_call_impl", None) is not None:  # by `module.compile()`, hooks and all
+    if getattr(module, "_compiled_call_impl", None) is not None:  # by `module.compile()`, together with the hooks
         return list(module.modules())
-    if hasattr(outermost, "_orig_mod"):  # by `torch.compile(module)`, whose result is called before the graph
+    if hasattr(outermost, "_orig_mod"):  # by `torch.compile(module)`, whose wrapper runs outside of the graph
         return list(module.modules())[1:]
     return []
 

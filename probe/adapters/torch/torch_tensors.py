@@ -17,7 +17,7 @@ from .torch_patches import is_recording, is_repeated
 
 #: Classes whose tensors have memory of their own; others may only wrap one.
 PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
-#: Whether tensors of the processor take the way of tensors on a device, for tests of that way.
+#: Whether host tensors are treated as device tensors; for tests.
 is_any_taken_for_remote = False
 
 
@@ -45,7 +45,7 @@ def local_part(tensor: Tensor) -> Tensor:
 def _has_memory(tensor: Tensor) -> bool:
     try:
         return not isinstance(tensor, FakeTensor) and bool(tensor.untyped_storage().data_ptr())
-    except RuntimeError:  # as storages of wrappers say it
+    except RuntimeError:  # raised by the storage of a wrapper
         return False
 
 
@@ -71,14 +71,16 @@ def remote(tensor: Tensor) -> Tensor | None:
     Raises:
         Unsupported: It is sparse, quantized or complex, or lies in the memory of a CUDA graph that is being recorded.
     """
-    if not (tensor.is_cuda or is_any_taken_for_remote):  # as `is_remote` says, without a call
+    if not (tensor.is_cuda or is_any_taken_for_remote):  # `is_remote`, without a call
         return None
     if tensor.layout is not torch.strided:
         raise Unsupported(f"{str(tensor.layout).removeprefix('torch.')} tensors are not supported, only dense ones are")
     if tensor.is_complex() or tensor.is_quantized:
         raise Unsupported(f"{str(tensor.dtype).removeprefix('torch.')} tensors are not supported, only real ones are")
     if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
-        raise Unsupported("what a CUDA graph computes is not seen; its first pass, before it is recorded, is")
+        raise Unsupported(
+            "tensors of a CUDA graph that is being captured cannot be read; its warm-up pass before is recorded"
+        )
     return own_part(tensor).resolve_neg()
 
 
@@ -150,7 +152,7 @@ def columns_of(tensors: Sequence[Tensor | None]) -> Columns | None:
         addresses, codes = list(map(_address, tensors)), list(map(CODES.__getitem__, map(_dtype, tensors)))
     except (KeyError, RuntimeError, NotImplementedError):
         return None
-    if not all(addresses):  # of tensors without elements
+    if not all(addresses):  # tensors without elements have address 0
         addresses = [address or 1 for address in addresses]
     return addresses, list(map(_size, tensors)), codes
 

@@ -13,7 +13,7 @@ from .torch_adapter import TorchAdapter
 from .torch_training import Call, telling
 
 _log = logging.getLogger(__name__)
-#: Modules called in evaluation mode that are remembered until an optimizer tells which of them is trained.
+#: Modules called in evaluation mode that are remembered until an optimizer steps one of them.
 _MOST_EVALUATED = 256
 
 
@@ -67,7 +67,7 @@ class TorchFinder:
             if len(self._evaluated) < _MOST_EVALUATED:
                 self._evaluated.append(ref(module))
             return
-        self._take(module).forward_begins()  # the model's own hook was too late for this call
+        self._take(module).forward_begins()  # the model's own hook was attached too late for this call
 
     def _take(self, module: Any) -> TorchAdapter:
         self._handles.pop(0).remove()

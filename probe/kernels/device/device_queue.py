@@ -67,7 +67,7 @@ def fetch(tensor: torch.Tensor) -> PendingTensor:
     return PendingTensor(pinned, event)
 
 
-#: Bytes of differences that are there at a time, beside the copies. Our choice.
+#: Bytes of differences in memory at a time, beside the copies. Our choice.
 _MOST_BYTES: Final = 256 << 20
 
 

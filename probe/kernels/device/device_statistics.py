@@ -15,7 +15,7 @@ from ..histogram_bins import Bins
 from ..more import QUANTILES, More
 from .measuring import readable
 
-#: Elements of a piece: as numbers of 64 bits they take 32 MiB, and a few such are there at a time. Our choice.
+#: Elements of a piece: in 64 bits they take 32 MiB, and a few such pieces are in memory at a time. Our choice.
 _PIECE: Final = 1 << 22
 _BUCKETS, _HALF, _SHIFT = 1 << 15, 1 << 14, 17
 _LARGEST: Final = torch.finfo(torch.float32).max
@@ -86,7 +86,9 @@ def mixed_bits(piece: torch.Tensor) -> torch.Tensor:
 
 def _quantiles(pieces: torch.Tensor, count: torch.Tensor, row: torch.Tensor) -> list[torch.Tensor]:
     """Return the middles of the buckets that hold the ranks, between smallest and largest."""
-    counts = torch.zeros(_BUCKETS + 1, dtype=torch.int64, device=row.device)  # the last for what is not finite
+    counts = torch.zeros(
+        _BUCKETS + 1, dtype=torch.int64, device=row.device
+    )  # the last one counts values that are not finite
     for piece in pieces:
         single = piece.to(torch.float64).clamp(-_LARGEST, _LARGEST) if piece.element_size() == 8 else piece
         bits = single.to(torch.float32).view(torch.int32)
@@ -231,7 +233,7 @@ def _with_signs(values: torch.Tensor, signs: torch.Tensor) -> torch.Tensor:
 
 def _parts(values: torch.Tensor, group: Sequence[torch.Tensor]) -> torch.Tensor:
     """Return `(n,)` the sum of each tensor's part of the values."""
-    if not values.is_floating_point():  # exact whatever comes before, since all sums are modulo 2^64
+    if not values.is_floating_point():  # differences of cumulative sums are exact, since all sums are modulo 2^64
         ends = _tensor_ends(tuple(tensor.numel() for tensor in group), values.device)
         sums = torch.cat([torch.zeros_like(values[:1]), values.cumsum(0)])[ends]
         return sums[1:] - sums[:-1]
