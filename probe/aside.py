@@ -29,11 +29,11 @@ def aside() -> Iterator[None]:
 def same_random_numbers() -> Iterator[None]:
     """Restore the states of `random` and `numpy.random` after the block."""
     numpy = sys.modules.get("numpy.random")
-    ours = random.getstate()
-    theirs = numpy.get_state() if numpy is not None else None
+    python_state = random.getstate()
+    numpy_state = numpy.get_state() if numpy is not None else None
     try:
         yield
     finally:
-        random.setstate(ours)
+        random.setstate(python_state)
         if numpy is not None:
-            numpy.set_state(theirs)
+            numpy.set_state(numpy_state)

@@ -1,4 +1,4 @@
-"""The page of the catalogue that lists every collector; `python -m mindscope.probe.catalogue` writes it anew."""
+"""The page of the catalogue that lists every collector; `python -m mindscope.probe.catalogue` writes it."""
 
 from inspect import cleandoc
 from pathlib import Path
@@ -24,17 +24,17 @@ def collectors_page() -> str:
 
 
 def _row(collector: Collector) -> str:
-    summary, more = _told(collector)
+    summary, more = _paragraphs(collector)
     name = f"[{collector.name}](#{collector.name.replace('/', '')})" if more else collector.name
     return f"| {name} | {collector.at} | {', '.join(collector.columns)} | {' '.join(summary.split())} |\n"
 
 
 def _section(collector: Collector) -> str:
-    _, more = _told(collector)
+    _, more = _paragraphs(collector)
     return f"\n## {collector.name}\n\n{more}\n" if more else ""
 
 
-def _told(collector: Collector) -> tuple[str, str]:
+def _paragraphs(collector: Collector) -> tuple[str, str]:
     """Return the first paragraph of the docstring, and the others."""
     summary, _, more = cleandoc(collector.doc).partition("\n\n")
     return summary, more

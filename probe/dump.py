@@ -25,11 +25,11 @@ _log = logging.getLogger(__name__)
 
 
 class _Span:
-    """How many for one reason since it was told last, and of which steps."""
+    """The number of omissions for one reason since the last report, and their steps."""
 
     def __init__(self) -> None:
         self.count, self.first, self.last = 0, -1, -1
-        self.is_told = False
+        self.is_reported = False
 
     def add(self, step: int) -> None:
         self.first = step if not self.count else min(self.first, step)
@@ -38,12 +38,12 @@ class _Span:
     def take(self, reason: str) -> Event:
         data: dict[str, Json] = {"count": self.count, "reason": reason, "first": self.first, "last": self.last}
         event = Event("tensors_left_out", self.first, data=data)
-        self.count, self.last, self.is_told = 0, -1, True
+        self.count, self.last, self.is_reported = 0, -1, True
         return event
 
 
 class Omissions:
-    """Counts of any thread, as events `tensors_left_out` at the first of their steps."""
+    """Counts tensors that were left out, as events `tensors_left_out`; any thread may add to them."""
 
     def __init__(self) -> None:
         self._spans: dict[str, _Span] = {}
@@ -60,7 +60,7 @@ class Omissions:
     def take_new(self) -> list[Event]:
         """Return one event for each reason that was not reported before."""
         with self._lock:
-            return [span.take(reason) for reason, span in self._spans.items() if not span.is_told]
+            return [span.take(reason) for reason, span in self._spans.items() if not span.is_reported]
 
     def take_rest(self) -> list[Event]:
         """Return one event for each reason with unreported omissions."""
@@ -70,11 +70,11 @@ class Omissions:
 
 #: Why a tensor is left out, where a limit is the reason.
 _TOO_LARGE: Final = "the files would take more than dump.limit_gb, {:g} GB; raise it or dump less"
-_TOO_SLOW: Final = "what waits for the disk would take more than dump.memory_gb, {:g} GB; raise it or dump less"
+_TOO_SLOW: Final = "copies that wait for the disk would take more than dump.memory_gb, {:g} GB; raise it or dump less"
 
 
 class TensorCopy(NamedTuple):
-    """A tensor as it was at one moment, and whose it is."""
+    """A copy of a tensor with its subject, site and step."""
 
     subject: str
     site: str
@@ -192,7 +192,7 @@ class Dumper:
             return self._blobs.put(copy.array)
         except (OSError, TypeError) as error:
             why = f"{type(error).__name__}: {error}"
-            if isinstance(error, OSError):  # and not just a dtype that files of tensors do not know
+            if isinstance(error, OSError):  # not for a dtype that tensor files do not support
                 self._fault = why
             self._omissions.note(copy.step, why)
             return None

@@ -16,7 +16,7 @@ from ..storage import Finding
 
 
 class ProbeError(RuntimeError):
-    """Anything that stops a monitor from being set up; once it stands, it never raises into the training."""
+    """Anything that keeps a monitor from starting; a running monitor never raises into the training."""
 
 
 class ConfigError(ProbeError, ValueError):
@@ -36,7 +36,7 @@ class SiteNotFound(ProbeError, LookupError):
 
 
 class NotWatchable(ProbeError, TypeError):
-    """What was handed over is no model or optimizer of a framework that is there."""
+    """The model or optimizer belongs to no framework that is installed and loaded."""
 
 
 class ScriptNotFound(ProbeError, OSError):
@@ -44,15 +44,15 @@ class ScriptNotFound(ProbeError, OSError):
 
 
 class NotReplayable(ProbeError, LookupError):
-    """What a module was given, or gave, is not in the run, or the module is not the one that was recorded."""
+    """Tensors that a replay needs are not in the run, or the module is not the one that was recorded."""
 
 
 class TrainingTouched(ProbeError):
-    """A function of the user's has written into a tensor of the training; it is recorded, and raised to nobody."""
+    """A user's function has written into a tensor of the training; it is recorded, never raised to the user."""
 
 
 class TrainingStopped(ProbeError):
-    """The one error that a monitor raises into a training, because it was asked to.
+    """The one error that a monitor raises into a training, at the user's request.
 
     Args:
         finding: Why; None where a person wanted it.

@@ -19,7 +19,7 @@ from .dump import Dumper, TensorCopy, is_one_of
 
 
 def split(record: StepRecord, is_scheduled: Callable[[str], bool], measured: Mapping[str, str]) -> StepRecord:
-    """The record with what was not scheduled beside it.
+    """Return the record with everything that was not scheduled moved to `beside`.
 
     Args:
         is_scheduled: Whether the collector of that name was due by the schedule.
@@ -39,26 +39,26 @@ def split(record: StepRecord, is_scheduled: Callable[[str], bool], measured: Map
 def splitter(
     in_flight: frozenset[str], scheduled: frozenset[str], measured: Mapping[str, str]
 ) -> Callable[[StepRecord], StepRecord]:
-    """What splits the record of a step at which these collectors were in flight, and those due by the schedule."""
+    """Return a function that splits the record of a step by these collectors in flight and those scheduled."""
     return lambda record: split(record, lambda name: name not in in_flight or name in scheduled, measured)
 
 
 def _collector_of(subject: str) -> str:
-    """The collector whose subject it is: its name, or what stands before the last slashes of it."""
+    """Return the collector of a subject: its name, or what precedes the last slashes of it."""
     name = subject.removeprefix("quantity/")
     while name not in COLLECTORS and "/" in name:
         name = name.rpartition("/")[0]
     return name
 
 
-#: How long the training waits for the rules at a full memory; after a wait in vain not again before they have spoken.
+#: How long the training waits for the rules when the memory is full; after a timeout it waits only once they answer.
 _PATIENCE_S = 2.0
 
 _log = logging.getLogger(__name__)
 
 
 class HeldTensors:
-    """Copies of tensors, the newest as far as the limit reaches.
+    """A buffer of tensor copies: the newest that the memory limit allows.
 
     The training takes copies; the writer, which comes to a step a little later, lets them go to the disk or nowhere.
     Where the limit leaves no room before the writer has come to an earlier step, the training waits for it: else a fast
@@ -79,26 +79,26 @@ class HeldTensors:
         self._dumper, self._settle = dumper, settle
         self._held: deque[TensorCopy] = deque()
         self._bytes = 0
-        self._seen: dict[int, int] = {}  # bytes of what was wanted, by step
-        self._gone: dict[int, int] = {}  # tensors of these that are not held any more, by step
+        self._seen: dict[int, int] = {}  # bytes of the wanted tensors, by step
+        self._gone: dict[int, int] = {}  # wanted tensors that are no longer held, by step
         self._judged = self._waited_at = -1
-        self._is_told = self._is_vain = False
+        self._is_reported = self._is_vain = False
         self._lock = threading.Lock()
         self._chosen: dict[str, bool] = {}
 
     def wants(self, subject: str, site: str) -> bool:
-        """Whether this tensor is to be held."""
+        """Return whether this tensor is to be held."""
         if site not in self._chosen:
             self._chosen[site] = is_one_of(site, self._patterns)
         return subject in self.subjects and self._chosen[site]
 
     def take(self, subject: str, site: str, call: int, moment: tuple[int, int], array: NDArray[Any]) -> None:
-        """Nothing; a copy is held, for which the oldest make room. One that exceeds the limit alone is left out."""
+        """Hold a copy of the tensor and drop the oldest copies for it; leave out one that alone exceeds the limit."""
         step, size = moment[0], array.nbytes
         with self._lock:
             self._seen[step] = self._seen.get(step, 0) + size
             is_full = self._bytes + size > self._limit >= size
-            if is_full and self._enough() > self._limit:  # some of these steps have to go in any case
+            if is_full and self._enough() > self._limit:  # some of these steps must be dropped in any case
                 self._make_room(size, self._judged)
                 is_full = self._bytes + size > self._limit
             is_early = is_full and self._held[0].step < step and self._judged < step - 1
@@ -114,14 +114,14 @@ class HeldTensors:
             self._bytes += size
 
     def forget(self, before: int) -> None:
-        """Nothing; tensors of steps before this one are gone."""
+        """Drop the tensors of steps before this one."""
         with self._lock:
             for _ in self._up_to(before - 1):
                 pass
             self._drop_counts(before - 1)
 
     def release(self, last: int) -> tuple[int, dict[str, Json] | None]:
-        """How many tensors, of all steps up to this one, are on their way to the disk now; and what is missing.
+        """Send the tensors of all steps up to this one to the disk; return their number and what is missing.
 
         The latter is the data of an event `tensors_left_out`, None where the limit has held all.
         """
@@ -133,18 +133,18 @@ class HeldTensors:
         return len(copies), missing
 
     def have_judged(self, step: int) -> None:
-        """Nothing; the rules have seen the records up to this step."""
+        """Note that the rules have seen the records up to this step."""
         self._judged, self._is_vain = max(self._judged, step), False
 
     def _wait_at(self, step: int) -> None:
-        """Once a step: nothing more leaves the training before it goes on."""
+        """Wait once per step until the writer has caught up with the training."""
         if self._waited_at != step and not self._is_vain:
             self._waited_at = step
             if not self._settle(_PATIENCE_S):
                 self._is_vain = True
 
     def _make_room(self, size: int, last: int) -> None:
-        """Lets the oldest copies go, none behind this step, until there is room for so many bytes."""
+        """Drop the oldest copies, none behind step `last`, until there is room for so many bytes."""
         while self._held and self._bytes + size > self._limit >= size and self._held[0].step <= last:
             copy = self._held.popleft()
             self._bytes -= copy.array.nbytes
@@ -152,8 +152,8 @@ class HeldTensors:
 
     def _miss(self, step: int) -> None:
         self._gone[step] = self._gone.get(step, 0) + 1
-        if self._seen[step] > self._limit and not self._is_told:
-            self._is_told = True
+        if self._seen[step] > self._limit and not self._is_reported:
+            self._is_reported = True
             _log.warning(
                 "the flight recorder's memory of %d bytes does not hold the tensors of one step: step %d has %d bytes "
                 "or more; raise flight_recorder.memory or name fewer tensors",
@@ -170,12 +170,12 @@ class HeldTensors:
         return {"count": sum(gone.values()), "reason": why, **span, "memory": enough}
 
     def _enough(self) -> int:
-        """Bytes of the steps that are kept, of an anomaly's own and of the one in progress."""
+        """Return the bytes needed for the kept steps, the step of an anomaly and the one in progress."""
         return (self._steps + 2) * max(self._seen.values())
 
     def _drop_counts(self, last: int) -> None:
         for counts in (self._seen, self._gone):
-            for step in [one for one in counts if one <= last]:
+            for step in [counted for counted in counts if counted <= last]:
                 del counts[step]
 
     def _up_to(self, last: int) -> Iterator[TensorCopy]:
@@ -186,12 +186,12 @@ class HeldTensors:
 
 
 _NON_FINITE = ("nans", "pos_infs", "neg_infs")
-#: What a monitor says of itself is no anomaly of the training.
+#: Faults of the monitor are no anomalies of the training.
 _OF_THE_MONITOR = "monitor_fault"
 
 
-class FlightKeeper:
-    """A `Keeper` of the store's writer.
+class FlightBuffer:
+    """Keeps the last records beside the schedule, for the store's writer, until an anomaly asks for them.
 
     An anomaly is the first finding of a rule at a site, if it is severe enough: a rule that goes on complaining at one
     site does not make the recording dense for ever (our choice).
@@ -208,23 +208,23 @@ class FlightKeeper:
         self._ring: deque[StepRecord] = deque()
         self._seen: set[tuple[str, str]] = set()
         self._dense_until = -1
-        self._told: int | None = None
+        self._reported: int | None = None
         self._alarm: int | None = None
         self.tensors: HeldTensors | None = None
 
     def alarm(self, step: int) -> int | None:
-        """The step behind which recording is dense for the newest anomaly that the training was told of.
+        """Return the step behind which recording is dense for the newest reported anomaly.
 
         That is the anomaly's own with a flight recorder, which has the steps between the anomaly and the telling;
         without one it is the step before this one.
         """
-        if self._told is not None:
-            told, self._told = self._told, None
-            self._alarm = told if self._steps else step - 1
+        if self._reported is not None:
+            reported, self._reported = self._reported, None
+            self._alarm = reported if self._steps else step - 1
         return self._alarm
 
     def show(self, record: StepRecord) -> StepRecord:
-        """The record as the rules see it: with all scalars, and with all statistics where some value is not finite.
+        """Return the record for the rules: all scalars, and all statistics where a value is not finite.
 
         So an anomaly is seen at its own step at little cost; what builds up slowly is seen at the steps of the
         schedule. Our choice: rules over every statistic of every step took a step of 2 ms (three dense layers) from
@@ -236,13 +236,13 @@ class FlightKeeper:
         return joined(record, replace(beside, blocks=()))
 
     def sort(self, record: StepRecord, findings: Sequence[Finding]) -> tuple[StepRecord, Sequence[StepRecord]]:
-        """What of the record is stored now, and what of earlier ones is stored after all."""
+        """Return the record as it is stored now, and the earlier records that are stored after all."""
         earlier: tuple[StepRecord, ...] = ()
         if self.tensors is not None:
             self.tensors.have_judged(record.step)
         severity = self._worst_new(findings)
         if _reaches(severity, self._around.severity):
-            self._dense_until, self._told = max(self._dense_until, record.step + self._around.after), record.step
+            self._dense_until, self._reported = max(self._dense_until, record.step + self._around.after), record.step
         if _reaches(severity, self._severity) and self._steps:
             self._dense_until = max(self._dense_until, record.step)
             earlier, self._ring = tuple(self._ring), deque()
@@ -254,12 +254,12 @@ class FlightKeeper:
         return replace(record, beside=None), ()
 
     def rest(self, findings: Sequence[Finding], *, failed: bool) -> Sequence[StepRecord]:
-        """What is kept, if the run failed or one of its last findings is an anomaly."""
+        """Return the kept records if the run failed or one of its last findings is an anomaly."""
         wanted = failed or _reaches(self._worst_new(findings), self._severity)
         return tuple(self._ring) if wanted else ()
 
     def release_tensors(self) -> dict[str, Json]:
-        """What is missing, as an event `tensors_left_out` tells it; all that is held is on its way to the disk."""
+        """Send all held tensors to the disk; return what is missing as data of an event `tensors_left_out`."""
         missing = None if self.tensors is None else self.tensors.release(2**62)[1]
         return missing or {}
 
@@ -273,14 +273,14 @@ class FlightKeeper:
             self.tensors.forget(oldest)
 
     def _noted(self, record: StepRecord, earlier: Sequence[StepRecord]) -> StepRecord:
-        """The record with an event that tells what is stored after all."""
+        """Return the record with an event that tells what is stored after all."""
         record, tensors = self._with_tensors(record)
         first = earlier[0].step if earlier else record.step
         data = {"first": first, "records": len(earlier), "tensors": tensors}
         return replace(record, events=(*record.events, Event("flight_recorder", record.step, data=data)))
 
     def _with_tensors(self, record: StepRecord) -> tuple[StepRecord, int]:
-        """The record, which tells of tensors that are missing, and how many up to its step go to the disk now."""
+        """Send the tensors up to the record's step to the disk; return the record and their number."""
         if self.tensors is None:
             return record, 0
         count, missing = self.tensors.release(record.step)
@@ -290,14 +290,18 @@ class FlightKeeper:
         return record, count
 
     def _worst_new(self, findings: Iterable[Finding]) -> Severity | None:
-        """The worst of the findings that no earlier one has announced."""
-        fresh = [one for one in findings if one.cause != _OF_THE_MONITOR and (one.rule, one.site) not in self._seen]
-        self._seen.update((one.rule, one.site) for one in fresh)
-        return max((one.severity for one in fresh), key=SEVERITIES.index, default=None)
+        """Return the worst severity among the findings that no earlier one has announced."""
+        fresh = [
+            finding
+            for finding in findings
+            if finding.cause != _OF_THE_MONITOR and (finding.rule, finding.site) not in self._seen
+        ]
+        self._seen.update((finding.rule, finding.site) for finding in fresh)
+        return max((finding.severity for finding in fresh), key=SEVERITIES.index, default=None)
 
 
 def _is_odd(record: StepRecord) -> bool:
-    """Whether some tensor held a value that is not finite."""
+    """Return whether some tensor held a value that is not finite."""
     return any((block.values[:, _columns(block.layout.statistics)] > 0.0).any() for block in record.blocks)
 
 

@@ -29,7 +29,7 @@ Phase = Literal["forward", "loss", "backward"]
 
 _NANS, _POS, _NEG = (STATISTICS.index(name) for name in ("nans", "pos_infs", "neg_infs"))
 _SHOWN: Final = ("min", "max", "mean", "nans", "pos_infs", "neg_infs", "size")
-#: Operations that place values they were given: -inf from them is meant.
+#: Operations that write given values: -inf from them is intended.
 _FILLS: Final = (
     "fill",
     "full",
@@ -109,11 +109,11 @@ class NanTrace:
         self._is_found = True
         if was_bad:
             described = self._described(name, given, made, behind)
-            self._tell({**described, "source": "its inputs were not finite already"})
+            self._record({**described, "source": "its inputs were not finite already"})
         elif self._suspect is not None and any(row[_NEG] for row in given):
-            self._tell(self._suspect)
+            self._record(self._suspect)
         else:
-            self._tell(self._described(name, given, made, behind))
+            self._record(self._described(name, given, made, behind))
 
     def loss_is_bad(self, operations: Sequence[str]) -> None:
         """Record that the loss is not finite though the model's output was; these operations lie between, nearest
@@ -122,7 +122,7 @@ class NanTrace:
             return
         self._is_found = True
         self.phase = "loss"
-        self._tell(
+        self._record(
             self._suspect or {**self._described(", ".join(operations[-8:]), [], [], dict), "source": "one of these"}
         )
 
@@ -130,12 +130,14 @@ class NanTrace:
         rows = (row for weight in self._weights() if (row := self._statistics(weight)) is not None)
         return not any(row[_NANS] or row[_POS] or row[_NEG] for row in rows)
 
-    def _tell(self, data: dict[str, Json]) -> None:
-        told = dict(data)
-        site = str(told.pop("site", self.sites[-1] if self.sites else ""))
-        file, line = told["file"], told["line"]
-        told["code"] = linecache.getline(file, line).strip() if isinstance(file, str) and isinstance(line, int) else ""
-        self._recorder.event("first_bad_operation", site, **told)
+    def _record(self, data: dict[str, Json]) -> None:
+        fields = dict(data)
+        site = str(fields.pop("site", self.sites[-1] if self.sites else ""))
+        file, line = fields["file"], fields["line"]
+        fields["code"] = (
+            linecache.getline(file, line).strip() if isinstance(file, str) and isinstance(line, int) else ""
+        )
+        self._recorder.event("first_bad_operation", site, **fields)
 
     def _statistics(self, tensor: object) -> NDArray[np.float64] | None:
         """Return the statistics of a tensor; None of an unsupported value."""

@@ -24,7 +24,7 @@ _ENVIRONMENT: Final = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
     ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
 )
-#: How long a rank waits for the name of the run; our choice: a slow file system at rank 0, not a hang.
+#: How long a rank waits for the name of the run; our choice: long enough for a slow file system at rank 0.
 _PATIENCE_S = 60.0
 _watches = count()
 
@@ -54,8 +54,10 @@ def process_rank() -> ProcessRank:
     if distributed is not None:
         local = os.environ.get("LOCAL_RANK", "")
         rank = int(distributed.get_rank())
-        here = int(local) if local.isdigit() else rank
-        return ProcessRank(rank, int(distributed.get_world_size()), here, _groups(distributed, rank), is_joined=True)
+        local_rank = int(local) if local.isdigit() else rank
+        return ProcessRank(
+            rank, int(distributed.get_world_size()), local_rank, _groups(distributed, rank), is_joined=True
+        )
     for names in _ENVIRONMENT:
         values = [os.environ.get(name, "") for name in names]
         if values[0].isdigit() and values[1].isdigit():
@@ -63,35 +65,35 @@ def process_rank() -> ProcessRank:
     return ProcessRank()
 
 
-def agree_on_run(here: ProcessRank, name: str, now: float) -> str | None:
+def agree_on_run(process: ProcessRank, name: str, now: float) -> str | None:
     """Return the id of the run that all ranks record; None where this process is alone.
 
     Raises:
         NotWatchable: There are several processes that cannot agree: they are not connected yet, or rank 0 says nothing.
     """
-    if here.size == 1:
+    if process.size == 1:
         return None
-    if not here.is_joined:
+    if not process.is_joined:
         raise NotWatchable(
-            f"this is process {here.rank} of {here.size}, which are not connected; call watch after "
+            f"this is process {process.rank} of {process.size}, which are not connected; call watch after "
             f"torch.distributed.init_process_group, or pass rank= and the same run_id= in every process"
         )
     key = f"mindscope/run/{next(_watches)}"
     store = _distributed().distributed_c10d._get_default_store()
-    if here.rank == 0:
+    if process.rank == 0:
         run_id = new_run_id(name, now)
         store.set(key, run_id)
         return run_id
-    return _waited_for(store, key, here)
+    return _waited_for(store, key, process)
 
 
-def _waited_for(store: Any, key: str, here: ProcessRank) -> str:
+def _waited_for(store: Any, key: str, process: ProcessRank) -> str:
     try:
         store.wait([key], timedelta(seconds=_PATIENCE_S))
         return bytes(store.get(key)).decode()
     except RuntimeError as error:
         raise NotWatchable(
-            f"rank {here.rank} waited {_PATIENCE_S:.0f} s for rank 0 to name the run; watch must be called in every "
+            f"rank {process.rank} waited {_PATIENCE_S:.0f} s for rank 0 to name the run; watch must be called in every "
             f"rank, or with rank= and the same run_id= in those that call it ({type(error).__name__})"
         ) from error
 
@@ -107,7 +109,7 @@ def _distributed() -> Any:
 def _groups(distributed: Any, rank: int) -> tuple[tuple[str, tuple[int, ...]], ...]:
     found = []
     for group in distributed.distributed_c10d._world.pg_map:
-        ranks = tuple(int(one) for one in distributed.get_process_group_ranks(group))
+        ranks = tuple(int(rank) for rank in distributed.get_process_group_ranks(group))
         if rank in ranks:
             found.append((group_name(distributed, group), ranks))
     return tuple(sorted(set(found)))
@@ -121,4 +123,4 @@ def group_name(distributed: Any, group: Any) -> str:
     if described and described != "undefined":
         return described
     ranks = distributed.get_process_group_ranks(group)
-    return "ranks-" + "-".join(str(one) for one in ranks[:8])
+    return "ranks-" + "-".join(str(rank) for rank in ranks[:8])

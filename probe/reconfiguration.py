@@ -1,4 +1,4 @@
-"""Changes of the configuration while a training runs: how they are found and judged, and how the recording follows."""
+"""Changes of the configuration while a training runs: how they are found, checked and applied."""
 
 import logging
 import time
@@ -30,13 +30,13 @@ __all__ = ["CHANGEABLE", "ChangeWatcher", "ConfigChange", "request_change"]
 CHANGEABLE: Final = ("every", "subjects", "histograms", "modules", "types", "depth", "exclude", "watchpoints")
 
 Stamp = tuple[int, int] | None
-#: What one `mindscope set` has left; None for the file, which was edited.
+#: The settings of one `mindscope set`; None for an edit of the configuration file.
 SettingsRequest = Mapping[str, object] | None  # Any: plain values, which the configuration checks
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """A change that the configuration allows, and that holds once it is kept.
+    """A change that the configuration allows; it takes effect once it is kept.
 
     Args:
         config: All that is recorded with it.
@@ -52,7 +52,7 @@ class ConfigChange:
 
 
 class ChangeWatcher:
-    """Looks for changes.
+    """Looks for requested changes of the configuration.
 
     Args:
         config: What is recorded now.
@@ -97,15 +97,15 @@ class ChangeWatcher:
             left = self._left()
         return (None, *left) if is_edited else left
 
-    def judge(self, asked: SettingsRequest) -> ConfigChange:
+    def judge(self, request: SettingsRequest) -> ConfigChange:
         """Return the change that the request makes to the current configuration.
 
         Raises:
             ConfigError: It is wrong or cannot be made under way.
         """
         now = self._now
-        below = load_config(self._source) if asked is None else now.below
-        fields = now.fields if asked is None else overlay_settings(now.fields, asked)
+        below = load_config(self._source) if request is None else now.below
+        fields = now.fields if request is None else overlay_settings(now.fields, request)
         found = load_config(overlay_settings(below.model_dump(exclude_unset=True), fields))
         fixed = [name for name in type(found).model_fields if name not in CHANGEABLE]
         changed = [name for name in fixed if getattr(found, name) != getattr(now.config, name)]
@@ -113,7 +113,7 @@ class ChangeWatcher:
             raise ConfigError(
                 f"{', '.join(changed)} cannot change while a training runs; what can is {', '.join(CHANGEABLE)}"
             )
-        old, new = (one.model_dump(mode="json", exclude_unset=True) for one in (now.below, below))
+        old, new = (config.model_dump(mode="json", exclude_unset=True) for config in (now.below, below))
         return ConfigChange(found, below, fields, tuple(_shadowed(old, new, fields)))
 
     def keep(self, change: ConfigChange) -> None:
@@ -134,7 +134,7 @@ _log = logging.getLogger(__name__)
 
 
 class Reconfiguration:
-    """Has what is recorded follow the changes that a control sees.
+    """Applies the requested changes of the configuration to the recording.
 
     Args:
         run: Its id.
@@ -152,17 +152,17 @@ class Reconfiguration:
     def follow(self) -> None:
         """Make the requested changes, one after the other."""
         try:
-            for asked in self.control.look():
-                self._change(asked)
+            for request in self.control.look():
+                self._change(request)
         except Exception as error:  # noqa: BLE001  nothing that others leave for a run may stop it
             self._refuse(error)
 
-    def _change(self, asked: SettingsRequest) -> None:
+    def _change(self, request: SettingsRequest) -> None:
         """Make the requested change, or report why not."""
         recorder = self._recorder
         before = recorder.config
         try:
-            change = self.control.judge(asked)
+            change = self.control.judge(request)
             if change.config != before:
                 recorder.follow(change.config)
                 self._adapter.reselect()
@@ -176,13 +176,13 @@ class Reconfiguration:
             recorder.event("configuration_changed", "", **differences(before, change.config))
             _log.info("run %s: the configuration has changed", self._run)
         if change.shadowed:
-            self._tell_shadowed(change.shadowed)
+            self._report_shadowed(change.shadowed)
 
     def _refuse(self, error: Exception) -> None:
         _log.warning("run %s: the change is refused: %s", self._run, error)
         self._recorder.event("configuration_refused", error=str(error))
 
-    def _tell_shadowed(self, keys: Sequence[str]) -> None:
+    def _report_shadowed(self, keys: Sequence[str]) -> None:
         remedy = " ".join(("mindscope set", self._run, *(f"{key}={{}}" for key in keys)))
         _log.warning(
             "run %s: the file has changed %s, where what was set holds; %s takes that back",

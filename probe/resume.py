@@ -1,4 +1,4 @@
-"""Where earlier runs stood when they ended, and what differs in a run that goes on from there."""
+"""Where earlier runs ended, and what differs in a run that resumes from there."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from ..storage import Event, Run, Store
 from ..storage.records import Json
 
 _log = logging.getLogger(__name__)
-#: Runs of the same name whose last points are read when nobody said what is resumed: enough for a run that was stopped
+#: Runs of the same name whose last points are read when no resumed run was given: enough for a run that was stopped
 #: and resumed now and then, few enough to be read in milliseconds. Our choice.
 _MOST_RUNS: Final = 8
 
@@ -100,19 +100,19 @@ def _points(store: Store, run: str, rank: int, *, is_declared: bool) -> Iterator
 _MOST: Final = 16
 
 
-def resume_differences(points: Sequence[ResumePoint], here: Mapping[str, Json]) -> dict[str, Json] | None:
+def resume_differences(points: Sequence[ResumePoint], current: Mapping[str, Json]) -> dict[str, Json] | None:
     """Return the data of the event `resume_seam`; None where this run resumes from none of the points.
 
     Args:
         points: The latest first. The first with the same parameters is the one; else the first that was declared.
-        here: What a resume point of this run would say at its first step.
+        current: What a resume point of this run would say at its first step.
     """
-    same = [point for point in points if point.checksum == here["checksum"]]
+    same = [point for point in points if point.checksum == current["checksum"]]
     declared = [point for point in points if point.is_declared]
     if not (same or declared):
         return None
     point = (same or declared)[0]
-    parameters, generators = _named(here["parameters"]), _named(here["generators"])
+    parameters, generators = _named(current["parameters"]), _named(current["generators"])
     changed: list[Json] = [
         site
         for site in dict.fromkeys((*point.parameters, *parameters))
@@ -125,9 +125,9 @@ def resume_differences(points: Sequence[ResumePoint], here: Mapping[str, Json]) 
         "is_same_parameters": bool(same),
         "changed": changed[:_MOST],
         "learning_rates_before": list(point.learning_rates),
-        "learning_rates": here["learning_rates"],
+        "learning_rates": current["learning_rates"],
         "counts_before": list(point.counts),
-        "counts": here["counts"],
+        "counts": current["counts"],
         "generators_changed": [
             name for name, state in generators.items() if point.generators.get(name, state) != state
         ],

@@ -165,10 +165,10 @@ def _reason(program: TrainingScript, code: int, error: BaseException | None) -> 
 
 def _finders(found: Callable[[Adapter], None]) -> list[_Finder]:
     """Return a finder for each framework that is installed."""
-    places = [(".adapters.engine.engine_unknown_model", "EngineFinder")]
+    finders = [(".adapters.engine.engine_unknown_model", "EngineFinder")]
     if find_spec("torch") is not None:
-        places.append((".adapters.torch.torch_unknown_model", "TorchFinder"))
-    return [getattr(import_module(module, __package__), name)(found) for module, name in places]
+        finders.append((".adapters.torch.torch_unknown_model", "TorchFinder"))
+    return [getattr(import_module(module, __package__), name)(found) for module, name in finders]
 
 
 def _run(program: TrainingScript, arguments: Sequence[str]) -> tuple[int, BaseException | None]:

@@ -1,4 +1,4 @@
-"""What a script's model is made of: its modules in the order of their calls, seen in its first forward."""
+"""The modules of a script's model in call order, found by running its first forward."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ def sites_of_script(script: Path | TrainingScript, arguments: Sequence[str]) -> 
 
     def begin(adapter: Adapter) -> Closable:
         model.append(adapter)
-        monitor = Monitor(adapter, Config())  # without a run: it stands in for one until the forward is over
+        monitor = Monitor(adapter, Config())  # without a run: it only watches until the forward ends
         for site, module in adapter.modules().items():
             module.register_forward_hook(_noting(site, seen, outputs))
         others.extend(_beside(adapter))

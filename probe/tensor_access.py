@@ -1,4 +1,4 @@
-"""What the hooks need to know of a framework's tensors, and tables of where the tensors lie."""
+"""How hooks read a framework's tensors, and tables of where tensors lie."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ Node: TypeAlias = Any
 #: (address, size, dtype code) as the kernels take them.
 Place: TypeAlias = tuple[int, int, int]
 
-#: Tensors of one nested value that are looked at, and how deep they may lie. Our choice.
+#: Tensors read from one nested value, and their largest depth. Our choice.
 MOST_TENSORS: Final = 64
 _DEEPEST: Final = 6
 
@@ -187,17 +187,17 @@ class TensorTables:
         remote: dict[int, Tensor] = {}
         away = self._away.is_any(tensors) if self._away is not None else False
         places = [
-            _ABSENT if one is None else self._place(number, one, owners, remote if away else None)
-            for number, one in enumerate(tensors)
+            _ABSENT if tensor is None else self._place(number, tensor, owners, remote if away else None)
+            for number, tensor in enumerate(tensors)
         ]
         table = table_of(places, owners)
         return replace(table, remote=remote, bring=self._place_of) if remote else table
 
     def _place(self, number: int, tensor: Tensor, owners: list[object], remote: dict[int, Tensor] | None) -> Place:
         try:
-            if remote is not None and self._away is not None and (held := self._away.part(tensor)) is not None:
-                remote[number] = held
-                return (0, int(held.numel()), self._away.code(held))
+            if remote is not None and self._away is not None and (part := self._away.part(tensor)) is not None:
+                remote[number] = part
+                return (0, int(part.numel()), self._away.code(part))
             place, owner = self._place_of(tensor)
         except Unsupported as error:
             name = self._names[number]

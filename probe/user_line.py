@@ -1,4 +1,4 @@
-"""The line of the user's own code that is running."""
+"""The line of the user's code that is running."""
 
 import os
 import sys
@@ -8,8 +8,8 @@ from typing import Final
 
 __all__ = ["user_line"]
 
-#: Our own code; examples and tests beside it are somebody's.
-_ROOT: Final = Path(__file__).parents[1]  # as it was found, which frames name too
+#: Folders of this package; examples and tests count as user code.
+_ROOT: Final = Path(__file__).parents[1]  # not resolved: frames hold the same unresolved path
 _OURS: Final = tuple(
     f"{_ROOT / folder}{os.sep}" for folder in ("framework", "probe", "storage", "insight", "armour", "cli")
 )

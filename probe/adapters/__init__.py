@@ -1,4 +1,4 @@
-"""Adapters: one a framework; each is imported only when a model of its framework is handed over."""
+"""Adapters, one per framework; each is imported only when it is needed for a model of its framework."""
 
 import sys
 from importlib import import_module
@@ -8,7 +8,7 @@ from ..errors import NotWatchable
 from .framework_adapter import Adapter
 
 _FRAMEWORKS = (
-    # a model of this class, whose module is loaded already, is watched by this adapter
+    # framework, module, class of its models, and the adapter that watches them; the module must be loaded already
     ("torch", "torch.nn", "Module", ".torch.torch_adapter", "TorchAdapter"),
     ("mindspore", "mindspore.nn", "Cell", ".mindspore.mindspore_adapter", "MindSporeAdapter"),
     ("mindscope", "mindscope.framework.nn.cell", "Cell", ".engine.engine_adapter", "EngineAdapter"),
@@ -16,7 +16,7 @@ _FRAMEWORKS = (
 
 
 def adapter_for(model: object, optimizers: tuple[object, ...] = ()) -> Adapter:
-    """The adapter that watches this model.
+    """Return the adapter that watches this model.
 
     Raises:
         NotWatchable: The model or an optimizer is none of a framework that is known and loaded.

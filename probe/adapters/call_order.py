@@ -1,4 +1,4 @@
-"""What the structure of a run is made of: modules in the order of their calls, tensors, optimizer groups."""
+"""The structure of a run: modules in the order of their calls, parameters, optimizer groups."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -13,7 +13,7 @@ _MOST_KEPT = 20_000
 
 
 class CallTrace:
-    """Follows forwards until one of the whole model is complete, then takes its hooks off and lets go of every tensor.
+    """Traces forwards until one of the whole model is complete; then it removes its hooks and releases every tensor.
 
     An input's origin is the module whose output it is, by identity, or by the graph of differentiation between them, so
     that `x + f(x)` has the origins of both. The tensors of this one forward are kept until it ends, so that none is
@@ -37,20 +37,20 @@ class CallTrace:
         self._handles = [register(module, self._hook(site)) for site, module in modules.items()]
 
     def stop(self) -> None:
-        """Takes the hooks off and lets go of every tensor."""
+        """Remove the hooks and release every tensor."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
         self._producers, self._nodes, self._kept, self._leaves = {}, {}, [], {}
 
     def finish(self) -> None:
-        """Takes what has been seen for the order: a model that is only a list of parts is never called as a whole."""
+        """End the trace with the calls seen so far; a model that only lists its parts is never called as a whole."""
         if self._order and not self.is_complete:
             self.is_complete = True
             self.stop()
 
     def modules(self, children: Callable[[Any], Iterable[Any]]) -> tuple[ModuleInfo, ...]:
-        """The modules in order of their first completion, then those that were never called."""
+        """Return the modules in order of their first completion, then those that were never called."""
         infos = [
             ModuleInfo(
                 site,
@@ -92,7 +92,7 @@ class CallTrace:
                 yield from self._behind(self._access.node(tensor))
 
     def _givers(self, inputs: Any) -> Iterable[str]:
-        """The innermost modules that gave these very tensors, if nothing has changed them in place since."""
+        """Yield the innermost modules that returned these very tensors, if nothing changed them in place since."""
         for _, tensor in tensors_in(inputs, self._access):
             giver, version = self._leaves.get(id(tensor), ("", -1))
             if giver and self._access.version(tensor) == version:
@@ -107,14 +107,14 @@ class CallTrace:
             if node in self._nodes:
                 found.append(self._nodes[node])
                 continue
-            fresh = [one for one in self._access.before(node) if one not in seen]
+            fresh = [earlier for earlier in self._access.before(node) if earlier not in seen]
             seen.update(fresh)
             waiting += fresh
         return found
 
 
 class CallOrder:
-    """Follows forwards until the order is known, and again when the model has got other modules.
+    """The call order of the modules: traced until it is known, and again when the model's modules change.
 
     Args:
         modules: By site, as they are whenever a forward begins to be followed.
@@ -141,37 +141,37 @@ class CallOrder:
         self.begin()
 
     def begin(self) -> None:
-        """Nothing; the next forward is followed."""
+        """Trace the next forward."""
         self.is_known = False
         self.trace = CallTrace(self._modules, self._access, self._register)
 
     def finish(self) -> None:
-        """Nothing; what has been called is all that ever is: a model may be only a list of parts."""
+        """End the trace with the calls seen so far; a model may be only a list of parts."""
         self.trace.finish()
 
     def step_ends(self) -> None:
-        """Nothing; where a forward has been followed to its end, the order is known."""
+        """Report that the order is known, once a forward was traced to its end."""
         if self.trace.is_complete and not self.is_known:
             self.is_known = True
             self._known()
 
     def stop(self) -> None:
-        """Nothing; no forward is followed any more."""
+        """Stop tracing forwards."""
         self.trace.stop()
 
     def modules(self) -> tuple[ModuleInfo, ...]:
-        """The modules in the order of their first calls, as far as known."""
+        """Return the modules in the order of their first calls, as far as known."""
         return self.trace.modules(self._children)
 
 
 def check_belongs(optimizer: Any, parameters: Iterable[Any], model: object) -> None:
-    """Nothing, if the optimizer steps any of these parameters.
+    """Check that the optimizer steps at least one of these parameters.
 
     Raises:
         NotWatchable: It was made for another model.
     """
-    mine = {id(one) for one in parameters}
-    if not any(id(one) in mine for group in optimizer.param_groups for one in group["params"]):
+    parameter_ids = {id(parameter) for parameter in parameters}
+    if not any(id(parameter) in parameter_ids for group in optimizer.param_groups for parameter in group["params"]):
         raise NotWatchable(
             f"optimizer {type(optimizer).__name__} steps no parameter of {type(model).__name__}; "
             f"pass the optimizer that was made from this model's parameters"
@@ -179,7 +179,7 @@ def check_belongs(optimizer: Any, parameters: Iterable[Any], model: object) -> N
 
 
 def groups_of(optimizers: Iterable[Any]) -> dict[int, tuple[tuple[int, int], ...]]:
-    """(optimizer, group) numbers of every group that holds a parameter, by the parameter's id."""
+    """Return (optimizer, group) numbers of every group that holds a parameter, by the parameter's id."""
     found: dict[int, tuple[tuple[int, int], ...]] = {}
     for number, optimizer in enumerate(optimizers):
         for group_number, group in enumerate(optimizer.param_groups):
@@ -188,7 +188,7 @@ def groups_of(optimizers: Iterable[Any]) -> dict[int, tuple[tuple[int, int], ...
     return found
 
 
-#: Shape and dtype of a parameter, and a number for where its values lie: those that share memory have the same.
+#: Shape and dtype of a parameter, and a number for its memory; parameters that share memory have the same number.
 Describe = Callable[[Any], tuple[tuple[int, ...], str, int]]
 #: (optimizer, group) numbers of every group that holds a parameter, by the parameter's id.
 Groups = Mapping[int, tuple[tuple[int, int], ...]]
@@ -202,7 +202,7 @@ def structure_of(
     groups: Groups,
     describe: Describe,
 ) -> Structure:
-    """Modules in the order of their first calls, all parameters by site, the optimizers, and the subjects recorded."""
+    """Return the modules in call order, all parameters by site, the optimizers, and the recorded subjects."""
     subjects = tuple(name for name, entry in COLLECTORS.items() if entry.columns)
     return Structure(order.modules(), _parameter_infos(named, groups, describe), optimizers, subjects)
 
@@ -212,7 +212,7 @@ def _parameter_infos(named: Iterable[tuple[str, Any]], groups: Groups, describe:
     infos: list[ParameterInfo] = []
     for name, parameter in named:
         shape, dtype, memory = describe(parameter)
-        mine = groups.get(id(parameter), ())
-        first, storage = next(iter(mine), None), storages.setdefault(memory, len(storages))
-        infos.append(ParameterInfo(name, shape, dtype, parameter.requires_grad, first, storage, mine[1:]))
+        memberships = groups.get(id(parameter), ())
+        first, storage = next(iter(memberships), None), storages.setdefault(memory, len(storages))
+        infos.append(ParameterInfo(name, shape, dtype, parameter.requires_grad, first, storage, memberships[1:]))
     return tuple(infos)

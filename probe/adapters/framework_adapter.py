@@ -1,4 +1,4 @@
-"""The contract of a framework's adapter: it puts hooks on, tells the recorder what happens, and leaves no trace."""
+"""The contract of a framework's adapter: it attaches hooks, tells the recorder what happens, and leaves no trace."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,41 +14,41 @@ class Adapter(Protocol):
 
     @property
     def framework(self) -> str:
-        """Its name and version, e.g. `torch 2.13.0`."""
+        """The framework's name and version, e.g. `torch 2.13.0`."""
 
     @property
     def model(self) -> Any:
-        """What is watched."""
+        """The watched model."""
 
     @property
     def view(self) -> View:
-        """Its parameters and optimizers."""
+        """The model's parameters and optimizers."""
 
     def modules(self) -> Mapping[str, Any]:
-        """The modules of the model by site, the model itself under the empty one."""
+        """Return the modules of the model by site, the model itself under the empty one."""
 
     def attach(self, recorder: Recorder) -> None:
-        """Puts every hook on."""
+        """Attach every hook."""
 
     def reselect(self) -> None:
-        """Puts the hooks of modules where the configuration wants them; the parameters that it picks are recorded."""
+        """Move the hooks to the modules and parameters that the configuration now selects."""
 
     def detach(self) -> None:
-        """Takes every hook off; the model, the optimizer and the framework are as they were."""
+        """Remove every hook and restore the model, the optimizer and the framework."""
 
     def step_done(self) -> None:
-        """Closes the step of a loop without an optimizer."""
+        """Close the step of a loop without an optimizer."""
 
     @property
     def checkpoint_suffix(self) -> str:
-        """Of the files that `save_state` writes; empty where the framework's adapter writes none."""
+        """The suffix of the files that `save_state` writes."""
 
     def save_state(self, path: Path) -> None:
-        """Nothing; the file holds the model and its optimizers as they are."""
+        """Save the model and its optimizers into the file."""
 
     def structure(self) -> Structure:
-        """What is trained, as far as known; complete after the first forward."""
+        """Return the modules, parameters and optimizers, as far as known; complete after the first forward."""
 
     @property
     def structure_version(self) -> int:
-        """Grows whenever `structure` has something new to say."""
+        """A number that grows whenever `structure` changes."""

@@ -1,4 +1,4 @@
-"""Which modules and parameters are recorded: as the configuration picks them, and as the model grows."""
+"""Which modules and parameters are recorded: those that the configuration selects, also as the model grows."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -10,26 +10,26 @@ from ..recording.recorder import Recorder
 from .call_order import CallOrder
 
 
-class _Nobody:
+class _MissingParameter:
     """A parameter without values, gradient or state."""
 
     grad = None
 
     def numpy(self) -> None:
-        """Nothing."""
+        """Return None."""
 
 
-NOBODY: Final = _Nobody()
+MISSING: Final = _MissingParameter()
 
 
 class Choosing(ABC):
-    """A view of parameters of which some may be left out while the training runs."""
+    """A view of parameters, some of which may be excluded while the training runs."""
 
     _names: list[str]
     _left_out: frozenset[str]
 
     def choose(self, named: Iterable[tuple[str, Any]]) -> None:  # Any: the framework's parameters
-        """Nothing; only these are recorded from now on; the rows of others stay, and are empty."""
+        """Record only these from now on; the rows of others stay, and are empty."""
         chosen = dict(named)
         self._left_out = frozenset(self._names) - chosen.keys()
         self.exchange(chosen.items())
@@ -38,41 +38,41 @@ class Choosing(ABC):
 
     @abstractmethod
     def exchange(self, named: Iterable[tuple[str, Any]]) -> None:
-        """Nothing; of two parameters of one name the one that is here now has the row."""
+        """Replace each parameter whose name now belongs to another object."""
 
     @abstractmethod
     def add(self, named: Iterable[tuple[str, Any]]) -> bool:
-        """Whether any of these parameters was new; they join at the end."""
+        """Add these parameters at the end; return whether any of them was new."""
 
     @abstractmethod
     def _renew(self) -> None:
-        """Nothing; what is recorded has gaps where something is left out."""
+        """Update the list of measured parameters, with a gap for each one that is left out."""
 
 
 def with_gaps(
     parameters: list[Any],  # Any: the framework's
     names: Sequence[str],
     left_out: Iterable[str],
-    gap: object = NOBODY,
+    gap: object = MISSING,
 ) -> list[Any]:
-    """The parameters with a gap in place of those that are left out; where there are none, the very same list."""
+    """Return the parameters with a gap for each one that is left out; without any, return the same list."""
     without = frozenset(left_out)
     if not without:
         return parameters
-    return [gap if name in without else one for name, one in zip(names, parameters, strict=True)]
+    return [gap if name in without else parameter for name, parameter in zip(names, parameters, strict=True)]
 
 
-#: Sites that an event names.
+#: Sites that an event names at most.
 _MOST_NAMED: Final = 16
 
 
 class _Facts(Protocol):
     def modules_changed(self) -> None:
-        """Nothing; the model has other modules and parameters than before."""
+        """Note that the modules or parameters of the model have changed."""
 
 
 class NewParts:
-    """Takes in what has joined a model or taken the place of something there.
+    """Adds the modules and parameters that a model has gained or replaced.
 
     Args:
         modules: By site, as they are whenever something is taken in.
@@ -85,7 +85,7 @@ class NewParts:
         self._order, self._facts = order, facts
 
     def record(self, named: Mapping[str, Any]) -> tuple[str, ...]:
-        """The sites to watch from now on; the parameters that the configuration picks are recorded, new ones as well.
+        """Record the parameters that the configuration selects, also new ones; return the sites to watch from now on.
 
         Args:
             named: All parameters by their sites.
@@ -95,35 +95,35 @@ class NewParts:
         self._view.add((name, named[name]) for name in names)
         return sites
 
-    def tell(self, changed: Collection[str]) -> None:
-        """Nothing; at these sites there are other modules than before, or none: the next forward tells their order."""
+    def report_changes(self, changed: Collection[str]) -> None:
+        """Record that the modules at these sites have changed, and trace the call order again."""
         self._facts.modules_changed()
         self._order.stop()
         self._order.begin()
-        told: list[Json] = [*sorted(changed)[:_MOST_NAMED]]
-        self._recorder.event("modules_changed", sites=told, count=len(changed))
+        sites: list[Json] = [*sorted(changed)[:_MOST_NAMED]]
+        self._recorder.event("modules_changed", sites=sites, count=len(changed))
 
 
-class _View(Protocol):
+class _ParameterView(Protocol):
     def add(self, named: Iterable[tuple[str, Any]]) -> bool:
-        """Whether any of these parameters was new; they join at the end."""
+        """Add these parameters at the end; return whether any of them was new."""
 
     def choose(self, named: Iterable[tuple[str, Any]]) -> None:
-        """Nothing; only these are recorded from now on."""
+        """Record only these from now on."""
 
 
 class Selection:
-    """Has the picked parameters recorded, and says which modules are to be watched.
+    """Selects the recorded parameters and the watched modules.
 
     Args:
         modules: By site, as they are whenever they are asked for.
     """
 
-    def __init__(self, modules: Mapping[str, Any], view: _View, recorder: Recorder) -> None:
+    def __init__(self, modules: Mapping[str, Any], view: _ParameterView, recorder: Recorder) -> None:
         self._modules, self._view, self._recorder = modules, view, recorder
 
     def begin(self, named: Mapping[str, Any]) -> tuple[str, ...]:
-        """The sites to watch from the first step on.
+        """Return the sites to watch from the first step on.
 
         Args:
             named: All parameters by their sites.
@@ -136,7 +136,7 @@ class Selection:
         return sites
 
     def change(self, named: Mapping[str, Any]) -> tuple[str, ...]:
-        """The sites to watch from now on; parameters that are picked no more are left out.
+        """Return the sites to watch from now on; leave out parameters that are no longer selected.
 
         Raises:
             SiteNotFound: A pattern matches nothing; what is recorded stays as it is.

@@ -11,7 +11,7 @@ from ..aside import is_aside
 from ..collectors.collector import View
 from ..device_results import LateScalar
 from ..errors import TrainingStopped
-from ..hooks.output_hooks import ForwardTaps
+from ..hooks.output_hooks import ForwardHooks
 from ..kernels import STATISTICS, Arrays
 from ..recording.first_step import finite_or_none
 from ..recording.recorder import Recorder
@@ -109,7 +109,7 @@ class _View(Protocol):
         """Where the gradients lie."""
 
 
-class Residues:
+class StaleGradients:
     """Tells of them ever more rarely.
 
     Attributes:
@@ -183,7 +183,7 @@ class Course:
         self,
         recorder: Recorder,
         view: OptimizedView,
-        taps: ForwardTaps,
+        taps: ForwardHooks,
         *,
         before_step: Callable[[], None],
         at_end: Callable[[], None],
@@ -192,7 +192,7 @@ class Course:
         self._look, self._at_end = before_step, at_end
         self._began: set[int] = set()
         self._stepped: set[int] = set()
-        self._passes, self._residues = Passes(view), Residues(recorder, view)
+        self._passes, self._stale_gradients = Passes(view), StaleGradients(recorder, view)
         #: Backward passes that the step that ends has summed.
         self.passes = 0
         self._expects_none = self._is_skipped = False
@@ -220,7 +220,7 @@ class Course:
             begins_step, self._expects_none = self._expects_none, False
             is_anew = self._passes.backward_begins(begins_step=begins_step)
             if begins_step:
-                self._residues.look_away()
+                self._stale_gradients.look_away()
             recorder.backward_begins(loss(), is_anew=is_anew)
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
             recorder.fail("loss", error)
@@ -312,9 +312,9 @@ class Course:
         if not self._current.is_idle:
             self.passes, left, norm = self._passes.take(stepped)
             if left:
-                self._residues.tell(left, norm)
-            if self._residues.is_away:
-                self._residues.tell_away(self._rows_of(stepped))
+                self._stale_gradients.tell(left, norm)
+            if self._stale_gradients.is_away:
+                self._stale_gradients.tell_away(self._rows_of(stepped))
             self._expects_none = self._recorder.config.accumulation_steps == 1
             self._taps.forget()
             self._at_end()

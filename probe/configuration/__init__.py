@@ -1,1 +1,1 @@
-"""What a person asks for: where, when, which statistics, and what to do about a finding."""
+"""The configuration: where, when and what to record, and what to do about a finding."""

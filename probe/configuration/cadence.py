@@ -1,4 +1,4 @@
-"""When a subject is due: the schedule that is asked at every step, and the cadence as a user writes it."""
+"""When a subject is due: the schedule that every step checks, and the cadence as a user writes it."""
 
 import math
 from collections.abc import Iterator, Mapping

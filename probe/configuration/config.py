@@ -48,7 +48,7 @@ from .config_fields import Contradiction, Number, Section, Switch, Whole, plain
 from .reaction_settings import Reaction, Watch, WebhookSettings, as_reactions, as_watch
 from .sections import AnomalyWindow, Dump, FlightRecorder, HistogramSettings, Router
 
-#: What is rare is looked at more often at the start, where most that is wrong already is: four looks more in a run.
+#: Rare quantities are recorded at four more steps at the start, where most faults show.
 _EARLY = ((1, 2), (4, 4), (7, 7))
 
 
@@ -181,7 +181,7 @@ class Config(Section):
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield each conflict between settings that are valid on their own."""
-        if any(one.do == "skip_step" for one in self.on_finding) and not self._measures_every_gradient():
+        if any(reaction.do == "skip_step" for reaction in self.on_finding) and not self._measures_every_gradient():
             yield Contradiction(
                 ("on_finding", "every", "subjects", "budget"),
                 "on_finding: skip_step needs `gradient` at every step, and no budget that may thin it",

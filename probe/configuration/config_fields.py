@@ -13,13 +13,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationIn
 
 __all__ = ["PART", "Contradiction", "Number", "Section", "Switch", "Whole", "plain"]
 
-#: The context in which fields are looked at one by one, and need not agree as a whole.
+#: The validation context in which fields are checked one by one, without contradictions between them.
 PART: Final = "part"
 
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """Settings that are right each by itself do not fit together.
+    """Settings that are valid each by itself and do not fit together.
 
     Args:
         keys: Those of the part that decide it; a dot leads into a key.
@@ -40,8 +40,8 @@ class Section(BaseModel):
         yield from ()
 
     @model_validator(mode="after")
-    def _agrees_with_itself(self, asked: ValidationInfo) -> Self:
-        found = [] if asked.context == PART else [one.words for one in self.contradictions()]
+    def _agrees_with_itself(self, info: ValidationInfo) -> Self:
+        found = [] if info.context == PART else [contradiction.words for contradiction in self.contradictions()]
         if found:
             raise ValueError("; ".join(found))
         return self

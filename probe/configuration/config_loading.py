@@ -1,4 +1,4 @@
-"""From a file, a mapping or keywords to a configuration, or to one message that says all that is wrong with it."""
+"""Loads a configuration from a file, a mapping or keywords; all mistakes become one message."""
 
 import logging
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Which reactions to bad values may come late, since what shows them is not recorded at every step."""
+"""Warns of reactions to bad values that may come late, because their subject is not recorded at every step."""
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -9,7 +9,7 @@ from .reaction_settings import Reaction
 
 __all__ = ["late_reactions"]
 
-#: Causes that a step's own record shows, each with the subject that it shows them by.
+#: Causes that a step's own record shows, each with the subject that shows it.
 _SHOWN_BY: Final = {
     "non_finite_gradient": "gradient",
     "non_finite_activation": "activation",
@@ -25,16 +25,16 @@ def late_reactions(config: Config) -> tuple[str, ...]:
     """Return a warning for each `stop` or `checkpoint` for `non_finite_*` that may be late."""
     return tuple(
         dict.fromkeys(
-            _in_words(one, subjects, config)
-            for one in config.on_finding
-            if one.do in _DONE and one.is_before_the_update and (subjects := _late(one, config))
+            _in_words(reaction, subjects, config)
+            for reaction in config.on_finding
+            if reaction.do in _DONE and reaction.is_before_the_update and (subjects := _late(reaction, config))
         )
     )
 
 
 def _late(reaction: Reaction, config: Config) -> tuple[str, ...]:
     """Return the needed subjects that are not recorded at every step; none where gradients show it in time."""
-    if reaction.do == "stop":  # whatever its cause, it looks at the gradients before the update
+    if reaction.do == "stop":  # `stop` checks the gradients before the update, whatever its causes
         needed: tuple[str, ...] = ("gradient",)
         in_time = config.is_in_flight("gradient") and config.budget is None
     else:
@@ -52,9 +52,9 @@ def _is_at_every_step(config: Config, subject: str) -> bool:
 
 
 def _in_words(reaction: Reaction, subjects: Sequence[str], config: Config) -> str:
-    told = "; ".join(f"`{name}` {_when(config, name)}" for name in subjects)
+    cadences = "; ".join(f"`{name}` {_when(config, name)}" for name in subjects)
     return (
-        f"on_finding: {reaction.do} for {', '.join(reaction.causes)} rests on what is recorded: {told}; "
+        f"on_finding: {reaction.do} for {', '.join(reaction.causes)} rests on what is recorded: {cadences}; "
         f"{_DONE[reaction.do].format(_distance(config, subjects))}; "
         f"{_remedy(config, subjects)}"
     )

@@ -32,14 +32,14 @@ __all__ = [
 
 KeyPath = tuple[str | int, ...]
 
-#: Keys that take values of several kinds, of which pydantic tells each on its own: the kind by which a remedy is looked
-#: for, and what was expected.
+#: Keys that take values of several kinds, for each of which pydantic reports an error: the kind whose suggestion is
+#: given, and the expected values.
 UNION_KEYS: Final = {
     "causality": ("bool", "true, false or report"),
     "output": ("output", "the place of an output, or its name"),
 }
 
-#: What was expected, by the beginning of the type of one of pydantic's errors.
+#: Expected values, by the first words of the type of pydantic's error.
 _EXPECTED: Final = {
     "int": "a whole number",
     "float": "a number",
@@ -58,7 +58,7 @@ _EXPECTED: Final = {
     "subject_names": "a list of names",
     "subjects": "keys and values, as {gradient: 10}, or a list of names",
 }
-#: Bounds, by pydantic's names.
+#: Bounds, by the types of pydantic's errors.
 _BOUNDS: Final = {
     "greater_than_equal": ("ge", "{} or more"),
     "greater_than": ("gt", "more than {}"),
@@ -71,35 +71,35 @@ _Error = Mapping[str, Any]  # Any: pydantic's own error dict
 
 def mistakes_of(errors: Sequence[_Error]) -> tuple[str, ...]:
     """Return a sentence for each mistake."""
-    return tuple(dict.fromkeys(map(_told, errors)))
+    return tuple(dict.fromkeys(map(_sentence, errors)))
 
 
-def _told(error: _Error) -> str:
-    kind, place = str(error["type"]), key_path(error)
+def _sentence(error: _Error) -> str:
+    kind, path = str(error["type"]), key_path(error)
     is_key = error["loc"][-1:] == ("[key]",)
-    key = "" if is_key else dotted_key(place)
+    key = "" if is_key else dotted_key(path)
     if kind == "extra_forbidden":
-        known = list(model_at(place[:-1]).model_fields)
-        if model_at(place[:-1]) is Dump and place[-1] in Cadence.model_fields:
-            return f"unknown key {key!r}; write it below `when`, as when: {{{place[-1]}: {shortened(error['input'])}}}"
+        known = list(model_at(path[:-1]).model_fields)
+        if model_at(path[:-1]) is Dump and path[-1] in Cadence.model_fields:
+            return f"unknown key {key!r}; write it below `when`, as when: {{{path[-1]}: {shortened(error['input'])}}}"
         every = f"; there are {', '.join(known)}"
-        return f"unknown key {key!r}{nearest(str(place[-1]), known) or every}"
+        return f"unknown key {key!r}{nearest(str(path[-1]), known) or every}"
     if kind == "invalid_key" or (is_key and kind != "value_error"):
         return f"a key must be text, got {shortened(error['input'])}; write it in quotes if it is a name"
     if kind == "missing":
-        return f"{dotted_key(place[:-1]) or 'the configuration'} needs the key {str(place[-1])!r}; add it"
+        return f"{dotted_key(path[:-1]) or 'the configuration'} needs the key {str(path[-1])!r}; add it"
     if kind == "value_error":
         words = str(error["ctx"]["error"])
         return f"{key} {words}" if words.startswith("must ") else f"{key}: {words}" if key else words
-    expected = _expected(kind, place, error)
-    if place and place[-1] in UNION_KEYS:
-        kind = UNION_KEYS[str(place[-1])][0]
-    return f"{key} must be {expected}, got {shortened(error['input'])}{suggestion(kind, place, error)}"
+    expected = _expected(kind, path, error)
+    if path and path[-1] in UNION_KEYS:
+        kind = UNION_KEYS[str(path[-1])][0]
+    return f"{key} must be {expected}, got {shortened(error['input'])}{suggestion(kind, path, error)}"
 
 
-def _expected(kind: str, place: Sequence[str | int], error: _Error) -> str:
-    if place and place[-1] in UNION_KEYS:
-        return UNION_KEYS[str(place[-1])][1]
+def _expected(kind: str, path: Sequence[str | int], error: _Error) -> str:
+    if path and path[-1] in UNION_KEYS:
+        return UNION_KEYS[str(path[-1])][1]
     if kind in _BOUNDS:
         name, words = _BOUNDS[kind]
         return words.format(f"{error['ctx'][name]:g}")
@@ -108,16 +108,16 @@ def _expected(kind: str, place: Sequence[str | int], error: _Error) -> str:
     return next((words for begin, words in _EXPECTED.items() if kind.startswith(begin)), str(error["msg"]).lower())
 
 
-#: Characters of a value that are repeated (our choice: half a line of a terminal).
+#: Characters of a value that a message repeats (our choice: half a line of a terminal).
 _SHOWN: Final = 60
-#: Beyond this nobody meant a whole number (our choice: a float holds each one below).
+#: Larger floats are not taken for whole numbers (our choice: a float represents every smaller one).
 _LARGE: Final = 2.0**53
-#: What people write for a switch.
+#: Words that users write for a switch.
 _SWITCHES: Final = {"true": "true", "yes": "true", "on": "true", "1": "true"} | dict.fromkeys(
     ("false", "no", "off", "0"), "false"
 )
 
-#: How values are written that are seldom right at once.
+#: Examples for values that are easily written wrong.
 _EXAMPLES: Final = {
     "cadence": f"there are {', '.join(Cadence.model_fields)}",
     "window": "write windows: [[100, 110]]",
@@ -125,7 +125,7 @@ _EXAMPLES: Final = {
     "subject_names": "with a cadence write keys and values, as {gradient: 10, loss: 1}, and `every: 0` for no others",
 }
 
-#: How to have nothing of what a list chooses.
+#: How to switch off what a list chooses.
 _NONE: Final = {
     "subjects": "; leave it out for all, or name those that you want, as [gradient, loss]",
     "histograms.subjects": ", or write `histograms: {every: 0}` for none",
@@ -134,7 +134,7 @@ _NONE: Final = {
 }
 
 
-def suggestion(kind: str, place: KeyPath, error: _Error) -> str:
+def suggestion(kind: str, path: KeyPath, error: _Error) -> str:
     """Return what to do, as the end of a sentence; empty where it is unknown.
 
     Args:
@@ -144,19 +144,19 @@ def suggestion(kind: str, place: KeyPath, error: _Error) -> str:
     given = plain(error["input"])
     if kind == "literal_error" and isinstance(given, str):
         words = [word.strip("' ") for word in str(error["ctx"]["expected"]).replace(" or ", ",").split(",")]
-        return nearest(given, words) or _default(place)
+        return nearest(given, words) or _default(path)
     if kind.startswith(("tuple", "list")) and not isinstance(given, list | tuple | None):
         return f"; write [{shortened(given)}]"
     if kind.startswith(("model", "dict")):
-        return _part(model_at(place), given)
-    meant = _meant(kind, given, place)
+        return _part(model_at(path), given)
+    meant = _meant(kind, given, path)
     if meant:
         return f"; write {meant}{', without quotes' if isinstance(given, str) and kind != 'share' else ''}"
     if kind == "too_short":
-        return f"{_default(place)}{_NONE.get(dotted_key(place), '')}"
+        return f"{_default(path)}{_NONE.get(dotted_key(path), '')}"
     if kind in _EXAMPLES:
         return f"; {_EXAMPLES[kind]}"
-    return _default(place)
+    return _default(path)
 
 
 def _part(model: type[BaseModel], given: object) -> str:
@@ -168,13 +168,13 @@ def _part(model: type[BaseModel], given: object) -> str:
     return f"; there are {', '.join(model.model_fields)}"
 
 
-def _meant(kind: str, given: object, place: KeyPath) -> str:
+def _meant(kind: str, given: object, path: KeyPath) -> str:
     """Return the number or switch that was most probably meant; empty where it is unknown."""
     if kind.startswith("bool") and not isinstance(given, float):
         return _SWITCHES.get(str(given).strip().lower(), "")
     if isinstance(given, bool):
         every = {True: "1 for every step", False: "0 for none"}
-        return every[given] if kind.startswith("int") and place[-1:] == ("every",) else ""
+        return every[given] if kind.startswith("int") and path[-1:] == ("every",) else ""
     number = _number(given)
     if number is not None and kind == "share" and 1.0 <= number < 100.0:
         return f"{number:g}% or {number / 100.0:g}"
@@ -193,8 +193,8 @@ def _number(given: object) -> float | None:
     return found if math.isfinite(found) else None
 
 
-def _default(place: KeyPath) -> str:
-    field = field_at(place)
+def _default(path: KeyPath) -> str:
+    field = field_at(path)
     if field is None or field.default is PydanticUndefined:
         return ""
     return "; or leave it out" if field.default is None else f"; leave it out for {shortened(field.default)}"
@@ -205,12 +205,12 @@ def shortened(value: object) -> str:
     value = plain(value)
     try:
         text = repr(value) if isinstance(value, str) else json.dumps(value, default=repr, ensure_ascii=False)
-    except (TypeError, ValueError):  # keys that JSON has not, or a value inside itself
+    except (TypeError, ValueError):  # keys that JSON does not allow, or a recursive value
         text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
-#: What pydantic writes behind a key that is wrong itself.
+#: Pydantic's marker behind a key that is wrong itself.
 _KEY: Final = "[key]"
 
 
@@ -219,49 +219,49 @@ def key_path(error: Mapping[str, Any]) -> KeyPath:  # Any: pydantic's own error 
 
     A key that is wrong itself is the last part.
     """
-    place: KeyPath = error["loc"]
-    several = [number for number, part in enumerate(place) if part in UNION_KEYS]
-    whole = place[: several[0] + 1] if several and len(place) == several[0] + 2 else place
+    path: KeyPath = error["loc"]
+    several = [number for number, part in enumerate(path) if part in UNION_KEYS]
+    whole = path[: several[0] + 1] if several and len(path) == several[0] + 2 else path
     return whole[:-1] if whole[-1:] == (_KEY,) else whole
 
 
-def dotted_key(place: Sequence[str | int]) -> str:
+def dotted_key(path: Sequence[str | int]) -> str:
     """Format the path as a user writes it: `subjects.weight.windows[0]`."""
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
 
 
-def is_given(data: object, place: KeyPath) -> bool:
+def is_given(data: object, path: KeyPath) -> bool:
     """Return whether these keys lead to a value of the text; lists are not entered."""
-    for part in place:
+    for part in path:
         if not isinstance(data, Mapping) or part not in data:
             return False
         data = data[part]
     return True
 
 
-def model_at(place: Sequence[str | int]) -> type[BaseModel]:
+def model_at(path: Sequence[str | int]) -> type[BaseModel]:
     """Return the section to which these keys lead; subjects and list positions lead no further."""
     model: type[BaseModel] = Config
-    for part in place:
+    for part in path:
         field = model.model_fields.get(str(part))
         model = (_model_in(field.annotation) if field is not None else None) or model
     return model
 
 
-def field_at(place: KeyPath) -> FieldInfo | None:
+def field_at(path: KeyPath) -> FieldInfo | None:
     """Return the schema field of this path; None where there is none, as for a single subject."""
-    if not place or place[:-1] == ("subjects",):
+    if not path or path[:-1] == ("subjects",):
         return None
-    return model_at(place[:-1]).model_fields.get(str(place[-1]))
+    return model_at(path[:-1]).model_fields.get(str(path[-1]))
 
 
-def holds_models(place: KeyPath) -> bool:
+def holds_models(path: KeyPath) -> bool:
     """Return whether each item of a list at this path is a section with keys of its own."""
-    field = field_at(place)
+    field = field_at(path)
     return field is not None and _model_in(field.annotation) is not None
 
 
 def _model_in(annotation: object) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for one in get_args(annotation) if (found := _model_in(one)) is not None), None)
+    return next((found for argument in get_args(annotation) if (found := _model_in(argument)) is not None), None)

@@ -21,7 +21,7 @@ _SWITCHES: Final = {
     "ur_distribution": ("update",),
 }
 _OF_PARAMETERS: Final = ("wg_distribution", "mv_distribution", "param_distribution", "ur_distribution")
-#: What is recorded whatever the switches say: it costs nothing, and every diagnosis rests on it.
+#: Recorded whatever the switches say: they cost nothing, and every diagnosis needs them.
 _ALWAYS: Final = ("loss", "loss_scale", "learning_rate", "step_seconds")
 
 _NOTES: Final = {
@@ -48,9 +48,9 @@ _USED: Final = (
     "targets", "start_step", "collect_times", "step_interval", "forward_only", "backward_only", *_SWITCHES,
     "cc_distribution",
 )  # fmt: skip
-#: Whole numbers, each with its default and the least that it may be.
+#: Whole numbers, each with its default and its minimum.
 _NUMBERS: Final = {"start_step": (0, 0), "collect_times": (100_000_000, 1), "step_interval": (1, 1)}
-#: Keys of the collectives' own settings, and what there is to say about those that mean nothing here.
+#: Keys of the collectives' settings, with a note for those that have no meaning here.
 _COLLECTIVES: Final = {
     "enable": "",
     "cc_pre_hook": "",
@@ -58,7 +58,7 @@ _COLLECTIVES: Final = {
     "cc_log_only": "an event `collective` names every line that calls one, beside the numbers",
     "module_ranks": "every process that calls `watch` records as its own rank",
 }
-#: Keys that no configuration of ours has; `format` and `alert` alone would not tell.
+#: Keys that identify msprobe's configuration; `format` and `alert` alone do not.
 _TELLING: Final = frozenset(_USED) | {"ndigits", "ops", "print_struct"}
 #: Keys of msprobe's dump, one of which stands beside `task`.
 _DUMPS: Final = frozenset(("dump_path", "level"))
@@ -85,9 +85,13 @@ def translate(data: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]
     if mistakes:
         raise ConfigError("; ".join(mistakes), mistakes)
     collectives = _collectives(data)
-    said = {**_NOTES, **{f"cc_distribution.{key}": note for key, note in _COLLECTIVES.items() if note}}
-    asked = {**data, **{f"cc_distribution.{key}": value for key, value in collectives.items()}}
-    notes = tuple(f"{key}: {said[key]}" for key in asked if key in said and asked[key] not in (False, None, [], {}))
+    notes_by_key = {**_NOTES, **{f"cc_distribution.{key}": note for key, note in _COLLECTIVES.items() if note}}
+    values = {**data, **{f"cc_distribution.{key}": value for key, value in collectives.items()}}
+    notes = tuple(
+        f"{key}: {notes_by_key[key]}"
+        for key in values
+        if key in notes_by_key and values[key] not in (False, None, [], {})
+    )
     cadence = _cadence(data)
     subjects: dict[str, Any] = dict.fromkeys(_recorded(data), cadence)
     fields: dict[str, Any] = {"every": 0, "subjects": {**subjects, **dict.fromkeys(_ALWAYS, 1)}}
@@ -111,10 +115,10 @@ def _mistakes(data: Mapping[str, Any]) -> Iterator[str]:
             yield f"{key} must be true or false, got {data[key]!r}; write it without quotes"
     if not isinstance(data.get("targets"), Mapping | None):
         yield f"targets must map names to tensors, got {type(data['targets']).__name__}"
-    asked = data.get("cc_distribution")
-    if not isinstance(asked, Mapping | bool | None):
-        yield f"cc_distribution must hold keys, got {type(asked).__name__}"
-    for key, value in asked.items() if isinstance(asked, Mapping) else ():
+    collectives = data.get("cc_distribution")
+    if not isinstance(collectives, Mapping | bool | None):
+        yield f"cc_distribution must hold keys, got {type(collectives).__name__}"
+    for key, value in collectives.items() if isinstance(collectives, Mapping) else ():
         if key not in _COLLECTIVES:
             yield f"unknown key 'cc_distribution.{key}'{nearest(str(key), _COLLECTIVES)}"
         elif key in ("enable", "cc_pre_hook") and not isinstance(value, bool):
@@ -128,8 +132,8 @@ def _cadence(data: Mapping[str, Any]) -> dict[str, int]:
 
 def _collectives(data: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the settings of `cc_distribution`, which may be a mere switch."""
-    asked = data.get("cc_distribution") or {}
-    return {"enable": asked} if isinstance(asked, bool) else asked
+    settings = data.get("cc_distribution") or {}
+    return {"enable": settings} if isinstance(settings, bool) else settings
 
 
 def _recorded(data: Mapping[str, Any]) -> tuple[str, ...]:
@@ -152,6 +156,6 @@ def _where(data: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     names = [name.rpartition(":")[2] for name in targets]  # a pipeline stage may stand before the name
     modules = ("*",) if data.get("all_xy") else tuple(map(display_site, names))
-    if not any(data.get(switch) for switch in _OF_PARAMETERS):  # a module without any may be a target as well
+    if not any(data.get(switch) for switch in _OF_PARAMETERS):  # a target may be a module without parameters
         return {"modules": modules}
     return {"modules": modules, "parameters": tuple(f"{name}.*" if name else "*" for name in names)}

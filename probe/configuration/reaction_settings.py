@@ -19,11 +19,11 @@ from ...storage import SEVERITIES, Finding, Severity
 from ...storage.watch_conditions import parse_condition
 from .config_fields import Contradiction, Number, Section, Switch, Whole
 
-#: What is done about an update whose gradient is not finite: nothing, leaving it out, or ending the training before it.
+#: What is done about an update with a gradient that is not finite: nothing, skip it, or stop the training before it.
 Refusal = Literal["", "skip", "stop"]
 Deed = Literal["warn", "stop", "skip_step", "checkpoint", "callback", "pause"]
 
-#: What is known before the weights move, so that a step can still be left out.
+#: Causes that are known before the weights move, so that the step can still be skipped.
 _BEFORE_THE_UPDATE = ("non_finite_activation", "non_finite_loss", "non_finite_gradient")
 
 
@@ -77,7 +77,7 @@ class Reaction(Section):
 
 
 class WebhookSettings(Section):
-    """Who is told of findings over the web.
+    """An address that is notified of findings.
 
     Args:
         severity: The least that is told.
@@ -90,7 +90,7 @@ class WebhookSettings(Section):
 
 
 class Watch(Section):
-    """A watchpoint that says more than its condition.
+    """A watchpoint with more settings than its condition.
 
     Args:
         pause: Make the training wait at the end of the step that meets it.
@@ -112,27 +112,29 @@ def as_reactions(value: object) -> object:
     if value is None:
         return value
     several = value if isinstance(value, list | tuple) else [value]
-    return [{"do": one} if isinstance(one, str) else one for one in several]
+    return [{"do": reaction} if isinstance(reaction, str) else reaction for reaction in several]
 
 
 def refusal_of(settings: Sequence[Reaction]) -> Refusal:
     """Return what the reactions do about updates that would spoil the weights."""
-    if any(one.do == "stop" and one.is_before_the_update for one in settings):
+    if any(reaction.do == "stop" and reaction.is_before_the_update for reaction in settings):
         return "stop"
-    return "skip" if any(one.do == "skip_step" for one in settings) else ""
+    return "skip" if any(reaction.do == "skip_step" for reaction in settings) else ""
 
 
 def saving(settings: Sequence[Reaction]) -> tuple[Reaction, ...]:
     """Return the reactions that save the training's state."""
-    return tuple(one for one in settings if one.do == "checkpoint")
+    return tuple(reaction for reaction in settings if reaction.do == "checkpoint")
 
 
 def pauses_of(watchpoints: Iterable[Watch]) -> tuple[Reaction, ...]:
     """Return the reactions that watchpoints with `pause` stand for."""
     return tuple(
         Reaction(
-            do="pause", causes=(escape(f"watchpoint/{one.name or parse_condition(one.when).text}"),), severity="info"
+            do="pause",
+            causes=(escape(f"watchpoint/{watchpoint.name or parse_condition(watchpoint.when).text}"),),
+            severity="info",
         )
-        for one in watchpoints
-        if one.pause
+        for watchpoint in watchpoints
+        if watchpoint.pause
     )

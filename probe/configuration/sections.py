@@ -11,7 +11,7 @@ from ..kernels import Bins
 from .cadence import Cadence, as_cadence
 from .config_fields import Contradiction, Number, Section, Whole
 
-#: Bins of both signs; more octaves than these float64 does not have above its smallest numbers.
+#: Most bins of both signs together; float64 has no more octaves above its smallest numbers.
 _OCTAVES = 1024
 
 
@@ -99,7 +99,7 @@ class FlightRecorder(Section):
 
 
 class AnomalyWindow(Section):
-    """How long everything is recorded, step by step, once something is wrong; what was before is the flight recorder's.
+    """How long every step is recorded in full after an anomaly; the steps before it are the flight recorder's.
 
     Args:
         after: Steps from the finding on.
@@ -111,7 +111,7 @@ class AnomalyWindow(Section):
 
 
 class Router(Section):
-    """Modules that send tokens to experts; those with a child `router` and a number `top_k` need no word.
+    """Modules that route tokens to experts; those with a child `router` and a number `top_k` are found by themselves.
 
     Args:
         top_k: How many experts a token goes to.

@@ -1,4 +1,4 @@
-"""Where: which sites a list of patterns picks."""
+"""Which sites a list of patterns selects."""
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from .config import Config
 
 _log = logging.getLogger(__name__)
 
-#: Subjects that stand at the model's own sites; batches, collectives and what users record have sites of their own.
+#: Subjects at sites of the model; batches, collectives and users' quantities have other sites.
 _OF_THE_MODEL: Final = frozenset(
     ("input", "input_grad", "activation", "activation_grad", "weight", "gradient", "optimizer", "update", "attention")
 )
@@ -83,7 +83,7 @@ def _check_others(sites: Sequence[str], patterns: Iterable[tuple[str, str]]) -> 
         except SiteNotFound as error:
             if process_rank().size == 1:
                 raise SiteNotFound(f"{key}: {error}") from None
-            _log.warning("%s: %s; nothing comes of it here", key, error)
+            _log.warning("%s: %s; it has no effect on this rank", key, error)
 
 
 def _watched(config: Config) -> Iterator[tuple[str, str]]:
@@ -126,7 +126,9 @@ def _is_near(site: str, config: Config) -> bool:
 
 
 def _is_chosen(name: str, patterns: Iterable[str], exclude: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, one) for one in patterns) and not any(fnmatchcase(name, one) for one in exclude)
+    return any(fnmatchcase(name, pattern) for pattern in patterns) and not any(
+        fnmatchcase(name, pattern) for pattern in exclude
+    )
 
 
 def _matching(sites: Sequence[str], patterns: Iterable[str]) -> set[str]:

@@ -29,79 +29,81 @@ def validate(
         is_part: The fields are laid over others, and need not agree with each other.
     """
     errors: list[_Error] = []
-    taken: frozenset[KeyPath] = frozenset()
+    removed: frozenset[KeyPath] = frozenset()
     config: Config | None
     try:
         config = Config.model_validate(data, context=PART)
     except ValidationError as error:
-        errors = [dict(one) for one in error.errors()]
-        config, taken = _right_of(data, errors)
-    doubtful = [*((name,) for name in unsure), *(place for one in errors for place in _doubtful(one, data))]
+        errors = [dict(detail) for detail in error.errors()]
+        config, removed = _right_of(data, errors)
+    doubtful = [*((name,) for name in unsure), *(path for error in errors for path in _doubtful(error, data))]
     clashes = (
-        f"{dotted_key(place)}: {one.words}" if place else one.words
-        for place, one in _contradictions(config, (), taken)
-        if (place or not is_part) and not any(_touches(doubtful, (*place, *key.split("."))) for key in one.keys)
+        f"{dotted_key(path)}: {contradiction.words}" if path else contradiction.words
+        for path, contradiction in _contradictions(config, (), removed)
+        if (path or not is_part) and not any(_touches(doubtful, (*path, *key.split("."))) for key in contradiction.keys)
     )
     return config, (*mistakes_of(errors), *clashes)
 
 
 def _right_of(data: Mapping[str, object], errors: Iterable[_Error]) -> tuple[Config | None, frozenset[KeyPath]]:
     """Return the valid part, and the paths removed: innermost keys, or outermost ones where that is not enough."""
-    places = [key_path(one) for one in errors]
-    for taken in (frozenset(map(_removable, places)), frozenset(place[:1] for place in places)):
+    paths = [key_path(error) for error in errors]
+    for removed in (frozenset(map(_removable, paths)), frozenset(path[:1] for path in paths)):
         try:
-            return Config.model_validate(_without(data, (), taken), context=PART), taken
+            return Config.model_validate(_without(data, (), removed), context=PART), removed
         except ValidationError:
             continue
     return None, frozenset()
 
 
-def _removable(place: KeyPath) -> KeyPath:
+def _removable(path: KeyPath) -> KeyPath:
     """Return the smallest part around the path that can be removed: a key, or a list item that has keys."""
-    while len(place) > 1:
-        field = field_at(place)
-        is_item = isinstance(place[-1], int)
-        if not (field is not None and field.is_required()) and (not is_item or holds_models(place[:-1])):
+    while len(path) > 1:
+        field = field_at(path)
+        is_item = isinstance(path[-1], int)
+        if not (field is not None and field.is_required()) and (not is_item or holds_models(path[:-1])):
             break
-        place = place[:-1]
-    return place
+        path = path[:-1]
+    return path
 
 
-def _without(value: object, place: KeyPath, taken: frozenset[KeyPath]) -> object:
+def _without(value: object, path: KeyPath, removed: frozenset[KeyPath]) -> object:
     if isinstance(value, Mapping):
-        kept = {name: one for name, one in value.items() if isinstance(name, str) and (*place, name) not in taken}
-        return {name: _without(one, (*place, name), taken) for name, one in kept.items()}
+        kept = {name: inner for name, inner in value.items() if isinstance(name, str) and (*path, name) not in removed}
+        return {name: _without(inner, (*path, name), removed) for name, inner in kept.items()}
     if isinstance(value, list | tuple):
-        numbered = [((*place, number), one) for number, one in enumerate(value)]
-        return [_without(one, inner, taken) for inner, one in numbered if inner not in taken]
+        numbered = [((*path, number), item) for number, item in enumerate(value)]
+        return [_without(item, inner, removed) for inner, item in numbered if inner not in removed]
     return value
 
 
 def _doubtful(error: _Error, data: Mapping[str, object]) -> tuple[KeyPath, ...]:
     """Return the paths whose value may change once the mistake is corrected."""
-    place = key_path(error)
+    path = key_path(error)
     if error["type"] != "extra_forbidden":
-        return (place,)
-    near = nearest_name(str(place[-1]), model_at(place[:-1]).model_fields)
-    meant = place[:-1] if near is None else (*place[:-1], near)
+        return (path,)
+    near = nearest_name(str(path[-1]), model_at(path[:-1]).model_fields)
+    meant = path[:-1] if near is None else (*path[:-1], near)
     return () if near is not None and is_given(data, meant) else (meant,)
 
 
-def _touches(doubtful: Iterable[KeyPath], place: KeyPath) -> bool:
-    return any(one[: len(place)] == place[: len(one)] for one in doubtful)
+def _touches(doubtful: Iterable[KeyPath], path: KeyPath) -> bool:
+    return any(doubtful_path[: len(path)] == path[: len(doubtful_path)] for doubtful_path in doubtful)
 
 
-def _contradictions(part: object, place: KeyPath, taken: frozenset[KeyPath]) -> Iterator[tuple[KeyPath, Contradiction]]:
+def _contradictions(
+    part: object, path: KeyPath, removed: frozenset[KeyPath]
+) -> Iterator[tuple[KeyPath, Contradiction]]:
     """Yield the contradictions of each nested section, with its path in the text before `taken` was removed."""
     if isinstance(part, Section):
-        yield from ((place, one) for one in part.contradictions())
+        yield from ((path, contradiction) for contradiction in part.contradictions())
         inner: Iterable[tuple[str | int, object]] = ((name, getattr(part, name)) for name in type(part).model_fields)
     elif isinstance(part, Mapping):
         inner = part.items()
     elif isinstance(part, tuple):
-        left = (number for number in range(len(part) + len(taken)) if (*place, number) not in taken)
+        left = (number for number in range(len(part) + len(removed)) if (*path, number) not in removed)
         inner = zip(left, part, strict=False)
     else:
         return
     for name, value in inner:
-        yield from _contradictions(value, (*place, name), taken)
+        yield from _contradictions(value, (*path, name), removed)

@@ -1,4 +1,4 @@
-"""From the text of a file to keys and values; a duplicate key is a mistake, for one of its values would be lost."""
+"""Reads the text of a configuration file; a duplicate key is a mistake, since one of its values would be lost."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from ..errors import ConfigError
 
 __all__ = ["DuplicateKey", "Text", "duplicate_keys", "overwritten_values", "read"]
 
-#: Endings that say what a file is; any other is read as YAML.
+#: Suffixes of known formats; any other file is read as YAML.
 _KINDS: Final = (".yaml", ".yml", ".json")
 
 
@@ -28,7 +28,7 @@ _Loader.add_implicit_resolver(
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What a file holds.
+    """The contents of a configuration file.
 
     Args:
         data: Keys and values; of a key that stands twice the last.
@@ -83,13 +83,17 @@ def _with_doubled(data: dict[str, object], text: str) -> Text:
     try:
         root = loader.get_single_node()
         found = list(duplicate_keys(root))
-        hidden = list(overwritten_values(root)) if found else []  # all of them first: to construct is to merge for good
+        hidden = (
+            list(overwritten_values(root)) if found else []
+        )  # all of them before constructing, which merges nodes for good
         lost = tuple({name: loader.construct_document(node)} for name, node in hidden)
     except yaml.YAMLError:  # JSON that YAML cannot read, as with `\\/`
         return Text(data)
     finally:
         loader.dispose()
-    return Text(data, tuple(one.words for one in found), frozenset(one.outermost for one in found), lost)
+    return Text(
+        data, tuple(duplicate.words for duplicate in found), frozenset(duplicate.outermost for duplicate in found), lost
+    )
 
 
 _MERGE: Final = "tag:yaml.org,2002:merge"
@@ -113,10 +117,10 @@ def duplicate_keys(root: yaml.Node | None) -> Iterator[DuplicateKey]:
     waiting: list[tuple[tuple[str, ...], yaml.Node | None]] = [((), root)]
     seen = {id(root)}
     while waiting:
-        place, node = waiting.pop(0)
-        yield from _doubled_in(place, node)
-        inner = [one for one in _inside(place, node) if id(one[1]) not in seen]  # an alias may lead back
-        seen.update(id(one) for _, one in inner)
+        path, node = waiting.pop(0)
+        yield from _doubled_in(path, node)
+        inner = [entry for entry in _inside(path, node) if id(entry[1]) not in seen]  # an alias may lead back
+        seen.update(id(inner_node) for _, inner_node in inner)
         waiting += inner
 
 
@@ -130,7 +134,7 @@ def overwritten_values(root: yaml.Node | None) -> Iterator[tuple[str, yaml.Node]
     yield from ((key.value, value) for key, value in _lost_of(root, frozenset({id(root)})) if _is_name(key))
 
 
-def _doubled_in(place: tuple[str, ...], node: yaml.Node | None) -> Iterator[DuplicateKey]:
+def _doubled_in(path: tuple[str, ...], node: yaml.Node | None) -> Iterator[DuplicateKey]:
     if not isinstance(node, yaml.MappingNode):
         return
     marks: dict[str, list[yaml.Mark]] = {}
@@ -140,8 +144,8 @@ def _doubled_in(place: tuple[str, ...], node: yaml.Node | None) -> Iterator[Dupl
     for name, found in marks.items():
         if len(found) > 1:
             count = "twice" if len(found) == 2 else f"{len(found)} times"
-            whole = "".join((*place, f".{name}")).lstrip(".")
-            outermost = (*place, name)[0].lstrip(".")
+            whole = "".join((*path, f".{name}")).lstrip(".")
+            outermost = (*path, name)[0].lstrip(".")
             yield DuplicateKey(outermost, f"key {whole!r} stands {count}, in {_lines(found)}; keep one of them")
 
 
@@ -156,13 +160,13 @@ def _listed(numbers: Sequence[int]) -> str:
     return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
 
 
-def _inside(place: tuple[str, ...], node: yaml.Node | None) -> Iterator[tuple[tuple[str, ...], yaml.Node]]:
+def _inside(path: tuple[str, ...], node: yaml.Node | None) -> Iterator[tuple[tuple[str, ...], yaml.Node]]:
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
-            yield (*place, f".{key.value}") if isinstance(key, yaml.ScalarNode) else place, value
+            yield (*path, f".{key.value}") if isinstance(key, yaml.ScalarNode) else path, value
     elif isinstance(node, yaml.SequenceNode):
         for number, value in enumerate(node.value):
-            yield (*place, f"[{number}]"), value
+            yield (*path, f"[{number}]"), value
 
 
 def _is_name(key: yaml.Node) -> bool:
@@ -176,8 +180,8 @@ def _readings(node: yaml.Node, outer: frozenset[int]) -> list[yaml.Node]:
     inner = outer | {id(node)}
     if isinstance(node, yaml.SequenceNode):
         parts = [_readings(value, inner) for value in node.value]
-        others = [(number, one) for number, part in enumerate(parts) for one in part[1:]]
-        return [node, *(_with_item(node, number, one) for number, one in others)]
+        others = [(number, reading) for number, part in enumerate(parts) for reading in part[1:]]
+        return [node, *(_with_item(node, number, reading) for number, reading in others)]
     if isinstance(node, yaml.MappingNode):
         return [node, *(yaml.MappingNode(node.tag, [*node.value, lost]) for lost in _lost_of(node, inner))]
     return [node]
@@ -192,4 +196,4 @@ def _lost_of(node: yaml.MappingNode, outer: frozenset[int]) -> Iterator[tuple[ya
     last = {key.value: number for number, (key, _) in enumerate(node.value) if _is_name(key)}
     for number, (key, value) in enumerate(node.value):
         is_taken = not _is_name(key) or last[key.value] == number
-        yield from ((key, one) for one in _readings(value, outer)[1 if is_taken else 0 :])
+        yield from ((key, reading) for reading in _readings(value, outer)[1 if is_taken else 0 :])

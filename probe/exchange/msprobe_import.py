@@ -72,7 +72,7 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
     """Yield metric and path of every CSV file of the folder, in the order of their steps."""
     if folder.is_dir():
         found = [(match, file) for file in folder.glob("*.csv") if (match := _FILE.fullmatch(file.name))]
-        for match, file in sorted(found, key=lambda one: (one[0]["metric"], int(one[0]["first"]))):
+        for match, file in sorted(found, key=lambda entry: (entry[0]["metric"], int(entry[0]["first"]))):
             yield match["metric"], file
 
 
@@ -140,8 +140,8 @@ def _long(table: pd.DataFrame, metric: str, rank: int, notes: list[str]) -> pd.D
     index = table[["step"]].assign(micro_step=table.get("micro_step", 0), time=float("nan"), call=0)
     plain = table["name"].astype(str)
     names = plain.where(table["vpp_stage"] == 0, table["vpp_stage"].astype(str) + ":" + plain)
-    places = names.map({name: _place(name, subject or "") for name in names.unique()})
-    sites, subjects = places.str[0], places.str[1]
+    sites_and_subjects = names.map({name: _place(name, subject or "") for name in names.unique()})
+    sites, subjects = sites_and_subjects.str[0], sites_and_subjects.str[1]
     parts = [
         index.assign(site=sites, metric=subjects + "/" + _STATISTICS[name], value=pd.to_numeric(table[name], "coerce"))
         for name in columns

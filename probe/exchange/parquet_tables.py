@@ -49,11 +49,11 @@ def read(path: Path) -> Iterator[ImportedRun]:
     """Read the runs of the Parquet files at the path, one for each `RUN.rankN.parquet` group."""
     table = _pyarrow(ImportFailed, "parquet")
 
-    def one(file: Path) -> pd.DataFrame:
+    def read_table(file: Path) -> pd.DataFrame:
         frame: pd.DataFrame = table.read_table(str(file)).to_pandas()
         return frame
 
-    return read_tables(path, ".parquet", one)
+    return read_tables(path, ".parquet", read_table)
 
 
 def _pyarrow(error: type[ValueError], part: str = "") -> ModuleType:

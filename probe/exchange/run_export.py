@@ -1,4 +1,4 @@
-"""The table of exporters, and the walk over a stored run that feeds each of them."""
+"""The table of exporters, and the iteration over a stored run that feeds each of them."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

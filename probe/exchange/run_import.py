@@ -125,17 +125,21 @@ def _filled(
     layout = Layout(subject, tuple(site for site, _ in sites), statistics, dtypes, calls if any(calls) else (), part)
     stream = _Stream(layout, moments)
     moment = rows["moment"].to_numpy()
-    site = _places(list(zip(rows["site"], rows["call"], strict=True)), {key: place for place, key in enumerate(sites)})
-    statistic = _places(rows["statistic"].tolist(), {name: place for place, name in enumerate(statistics)})
-    ours = (site >= 0) & (statistic >= 0)
-    stream.values[moment[ours], site[ours], statistic[ours]] = rows["value"].to_numpy(np.float64)[ours]
-    stream.present[moment[ours], site[ours]] = True
+    site = _places(
+        list(zip(rows["site"], rows["call"], strict=True)), {key: position for position, key in enumerate(sites)}
+    )
+    statistic = _places(rows["statistic"].tolist(), {name: position for position, name in enumerate(statistics)})
+    is_known = (site >= 0) & (statistic >= 0)
+    stream.values[moment[is_known], site[is_known], statistic[is_known]] = rows["value"].to_numpy(np.float64)[is_known]
+    stream.present[moment[is_known], site[is_known]] = True
     return stream
 
 
-def _places(keys: Sequence[object], places: Mapping[object, int]) -> NDArray[np.int64]:  # any keys that can be hashed
-    """Return the place of every key, -1 for those that have none."""
-    return np.array([places.get(key, -1) for key in keys], np.int64)
+def _places(
+    keys: Sequence[object], positions: Mapping[object, int]
+) -> NDArray[np.int64]:  # any keys that can be hashed
+    """Return the position of every key, -1 for unknown keys."""
+    return np.array([positions.get(key, -1) for key in keys], np.int64)
 
 
 _RECORDS_AT_ONCE = 256

@@ -82,7 +82,9 @@ def read(path: Path) -> Iterator[ImportedRun]:
         notes: list[str] = []
         name = root.resolve().name if inside == "." else inside
         only = path if path.is_file() else None
-        yield ImportedRun(name, (_rank(rank, place, only, notes) for rank, place in sorted(ranks)), notes=notes)
+        yield ImportedRun(
+            name, (_rank(rank, rank_folder, only, notes) for rank, rank_folder in sorted(ranks)), notes=notes
+        )
 
 
 def _rank(rank: int, folder: Path, only: Path | None, notes: list[str]) -> ImportedRank:

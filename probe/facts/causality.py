@@ -1,4 +1,4 @@
-"""Whether a sequence model's output depends on input at later positions, found by changing the input there."""
+"""Whether a sequence model's output depends on input at later positions; found by changing that input."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -14,18 +14,18 @@ from ..errors import NotWatchable, ProbeError
 from ..tensor_access import Access, Tensor, tensors_in
 
 _Array = NDArray[Any]  # the element type varies at run time
-#: Against the output's own size: kernels may round differently from call to call, a leak moves far more (our choice).
+#: Relative to the output's size: kernels may round differently from call to call, a leak moves far more (our choice).
 _ROUNDING: Final = 1e-5
 _TIMES_THE_NOISE: Final = 10.0
 
 
 class NotASequence(ProbeError, ValueError):
-    """A sample, or a model, that has no positions to compare."""
+    """The sample or the model has no positions to compare."""
 
 
 @dataclass(frozen=True, slots=True)
 class Causality:
-    """What changing the input at single positions has shown.
+    """The result of changing the input at single positions.
 
     Args:
         is_causal: No output moved before the position that was changed; None where no position sees any other.
@@ -47,7 +47,7 @@ class Causality:
 
 
 class ModelCaller(Protocol):
-    """A framework's way to call a model so that nothing is left of the call."""
+    """Calls a model of one framework without leaving a trace."""
 
     access: Access
 
@@ -86,7 +86,7 @@ def causality_of(frame: ModelCaller, arguments: tuple[Any, ...], keywords: Mappi
         noise = float(np.abs(output_of(original) - base).max(initial=0.0))
         limit = max(_TIMES_THE_NOISE * noise, _ROUNDING * float(np.abs(base).max(initial=0.0)))
         found = [_along(axis, original, base, output_of, limit) for axis in _axes(original, base)]
-    best = next((one for one in found if one.is_causal is not None), found[0])
+    best = next((candidate for candidate in found if candidate.is_causal is not None), found[0])
     return Causality(best.is_causal, best.changed, best.first_output, best.difference, noise, best.axis, best.positions)
 
 
@@ -135,15 +135,15 @@ def _axes(original: _Array, base: NDArray[np.float64]) -> list[int]:
 def _changed(original: _Array, axis: int, position: int) -> _Array:
     """Change the sample at one position: to other tokens that occur in it, or reals moved by their spread."""
     array = original.copy()
-    there = (slice(None),) * axis + (position,)
+    index = (slice(None),) * axis + (position,)
     if array.dtype.kind in "iu":
         tokens = np.unique(original)
         if tokens.size == 1:
             tokens = np.array([0, max(1, int(tokens[0]))], dtype=array.dtype)
-        array[there] = tokens[(np.searchsorted(tokens, array[there]) + 1) % tokens.size]
+        array[index] = tokens[(np.searchsorted(tokens, array[index]) + 1) % tokens.size]
     else:
         spread = float(np.std(original.astype(np.float64))) or 1.0
-        array[there] = (array[there].astype(np.float64) * -1.0 + spread).astype(array.dtype)
+        array[index] = (array[index].astype(np.float64) * -1.0 + spread).astype(array.dtype)
     return array
 
 
@@ -186,7 +186,7 @@ def _replaced(value: Any, old: Tensor, new: Tensor) -> Any:
 
 
 _FRAMES = (
-    # a model of this class, whose module is loaded already, is called through this frame
+    # module and class of models, and the class that calls them; the module must be loaded already
     ("torch.nn", "Module", "..adapters.torch.torch_facts", "TorchFrame"),
     ("mindscope.framework.nn.cell", "Cell", "..adapters.engine.engine_facts", "EngineFrame"),
 )
@@ -207,10 +207,10 @@ def check_causality(model: object, *sample: Any, **keywords: Any) -> Causality: 
         NotWatchable: The model is of no known framework.
         NotASequence: The sample has no positions, or the output has not the same.
     """
-    for module, kind, place, name in _FRAMES:
+    for module, kind, module_name, name in _FRAMES:
         loaded = sys.modules.get(module)
         if loaded is not None and isinstance(model, getattr(loaded, kind)):
-            frame: ModelCaller = getattr(import_module(place, __package__), name)(model)
+            frame: ModelCaller = getattr(import_module(module_name, __package__), name)(model)
             return causality_of(frame, sample, keywords)
     raise NotWatchable(
         f"model must be a torch.nn.Module or a mindscope.framework.nn.Cell, got {type(model).__name__}; "

@@ -13,17 +13,17 @@ from typing import Final
 
 from ...storage.records import Json
 
-#: Variables with these beginnings change what a training computes, or how fast.
+#: Variables with these prefixes change what a training computes, or how fast.
 _PREFIXES: Final = (
     "CUBLAS_", "CUDA_", "CUDNN_", "DNNL_", "GLOO_", "GOMP_", "HF_", "JAX_", "KMP_", "MASTER_", "MINDSCOPE_", "MKL_",
     "NCCL_", "NUMBA_", "NUMEXPR_", "NVIDIA_", "OMP_", "ONEDNN_", "OPENBLAS_", "PYTORCH_", "SLURM_JOB_", "TF_",
     "TORCH", "TRITON_", "XLA_",
 )  # fmt: skip
 _NAMES: Final = frozenset({"PYTHONHASHSEED", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK"})
-#: Words in the name of a variable whose value nobody should find in a store.
+#: Words in names of variables whose values are secret.
 _SECRET: Final = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "KEY", "AUTH", "COOKIE", "DATABASE", "STORE")
 _LONGEST = 200
-#: How long git may take to compare the working tree with its commit; our choice: nobody notices it at a start.
+#: How long git may take to compare the working tree with its commit; our choice: short beside the start of a training.
 _PATIENCE_S = 2.0
 
 
@@ -48,8 +48,8 @@ def _script() -> Path | None:
 
 @lru_cache(maxsize=8)
 def _commit(folder: Path) -> dict[str, Json]:
-    """Commit and branch of the folder's repository, and whether tracked files differ from it; empty without one."""
-    if not any((place / ".git").exists() for place in (folder, *folder.parents)):
+    """Return commit and branch of the folder's repository, and whether tracked files differ; empty without one."""
+    if not any((parent / ".git").exists() for parent in (folder, *folder.parents)):
         return {}
     commit = _git(folder, "rev-parse", "HEAD")
     if commit is None:
@@ -63,14 +63,14 @@ def _git(folder: Path, *words: str) -> str | None:
     """Return git's output; None where git is missing, fails or is too slow."""
     command = ["git", "--no-optional-locks", "-C", str(folder), *words]
     try:
-        told = subprocess.run(command, capture_output=True, timeout=_PATIENCE_S, check=True, text=True)
+        completed = subprocess.run(command, capture_output=True, timeout=_PATIENCE_S, check=True, text=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    return told.stdout.strip()
+    return completed.stdout.strip()
 
 
 def _packages() -> Iterator[tuple[str, Json]]:
-    """Name and version of every loaded top-level package that states one, without reading any file."""
+    """Yield name and version of every loaded top-level package that states one, without reading any file."""
     for name in sorted(name for name in tuple(sys.modules) if "." not in name and not name.startswith("_")):
         if name in sys.stdlib_module_names:
             continue
@@ -104,15 +104,15 @@ def _devices() -> Json:
 
 
 HIDDEN: Final = "***"
-#: Words in the name of an argument whose value nobody should find in a store.
+#: Words in names of arguments whose values are secret.
 _SECRET_WORDS: Final = re.compile("secret|passw|credential|auth(?!or)|cookie")
 #: The same, unless the value is a count: `--max-tokens 512` and `--key-dim 64` are settings.
 _PERHAPS: Final = re.compile("token(?!i[sz]er)|key")
 _COUNT: Final = re.compile("[0-9]{1,7}")
-#: `-x`, `--name`, `name` and, of Hydra, `+group.name`.
+#: `-x`, `--name`, `name`, and Hydra's `+group.name`.
 _NAME: Final = re.compile(r"[-+~]{0,2}[A-Za-z_][\w./-]*")
 _PASSWORD: Final = re.compile(r"(?<=://)([^/@\s:]*):[^/@\s]+@")
-#: Our choice: nobody compares more words, or longer ones.
+#: Words that are recorded, and characters of each. Our choice.
 _MOST, _LONGEST_WORD = 200, 200
 
 

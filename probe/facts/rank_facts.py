@@ -27,7 +27,7 @@ _HEAD: Final = 5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankMessage:
-    """One rank's numbers of one step; NaN where it could not tell.
+    """One rank's numbers of one step; NaN for what the rank does not know.
 
     Args:
         structure: A number of the names that the arrays are in order of; only equal ones are compared.
@@ -76,7 +76,7 @@ def number_of(content: bytes) -> float:
 
 _log = logging.getLogger(__name__)
 _boards = count()
-#: Steps that rank 0 looks for a message; a rank that is silent for longer is told as silent. Our choice.
+#: Steps for which rank 0 looks for a message; then the rank counts as silent. Our choice.
 _PATIENCE: Final = 20
 
 
@@ -85,7 +85,7 @@ _Answer = TypeVar("_Answer")
 
 
 class KeyValueStore(Protocol):
-    """What torch.distributed connects its processes by."""
+    """The key-value store that connects the processes of torch.distributed."""
 
     def set(self, key: str, value: bytes, /) -> object:
         """Store a value."""
@@ -101,7 +101,7 @@ class KeyValueStore(Protocol):
 
 
 class Board:
-    """One training's board; must be made equally often, and in the same order, by every rank.
+    """The message board of one training; every rank must make its boards equally often, and in the same order.
 
     Args:
         store: What torch.distributed connects its processes by, or anything with `set`, `get`, `check`, `delete_key`.
@@ -129,7 +129,7 @@ class Board:
             keys = [self._key(step, rank) for rank in range(self._ranks)]
             if self._try(self._store.check, keys) or self._waiting[step] < 0:
                 del self._waiting[step]
-                found[step] = [self._taken(key) for key in keys]
+                found[step] = [self._take(key) for key in keys]
         return found
 
     @property
@@ -141,7 +141,7 @@ class Board:
         """Make the next read return whatever is there."""
         self._waiting = dict.fromkeys(self._waiting, 0)
 
-    def _taken(self, key: str) -> bytes | None:
+    def _take(self, key: str) -> bytes | None:
         if not self._try(self._store.check, [key]):
             return None
         message = self._try(self._store.get, key)
@@ -156,7 +156,7 @@ class Board:
             return None
         try:
             return work(*arguments, **options)
-        except RuntimeError as error:  # torch's DistError and its kin
+        except RuntimeError as error:  # DistError of torch and similar errors
             self._is_gone = True
             _log.warning("ranks are not compared any more, the store between them is gone: %s", error)
             return None
@@ -174,7 +174,7 @@ _SMALLEST: Final = 1e-200
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """How a reduced gradient is made of local ones.
+    """How a reduced gradient is composed of local ones.
 
     Args:
         weights: One a rank: how much of its gradient is in the result. 1/n each is a mean, 1 each a sum, 0 a rank that
@@ -233,18 +233,21 @@ def rank_facts(step: int, messages: _Messages, sites: Sequence[str]) -> Iterator
         sites: Of the parameters, in the order of the messages' arrays.
     """
     own = messages[0]
-    if own is None or sum(one is not None for one in messages) < 2:
+    if own is None or sum(message is not None for message in messages) < 2:
         return
-    alike = [one if one is not None and one.structure == own.structure else None for one in messages]
+    alike = [message if message is not None and message.structure == own.structure else None for message in messages]
     for quantity in ("parameters", "gradients"):
-        tables = [None if one is None else getattr(one, quantity) for one in alike]
+        tables = [None if message is None else getattr(message, quantity) for message in alike]
         yield from _checksums(step, quantity, [_number(table) for table in tables], _apart(tables, sites))
-    yield from _checksums(step, "local_gradients", [None if one is None else _number(one.local) for one in alike])
+    yield from _checksums(
+        step, "local_gradients", [None if message is None else _number(message.local) for message in alike]
+    )
     for quantity in ("batch", "random_state"):
-        yield from _checksums(step, quantity, [_finite(one, quantity) for one in messages])
+        yield from _checksums(step, quantity, [_finite(message, quantity) for message in messages])
     yield from _reduction(step, alike, sites)
     times: dict[str, Json] = {
-        name: [None if one is None else _json(one.times[at]) for one in messages] for at, name in enumerate(TIMES)
+        name: [None if message is None else _json(message.times[at]) for message in messages]
+        for at, name in enumerate(TIMES)
     }
     yield "rank_times", {"at": step, **times}
 
@@ -254,7 +257,7 @@ def _apart(tables: Sequence[_Numbers | None], sites: Sequence[str]) -> list[str]
     known = [table for table in tables if table is not None]
     first = known[0]
     differs = np.any([~np.isclose(first, table, rtol=0.0, atol=0.0, equal_nan=True) for table in known], axis=0)
-    return [sites[place] for place in np.flatnonzero(differs).tolist()]
+    return [sites[row] for row in np.flatnonzero(differs).tolist()]
 
 
 def _checksums(
@@ -286,18 +289,21 @@ def _odd(values: Sequence[float | None]) -> list[Json]:
 
 
 def _reduction(step: int, messages: _Messages, sites: Sequence[str]) -> Iterator[tuple[str, dict[str, Json]]]:
-    known = [one for one in messages if one is not None]
+    known = [message for message in messages if message is not None]
     own = messages[0]
-    if own is None or len(known) < len(messages) or any(np.isnan(one.local).all() for one in known):
+    if own is None or len(known) < len(messages) or any(np.isnan(message.local).all() for message in known):
         return
-    found = reduction_of(own.reduced / own.clip, [one.local for one in known])
+    found = reduction_of(own.reduced / own.clip, [message.local for message in known])
     if found is None:
         return
     others: list[Json] = [None] * len(known)
-    for rank, one in enumerate(known):
-        if _number(one.gradients) != _number(own.gradients) and (its := _weights(one, known)) is not None:
-            others[rank] = its
-    sizes = [float(np.linalg.norm(np.nan_to_num(one.local))) for one in known]
+    for rank, message in enumerate(known):
+        if (
+            _number(message.gradients) != _number(own.gradients)
+            and (rank_weights := _weights(message, known)) is not None
+        ):
+            others[rank] = rank_weights
+    sizes = [float(np.linalg.norm(np.nan_to_num(message.local))) for message in known]
     yield (
         "rank_reduction",
         {
@@ -305,7 +311,7 @@ def _reduction(step: int, messages: _Messages, sites: Sequence[str]) -> Iterator
             "ranks": len(messages),
             "weights": [_json(weight) for weight in found.weights],
             "residual": _json(found.residual),
-            "sites": [sites[place] for place in found.off],
+            "sites": [sites[row] for row in found.off],
             "weights_elsewhere": others,
             "local_sizes": [_json(size) for size in sizes],
             "clip": _json(own.clip),
@@ -314,7 +320,7 @@ def _reduction(step: int, messages: _Messages, sites: Sequence[str]) -> Iterator
 
 
 def _weights(message: RankMessage, all_ranks: Sequence[RankMessage]) -> list[Json] | None:
-    found = reduction_of(message.reduced / message.clip, [one.local for one in all_ranks])
+    found = reduction_of(message.reduced / message.clip, [other.local for other in all_ranks])
     return None if found is None else [_json(weight) for weight in found.weights]
 
 

@@ -1,1 +1,1 @@
-"""The hooks themselves, the same for all frameworks: each puts what it sees into the rows of the recorder."""
+"""The hooks, the same for all frameworks: each writes what it sees into the rows of the recorder."""

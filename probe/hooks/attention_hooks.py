@@ -7,27 +7,27 @@ from ..quantities.attention_statistics import ATTENTION, Float, Take, Tensor, at
 from ..recording.recorder import Recorder
 from ..recording.row_buffers import Row
 
-#: Softmax in a module whose class is called so is taken for attention.
+#: Softmax in a module whose class name contains one of these counts as attention.
 _NAMES = ("attention", "attn")
 
 
-class Away(Protocol):
-    """Reads attention on a device: `(5,)` numbers of `ATTENTION` there, the arguments those of `logits_of`."""
+class DeviceAttention(Protocol):
+    """Reads attention on a device: `(5,)` numbers of `ATTENTION`; arguments as `logits_of` takes them."""
 
     def is_away(self, tensor: Tensor) -> bool:
-        """Whether the tensor lies there."""
+        """Return whether the tensor lies on the device."""
 
     def attention(
         self, query: Tensor, key: Tensor, mask: Tensor | None, *, scale: float | None, last_seen: int | None, turn: int
     ) -> Tensor:
-        """Of what these weigh."""
+        """Return the numbers of the attention between query and key."""
 
     def softmax(self, scores: Tensor, *, scale: float, last_seen: int | None, turn: int) -> Tensor:
-        """Of logits that are there."""
+        """Return the numbers of these logits."""
 
 
 class AttentionCalls:
-    """One monitor's view of the attention that runs inside its model's forward.
+    """The attention calls inside one model's forward.
 
     Args:
         counts: Whether a forward that runs now is to be recorded.
@@ -38,7 +38,9 @@ class AttentionCalls:
         is_named: Whether the configuration asks for it, so that it is told when there is none.
     """
 
-    def __init__(self, recorder: Recorder, counts: Callable[[], bool], take: Take, away: "Away | None" = None) -> None:
+    def __init__(
+        self, recorder: Recorder, counts: Callable[[], bool], take: Take, away: "DeviceAttention | None" = None
+    ) -> None:
         self._recorder, self._counts, self._take, self._away = recorder, counts, take, away
         self._inside: list[tuple[str, bool]] = []
         self._calls: dict[str, int] = {}
@@ -46,26 +48,26 @@ class AttentionCalls:
         self.is_named = "attention" in recorder.config.subjects
 
     def attending(self, modules: Mapping[str, object]) -> list[str]:
-        """The sites that are hooked: those called after attention, or all where the configuration asks for it."""
+        """Return the sites to hook: those named after attention, or all where the configuration asks for it."""
         if self.is_named:
             return list(modules)
         return [site for site, module in modules.items() if _attends(module)]
 
     def entering(self, site: str, module: object) -> Callable[..., None]:
-        """The hook before the forward of a module."""
-        place = (site, _attends(module))
+        """Return the hook before the forward of a module."""
+        entry = (site, _attends(module))
 
         def enter(*_: Any) -> None:
             current = self._recorder.current
             if current.stamp != self._stamp:
                 self._begin()
             if "attention" in current.due and not current.is_away and self._counts():
-                self._inside.append(place)
+                self._inside.append(entry)
 
         return enter
 
     def leaving(self, site: str) -> Callable[..., None]:
-        """The hook behind it."""
+        """Return the hook behind the forward of a module."""
 
         def leave(*_: Any) -> None:
             while self._inside and self._inside.pop()[0] != site:
@@ -82,7 +84,7 @@ class AttentionCalls:
         scale: float | None,
         last_seen: int | None,
     ) -> None:
-        """Nothing; the call is recorded, if it runs inside a watched module. Arguments as `logits_of` takes them."""
+        """Record the call if it runs inside a watched module. Arguments as `logits_of` takes them."""
         if self._inside:
             options: dict[str, Any] = {"scale": scale, "last_seen": last_seen, "turn": self._recorder.current.step}
             away = self._away_of(query)
@@ -92,7 +94,7 @@ class AttentionCalls:
                 self._record(lambda: logits_of(query, key, mask, take=self._take, **options))
 
     def softmax(self, scores: Tensor, *, scale: float = 1.0, last_seen: int | None = None) -> None:
-        """Nothing; logits `(..., queries, keys)` are recorded, if it is attention that weighs them."""
+        """Record logits `(..., queries, keys)` if the softmax is that of attention."""
         if self._inside and self._inside[-1][1] and len(scores.shape) > 2:
             options: dict[str, Any] = {"scale": scale, "last_seen": last_seen, "turn": self._recorder.current.step}
             away = self._away_of(scores)
@@ -102,7 +104,7 @@ class AttentionCalls:
                 self._record(lambda: sample_of(scores, take=self._take, **options))
 
     def _begin(self) -> None:
-        """A new micro-step; of the one before it is said, once, that attention was due and none was seen."""
+        """Begin a micro-step; report once if attention was due in the one before and none was seen."""
         if not self._seen:
             self._seen = True
             self._recorder.event(
@@ -114,8 +116,8 @@ class AttentionCalls:
         self._inside.clear()
         self._calls.clear()
 
-    def _away_of(self, tensor: Tensor) -> "Away | None":
-        """Who reads it, where that is not the host."""
+    def _away_of(self, tensor: Tensor) -> "DeviceAttention | None":
+        """Return the reader of attention on the tensor's device; None on the host."""
         is_away = self._away is not None and self._away.is_away(tensor) and self._recorder.outbox.takes_promises
         return self._away if is_away else None
 
@@ -123,14 +125,14 @@ class AttentionCalls:
         self._put(lambda row: row.put(attention_statistics(read())))
 
     def _record_later(self, read: Callable[[], Tensor]) -> None:
-        """The same of five numbers that are made on a device."""
+        """Record five numbers that are computed on a device once they arrive."""
 
-        def owe(row: Row) -> None:
-            outbox = self._recorder.outbox
-            fetched = outbox.fetch(read())
-            row.owe(outbox.make("attention", lambda: fetched.array))
+        def request(row: Row) -> None:
+            device_results = self._recorder.outbox
+            fetched = device_results.fetch(read())
+            row.owe(device_results.make("attention", lambda: fetched.array))
 
-        self._put(owe)
+        self._put(request)
 
     def _put(self, put: Callable[[Row], None]) -> None:
         recorder, (site, _) = self._recorder, self._inside[-1]

@@ -169,7 +169,7 @@ _MOST_INPUTS: Final = 4
 _MOST_EVALUATED: Final = 32
 
 
-class BatchTaps:
+class BatchHooks:
     """What one monitor sees of its model's batches.
 
     Args:

@@ -1,4 +1,4 @@
-"""Hooks before the modules of a model: what each is called with, and the gradients of that."""
+"""Hooks before the modules of a model: they record each module's inputs and the gradients of these."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,8 +11,8 @@ from .output_hooks import fill, store
 _NONE: Mapping[str, Any] = {}
 
 
-class InputTaps:
-    """The forward-pre hooks of one monitor; none of them does anything unless its subject is due.
+class InputHooks:
+    """The forward-pre hooks of one monitor; each returns at once unless its subject is due.
 
     Args:
         counts: Whether a forward that begins now is to be recorded.
@@ -22,11 +22,11 @@ class InputTaps:
         self._recorder, self._access, self._counts = recorder, access, counts
         config = recorder.config
         self.is_wanted = any(config.schedule(subject).is_ever_due for subject in ("input", "input_grad")) or any(
-            one is not None and "input" in one.subjects for one in (config.dump, config.flight_recorder)
+            section is not None and "input" in section.subjects for section in (config.dump, config.flight_recorder)
         )
 
     def hook(self, site: str) -> Callable[..., None]:
-        """The hook of the module at this site: `hook(module, inputs[, keywords])`."""
+        """Return the hook of the module at this site: `hook(module, inputs[, keywords])`."""
         recorder, current = self._recorder, self._recorder.current
         stamp, call = -1, 0
 
@@ -41,7 +41,7 @@ class InputTaps:
                 named = dict(enumerate(inputs)) | dict(keywords)
                 for path, tensor in tensors_in(named, self._access):
                     self._see(site + path, call, tensor)
-                if "input" in current.dumps:  # every one, by its own place, so that the call can be repeated
+                if "input" in current.dumps:  # every tensor, by its path, so that the call can be replayed
                     for path, tensor in every_tensor_in(named, self._access.kind):
                         self._dump(site + path, call, tensor)
             except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails

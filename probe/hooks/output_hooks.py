@@ -13,7 +13,7 @@ from ..recording.row_buffers import CallRows, Row
 from ..tensor_access import MOST_TENSORS, Access, Place, Tensor, Unsupported, tensors_in
 
 
-class CompiledTap:
+class CompiledOutputHook:
     """A tap on one output inside a compiled function: values are seen by hooks, gradients have no tensor to hook on."""
 
     __slots__ = ("_access", "_recorder", "_row")
@@ -136,7 +136,7 @@ class LastSeen:
         self.gradient_rows: list[Row] | None = None
 
 
-class ForwardTaps:
+class ForwardHooks:
     """The forward hooks of one monitor. Each hook holds its own rows; nothing here holds a tensor.
 
     Args:
@@ -196,9 +196,9 @@ class ForwardTaps:
             self._told.add(site)
             self.recorder.event("monitor_fault", site, collector="activation", error=str(error))
 
-    def gradient_tap(self, site: str, call: int, path: str) -> CompiledTap:
+    def gradient_hook(self, site: str, call: int, path: str) -> CompiledOutputHook:
         """What a compiled function shows the gradient of one output to; it fills the row that the forward hook has."""
-        return CompiledTap(self.recorder, self.access, self.rows_of(site).pair(call, path).gradient_row)
+        return CompiledOutputHook(self.recorder, self.access, self.rows_of(site).pair(call, path).gradient_row)
 
     def rows_of(self, site: str) -> ModuleRows:
         """The rows of the module at this site."""

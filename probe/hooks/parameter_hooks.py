@@ -1,4 +1,4 @@
-"""The hooks on parameters: gradients before they are reduced over the ranks, and what micro-batches add to them."""
+"""The hooks on parameters: gradients before reduction over the ranks, and what each micro-batch adds."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -13,7 +13,7 @@ _SUBJECT = "gradient/unreduced"
 
 
 def watch_local_gradients(named: Iterable[tuple[str, Tensor]], access: Access, recorder: Recorder) -> Iterator[Any]:
-    """The handles of one hook for each parameter that requires a gradient; none unless the subject is ever due."""
+    """Hook each parameter that requires a gradient and yield the handles; none unless the subject is ever due."""
     if recorder.config.schedule(_SUBJECT).is_ever_due:
         for name, parameter in named:
             if parameter.requires_grad:
@@ -44,17 +44,17 @@ class _LocalGradient:
             recorder.fail(_SUBJECT, error)
 
 
-#: Elements of all parameters together that are looked at, evenly spread.
+#: Sampled elements of all parameters together, evenly spread.
 _MOST = 1 << 18
 NAME = "gradient_noise_scale"
 
 
 def watch_micro_batches(named: Iterable[tuple[str, Tensor]], access: Access, recorder: Recorder) -> Iterator[Any]:
-    """The handles of one hook for each parameter that requires a gradient; none unless the quantity is ever due."""
+    """Hook each parameter that requires a gradient and yield the handles; none unless the quantity is ever due."""
     if not recorder.config.schedule(NAME).is_ever_due:
         return
-    parameters = [one for _, one in named if one.requires_grad]
-    total = sum(_count(one) for one in parameters)
+    parameters = [parameter for _, parameter in named if parameter.requires_grad]
+    total = sum(_count(parameter) for parameter in parameters)
     stride = max(1, -(-total // _MOST)) | 1
     for parameter in parameters:
         yield parameter.register_hook(recorder.timed(_AddedGradient(parameter, stride, access, recorder)))
@@ -68,7 +68,7 @@ def _count(parameter: Tensor) -> int:
 
 
 class _AddedGradient:
-    """The hook on one parameter, called before what the backward pass found is added to what is there."""
+    """The hook on one parameter, called before autograd adds the new gradient to the accumulated one."""
 
     __slots__ = ("_access", "_parameter", "_recorder", "_stride")
 
@@ -80,25 +80,25 @@ class _AddedGradient:
         if not (current.is_open and NAME in current.due) or current.is_away:
             return
         try:
-            held = self._parameter.grad
+            accumulated = self._parameter.grad
             away = self._access.remote(gradient)
             if away is not None and recorder.outbox.takes_promises:
-                self._ask(away, held)
+                self._ask(away, accumulated)
                 return
             found = self._sample(gradient)
             square = float(found @ found)
-            both = 2.0 * float(found @ self._sample(held)) if held is not None else 0.0
-            current.micro_batches.add(current.micro_step, square, square + both)
+            product = 2.0 * float(found @ self._sample(accumulated)) if accumulated is not None else 0.0
+            current.micro_batches.add(current.micro_step, square, square + product)
         except Unsupported:
             return
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
             recorder.fail(NAME, error)
 
-    def _ask(self, gradient: Tensor, held: Tensor | None) -> None:
-        """The same of a gradient on a device: the two numbers travel."""
-        outbox, current = self._recorder.outbox, self._recorder.current
-        assert outbox.device is not None, "tensors are taken for remote only where there is a device"
-        part = outbox.fetch(outbox.device.added(gradient, held, self._stride))
+    def _ask(self, gradient: Tensor, accumulated: Tensor | None) -> None:
+        """Request the two numbers of a gradient on a device."""
+        device_results, current = self._recorder.outbox, self._recorder.current
+        assert device_results.device is not None, "tensors are taken for remote only where there is a device"
+        part = device_results.fetch(device_results.device.added(gradient, accumulated, self._stride))
         current.micro_batches.late.append((current.micro_step, part))
 
     def _sample(self, tensor: Tensor) -> Any:

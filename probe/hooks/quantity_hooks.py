@@ -1,4 +1,4 @@
-"""Hooks of the quantities that are read inside a forward or a backward pass: the user's, routers, attention."""
+"""Hooks of quantities that are read inside a forward or backward pass: users' own, and routers."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,15 +17,15 @@ from ..quantities.router_statistics import EXPERT, ROUTER, router_statistics
 from ..recording.recorder import Recorder
 from ..tensor_access import Access, Tensor, Unsupported, tensors_in
 
-#: What a router is called inside the module that has it.
+#: Words in the name of a router inside its parent module.
 _ROUTERS: Final = ("router", "gate")
 _EXPERTS: Final = "experts"
-#: Attributes that say how many experts a token goes to; one where none does.
+#: Attributes that tell how many experts a token goes to; without any of them it is one.
 _TOP_K: Final = ("top_k", "num_experts_per_tok", "topk", "k")
 
 
 def routers_in(modules: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Site of every router whose output is the logits of its experts, and how many of them a token goes to.
+    """Yield site and top-k of every router whose output is the logits of its experts.
 
     That is a child `router` of a module with a number `top_k`, or a child whose name has router or gate in it, beside a
     list of `experts`, and whose weight has a row for each of them.
@@ -48,7 +48,7 @@ def routers_in(modules: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 
 def _top_k_of(module: Any) -> int:
     found = (getattr(module, name, None) for name in _TOP_K)
-    return next((one for one in found if isinstance(one, int) and one > 0), 1)
+    return next((value for value in found if isinstance(value, int) and value > 0), 1)
 
 
 def _fits(module: Any, name: str, experts: int, top_k: int) -> bool:
@@ -56,53 +56,53 @@ def _fits(module: Any, name: str, experts: int, top_k: int) -> bool:
         return False
     try:
         shape = tuple(getattr(getattr(module, "weight", None), "shape", ()))
-    except RuntimeError:  # of a lazy layer
+    except RuntimeError:  # a lazy layer has no shape yet
         return False
     return len(shape) == 2 and shape[0] == experts and top_k <= experts
 
 
-class Showing:
-    """Shows one function the tensors of one site.
+class GuardedQuantity:
+    """Calls a user's function with the tensors of one site, and refuses it if it writes into them.
 
     The first of them is a copy: a function that writes into it is refused before it has seen anything of the training.
     All later ones are the training's own, since copies of large activations are dear, and their versions are watched.
     """
 
-    __slots__ = ("_access", "_is_trusted", "_taken")
+    __slots__ = ("_access", "_is_trusted", "_quantity")
 
-    def __init__(self, taken: Quantity, access: Access) -> None:
-        self._taken, self._access, self._is_trusted = taken, access, False
+    def __init__(self, quantity: Quantity, access: Access) -> None:
+        self._quantity, self._access, self._is_trusted = quantity, access, False
 
     def __call__(self, tensor: Tensor) -> dict[str, float]:
-        """What the function returned.
+        """Call the function with the tensor and return its result.
 
         Raises:
             TypeError: The function has written into its copy, or returned something else than numbers.
             TrainingTouched: It has written into a tensor of the training.
         """
-        access, taken = self._access, self._taken
-        held = access.shown(tensor)
-        shown = held if self._is_trusted else access.copied(held)
+        access, quantity = self._access, self._quantity
+        original = access.shown(tensor)
+        shown = original if self._is_trusted else access.copied(original)
         before = _version(shown, access)
         try:
-            return taken(shown)
+            return quantity(shown)
         finally:
             is_written = _version(shown, access) != before
-            if not self._is_trusted and (is_written or _differ(shown, held, access)):
+            if not self._is_trusted and (is_written or _differ(shown, original, access)):
                 raise TypeError(
-                    f"quantity {taken.name!r} must leave the tensor that it is shown as it is, and has written into a "
-                    "copy of it; let it work on a copy of its own"
+                    f"quantity {quantity.name!r} must not write into its tensor, and has written into a copy of it; "
+                    "let it work on a copy of its own"
                 )
             if is_written:
                 raise TrainingTouched(
-                    f"quantity {taken.name!r} has written into a tensor of the training, which goes on with what was "
-                    "written; let it work on a copy of its own"
+                    f"quantity {quantity.name!r} has written into a tensor of the training, which continues with the "
+                    "written values; let it work on a copy of its own"
                 )
             self._is_trusted = True
 
 
 def _version(tensor: Tensor, access: Access) -> int:
-    """Changes when the tensor is written; 0 where that is not counted, as in torch's inference mode."""
+    """Return a number that changes when the tensor is written; 0 where torch does not count, as in inference mode."""
     try:
         version = access.version(tensor)
         return version if version == access.version(tensor) else 0
@@ -110,12 +110,12 @@ def _version(tensor: Tensor, access: Access) -> int:
         return 0
 
 
-def _differ(shown: Tensor, held: Tensor, access: Access) -> bool:
-    """Whether their bits do, which a version does not tell of what is written through NumPy; False on a device."""
+def _differ(shown: Tensor, original: Tensor, access: Access) -> bool:
+    """Return whether the bits differ, which versions miss when NumPy writes; False on a device."""
     try:
-        if access.remote(held) is not None:
+        if access.remote(original) is not None:
             return False
-        return not np.array_equal(_bits(access.array(shown)), _bits(access.array(held)))
+        return not np.array_equal(_bits(access.array(shown)), _bits(access.array(original)))
     except Unsupported:
         return False
 
@@ -126,12 +126,12 @@ def _bits(array: Any) -> Any:
 
 _log = logging.getLogger(__name__)
 
-#: Registers a forward hook on a module and gives its handle.
+#: Registers a forward hook on a module and returns its handle.
 Register = Callable[[Any, Callable[[Any, Any, Any], None]], Any]
 
 
 class QuantityHooks:
-    """What one monitor has on the modules of its model.
+    """The hooks of users' quantities and routers on the modules of one model.
 
     Args:
         counts: Whether a forward that runs now is to be recorded.
@@ -143,11 +143,11 @@ class QuantityHooks:
         self._refused: set[str] = set()
 
     def attach(self, modules: Mapping[str, Any]) -> Iterator[Any]:
-        """The handles of all hooks, on modules by their sites."""
-        for taken in QUANTITIES.values():
-            if taken.at in ("forward", "backward") and self._is_wanted(taken.name):
-                for site in self._chosen(f"quantity {taken.name!r}", modules, taken.sites or ()):
-                    yield self._register(modules[site], self._user_hook(site, taken))
+        """Attach all hooks to the modules, given by site, and yield their handles."""
+        for quantity in QUANTITIES.values():
+            if quantity.at in ("forward", "backward") and self._is_wanted(quantity.name):
+                for site in self._chosen(f"quantity {quantity.name!r}", modules, quantity.sites or ()):
+                    yield self._register(modules[site], self._user_hook(site, quantity))
         if self._is_wanted("router"):
             for site, router in self._routers(modules).items():
                 yield self._register(modules[site], self._router_hook(site, router))
@@ -156,15 +156,15 @@ class QuantityHooks:
         return self._recorder.config.schedule(name).is_ever_due
 
     def _chosen(self, who: str, modules: Mapping[str, Any], patterns: Iterable[str]) -> list[str]:
-        """The sites that match; a pattern that matches none is said, since nothing will be recorded for it."""
+        """Return the sites that match; report each pattern that matches none."""
         chosen: dict[str, None] = {}
         for pattern in patterns:
             found = _matching(modules, pattern)
             if not found:
                 near = nearest(pattern, map(display_site, modules))
-                said = f"{who}: pattern {pattern!r} matches none of {len(modules)} modules{near}"
-                _log.warning("%s", said)
-                self._recorder.event("monitor_fault", collector=who, error=said)
+                reason = f"{who}: pattern {pattern!r} matches none of {len(modules)} modules{near}"
+                _log.warning("%s", reason)
+                self._recorder.event("monitor_fault", collector=who, error=reason)
             chosen.update(dict.fromkeys(found))
         return list(chosen)
 
@@ -174,29 +174,29 @@ class QuantityHooks:
         named = {site: router for router, pattern in patterns for site in _matching(modules, pattern)}
         found = {child: Router(sites=(child,), top_k=top_k) for child, top_k in routers_in(modules)}
         if not found and not config.routers and "router" in config.subjects:
-            said = "router: no module has a child `router` and a number `top_k`; name the routers under `routers`"
-            _log.warning("%s", said)
-            self._recorder.event("monitor_fault", collector="router", error=said)
+            reason = "router: no module has a child `router` and a number `top_k`; name the routers under `routers`"
+            _log.warning("%s", reason)
+            self._recorder.event("monitor_fault", collector="router", error=reason)
         return {**found, **named}
 
-    def _user_hook(self, site: str, taken: Quantity) -> Callable[[Any, Any, Any], None]:
-        recorder, calls, show = self._recorder, _Calls(self._recorder), Showing(taken, self._access)
+    def _user_hook(self, site: str, quantity: Quantity) -> Callable[[Any, Any, Any], None]:
+        recorder, calls, show = self._recorder, _Calls(self._recorder), GuardedQuantity(quantity, self._access)
 
         def take(call: int, tensor: Tensor) -> None:
             found = show(tensor)
             if found:
-                recorder.open_rows(taken.subject, tuple(found)).row(site, call).put(tuple(found.values()))
+                recorder.open_rows(quantity.subject, tuple(found)).row(site, call).put(tuple(found.values()))
 
         def see(_module: Any, _inputs: Any, output: Any) -> None:
             call = calls.next()
             for _, tensor in tensors_in(output, self._access):
-                if taken.at == "forward":
+                if quantity.at == "forward":
                     take(call, tensor)
                 elif self._access.node(tensor) is not None:
-                    tensor.register_hook(self._on_gradient(taken.name, lambda gradient: take(call, gradient)))
+                    tensor.register_hook(self._on_gradient(quantity.name, lambda gradient: take(call, gradient)))
                 return
 
-        return self._guarded(taken.name, see)
+        return self._guarded(quantity.name, see)
 
     def _on_gradient(self, name: str, take: Callable[[Tensor], None]) -> Callable[[Tensor], None]:
         recorder, current = self._recorder, self._recorder.current
@@ -216,48 +216,48 @@ class QuantityHooks:
         recorder, calls = self._recorder, _Calls(self._recorder)
 
         def see(module: Any, _inputs: Any, output: Any) -> None:
-            held = _told(module, output, router, self._access)
-            if self._is_refused(site, router, held):
+            tensor = _routing_tensor(module, output, router, self._access)
+            if self._is_refused(site, router, tensor):
                 return
-            call, away = calls.next(), self._access.remote(held)
+            call, away = calls.next(), self._access.remote(tensor)
             if away is not None and recorder.outbox.takes_promises:
                 self._route_later(site, call, router, away)
                 return
-            numbers, of_experts = _routed(router, self._access.array(held))
+            numbers, of_experts = _routed(router, self._access.array(tensor))
             recorder.open_rows("router", ROUTER).row(site, call).put(numbers)
             rows = recorder.open_rows("router/expert", EXPERT)
-            for expert, two in enumerate(of_experts.tolist()):
-                rows.row(f"{site}[{expert}]", call).put(two)
+            for expert, numbers_of_expert in enumerate(of_experts.tolist()):
+                rows.row(f"{site}[{expert}]", call).put(numbers_of_expert)
 
         return self._guarded("router", see)
 
-    def _is_refused(self, site: str, router: Router, held: Tensor) -> bool:
-        """Whether the tensor is of another number of experts than the configuration says; said once a site."""
+    def _is_refused(self, site: str, router: Router, tensor: Tensor) -> bool:
+        """Return whether the tensor has another number of experts than configured; report that once per site."""
         if site in self._refused:
             return True
-        expected, got = router.experts, int(held.shape[-1]) if held.ndim else 0
+        expected, got = router.experts, int(tensor.shape[-1]) if tensor.ndim else 0
         if router.holds == "experts" or expected is None or expected == got:
             return False
         self._refused.add(site)
-        said = (
+        reason = (
             f"router {display_site(site)!r}: expected {expected} experts, as `routers` says, got {got} {router.holds} "
             f"of a token; nothing is recorded for it; correct `experts`, or name the module that chooses among them"
         )
-        _log.warning("%s", said)
-        self._recorder.event("monitor_fault", site, collector="router", error=said)
+        _log.warning("%s", reason)
+        self._recorder.event("monitor_fault", site, collector="router", error=reason)
         return True
 
     def _route_later(self, site: str, call: int, router: Router, tensor: Tensor) -> None:
-        """The same of scores on a device, when they have travelled."""
-        recorder, outbox = self._recorder, self._recorder.outbox
-        fetched, found = outbox.fetch(tensor), list[tuple[tuple[float, ...], Any]]()
-        outbox.do("router", lambda: found.append(_routed(router, fetched.array)))
-        numbers = outbox.make("router", lambda: found[0][0] if found else None)
+        """Record the router statistics of scores on a device once the scores arrive."""
+        recorder, device_results = self._recorder, self._recorder.outbox
+        fetched, found = device_results.fetch(tensor), list[tuple[tuple[float, ...], Any]]()
+        device_results.do("router", lambda: found.append(_routed(router, fetched.array)))
+        numbers = device_results.make("router", lambda: found[0][0] if found else None)
         recorder.open_rows("router", ROUTER).row(site, call).owe(numbers)
         rows = recorder.open_rows("router/expert", EXPERT)
         for expert in range(_experts_of(router, tensor)):
-            two = outbox.make("router", partial(_row_of, found, expert))
-            rows.row(f"{site}[{expert}]", call).owe(two)
+            numbers_of_expert = device_results.make("router", partial(_row_of, found, expert))
+            rows.row(f"{site}[{expert}]", call).owe(numbers_of_expert)
 
     def _guarded(self, name: str, see: Callable[[Any, Any, Any], None]) -> Callable[[Any, Any, Any], None]:
         recorder, current, counts = self._recorder, self._recorder.current, self._counts
@@ -286,7 +286,7 @@ class _Calls:
         self._current, self._stamp, self._call = recorder.current, -1, 0
 
     def next(self) -> int:
-        """Number of the call that has just ended, from 0."""
+        """Return the number of the call that has just ended, from 0."""
         self._call = self._call + 1 if self._stamp == self._current.stamp else 0
         self._stamp = self._current.stamp
         return self._call
@@ -303,25 +303,25 @@ def _row_of(found: list[tuple[tuple[float, ...], Any]], expert: int) -> Any:
 
 
 def _experts_of(router: Router, tensor: Tensor) -> int:
-    """How many there are; of a router that neither says so nor shows it none, which `_routed` then tells."""
+    """Return the number of experts; 0 if neither the router nor the configuration tells it, which `_routed` reports."""
     return (router.experts or 0) if router.holds == "experts" else int(tensor.shape[-1])
 
 
-def _told(module: Any, output: Any, router: Router, access: Access) -> Tensor:
-    """The tensor that tells where the tokens go.
+def _routing_tensor(module: Any, output: Any, router: Router, access: Access) -> Tensor:
+    """Return the tensor that tells where the tokens go.
 
     Raises:
         TypeError: There is none.
     """
     if router.attribute is not None:
-        held = getattr(module, router.attribute, None)
+        found = getattr(module, router.attribute, None)
     elif isinstance(output, access.kind):
-        held = output
+        found = output
     elif isinstance(output, tuple | list) and isinstance(router.output, int) and router.output < len(output):
-        held = output[router.output]
+        found = output[router.output]
     else:
-        held = output.get(router.output) if isinstance(output, Mapping) else getattr(output, str(router.output), None)
-    if not isinstance(held, access.kind):
+        found = output.get(router.output) if isinstance(output, Mapping) else getattr(output, str(router.output), None)
+    if not isinstance(found, access.kind):
         where = f"attribute {router.attribute!r}" if router.attribute is not None else f"output {router.output!r}"
-        raise TypeError(f"{where} of router {type(module).__name__} must be a tensor, got {type(held).__name__}")
-    return held
+        raise TypeError(f"{where} of router {type(module).__name__} must be a tensor, got {type(found).__name__}")
+    return found

@@ -1,4 +1,4 @@
-"""Hooks on rectified and bounded layers: which of their units still tell inputs apart."""
+"""Hooks on rectified and bounded layers: they find units that are dead or saturated."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -13,7 +13,7 @@ NAME: Final = "activation/units"
 def unit_hooks(
     recorder: Recorder, access: Access, counts: Callable[[], bool], modules: Mapping[str, Any]
 ) -> Iterator[tuple[str, Callable[[Any, Any, Any], None]]]:
-    """Site and forward hook of each layer that is looked at; none unless the quantity is ever due.
+    """Yield site and forward hook of each layer that is looked at; none unless the quantity is ever due.
 
     Args:
         counts: Whether a forward that runs now is to be recorded.
@@ -27,7 +27,7 @@ def unit_hooks(
 
 
 class _UnitHook:
-    """The hook on one module; of its calls in a micro-step the first is looked at."""
+    """The hook on one module; it looks at the first call of each micro-step."""
 
     __slots__ = ("_access", "_counts", "_recorder", "_site", "_stamp", "_units")
 
@@ -61,9 +61,9 @@ class _UnitHook:
             recorder.fail(NAME, error)
 
     def _look_later(self, output: Any) -> None:
-        """The same of a tensor on a device: a sample of it travels."""
-        rows, outbox = self._units.sample(output), self._recorder.outbox
+        """Record the units of a tensor on a device once a sample of it arrives."""
+        rows, device_results = self._units.sample(output), self._recorder.outbox
         if rows is not None:
-            fetched = outbox.fetch(rows)
-            made = outbox.make(NAME, lambda: self._units.judge(fetched.array))
-            self._recorder.open_rows(NAME, UNITS).row(self._site, 0).owe(made)
+            fetched = device_results.fetch(rows)
+            future = device_results.make(NAME, lambda: self._units.judge(fetched.array))
+            self._recorder.open_rows(NAME, UNITS).row(self._site, 0).owe(future)

@@ -54,8 +54,8 @@ def values_at(address: int, size: int, code: int, stride: int = 1) -> NDArray[np
     dtype = _DTYPES[code]
     if not size:
         return np.empty(0, dtype if code in (FLOAT32, FLOAT64) else np.float32)
-    held = (ctypes.c_char * (int(size) * dtype.itemsize)).from_address(int(address))
-    values = np.frombuffer(held, dtype)[::stride]
+    buffer = (ctypes.c_char * (int(size) * dtype.itemsize)).from_address(int(address))
+    values = np.frombuffer(buffer, dtype)[::stride]
     return values if code in (FLOAT32, FLOAT64) else values.astype(np.float32)
 
 
@@ -69,7 +69,7 @@ def statistics_of(array: NDArray[np.generic]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class Arrays:
-    """Where the arrays of one quantity lie at this moment, one row a parameter.
+    """Where the arrays of one quantity lie now, one row a parameter.
 
     A table is used again for as many steps as nothing moves, and so remembers what follows from it.
 
@@ -92,10 +92,10 @@ class Arrays:
     @cached_property
     def present(self) -> NDArray[np.bool_]:
         """`(n,)`, where there is an array; not to be written to."""
-        there: NDArray[np.bool_] = self.addresses != 0
+        is_present: NDArray[np.bool_] = self.addresses != 0
         if self.remote:
-            there[list(self.remote)] = True
-        return there
+            is_present[list(self.remote)] = True
+        return is_present
 
     @cached_property
     def is_whole(self) -> bool:
@@ -138,18 +138,18 @@ class Arrays:
         norm = measure_many(self.addresses, self.sizes, self.codes, rows)
         return (self.add(more, rows, len(STATISTICS)) if more.flags else rows), norm
 
-    def add(self, more: More, rows: NDArray[np.float64], place: int) -> NDArray[np.float64]:
-        """Fill the columns of `more` from column `place` on, in rows whose first ten columns are measured."""
+    def add(self, more: More, rows: NDArray[np.float64], column: int) -> NDArray[np.float64]:
+        """Fill the columns of `more` from this column on, in rows whose first ten columns are measured."""
         if more.flags and self.remote:
-            return self.local().add(more, rows, place)
+            return self.local().add(more, rows, column)
         if more.flags:
-            measure_more_many(self.addresses, self.sizes, self.codes, rows, place, more.flags)
+            measure_more_many(self.addresses, self.sizes, self.codes, rows, column, more.flags)
         return rows
 
 
 def together(tables: Iterable[Arrays]) -> Arrays:
     """Concatenate tables; none may lie on a device, and the callers keep their owners."""
-    columns = zip(*((one.addresses, one.sizes, one.codes) for one in tables), strict=True)
+    columns = zip(*((table.addresses, table.sizes, table.codes) for table in tables), strict=True)
     addresses, sizes, codes = map(np.concatenate, columns)
     return Arrays(addresses, sizes, codes)
 

@@ -21,10 +21,10 @@ __all__ = ["PLACES", "PROJECTIONS", "RANGE", "are_same", "checksum_at", "checksu
 @njit(nogil=True, cache=True)
 def _is_same(now: Any, copy: Any) -> bool:  # Any: unsigned integers of 16, 32 or 64 bits
     for start in range(0, now.size, CHUNK):
-        bits, held = now[start : start + CHUNK], copy[start : start + CHUNK]
+        bits, copied = now[start : start + CHUNK], copy[start : start + CHUNK]
         differs = False
         for i in range(bits.size):
-            differs |= bits[i] != held[i]
+            differs |= bits[i] != copied[i]
         if differs:
             return False
     return True
@@ -54,7 +54,7 @@ def are_same(addresses: Ints, sizes: Ints, codes: Ints, copies: Ints) -> bool:
     return True
 
 
-#: How many numbers an array has.
+#: Projections of an array.
 PROJECTIONS: Final = 2
 _STEP: Final = np.uint64(0x9E3779B97F4A7C15)
 _TOP: Final = np.uint64(63)
@@ -77,9 +77,9 @@ def project(values: NDArray[np.float32] | NDArray[np.float64], out: NDArray[np.f
 
 
 _CHECKSUM: Final = 1 << list(MORE).index("checksum")
-#: Checksums are kept as float64, which is exact up to here.
+#: Checksums are stored as float64, which is exact below this number.
 RANGE: Final = 1 << 53
-#: Makes the same tensor in another place count for something else.
+#: Factors that make the same tensor at another position give another checksum.
 PLACES: Final = (1, 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D)
 
 

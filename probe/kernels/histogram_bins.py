@@ -18,9 +18,9 @@ __all__ = ["count_octaves", "octaves_between"]
 def _count_by_share(x: Reals, low: float, scale: float, counts: Ints) -> None:
     last = counts.size - 1
     for i in range(x.size):
-        place = (np.float64(x[i]) - low) * scale
-        if place == place and abs(place) < np.inf:  # a value that is not finite has no place
-            counts[min(max(int(place), 0), last)] += 1
+        position = (np.float64(x[i]) - low) * scale
+        if position == position and abs(position) < np.inf:  # a value that is not finite has no place
+            counts[min(max(int(position), 0), last)] += 1
 
 
 @njit(nogil=True, cache=True)
@@ -112,7 +112,7 @@ def octaves_between(low: float, high: float, bins: int) -> tuple[NDArray[np.floa
     top = math.frexp(largest)[1] if largest > 0.0 else 0
     if largest == math.ldexp(0.5, top):  # a power of two is an edge itself
         top -= 1
-    top = max(top, bins // 2 - 1022)  # no edge is smaller than what float64 can tell
+    top = max(top, bins // 2 - 1022)  # no edge is smaller than the smallest normal float64
     with np.errstate(over="ignore"):  # the outermost edge of the largest values is infinite
         magnitudes = np.ldexp(1.0, top - np.arange(bins // 2))
     return np.concatenate([-magnitudes, [0.0], magnitudes[::-1]]), top
@@ -156,5 +156,5 @@ class Bins:
         )
 
 
-#: Sixty-four equal ones.
+#: Sixty-four equal bins.
 USUAL_BINS: Final = Bins()

@@ -39,7 +39,7 @@ __all__ = [
 #: The quantiles by their columns.
 QUANTILES: Final = {"q01": 0.01, "q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95, "q99": 0.99}
 
-#: What can be asked for, and the columns it fills; in this order.
+#: The statistics on request and the columns that each fills, in this order.
 MORE: Final[dict[str, tuple[str, ...]]] = {
     "sum": ("sum",),
     "abs_max": ("abs_max",),
@@ -47,7 +47,7 @@ MORE: Final[dict[str, tuple[str, ...]]] = {
     "checksum": ("checksum",),
     "quantiles": tuple(QUANTILES),
 }
-_SUM, _ABS_MAX, _KURTOSIS, _CHECKSUM, _QUANTILES = (1 << place for place in range(5))
+_SUM, _ABS_MAX, _KURTOSIS, _CHECKSUM, _QUANTILES = (1 << bit for bit in range(5))
 
 _RANKS = np.array(list(QUANTILES.values()))
 _SHIFT = np.int32(17)  # of float32 this leaves sign, exponent and six bits of the mantissa
@@ -77,23 +77,24 @@ class More:
         """Return the statistics of these names, in the order of `MORE`."""
         wanted = [name for name in MORE if name in names]
         return cls(
-            sum(1 << list(MORE).index(name) for name in wanted), tuple(one for name in wanted for one in MORE[name])
+            sum(1 << list(MORE).index(name) for name in wanted),
+            tuple(column for name in wanted for column in MORE[name]),
         )
 
     def kernel(self) -> Callable[[int, int, int, int], None]:
         """`measure(address, size, code, out_address)` that fills a row with the ten statistics and with these."""
         if not self.flags:
             return measure  # type: ignore[no-any-return]
-        flags, place = self.flags, len(STATISTICS)
+        flags, column = self.flags, len(STATISTICS)
 
         def measure_all(address: int, size: int, code: int, out_address: int) -> None:
             measure(address, size, code, out_address)
-            measure_more(address, size, code, out_address, place, flags)
+            measure_more(address, size, code, out_address, column, flags)
 
         return measure_all
 
 
-#: None of them.
+#: No statistics on request.
 NO_MORE: Final = More()
 
 
@@ -120,9 +121,9 @@ def mixed_bits(bits: _BITS) -> np.uint64:
     """Sum of the mixes of these words, modulo 2^64; the checksum is what is left when the lowest bits are dropped."""
     total = np.uint64(0)
     for i in range(bits.size):
-        one = (np.uint64(bits[i]) + _STEP) * _MIX
-        total += one ^ (one >> _FOLD)
-    return total * _STEP  # of every mix, once for all
+        bits_mixed = (np.uint64(bits[i]) + _STEP) * _MIX
+        total += bits_mixed ^ (bits_mixed >> _FOLD)
+    return total * _STEP  # one multiplication for all elements
 
 
 @njit(nogil=True, cache=True)
@@ -145,7 +146,7 @@ def _count64(x: NDArray[np.float64], single: NDArray[np.float32], counts: NDArra
 @njit(nogil=True, cache=True)
 def _middle(bucket: int) -> float:
     if bucket == _HALF or bucket == _HALF - 1:
-        return 0.0  # of either sign, or closer to zero than anything else
+        return 0.0  # the two buckets nearest to zero, of either sign
     ends, values = np.empty(2, np.int32), np.empty(2)
     low = np.int32((bucket - _HALF) << _SHIFT)
     ends[0], ends[1] = low, np.int32(low + np.int32((1 << _SHIFT) - 1))
@@ -209,53 +210,53 @@ def _walk(address: int, size: int, code: int, row: Floats, flags: int, totals: F
 
 
 @njit(nogil=True, cache=True)
-def _write(row: Floats, place: int, flags: int, totals: Floats, mixed: np.uint64, counts: object) -> None:
+def _write(row: Floats, column: int, flags: int, totals: Floats, mixed: np.uint64, counts: object) -> None:
     n = row[9] - row[6] - row[7] - row[8]
     if flags & _SUM:
-        row[place] = totals[0]
-        place += 1
+        row[column] = totals[0]
+        column += 1
     if flags & _ABS_MAX:
-        row[place] = max(abs(row[3]), abs(row[4])) if n > 0 else np.nan
-        place += 1
+        row[column] = max(abs(row[3]), abs(row[4])) if n > 0 else np.nan
+        column += 1
     if flags & _KURTOSIS:
-        row[place] = totals[1] / n if n > 0 and row[2] > 0.0 else np.nan
-        place += 1
+        row[column] = totals[1] / n if n > 0 and row[2] > 0.0 else np.nan
+        column += 1
     if flags & _CHECKSUM:
-        row[place] = np.float64(mixed >> DROPPED)
-        place += 1
+        row[column] = np.float64(mixed >> DROPPED)
+        column += 1
     if flags & _QUANTILES:
-        _quantiles(counts, row[3], row[4], row[place : place + _RANKS.size])
+        _quantiles(counts, row[3], row[4], row[column : column + _RANKS.size])
 
 
 @njit(nogil=True, cache=True)
-def _more(address: int, size: int, code: int, row: Floats, place: int, flags: int) -> None:
+def _more(address: int, size: int, code: int, row: Floats, column: int, flags: int) -> None:
     totals = np.zeros(2)
     counts = np.zeros(_BUCKETS if flags & _QUANTILES else 0, np.uint32)
     mixed = np.uint64(0)
     if flags & ~_ABS_MAX:
         mixed = _walk(address, size, code, row, flags, totals, counts)
-    _write(row, place, flags, totals, mixed, counts)
+    _write(row, column, flags, totals, mixed, counts)
 
 
 @njit(nogil=True, cache=True)
-def measure_more(address: int, size: int, code: int, out_address: int, place: int, flags: int) -> None:
+def measure_more(address: int, size: int, code: int, out_address: int, column: int, flags: int) -> None:
     """Add the statistics of the flags to the row at `out_address`, whose first ten `measure` has filled.
 
     Args:
         address, size, code: The array, as `measure` takes it.
         out_address: Where the row lies.
-        place: Column of the first of them.
+        column: Column of the first of them.
         flags: Of `More`.
     """
-    _more(address, size, code, carray(pointer(out_address), (place + 11,), np.float64), place, flags)
+    _more(address, size, code, carray(pointer(out_address), (column + 11,), np.float64), column, flags)
 
 
 @njit(nogil=True, cache=True)
-def measure_more_many(addresses: Ints, sizes: Ints, codes: Ints, out: Floats, place: int, flags: int) -> None:
+def measure_more_many(addresses: Ints, sizes: Ints, codes: Ints, out: Floats, column: int, flags: int) -> None:
     """Add the statistics of the flags to the row `out[i]` of every array whose address is not 0."""
     for i in range(addresses.size):
         if addresses[i] != 0:
-            _more(addresses[i], sizes[i], codes[i], out[i], place, flags)
+            _more(addresses[i], sizes[i], codes[i], out[i], column, flags)
 
 
 @njit(nogil=True, cache=True)

@@ -14,17 +14,17 @@ Floats = NDArray[np.float64]
 Halves = NDArray[np.uint16]
 Ints = NDArray[np.int64]
 
-#: Codes of the element types that the kernels read where they lie.
+#: Codes of the element types that the kernels read in place.
 FLOAT32: Final = 0
 FLOAT64: Final = 1
 FLOAT16: Final = 2
 BFLOAT16: Final = 3
 
-#: Elements of an array that are looked at together: they stay in the first-level cache.
+#: Elements of a chunk, which stays in the first-level cache.
 CHUNK: Final = 4096
-#: Sums may be taken in any order; NaN and infinities are what they are.
+#: LLVM may reorder sums; NaN and infinities are preserved.
 FAST: Final = {"reassoc", "contract", "nsz"}
-#: What LLVM may assume of two numbers that are compared: both are finite, and zeros of either sign are the same.
+#: What LLVM may assume of compared numbers: both are finite, and zeros of either sign are equal.
 _FINITE: Final = ("nnan", "ninf", "nsz")
 
 
@@ -41,12 +41,12 @@ def pointer(_context: Any, address: Any) -> Any:  # Any: numba's own compiler in
 def _chosen(comparison: str) -> Any:  # Any: as above
     """Choose, of two floats without NaN, the one that compares so with the other; only so do loops become vectors."""
 
-    def choose(_context: Any, one: Any, other: Any) -> Any:
+    def choose(_context: Any, first: Any, other: Any) -> Any:
         def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
             compared = builder.fcmp_ordered(comparison, *arguments, flags=_FINITE)
             return builder.select(compared, *arguments, flags=_FINITE)
 
-        return one(one, other), generate
+        return first(first, other), generate
 
     return intrinsic(choose)
 

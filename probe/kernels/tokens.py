@@ -20,7 +20,7 @@ __all__ = ["BUCKETS", "TOKENS", "count_tokens"]
 TOKENS: Final = ("entropy", "top_share", "divergence")
 BUCKETS: Final = 1024
 _LAST: Final = BUCKETS - 1
-#: Of what earlier batches counted, kept at every new one: the last hundred or so tell what is usual. Our choice.
+#: Share of the earlier counts that each batch keeps: about the last hundred batches matter. Our choice.
 _KEPT: Final = 0.99
 
 _Numbers = NDArray[np.int64] | NDArray[np.int32]

@@ -1,1 +1,1 @@
-"""Quantities that know what they look at: attention, routers, gradient noise, and those that users add."""
+"""Quantities with a meaning of their own: attention, routers, gradient noise, silent units."""

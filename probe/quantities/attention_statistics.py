@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Float = NDArray[np.float64]
-#: Any framework's tensor; `take(tensor, index)` gives what the index picks of it.
+#: Any framework's tensor; `take(tensor, index)` returns the indexed part as an array.
 Tensor = Any
 Take = Callable[[Tensor, tuple[object, ...]], NDArray[Any]]
 
@@ -24,7 +24,7 @@ Take = Callable[[Tensor, tuple[object, ...]], NDArray[Any]]
 #: largest logit (scaled, masks added), and the number of queries looked at.
 ATTENTION: Final = ("entropy", "entropy_min", "relative_entropy", "max_logit", "size")
 
-#: Heads and queries of a call that are looked at. Our choice.
+#: Sampled heads and queries of a call. Our choice.
 MOST_HEADS: Final = 16
 MOST_QUERIES: Final = 16
 
@@ -47,9 +47,11 @@ def attention_statistics(logits: NDArray[Any]) -> tuple[float, ...]:
         total = weights.sum(-1)
         entropies = np.log(total) - np.where(weights > 0.0, weights * away, 0.0).sum(-1) / total
         shares = entropies / np.log(seen)
-        if np.isnan(largest).any():  # comparisons have taken NaN for no weight
+        if np.isnan(largest).any():  # the comparison above treated NaN as no weight
             entropies[np.isnan(largest)] = math.nan
-    heads = [float(one[there].mean()) for one, there in zip(entropies, looks, strict=True) if there.any()]
+    heads = [
+        float(entropy[seen_rows].mean()) for entropy, seen_rows in zip(entropies, looks, strict=True) if seen_rows.any()
+    ]
     chooses = seen > 1
     return (
         float(entropies[looks].mean()),
@@ -84,15 +86,15 @@ def logits_of(
     rows = spread(count, MOST_QUERIES)
     factor = 1.0 / math.sqrt(features) if scale is None else scale
     picked = []
-    for place in _heads(lead, turn):
-        q = np.asarray(take(query, (*place, rows)), np.float64)
-        k = np.asarray(take(key, within(tuple(key.shape[:-2]), lead, place)), np.float64)
+    for head in _heads(lead, turn):
+        q = np.asarray(take(query, (*head, rows)), np.float64)
+        k = np.asarray(take(key, within(tuple(key.shape[:-2]), lead, head)), np.float64)
         with np.errstate(invalid="ignore", over="ignore"):
             scores = (q @ k.T) * factor
         if last_seen is not None:
             later = np.arange(k.shape[0])[None, :] > rows[:, None] + last_seen
             scores[later] = -np.inf
-        picked.append(scores if mask is None else _masked(scores, mask, lead, place, rows, take))
+        picked.append(scores if mask is None else _masked(scores, mask, lead, head, rows, take))
     return np.stack(picked) if picked else np.empty((0, 0, 0))
 
 
@@ -100,7 +102,7 @@ def sample_of(scores: Tensor, *, scale: float, last_seen: int | None, take: Take
     """Sample `(heads, queries, keys)` of logits that are there: `(..., heads, queries, keys)`."""
     lead, count = tuple(scores.shape[:-2]), scores.shape[-2]
     rows = spread(count, MOST_QUERIES)
-    picked = [np.asarray(take(scores, (*place, rows)), np.float64) * scale for place in _heads(lead, turn)]
+    picked = [np.asarray(take(scores, (*head, rows)), np.float64) * scale for head in _heads(lead, turn)]
     found = np.stack(picked) if picked else np.empty((0, 0, 0))
     if last_seen is not None:
         later = np.arange(scores.shape[-1])[None, :] > rows[:, None] + last_seen
@@ -109,10 +111,10 @@ def sample_of(scores: Tensor, *, scale: float, last_seen: int | None, take: Take
 
 
 def _masked(
-    scores: Float, mask: Tensor, lead: tuple[int, ...], place: tuple[int, ...], rows: NDArray[np.int64], take: Take
+    scores: Float, mask: Tensor, lead: tuple[int, ...], head: tuple[int, ...], rows: NDArray[np.int64], take: Take
 ) -> Float:
     shape = tuple(mask.shape)
-    index: tuple[object, ...] = within(shape[:-2], lead, place)
+    index: tuple[object, ...] = within(shape[:-2], lead, head)
     if len(shape) > 1:
         index = (*index, rows if shape[-2] > 1 else np.zeros(1, np.int64))
     values = take(mask, index)
@@ -132,10 +134,10 @@ def _heads(lead: tuple[int, ...], turn: int) -> list[tuple[int, ...]]:
     return [(*sample, int(head)) for head in spread(lead[-1], MOST_HEADS)]
 
 
-def within(have: tuple[int, ...], lead: tuple[int, ...], place: tuple[int, ...]) -> tuple[int, ...]:
+def within(have: tuple[int, ...], lead: tuple[int, ...], head: tuple[int, ...]) -> tuple[int, ...]:
     """Return the index of this head in axes that broadcast to those of the queries, or that groups of heads share."""
-    behind = len(place) - len(have)
-    return tuple(i * size // full for size, full, i in zip(have, lead[behind:], place[behind:], strict=True))
+    behind = len(head) - len(have)
+    return tuple(i * size // full for size, full, i in zip(have, lead[behind:], head[behind:], strict=True))
 
 
 def spread(count: int, most: int) -> NDArray[np.int64]:

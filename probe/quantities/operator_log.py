@@ -1,4 +1,4 @@
-"""The operators of one step, as a framework's adapter tells them, and the event that they become."""
+"""The operators of one step, as an adapter logs them, and the event made of them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -9,9 +9,9 @@ from ...storage.records import Json
 
 __all__ = ["Allocation", "OperatorLog", "OperatorSpan"]
 
-#: Spans that an event holds, the longest; our choice: a step of a large language model has some thousand operators.
+#: Spans that an event holds at most, the longest ones. Our choice: a step of a large language model has some thousands.
 _SPANS: Final = 4000
-#: Points of the course of memory, and allocators named at its peak. Our choice: what a page can show.
+#: Points of the memory curve, and allocators named at its peak. Our choice: as many as a page can show.
 _POINTS, _HOLDERS = 1000, 32
 
 
@@ -81,25 +81,25 @@ class OperatorLog:
     def _table(self) -> list[Json]:
         sums: dict[tuple[str, str], list[float]] = {}
         for span in self.spans:
-            held = sums.setdefault((span.name, span.phase), [0.0] * 4)
-            held[0] += 1.0
-            held[1] += span.seconds
-            held[2] += span.self_s
-        for one in self.allocations:
-            if one.size_bytes > 0:
-                sums.setdefault((one.name, one.phase), [0.0] * 4)[3] += one.size_bytes
+            sum_of_span = sums.setdefault((span.name, span.phase), [0.0] * 4)
+            sum_of_span[0] += 1.0
+            sum_of_span[1] += span.seconds
+            sum_of_span[2] += span.self_s
+        for allocation in self.allocations:
+            if allocation.size_bytes > 0:
+                sums.setdefault((allocation.name, allocation.phase), [0.0] * 4)[3] += allocation.size_bytes
         return [[name, phase, *numbers] for (name, phase), numbers in sums.items()]
 
     def _course(self) -> tuple[list[tuple[float, int]], int, int]:
         """Return (time, bytes alive) after every change, their peak, and the change that reached it."""
         known: set[int] = set()
         course, alive, peak, at = [], 0, 0, -1
-        for number, one in enumerate(self.allocations):
-            if one.size_bytes < 0 and one.key not in known:
-                continue  # was there before the step
-            (known.add if one.size_bytes > 0 else known.discard)(one.key)
-            alive += one.size_bytes
-            course.append((one.at_s, alive))
+        for number, allocation in enumerate(self.allocations):
+            if allocation.size_bytes < 0 and allocation.key not in known:
+                continue  # allocated before the step
+            (known.add if allocation.size_bytes > 0 else known.discard)(allocation.key)
+            alive += allocation.size_bytes
+            course.append((allocation.at_s, alive))
             if alive > peak:
                 peak, at = alive, number
         return course, peak, at
@@ -107,15 +107,15 @@ class OperatorLog:
     def _holders(self, at: int) -> list[Json]:
         """Return who had requested what was alive after the change `at`, the largest first."""
         alive: dict[int, Allocation] = {}
-        for one in self.allocations[: at + 1]:
-            if one.size_bytes > 0:
-                alive[one.key] = one
+        for allocation in self.allocations[: at + 1]:
+            if allocation.size_bytes > 0:
+                alive[allocation.key] = allocation
             else:
-                alive.pop(one.key, None)
+                alive.pop(allocation.key, None)
         sums: dict[tuple[str, str, str], int] = {}
-        for one in alive.values():
-            key = (one.site, one.name, one.phase)
-            sums[key] = sums.get(key, 0) + one.size_bytes
+        for allocation in alive.values():
+            key = (allocation.site, allocation.name, allocation.phase)
+            sums[key] = sums.get(key, 0) + allocation.size_bytes
         largest = sorted(sums.items(), key=lambda item: -item[1])
         rest = sum(size for _, size in largest[_HOLDERS:])
         named: list[Json] = [[*key, size] for key, size in largest[:_HOLDERS]]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..kernels.raw_memory import FLOAT32, FLOAT64, pointer
 
-#: All bits but the sign: those of zero, of either sign, are not set.
+#: Masks of all bits but the sign; zero of either sign has none of them set.
 _MAGNITUDE64, _MAGNITUDE32, _MAGNITUDE16 = np.int64(0x7FFFFFFFFFFFFFFF), np.int32(0x7FFFFFFF), np.uint16(0x7FFF)
 
 
@@ -68,9 +68,9 @@ def count_silent(
 UNITS: Final = ("dead_share", "saturated_share", "units")
 Kind = Literal["rectified", "sigmoid", "tanh", "softmax"]
 
-#: Looks in a row of 64 samples or more: a unit that fires for 5 % of them is taken for dead with chance 5e-5.
+#: Looks in a row of 64 samples or more: a unit that fires for 5 % of them counts as dead with probability 5e-5.
 LOOKS: Final = 3
-#: Elements of one layer that are looked at.
+#: Sampled elements of one layer.
 _MOST: Final = 1 << 13
 _FEWEST_SAMPLES: Final = 64
 #: Where the slope is 5 % of its largest: of a sigmoid s (1 - s) = 0.0125, of tanh 1 - t^2 = 0.05. Our choice.
@@ -107,7 +107,7 @@ class Units:
 
     def __init__(self, kind: Kind) -> None:
         self.kind, self._looks, self._turn = kind, 0, -1
-        self._silent: NDArray[np.int64] = np.empty(0, np.int64)  # looks in a row that each unit was zero at
+        self._silent: NDArray[np.int64] = np.empty(0, np.int64)  # consecutive looks at which each unit was zero
 
     def look(self, output: NDArray[Any]) -> tuple[float, float, float] | None:
         """Return the numbers of `UNITS`; None where there are no units, or too few samples to tell.
@@ -195,5 +195,5 @@ def _rows_of(output: Any, turn: int) -> Any:
     first, stride, count = _spread(samples, units, turn)
     if not is_here or output.flags.c_contiguous:
         return output.reshape(samples, units)[first::stride][:count]
-    places = np.arange(first, samples, stride)[:count]
-    return output[np.unravel_index(places, output.shape[:-1])]
+    rows = np.arange(first, samples, stride)[:count]
+    return output[np.unravel_index(rows, output.shape[:-1])]

@@ -1,4 +1,4 @@
-"""Evenly spread samples of arrays that are given by their places, or that lie on a device."""
+"""Evenly spread samples of arrays on the host or on a device."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..device_results import Outbox
 from ..kernels import Arrays, values_at
 
-#: Elements of one parameter that are looked at: a cosine of so many is off by about 1.6 % (one over their root).
+#: Sampled elements of one parameter: their cosine is off by about 1.6 % (one over the root of their number).
 MOST: Final = 4096
 
 
@@ -31,18 +31,18 @@ class _HostSample:
     array: NDArray[Any]
 
 
-def samples_of(arrays: Arrays, outbox: Outbox | None = None) -> Iterator[Sample | None]:
+def samples_of(arrays: Arrays, device_results: Outbox | None = None) -> Iterator[Sample | None]:
     """Yield a copy of every `n`-th element of each array, at most `MOST` of them; None where there is no array.
 
     Args:
-        outbox: Brings those of tensors on a device; without it they are copied to the host, and waited for.
+        device_results: Brings those of tensors on a device; without it they are copied to the host, and waited for.
     """
-    if outbox is None or not outbox.takes_promises:
+    if device_results is None or not device_results.takes_promises:
         arrays = arrays.local()
     for row, (address, size, code) in enumerate(zip(arrays.addresses, arrays.sizes, arrays.codes, strict=True)):
         step = max(-(-int(size) // MOST) | 1, 1)
-        if outbox is not None and row in arrays.remote:
-            yield outbox.fetch(arrays.remote[row].reshape(-1)[::step])
+        if device_results is not None and row in arrays.remote:
+            yield device_results.fetch(arrays.remote[row].reshape(-1)[::step])
         elif address:
             yield _HostSample(values_at(address, size, code, step).astype(np.float64))
         else:

@@ -33,15 +33,15 @@ class EngineExecution:
     def outputs(self, weights: Arrays, inputs: Arrays, *, seed: int = 0) -> dict[str, NDArray[Any]]:
         """Compute the outputs; random numbers come from the seed."""
         cell = self._with(weights) if isinstance(self._cell, Cell) else self._cell
-        places, names = arguments(inputs, lambda array: Tensor(np.array(array)))
+        positional, names = arguments(inputs, lambda array: Tensor(np.array(array)))
         state = get_state()
         try:
             set_seed(seed)
             with no_grad():
-                output = cell(*places, **names, **self._options)
+                output = cell(*positional, **names, **self._options)
         finally:
             set_state(state)
-        return {path: one.numpy().copy() for path, one in tensors_in(output, ACCESS)}
+        return {path: tensor.numpy().copy() for path, tensor in tensors_in(output, ACCESS)}
 
     def _with(self, weights: Arrays) -> Cell:
         cell: Cell = copy.deepcopy(self._cell)

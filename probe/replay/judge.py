@@ -80,24 +80,26 @@ def judge(
         raise ValueError(f"an output of shape {recorded.shape} was recorded, the replay gives {exact.shape}")
     values, other = recorded.astype(np.float64), None if native is None else native.astype(np.float64)
     finite, can_be = np.isfinite(values), np.isfinite(exact)
-    both = finite & can_be
+    are_finite = finite & can_be
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        error = np.where(both, np.abs(values - exact), 0.0)
+        error = np.where(are_finite, np.abs(values - exact), 0.0)
         unit = _unit_in_last_place(exact, recorded.dtype)
         noise = np.maximum(_noise(exact, moved, other, unit_roundoff(recorded.dtype)), unit / 2.0)
-        in_noise = np.where(both, error / noise, 0.0)
+        in_noise = np.where(are_finite, error / noise, 0.0)
         too_large = np.abs(exact) > _largest(recorded.dtype)
     overflown = ~finite & can_be & (too_large if other is None else too_large | ~np.isfinite(other))
     wrong = (in_noise > _most(recorded.dtype)) | ((finite != can_be) & ~overflown)
     neither = ~finite & ~can_be
-    worst = _worst(np.where(wrong & ~both, np.inf, in_noise), neither | overflown if not wrong.any() else None)
+    worst = _worst(np.where(wrong & ~are_finite, np.inf, in_noise), neither | overflown if not wrong.any() else None)
     return Judgement(
         _verdict(int(wrong.sum()), int(neither.sum()), int(overflown.sum()), weights_are_finite),
         tuple(recorded.shape),
         recorded.dtype.name,
         float(error.max(initial=0.0)),
-        float(np.divide(error, np.abs(exact), out=np.zeros_like(error), where=both & (exact != 0)).max(initial=0.0)),
-        float(np.where(both, error / unit, 0.0).max(initial=0.0)),
+        float(
+            np.divide(error, np.abs(exact), out=np.zeros_like(error), where=are_finite & (exact != 0)).max(initial=0.0)
+        ),
+        float(np.where(are_finite, error / unit, 0.0).max(initial=0.0)),
         float(in_noise.max(initial=0.0)),
         float(np.log2(max(np.sqrt(np.mean(in_noise**2)), 1.0))) if in_noise.size else 0.0,
         int(wrong.sum()),
@@ -125,7 +127,7 @@ def _most(dtype: np.dtype[Any]) -> float:
 def _noise(
     exact: NDArray[np.float64], moved: Sequence[NDArray[np.float64]], native: NDArray[np.float64] | None, unit: float
 ) -> NDArray[np.float64]:
-    squares = np.mean([(one - exact) ** 2 for one in moved], axis=0) if len(moved) else np.zeros_like(exact)
+    squares = np.mean([(output - exact) ** 2 for output in moved], axis=0) if len(moved) else np.zeros_like(exact)
     excused = np.full(exact.shape, unit * np.abs(exact[np.isfinite(exact)]).max(initial=0.0))
     if native is not None:
         excused = np.fmin(excused, np.abs(native - exact))

@@ -46,48 +46,50 @@ class RecordedCall:
     weights: Arrays
 
 
-def recorded_call(store: Store, run: Run, blobs: Blobs, asked: CallReference) -> RecordedCall:
+def recorded_call(store: Store, run: Run, blobs: Blobs, reference: CallReference) -> RecordedCall:
     """Read the tensors of one call.
 
     Raises:
         NotReplayable: Inputs or outputs of it were not dumped at one step.
         StoreUnavailable, StoreDamaged: A file is not there, or not what was written.
     """
-    step, inputs, outputs, events = _found(store, run, asked)
-    weights = [one for one in events if one.data["subject"] == "weight" and one.step == step]
+    step, inputs, outputs, events = _found(store, run, reference)
+    weights = [event for event in events if event.data["subject"] == "weight" and event.step == step]
     return RecordedCall(
         step,
-        {_path(one, asked.site): _tensor(blobs, one) for one in inputs if one.step == step},
-        {_path(one, asked.site): _tensor(blobs, one) for one in outputs if one.step == step},
-        {name: _tensor(blobs, one) for name, one in _weights_inside(store, run, asked, weights).items()},
+        {_path(event, reference.site): _tensor(blobs, event) for event in inputs if event.step == step},
+        {_path(event, reference.site): _tensor(blobs, event) for event in outputs if event.step == step},
+        {name: _tensor(blobs, event) for name, event in _weights_inside(store, run, reference, weights).items()},
     )
 
 
-def check_recorded(store: Store, run: Run, asked: CallReference) -> None:
+def check_recorded(store: Store, run: Run, reference: CallReference) -> None:
     """Check that inputs and outputs of the call were dumped, without reading the tensors.
 
     Raises:
         NotReplayable: The run has no such module, or inputs or outputs of it were not dumped at one step.
     """
-    _found(store, run, asked)
+    _found(store, run, reference)
 
 
-def _found(store: Store, run: Run, asked: CallReference) -> tuple[int, list[Event], list[Event], Sequence[Event]]:
+def _found(store: Store, run: Run, reference: CallReference) -> tuple[int, list[Event], list[Event], Sequence[Event]]:
     """Return the step, the inputs and outputs of all steps, and all tensor events of the run."""
-    events = store.events(run.id, rank=asked.rank, kind="tensor", limit=_ALL)
-    mine = [one for one in events if one.data["call"] == asked.call and one.micro_step == asked.micro_step]
-    inputs = _of_module(mine, "input", asked.site)
-    outputs = _of_module(mine, "activation", asked.site)
-    steps = {one.step for one in inputs} & {one.step for one in outputs}
-    step = max(steps, default=None) if asked.step is None else asked.step
+    events = store.events(run.id, rank=reference.rank, kind="tensor", limit=_ALL)
+    of_call = [
+        event for event in events if event.data["call"] == reference.call and event.micro_step == reference.micro_step
+    ]
+    inputs = _of_module(of_call, "input", reference.site)
+    outputs = _of_module(of_call, "activation", reference.site)
+    steps = {event.step for event in inputs} & {event.step for event in outputs}
+    step = max(steps, default=None) if reference.step is None else reference.step
     if step is None or step not in steps:
-        modules = [one.site for one in store.structure(run.id, rank=asked.rank).modules]
-        raise _nothing(run, asked, inputs, outputs, modules)
+        modules = [module.site for module in store.structure(run.id, rank=reference.rank).modules]
+        raise _nothing(run, reference, inputs, outputs, modules)
     return step, inputs, outputs, events
 
 
 def _of_module(events: Iterable[Event], subject: str, site: str) -> list[Event]:
-    return [one for one in events if one.data["subject"] == subject and one.site.partition("[")[0] == site]
+    return [event for event in events if event.data["subject"] == subject and event.site.partition("[")[0] == site]
 
 
 def _path(event: Event, site: str) -> str:
@@ -98,37 +100,39 @@ def _tensor(blobs: Blobs, event: Event) -> NDArray[Any]:
     return blobs.get(str(event.data["digest"]))
 
 
-def _weights_inside(store: Store, run: Run, asked: CallReference, weights: Iterable[Event]) -> dict[str, Event]:
+def _weights_inside(store: Store, run: Run, reference: CallReference, weights: Iterable[Event]) -> dict[str, Event]:
     """Return the dumped weights by the names that they have inside the module."""
-    prefix = f"{asked.site}." if asked.site else ""
-    dumped = {one.site: one for one in weights}
-    parameters = store.structure(run.id, rank=asked.rank).parameters
-    by_storage = {one.storage: dumped[one.site] for one in parameters if one.site in dumped}
-    found = {one.site: by_storage[one.storage] for one in parameters if one.storage in by_storage} | dumped
-    return {site.removeprefix(prefix): one for site, one in found.items() if site.startswith(prefix)}
+    prefix = f"{reference.site}." if reference.site else ""
+    dumped = {event.site: event for event in weights}
+    parameters = store.structure(run.id, rank=reference.rank).parameters
+    by_storage = {parameter.storage: dumped[parameter.site] for parameter in parameters if parameter.site in dumped}
+    found = {
+        parameter.site: by_storage[parameter.storage] for parameter in parameters if parameter.storage in by_storage
+    } | dumped
+    return {site.removeprefix(prefix): event for site, event in found.items() if site.startswith(prefix)}
 
 
 def _nothing(
-    run: Run, asked: CallReference, inputs: list[Event], outputs: list[Event], modules: Sequence[str]
+    run: Run, reference: CallReference, inputs: list[Event], outputs: list[Event], modules: Sequence[str]
 ) -> NotReplayable:
-    name = display_site(asked.site)
-    if modules and asked.site not in modules and not (inputs or outputs):
+    name = display_site(reference.site)
+    if modules and reference.site not in modules and not (inputs or outputs):
         near = nearest(name, map(display_site, modules))
         return NotReplayable(f"run {run.name!r} has no module {name!r}{near or '; `mindscope graph` lists them'}")
-    where = f"{name!r} (call {asked.call}, micro-step {asked.micro_step}, rank {asked.rank})"
-    both = (("inputs", inputs), ("outputs", outputs))
-    there = [f"{what} at steps {_some(events)}" for what, events in both if events]
-    at = "" if asked.step is None else f" at step {asked.step}"
-    held = f"{' and '.join(there)} of {where}, not both{at}" if there else f"no tensors of {where}"
+    where = f"{name!r} (call {reference.call}, micro-step {reference.micro_step}, rank {reference.rank})"
+    kinds = (("inputs", inputs), ("outputs", outputs))
+    found = [f"{what} at steps {_some(events)}" for what, events in kinds if events]
+    at = "" if reference.step is None else f" at step {reference.step}"
+    tensors = f"{' and '.join(found)} of {where}, not both{at}" if found else f"no tensors of {where}"
     return NotReplayable(
-        f"run {run.name!r} holds {held}; to replay it, dump "
+        f"run {run.name!r} holds {tensors}; to replay it, dump "
         f"what it is given, what it makes and its weights: "
         f"dump: {{sites: ['{name}', '{name}.*'], subjects: [input, activation, weight]}}"
     )
 
 
 def _some(events: list[Event]) -> str:
-    steps = sorted({one.step for one in events})
+    steps = sorted({event.step for event in events})
     return ", ".join(map(str, steps[:5])) + (", ..." if len(steps) > 5 else "")
 
 
@@ -184,10 +188,10 @@ def arguments(
 def _nested(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
-    inner = {key: _nested(one) for key, one in value.items()}
+    inner = {key: _nested(inner_value) for key, inner_value in value.items()}
     return tuple(_in_order(inner)) if all(key.isdigit() for key in inner) else inner
 
 
 def _in_order(values: Mapping[str, Any]) -> list[Any]:
-    places = [int(key) for key in values if key.isdigit()]
-    return [values.get(str(place)) for place in range(max(places, default=-1) + 1)]
+    positions = [int(key) for key in values if key.isdigit()]
+    return [values.get(str(position)) for position in range(max(positions, default=-1) + 1)]

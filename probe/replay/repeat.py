@@ -1,4 +1,4 @@
-"""One recorded call of a module, computed again in float64: was the kernel wrong, or what it was given?"""
+"""Replays one recorded call of a module in float64: was the kernel wrong, or its input?"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -41,14 +41,14 @@ class Replayed:
     @property
     def is_wrong(self) -> bool:
         """Whether some output is not what the inputs and weights make."""
-        return any(one.verdict == "wrong_kernel" for one in self.outputs.values())
+        return any(output.verdict == "wrong_kernel" for output in self.outputs.values())
 
 
 def replay(
     store: Store,
     run: Run,
     module: object,
-    asked: CallReference,
+    reference: CallReference,
     *,
     training: bool = True,
     options: Mapping[str, object] | None = None,
@@ -68,24 +68,28 @@ def replay(
         NotReplayable: Something was not dumped, the module is another one, or it draws random numbers.
         StoreUnavailable, StoreDamaged: A tensor's file is not there, or not what was written.
     """
-    found = recorded_call(store, run, tensor_files(store, run), asked)
-    execution = _execution(run, module, asked.site, training=training, options=options or {})
+    found = recorded_call(store, run, tensor_files(store, run), reference)
+    execution = _execution(run, module, reference.site, training=training, options=options or {})
     exact = _double(execution, found)
     if missing := set(found.outputs) - set(exact):
         raise NotReplayable(
-            f"{display_site(asked.site)!r} gives no output {sorted(missing)} here, as it did in the run; hand over the "
-            f"module of the run"
+            f"{display_site(reference.site)!r} gives no output {sorted(missing)} here, as it did in the run; "
+            f"hand over the module of the run"
         )
     native, notes = _native(execution, found, exact)
     moved = list(_moved(execution, found))
-    are_finite = all(bool(np.isfinite(one.astype(np.float64)).all()) for one in found.weights.values())
+    are_finite = all(bool(np.isfinite(weight.astype(np.float64)).all()) for weight in found.weights.values())
     outputs = {
         path: judge(
-            recorded, exact[path], [one[path] for one in moved], native.get(path), weights_are_finite=are_finite
+            recorded,
+            exact[path],
+            [moved_outputs[path] for moved_outputs in moved],
+            native.get(path),
+            weights_are_finite=are_finite,
         )
         for path, recorded in found.outputs.items()
     }
-    return Replayed(run.id, asked.site, found.step, outputs, notes)
+    return Replayed(run.id, reference.site, found.step, outputs, notes)
 
 
 def _execution(run: Run, module: object, site: str, *, training: bool, options: Mapping[str, object]) -> Execution:
@@ -107,47 +111,49 @@ def _execution(run: Run, module: object, site: str, *, training: bool, options: 
 def _double(execution: Execution, found: RecordedCall) -> dict[str, NDArray[Any]]:
     weights, inputs = _as_double(found.weights), _as_double(found.inputs)
     first, second = (execution.outputs(weights, inputs, seed=seed) for seed in (0, 1))
-    if any(not np.array_equal(one, second[path], equal_nan=True) for path, one in first.items()):
+    if any(not np.array_equal(output, second[path], equal_nan=True) for path, output in first.items()):
         raise NotReplayable(
             "the module draws random numbers, as dropout does, and no draw repeats that of the run; "
             "replay the modules around it"
         )
-    return {path: one.astype(np.float64) for path, one in first.items()}
+    return {path: output.astype(np.float64) for path, output in first.items()}
 
 
 def _native(
     execution: Execution, found: RecordedCall, exact: Arrays
 ) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
     """Compute the outputs in the recorded dtypes, as far as a kernel here can; return them with notes."""
-    if all(one.dtype == np.float64 for one in found.outputs.values()):
+    if all(output.dtype == np.float64 for output in found.outputs.values()):
         return {}, ("the run computed in float64 itself: what differs is the order of operations",)
     try:
-        here = execution.outputs(found.weights, found.inputs)
+        computed = execution.outputs(found.weights, found.inputs)
     except (RuntimeError, TypeError, NotImplementedError) as error:
         return {}, (f"no kernel here computes it in the recorded dtypes ({_first_line(error)})",)
-    same = {path: one for path, one in here.items() if path in exact and _is_like(one, found.outputs.get(path))}
+    same = {
+        path: output for path, output in computed.items() if path in exact and _is_like(output, found.outputs.get(path))
+    }
     if len(same) < len(found.outputs):
         return same, ("the recorded dtype is not that of the weights: it ran under mixed precision",)
     return same, ()
 
 
-def _is_like(one: NDArray[Any], recorded: NDArray[Any] | None) -> bool:
-    return recorded is not None and (one.dtype, one.shape) == (recorded.dtype, recorded.shape)
+def _is_like(array: NDArray[Any], recorded: NDArray[Any] | None) -> bool:
+    return recorded is not None and (array.dtype, array.shape) == (recorded.dtype, recorded.shape)
 
 
 def _moved(execution: Execution, found: RecordedCall) -> "list[dict[str, NDArray[np.float64]]]":
     """Compute the outputs for inputs and weights that are rounded differently."""
-    unit = max(unit_roundoff(one.dtype) for one in found.outputs.values())
+    unit = max(unit_roundoff(output.dtype) for output in found.outputs.values())
     random = np.random.default_rng(0)
 
     def moved(arrays: Arrays) -> dict[str, NDArray[Any]]:
         return {
-            name: one * (1.0 + unit * random.uniform(-1.0, 1.0, one.shape)) if one.dtype == np.float64 else one
-            for name, one in _as_double(arrays).items()
+            name: array * (1.0 + unit * random.uniform(-1.0, 1.0, array.shape)) if array.dtype == np.float64 else array
+            for name, array in _as_double(arrays).items()
         }
 
     return [
-        {path: one.astype(np.float64) for path, one in outputs.items()}
+        {path: output.astype(np.float64) for path, output in outputs.items()}
         for outputs in (execution.outputs(moved(found.weights), moved(found.inputs)) for _ in range(_MOVED))
     ]
 
@@ -155,8 +161,8 @@ def _moved(execution: Execution, found: RecordedCall) -> "list[dict[str, NDArray
 def _as_double(arrays: Arrays) -> dict[str, NDArray[Any]]:
     """Convert floats to float64; integers and booleans, such as tokens and masks, stay as they are."""
     return {
-        name: one.astype(np.float64) if one.dtype.kind == "f" or one.dtype.name == "bfloat16" else one
-        for name, one in arrays.items()
+        name: array.astype(np.float64) if array.dtype.kind == "f" or array.dtype.name == "bfloat16" else array
+        for name, array in arrays.items()
     }
 
 

@@ -31,24 +31,24 @@ class TorchExecution:
 
     def outputs(self, weights: Arrays, inputs: Arrays, *, seed: int = 0) -> dict[str, NDArray[Any]]:
         """Compute the outputs; random numbers come from the seed."""
-        is_double = any(one.dtype == np.float64 for one in (*weights.values(), *inputs.values()))
+        is_double = any(array.dtype == np.float64 for array in (*weights.values(), *inputs.values()))
         module = self._module
         if isinstance(module, torch.nn.Module):
             module = self._with(weights, is_double=is_double)
-        places, names = arguments(inputs, _tensor)
+        positional, names = arguments(inputs, _tensor)
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            output = module(*places, **names, **self._options)
-        return {path: array_of(one) for path, one in tensors_in(output, ACCESS)}
+            output = module(*positional, **names, **self._options)
+        return {path: array_of(tensor) for path, tensor in tensors_in(output, ACCESS)}
 
     def _with(self, weights: Arrays, *, is_double: bool) -> torch.nn.Module:
         module: torch.nn.Module = copy.deepcopy(self._module).cpu()
         parameters = dict(module.named_parameters(remove_duplicate=False))
-        check_weights(self._site, {name: tuple(one.shape) for name, one in parameters.items()}, weights)
-        if is_double:  # what is no parameter: running statistics, tables
+        check_weights(self._site, {name: tuple(parameter.shape) for name, parameter in parameters.items()}, weights)
+        if is_double:  # buffers: running statistics, tables
             module.double()
-        for name, one in parameters.items():
-            one.data = _tensor(weights[name])
+        for name, parameter in parameters.items():
+            parameter.data = _tensor(weights[name])
         return module.train(self._training)
 
 

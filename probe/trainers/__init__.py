@@ -1,1 +1,1 @@
-"""Callbacks for the training loops of others."""
+"""Callbacks for other libraries' training loops."""

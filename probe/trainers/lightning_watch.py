@@ -8,7 +8,7 @@ from typing import Any
 from ..monitor import Monitor
 from .watched_training import WatchedTraining
 
-# The same library under two names; a Trainer takes the callbacks of its own.
+# The library exists under two names; a Trainer takes only callbacks of its own name.
 _Callback: Any = import_module("lightning.pytorch" if find_spec("lightning") else "pytorch_lightning").Callback
 
 

@@ -1,4 +1,4 @@
-"""What the callbacks of trainers have in common: one monitor a training, told how often gradients are accumulated."""
+"""The common part of the callbacks of trainers: one monitor per training."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

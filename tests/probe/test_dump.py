@@ -105,7 +105,7 @@ def test_a_disk_that_is_too_slow_has_its_own_words(tmp_path):
     dumper = Dumper(Dump(memory_gb=1e-9), Blobs(tmp_path / "blobs"))
     dumper.take("weight", "a", 0, (0, 0), np.zeros(4))
     (event,) = dumper.close()
-    assert "what waits for the disk would take more than dump.memory_gb, 1e-09 GB" in event.data["reason"]
+    assert "copies that wait for the disk would take more than dump.memory_gb, 1e-09 GB" in event.data["reason"]
 
 
 def test_a_store_that_is_no_folder_needs_one_named(tmp_path):

@@ -14,13 +14,13 @@ from ....framework.tape import register_backward_start_hook
 from ....framework.train.training_state import save_training_state
 from ....storage.run_info import Structure
 from ...errors import NotWatchable
-from ...hooks.batch_hooks import BatchTaps
-from ...hooks.output_hooks import ForwardTaps
+from ...hooks.batch_hooks import BatchHooks
+from ...hooks.output_hooks import ForwardHooks
 from ...recording.recorder import Recorder
 from ..call_order import CallOrder, check_belongs, groups_of, structure_of
 from ..parameter_selection import NewParts, Selection
 from .engine_facts import EngineFacts
-from .engine_hooks import CellHooks, EngineChanges
+from .engine_hooks import EngineCellHooks, EngineChanges
 from .engine_parameters import ACCESS, EngineView, describe, optimizer_infos
 from .engine_quantities import EngineTracer
 from .engine_sites import CellSites, owners_of
@@ -47,58 +47,58 @@ class EngineAdapter:
         self.model = model
         self.view = EngineView()
         self.structure_version = 0
-        self._given = optimizers
-        self._places = CellSites(model)
+        self._optimizers = optimizers
+        self._cell_sites = CellSites(model)
         self._handles: list[Any] = []
 
     def modules(self) -> Mapping[str, Any]:
-        """The cells by site."""
-        return self._places.modules
+        """Return the cells by site."""
+        return self._cell_sites.modules
 
     def attach(self, recorder: Recorder) -> None:
-        """Puts every hook on.
+        """Attach every hook.
 
         Raises:
             SiteNotFound: A pattern of the configuration matches nothing.
         """
-        model, places, view, changed = self.model, self._places, self.view, self._structure_changes
+        model, cell_sites, view, changed = self.model, self._cell_sites, self.view, self._structure_changes
         named = dict(model.parameters_and_names())
-        self._selection = Selection(places.modules, view, recorder)
+        self._selection = Selection(cell_sites.modules, view, recorder)
         sites = self._selection.begin(named)
         self._order = order = CallOrder(
-            places.modules,
+            cell_sites.modules,
             ACCESS,
             register=lambda cell, hook: cell.register_forward_hook(hook),
             children=methodcaller("name_cells"),
             known=changed,
         )
-        taps = ForwardTaps(recorder, ACCESS, partial(getattr, model, "training"))
-        facts = EngineFacts(model, places.modules, view, recorder, counts=taps.counts, changed=changed)
+        output_hooks = ForwardHooks(recorder, ACCESS, partial(getattr, model, "training"))
+        facts = EngineFacts(model, cell_sites.modules, view, recorder, counts=output_hooks.counts, changed=changed)
         self._handles.append(facts)
-        self._hooks = hooks = CellHooks(recorder, places, taps)
-        parts = NewParts(places.modules, view, recorder, order, facts.facts)
-        changes = EngineChanges(model, places, hooks, parts, changed)
-        self._moments = moments = EngineTraining(
-            places, view, recorder, taps, facts=facts, order=order, changes=changes
+        self._hooks = hooks = EngineCellHooks(recorder, cell_sites, output_hooks)
+        parts = NewParts(cell_sites.modules, view, recorder, order, facts.facts)
+        changes = EngineChanges(model, cell_sites, hooks, parts, changed)
+        self._training = training = EngineTraining(
+            cell_sites, view, recorder, output_hooks, facts=facts, order=order, changes=changes
         )
-        self._handles.append(model.register_forward_pre_hook(moments.forward_begins))
-        batches = BatchTaps(recorder, ACCESS, taps.counts)
+        self._handles.append(model.register_forward_pre_hook(training.forward_begins))
+        batches = BatchHooks(recorder, ACCESS, output_hooks.counts)
         if batches.is_wanted:
             self._handles.append(model.register_forward_pre_hook(batches.hook()))
         if recorder.config.nan_trace:
-            moments.tracer = EngineTracer(model, recorder)
-            self._handles.append(moments.tracer)
+            training.tracer = EngineTracer(model, recorder)
+            self._handles.append(training.tracer)
         self._handles.append(hooks)
         hooks.watch(sites)
         hooks.watch_inside(sites, named)
-        self._handles.append(register_backward_start_hook(moments.backward_begins))
-        self._handles.append(register_loss_scaled_hook(moments.roots.scaled))
-        for optimizer in self._given:
+        self._handles.append(register_backward_start_hook(training.backward_begins))
+        self._handles.append(register_loss_scaled_hook(training.roots.scaled))
+        for optimizer in self._optimizers:
             check_belongs(optimizer, named.values(), model)
-            self._handles.append(moments.steps.watch(optimizer))
+            self._handles.append(training.steps.watch(optimizer))
 
     def detach(self) -> None:
-        """Takes every hook off, the last one first: what has been replaced twice is put back twice."""
+        """Remove every hook, the last one first, so that functions replaced twice are restored."""
         for handle in reversed(self._handles):
             handle.remove()
         self._handles = []
@@ -106,7 +106,7 @@ class EngineAdapter:
             self._order.stop()
 
     def reselect(self) -> None:
-        """Nothing; hooks are on the cells that the configuration now picks, and of the parameters those are recorded.
+        """Move the hooks to the cells and parameters that the configuration now selects.
 
         Raises:
             SiteNotFound: A pattern matches nothing; the hooks stay as they are.
@@ -114,23 +114,23 @@ class EngineAdapter:
         self._hooks.watch(self._selection.change(dict(self.model.parameters_and_names())))
 
     def structure(self) -> Structure:
-        """Cells in the order of their first calls, all parameters, the optimizers."""
-        named = ((site, getattr(cell, name)) for site, cell, name in owners_of(self._places.modules))
+        """Return the cells in the order of their first calls, all parameters, and the optimizers."""
+        named = ((site, getattr(cell, name)) for site, cell, name in owners_of(self._cell_sites.modules))
         optimizers = self.view.optimizers
         return structure_of(
             self._order, named, optimizer_infos(optimizers), groups=groups_of(optimizers), describe=describe
         )
 
     def save_state(self, path: Path) -> None:
-        """Nothing; the file holds what `load_training_state` takes; the parameters where there is not one optimizer."""
+        """Save a file for `load_training_state`; only the parameters unless there is exactly one optimizer."""
         if len(self.view.optimizers) == 1:
             save_training_state(path, self.model, self.view.optimizers[0])
         else:
             save_checkpoint(self.model, path)
 
     def step_done(self) -> None:
-        """Closes the step of a loop without a watched optimizer."""
-        self._moments.step_done()
+        """Close the step of a loop without a watched optimizer."""
+        self._training.step_done()
 
     def _structure_changes(self) -> None:
         self.structure_version += 1

@@ -1,4 +1,4 @@
-"""Facts of an engine training that no statistic tells: which loss made the root, what the cells and modes are."""
+"""Facts of an engine training beside its statistics: losses, clipping, modes of the cells."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,30 +21,30 @@ from .engine_sites import owners_of
 
 
 def made_by(tensor: Tensor) -> str:
-    """The primitive that made the values, reshapes left out; empty where the tape does not tell."""
+    """Return the primitive that made the values, ignoring reshapes; empty where the tape does not tell."""
     node = tensor._node
     while node is not None and not node.is_packed and node.inputs is not None:
         if node.primitive.name not in ("reshape", "transpose", "squeeze", "expand_dims"):
             return str(node.primitive.name)
-        before = next((one for one in node.inputs if isinstance(one, Tensor)), None)
+        before = next((tensor for tensor in node.inputs if isinstance(tensor, Tensor)), None)
         node = None if before is None else before._node
     return ""
 
 
 def sample_of(tensor: Tensor) -> NDArray[Any]:
-    """`(rows, columns)`, some rows with all their columns: at least 64 elements, where there are as many."""
+    """Return `(rows, columns)`, some rows with all their columns: 64 elements or more, if there are as many."""
     array = tensor.numpy()
     if array.ndim == 0 or not array.size:
         return np.empty((0, 0), np.float32)
     return some_of(array.reshape(-1, array.shape[-1]))
 
 
-#: Operations between the loss and what tells its kind; a farther one belongs to the network.
+#: Operations to follow from the loss back to the one that identifies it; farther ones belong to the network.
 _FARTHEST = 24
 
 
 def loss_of(root: Tensor) -> tuple[str, Tensor, tuple[Any, ...]] | None:
-    """The loss that made a scalar: its name, what it was given, and the inputs of the operation that tells it."""
+    """Return the name, the input and the operation's inputs of the loss that made a scalar; None if it is not found."""
     waiting = [root._node]
     seen = 0
     while waiting and seen < _FARTHEST:
@@ -57,16 +57,16 @@ def loss_of(root: Tensor) -> tuple[str, Tensor, tuple[Any, ...]] | None:
             name, tensor = given(node)
             if isinstance(tensor, Tensor):
                 return name, tensor, node.inputs
-        waiting += [one._node for one in node.inputs if isinstance(one, Tensor)]
+        waiting += [tensor._node for tensor in node.inputs if isinstance(tensor, Tensor)]
     return None
 
 
 def factor_of(root: Tensor) -> float | None:
-    """What the loss was multiplied and divided by, as one number; None where something was added to it."""
+    """Return the number that the loss was multiplied by; None where something was added to it."""
     factor, tensor = 1.0, root
     while (node := tensor._node) is not None and node.inputs is not None and not node.is_packed:
-        name, tensors = node.primitive.name, [one for one in node.inputs if isinstance(one, Tensor)]
-        numbers = [float(one) for one in node.inputs if isinstance(one, int | float)]
+        name, tensors = node.primitive.name, [tensor for tensor in node.inputs if isinstance(tensor, Tensor)]
+        numbers = [float(number) for number in node.inputs if isinstance(number, int | float)]
         if name == "add":
             return None
         if name not in ("multiply", "divide") or len(tensors) != 1 or len(numbers) != 1 or tensors[0].size != 1:
@@ -80,12 +80,12 @@ def _of_gather(node: Any) -> tuple[str, Any]:
     source = node.inputs[0]
     before = getattr(source, "_node", None)
     if before is not None and before.primitive.name == "log_softmax" and before.inputs is not None:
-        return "cross_entropy", before.inputs[0]  # the softmax is the loss's own, or might as well be
+        return "cross_entropy", before.inputs[0]  # the softmax is part of the loss, or equivalent to that
     return "nll_loss", source
 
 
 def _of_clip(node: Any) -> tuple[str, Any]:
-    """Binary cross entropy cuts its logarithms at -100; the probability lies three operations behind."""
+    """Return the name and the probability of binary cross entropy, which is clipped three operations further."""
     tensor = node.inputs[0]
     for name, at in (("where", 1), ("log", 0), ("where", 1)):
         before = getattr(tensor, "_node", None)
@@ -95,7 +95,7 @@ def _of_clip(node: Any) -> tuple[str, Any]:
     return "binary_cross_entropy", tensor
 
 
-#: What tells a loss, by the primitive that only it leaves so near to the end of a tape.
+#: How to identify a loss, by the primitive that only this loss leaves so near to the end of a tape.
 _GIVEN: Mapping[str, Callable[[Any], tuple[str, Any]]] = {
     "cross_entropy": lambda node: ("cross_entropy", node.inputs[0]),
     "gather_elements": _of_gather,
@@ -105,7 +105,7 @@ _GIVEN: Mapping[str, Callable[[Any], tuple[str, Any]]] = {
 
 
 class EngineFrame:
-    """A cell that is called in evaluation mode, without gradients, its state kept."""
+    """Calls a cell in evaluation mode, without gradients, and restores its state."""
 
     access = ACCESS
 
@@ -114,10 +114,14 @@ class EngineFrame:
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Evaluation mode without gradients; flags, running statistics and random keys are put back behind it."""
+        """Enter evaluation mode without gradients; restore flags, running statistics and random keys at the end."""
         cells = [cell for _, cell in self._model.cells_and_names()]
         flags = [cell.training for cell in cells]
-        kept = [(one, one.numpy().copy()) for one in self._model.get_parameters() if not one.requires_grad]
+        kept = [
+            (parameter, parameter.numpy().copy())
+            for parameter in self._model.get_parameters()
+            if not parameter.requires_grad
+        ]
         state = get_state()
         with same_random_numbers(), recording(enabled=False):
             try:
@@ -133,11 +137,11 @@ class EngineFrame:
                 set_state(state)
 
     def call(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
-        """What the cell returns."""
+        """Call the cell and return its output."""
         return self._model(*arguments, **keywords)
 
     def like(self, array: NDArray[Any], tensor: Tensor) -> Tensor:
-        """The array as a tensor of the same dtype."""
+        """Convert the array to a tensor of the same dtype."""
         return Tensor(array.astype(tensor.dtype, copy=False))
 
 
@@ -149,45 +153,45 @@ class EngineSource:
 
     @property
     def optimizers(self) -> Sequence[Any]:
-        """Those watched."""
+        """The watched optimizers."""
         return self._view.optimizers
 
     def modules(self) -> Mapping[str, Any]:
-        """The cells by site."""
+        """Return the cells by site."""
         return self._cells
 
     def is_recording(self) -> bool:
-        """Whether gradients are on."""
+        """Return whether gradients are recorded."""
         return is_recording()
 
     def owners(self) -> Sequence[tuple[str, Any, str]]:
-        """Site, cell and attribute of every parameter, shared ones under each site."""
+        """Return site, cell and attribute of every parameter, shared ones under each site."""
         return owners_of(self._cells)
 
     def memory(self, parameter: Any) -> int:
-        """Where its values lie."""
-        return id(parameter)  # optimizers move values into arenas, each parameter to a place of its own
+        """Return a number for the memory of the parameter's values."""
+        return id(parameter)  # optimizers move values into arenas, where each parameter has its own memory
 
     def contents(self) -> Iterator[tuple[str, bytes | memoryview]]:
-        """Site and content of every parameter."""
+        """Yield site and content of every parameter."""
         for name, parameter in zip(self._view.names, self._view.parameters, strict=True):
             array = np.ascontiguousarray(parameter.numpy())
             yield name, array.reshape(-1).view(np.uint8).data if array.size else b""
 
     def step_count(self, optimizer: Any) -> int | None:
-        """The steps that it has made."""
+        """Return the number of steps that the optimizer has made."""
         return int(optimizer.step_count)
 
     def learning_rates(self) -> Sequence[float]:
-        """The rate of every group."""
+        """Return the learning rate of every group."""
         return self._view.learning_rates()
 
     def slots(self, optimizer: Any) -> Sequence[str]:
-        """Names of its slots."""
+        """Return the names of the optimizer's slots."""
         return tuple(optimizer.slots())
 
     def frame(self) -> EngineFrame:
-        """How to call the model so that nothing is left of the call."""
+        """Return a frame that calls the model without leaving a trace."""
         return EngineFrame(self._model)
 
 
@@ -225,7 +229,7 @@ class EngineFacts:
             clip.global_norm = _telling(clip.global_norm)
 
     def remove(self) -> None:
-        """Nothing; nobody listens any more."""
+        """Remove the hooks and stop listening."""
         for handle in self._handles:
             handle.remove()
         if self in _listeners:
@@ -234,7 +238,7 @@ class EngineFacts:
                 clip.global_norm = _original.pop()
 
     def backward_begins(self, root: Tensor) -> None:
-        """A backward pass of this training starts here: its tape tells which loss made the root."""
+        """Record which loss made the root that a backward pass of this training starts from."""
         if not self.facts.has_forward:
             return
         if not self.facts.loss_is_due(""):
@@ -243,13 +247,13 @@ class EngineFacts:
         found = loss_of(root)
         if found is not None:
             name, given, inputs = found
-            shapes = tuple(one.shape for one in inputs if isinstance(one, Tensor))
+            shapes = tuple(tensor.shape for tensor in inputs if isinstance(tensor, Tensor))
             labels = inputs[1].numpy if len(inputs) > 1 and isinstance(inputs[1], Tensor) else None
             self.facts.loss_called(LossCall(name, lambda: sample_of(given), shapes, None, labels, made_by(given)))
         self.facts.backward_begins(None, factor_of(root))
 
     def clipped(self, gradients: Sequence[NDArray[Any]], norm: float, limit: float) -> None:
-        """Gradients, perhaps of this model, are about to be shortened."""
+        """Record that the gradients, if they are this model's, are about to be clipped."""
         if not gradients or not self._is_mine(gradients[0]):
             return
         self._recorder.flush()
@@ -259,16 +263,19 @@ class EngineFacts:
         self._recorder.current.clip = (norm, limit)
 
     def _is_mine(self, gradient: NDArray[Any]) -> bool:
-        place = gradient.ctypes.data
-        held = (one.grad for one in self._view.parameters if one.shape == gradient.shape)
-        return any(one is not None and one.numpy().ctypes.data == place for one in held)
+        address = gradient.ctypes.data
+        gradients = (parameter.grad for parameter in self._view.parameters if parameter.shape == gradient.shape)
+        return any(
+            gradient_tensor is not None and gradient_tensor.numpy().ctypes.data == address
+            for gradient_tensor in gradients
+        )
 
 
 def _telling(measure: Callable[..., float]) -> Callable[..., float]:
     def global_norm(gradients: Sequence[NDArray[Any]]) -> float:
         norm = measure(gradients)
         caller = sys._getframe(1)
-        if caller.f_code is clip.clip_by_global_norm.__code__:  # the only one that knows the limit
+        if caller.f_code is clip.clip_by_global_norm.__code__:  # the only caller that knows the limit
             for listener in tuple(_listeners):
                 listener.clipped(gradients, norm, float(caller.f_locals["max_norm"]))
         return norm

@@ -1,12 +1,12 @@
-"""The hooks on the cells of an engine model, which are found by their sites and followed as the model changes."""
+"""The hooks on the cells of an engine model; they follow the model as it changes."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ....framework.compiler.observers import observe_cells
 from ...hooks.idle_hooks import Several, SiteHooks
-from ...hooks.input_hooks import InputTaps
-from ...hooks.output_hooks import ForwardTaps
+from ...hooks.input_hooks import InputHooks
+from ...hooks.output_hooks import ForwardHooks
 from ...hooks.parameter_hooks import watch_local_gradients, watch_micro_batches
 from ...recording.recorder import Recorder
 from ..parameter_selection import NewParts
@@ -15,41 +15,48 @@ from .engine_quantities import watch_quantities
 from .engine_sites import CellSites
 
 
-class CellHooks:
+class EngineCellHooks:
     """Puts hooks on cells that the configuration picks."""
 
-    def __init__(self, recorder: Recorder, places: CellSites, taps: ForwardTaps) -> None:
-        self._recorder, self._places, self._taps = recorder, places, taps
-        self._inputs = InputTaps(recorder, ACCESS, taps.counts)
+    def __init__(self, recorder: Recorder, cell_sites: CellSites, output_hooks: ForwardHooks) -> None:
+        self._recorder, self._cell_sites, self._output_hooks = recorder, cell_sites, output_hooks
+        self._inputs = InputHooks(recorder, ACCESS, output_hooks.counts)
         self._sites = SiteHooks(recorder, self._register)
         self._inside: list[Any] = []
 
     def watch(self, sites: Sequence[str]) -> None:
-        """Nothing; these sites are watched, and no others."""
+        """Watch these sites, and no others."""
         self._sites.watch(sites)
 
     def watch_inside(self, sites: Sequence[str], named: Mapping[str, Any]) -> None:
-        """Nothing; there are hooks on single parameters, at cells for what they are, and inside of compiled functions.
+        """Attach the hooks on parameters, on special layers, and inside compiled functions.
 
         Args:
             named: All parameters by their sites.
         """
         for handle in self._inside:
             handle.remove()
-        recorder, modules, taps, watched = self._recorder, self._places.modules, self._taps, self._sites
+        recorder, modules, output_hooks, watched = (
+            self._recorder,
+            self._cell_sites.modules,
+            self._output_hooks,
+            self._sites,
+        )
         sites_of = {id(cell): site for site, cell in modules.items()}
         self._inside = [
             observe_cells(
                 lambda _, cell: sites_of.get(id(cell)) in watched,
-                lambda _, cell, call, index: taps.gradient_tap(sites_of[id(cell)], call, f"[{index}]" if index else ""),
+                lambda _, cell, call, index: output_hooks.gradient_hook(
+                    sites_of[id(cell)], call, f"[{index}]" if index else ""
+                ),
             ),
             *watch_local_gradients(named.items(), ACCESS, recorder),
             *watch_micro_batches(named.items(), ACCESS, recorder),
-            *watch_quantities(recorder, taps.counts, modules, sites),
+            *watch_quantities(recorder, output_hooks.counts, modules, sites),
         ]
 
     def exchange(self, sites: Sequence[str], changed: Collection[str], named: Mapping[str, Any]) -> None:
-        """Nothing; hooks are on cells and parameters that are new, and off those that are gone.
+        """Attach hooks to new cells and parameters, and remove them from those that are gone.
 
         Args:
             changed: Sites where there is another cell than before, or none.
@@ -59,37 +66,37 @@ class CellHooks:
         self.watch_inside(sites, named)
 
     def remove(self) -> None:
-        """Nothing; all hooks are off for good."""
+        """Remove all hooks for good."""
         for handle in (*self._inside, self._sites):
             handle.remove()
         self._inside = []
 
     def _register(self, site: str, _is_again: bool) -> Several:
-        cell = self._places.modules[site]
-        handles = [cell.register_forward_hook(self._taps.hook(site))]
+        cell = self._cell_sites.modules[site]
+        handles = [cell.register_forward_hook(self._output_hooks.hook(site))]
         if self._inputs.is_wanted:
             handles.append(cell.register_forward_pre_hook(self._inputs.hook(site)))
         return Several(handles)
 
 
 class EngineChanges:
-    """Has watched what a model has got since it was last looked at.
+    """Watches the cells and parameters that a model has gained since the last look.
 
     Args:
         changed: Called when it has got anything.
     """
 
     def __init__(
-        self, model: Any, places: CellSites, hooks: CellHooks, parts: NewParts, changed: Callable[[], None]
+        self, model: Any, cell_sites: CellSites, hooks: EngineCellHooks, parts: NewParts, changed: Callable[[], None]
     ) -> None:
-        self._model, self._places, self._hooks, self._parts = model, places, hooks, parts
+        self._model, self._cell_sites, self._hooks, self._parts = model, cell_sites, hooks, parts
         self._changed = changed
 
     def take_in(self) -> None:
-        """Nothing; the model has other cells or parameters than before, and what the configuration picks is watched."""
-        changed, named = self._places.look(), dict(self._model.parameters_and_names())
+        """Watch what the configuration selects of the cells and parameters that the model has now."""
+        changed, named = self._cell_sites.look(), dict(self._model.parameters_and_names())
         sites = self._parts.record(named)
         self._changed()
         self._hooks.exchange(sites, changed, named)
         if changed:
-            self._parts.tell(changed)
+            self._parts.report_changes(changed)

@@ -16,12 +16,12 @@ from ..parameter_selection import Choosing, with_gaps
 
 
 def describe(parameter: Parameter) -> tuple[tuple[int, ...], str, int]:
-    """Shape, dtype and memory of a parameter."""
+    """Return shape, dtype and memory address of a parameter."""
     return parameter.shape, parameter.dtype.name, parameter.numpy().ctypes.data
 
 
 def optimizer_infos(optimizers: Iterable[Any]) -> tuple[OptimizerInfo, ...]:
-    """Class and options of every optimizer; options that are no plain values are left out."""
+    """Return class and options of every optimizer, without options that are not plain values."""
     return tuple(
         OptimizerInfo(type(optimizer).__name__, tuple(_options(group) for group in optimizer.param_groups))
         for optimizer in optimizers
@@ -33,7 +33,9 @@ def _options(group: Mapping[str, Any]) -> dict[str, Json]:
 
 
 def _plain(items: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, Any]]:
-    return (one for one in items if one[0] != "params" and isinstance(one[1], bool | int | float | str | tuple | None))
+    return (
+        item for item in items if item[0] != "params" and isinstance(item[1], bool | int | float | str | tuple | None)
+    )
 
 
 _Array = NDArray[Any]  # the element type varies at run time
@@ -41,7 +43,7 @@ _ABSENT: Place = (0, 0, 0)
 
 
 def place_of_array(array: _Array) -> tuple[Place, object]:
-    """(address, size, code) of the array's values, and the array that keeps them there.
+    """Return (address, size, code) of the array's values, and the array that keeps them there.
 
     Raises:
         Unsupported: The elements are not real numbers.
@@ -66,14 +68,14 @@ def _node(tensor: Tensor) -> Node | None:
 
 
 def _nodes_before(node: Node) -> Iterable[Node]:
-    return [one._node for one in node.inputs or () if isinstance(one, Tensor) and one._node is not None]
+    return [tensor._node for tensor in node.inputs or () if isinstance(tensor, Tensor) and tensor._node is not None]
 
 
 def _shown(tensor: Tensor) -> Tensor:
-    held = tensor.detach()
-    if type(held) is not Tensor:
-        return held
-    view = held.numpy().view()
+    detached = tensor.detach()
+    if type(detached) is not Tensor:
+        return detached
+    view = detached.numpy().view()
     view.flags.writeable = False
     return wrap(view)
 
@@ -97,13 +99,13 @@ ACCESS = Access(
 
 
 class EngineView(Choosing):
-    """The parameters by their sites, in model order; one row each in every table."""
+    """The parameters by their sites, in model order; each has one row in every table."""
 
     def __init__(self) -> None:
         self._names: list[str] = []
         self.parameters: list[Parameter] = []
         self._left_out: frozenset[str] = frozenset()
-        self._measured: list[Any] = self.parameters  # with gaps, where some are left out
+        self._measured: list[Any] = self.parameters  # with a gap for each one that is left out
         self.optimizers: list[Any] = []
         self.stepping: Any = None
         self.given: tuple[_Array | None, ...] | None = None
@@ -124,11 +126,11 @@ class EngineView(Choosing):
         return tuple(parameter.shape for parameter in self.parameters)
 
     def add(self, named: Iterable[tuple[str, Parameter]]) -> bool:
-        """Whether any of these parameters was new; they join at the end."""
+        """Add these parameters at the end; return whether any of them was new."""
         known = {id(parameter) for parameter in self.parameters}
-        fresh = [(name, one) for name, one in named if id(one) not in known]
+        fresh = [(name, parameter) for name, parameter in named if id(parameter) not in known]
         self._names += [name for name, _ in fresh]
-        self.parameters += [one for _, one in fresh]
+        self.parameters += [parameter for _, parameter in fresh]
         if self._left_out:
             self._renew()
         return bool(fresh)
@@ -137,78 +139,90 @@ class EngineView(Choosing):
         self._measured = with_gaps(self.parameters, self._names, self._left_out)
 
     def exchange(self, named: Iterable[tuple[str, Parameter]]) -> None:
-        """Nothing; of two parameters of one name the one that is here now has the row."""
-        rows, here = {name: row for row, name in enumerate(self._names)}, {id(one) for one in self.parameters}
+        """Replace each parameter whose name now belongs to another object."""
+        rows, present_ids = (
+            {name: row for row, name in enumerate(self._names)},
+            {id(parameter) for parameter in self.parameters},
+        )
         for name, parameter in named:
-            if name in rows and id(parameter) not in here:
+            if name in rows and id(parameter) not in present_ids:
                 self.parameters[rows[name]] = parameter
         if self._left_out:
             self._renew()
 
     def weights(self) -> Arrays:
-        """Where the weights lie now."""
+        """Return where the weights lie now."""
         return _table([parameter.numpy() for parameter in self._measured])
 
     def gradients(self) -> Arrays:
-        """Where the gradients lie: those that the stepping optimizer was given, else what the parameters hold.
+        """Return where the gradients lie: those given to the stepping optimizer, else those of the parameters.
 
         With several optimizers what the parameters of the others hold belongs to another moment.
         """
         if self.stepping is None or self.given is None:
-            return _table([_held(one) for one in self._measured])
-        given = {id(one): array for one, array in zip(self.stepping.parameters, self.given, strict=True)}
+            return _table([_gradient_of(parameter) for parameter in self._measured])
+        given = {id(parameter): array for parameter, array in zip(self.stepping.parameters, self.given, strict=True)}
         is_only = len(self.optimizers) < 2
         return _table(
-            [given[id(one)] if id(one) in given else _held(one) if is_only else None for one in self._measured]
+            [
+                given[id(parameter)] if id(parameter) in given else _gradient_of(parameter) if is_only else None
+                for parameter in self._measured
+            ]
         )
 
     def arrays(self, subject: str) -> Iterator[tuple[str, _Array]]:
-        """Site and values of every weight or gradient that is there, for what wants them whole."""
+        """Yield site and values of every weight or gradient that exists, for dumps of whole tensors."""
         given: dict[int, _Array | None] = {}
         if self.stepping is not None and self.given is not None:
-            given = {id(one): array for one, array in zip(self.stepping.parameters, self.given, strict=True)}
-        for name, one in zip(self._names, self.parameters, strict=True):
-            held = None if one.grad is None else one.grad.numpy()
-            array = one.numpy() if subject == "weight" else given.get(id(one), held)
+            given = {
+                id(parameter): array for parameter, array in zip(self.stepping.parameters, self.given, strict=True)
+            }
+        for name, parameter in zip(self._names, self.parameters, strict=True):
+            gradient = None if parameter.grad is None else parameter.grad.numpy()
+            array = parameter.numpy() if subject == "weight" else given.get(id(parameter), gradient)
             if array is not None and name not in self._left_out:
                 yield name, array
 
     def has_gradients(self) -> bool:
-        """Whether the first few thousand values of any gradient hold one that is not zero."""
-        held = [parameter.grad.numpy() for parameter in self.parameters if parameter.grad is not None]
-        return any(bool(np.any(gradient.reshape(-1)[:4096])) for gradient in held)
+        """Return whether any gradient has a value other than zero among its first few thousand."""
+        gradients = [parameter.grad.numpy() for parameter in self.parameters if parameter.grad is not None]
+        return any(bool(np.any(gradient.reshape(-1)[:4096])) for gradient in gradients)
 
     def rows_held(self) -> frozenset[int]:
-        """The parameters of which the same is true."""
-        held = ((row, parameter.grad) for row, parameter in enumerate(self.parameters))
-        return frozenset(row for row, grad in held if grad is not None and np.any(grad.numpy().reshape(-1)[:4096]))
+        """Return the rows of the parameters whose gradient has such a value."""
+        gradients = ((row, parameter.grad) for row, parameter in enumerate(self.parameters))
+        return frozenset(row for row, grad in gradients if grad is not None and np.any(grad.numpy().reshape(-1)[:4096]))
 
     def rows_of(self, optimizer: Any) -> frozenset[int]:
-        """The parameters that the optimizer steps."""
-        mine = {id(one) for one in optimizer.parameters}
-        return frozenset(row for row, one in enumerate(self.parameters) if id(one) in mine)
+        """Return the rows of the parameters that the optimizer steps."""
+        parameter_ids = {id(parameter) for parameter in optimizer.parameters}
+        return frozenset(row for row, parameter in enumerate(self.parameters) if id(parameter) in parameter_ids)
 
     def is_cleared(self, optimizer: Any) -> bool:
-        """Whether none of its parameters, of all for None, holds a gradient that is not zero."""
+        """Return whether all gradients of the optimizer's parameters are zero; None means all parameters."""
         parameters = self.parameters if optimizer is None else optimizer.parameters
-        held = (one.grad.numpy() for one in parameters if one.grad is not None)
-        return not any(bool(np.any(gradient.reshape(-1)[:4096])) for gradient in held)
+        gradients = (parameter.grad.numpy() for parameter in parameters if parameter.grad is not None)
+        return not any(bool(np.any(gradient.reshape(-1)[:4096])) for gradient in gradients)
 
     def slots(self) -> dict[str, Arrays]:
-        """Every slot of every optimizer."""
+        """Return every slot of every optimizer."""
         arrays: dict[str, dict[int, _Array]] = {}
         for optimizer in self.optimizers:
             for name, slots in optimizer.slots().items():
-                held = arrays.setdefault(name, {})
-                held.update((id(one), slot) for one, slot in zip(optimizer.parameters, slots, strict=True))
-        return {name: _table([held.get(id(one)) for one in self._measured]) for name, held in arrays.items()}
+                slots_by_parameter = arrays.setdefault(name, {})
+                slots_by_parameter.update(
+                    (id(parameter), slot) for parameter, slot in zip(optimizer.parameters, slots, strict=True)
+                )
+        return {
+            name: _table([slots.get(id(parameter)) for parameter in self._measured]) for name, slots in arrays.items()
+        }
 
     def learning_rates(self) -> tuple[float, ...]:
-        """The rate of every group of every optimizer."""
+        """Return the learning rate of every group of every optimizer."""
         return tuple(float(group["lr"]) for optimizer in self.optimizers for group in optimizer.param_groups)
 
 
-def _held(parameter: Parameter) -> _Array | None:
+def _gradient_of(parameter: Parameter) -> _Array | None:
     return None if parameter.grad is None else parameter.grad.numpy()
 
 

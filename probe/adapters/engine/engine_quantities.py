@@ -26,7 +26,7 @@ __all__ = ["EngineOperators"]
 
 
 class EngineOperators:
-    """Looks at the steps of one model from inside; `handles` and `remove` take everything off.
+    """Times the operators and allocations of due steps; `remove` takes everything off.
 
     Args:
         cells: All of the model, by site; the model itself under the empty one.
@@ -49,7 +49,7 @@ class EngineOperators:
         self._handles.append(register_backward_start_hook(self._backward_begins))
 
     def remove(self) -> None:
-        """Nothing; the step in progress is told, and the table is as it was."""
+        """Record the step in progress, then remove the hooks and restore the table of primitives."""
         self._end()
         for handle in self._handles:
             handle.remove()
@@ -65,9 +65,9 @@ class EngineOperators:
             self._phase = "forward"
             for name, primitive in PRIMITIVES.items():
                 original = primitive.evaluate
-                ours = self._timed(name, original)
-                self._originals[name] = (original, ours)
-                primitive.evaluate = ours
+                timed = self._timed(name, original)
+                self._originals[name] = (original, timed)
+                primitive.evaluate = timed
 
     def _backward_begins(self, _root: Any) -> None:
         self._phase = "backward"
@@ -84,12 +84,12 @@ class EngineOperators:
             self._phase = "forward" if self._sites else "loss"
 
     def _end(self) -> None:
-        """The log becomes an event, and the table is as it was, unless others have changed it meanwhile."""
+        """Record the log as an event, and restore the primitives that nobody else has replaced meanwhile."""
         log, self._log = self._log, None
         if log is None:
             return
-        for name, (original, ours) in self._originals.items():
-            if PRIMITIVES[name].evaluate is ours:
+        for name, (original, timed) in self._originals.items():
+            if PRIMITIVES[name].evaluate is timed:
                 PRIMITIVES[name].evaluate = original
         self._originals = {}
         self._alive = {}
@@ -119,7 +119,7 @@ class EngineOperators:
         return run
 
     def _follow(self, log: OperatorLog, name: str, site: str, result: Any, inputs: tuple[Any, ...]) -> None:
-        for array in _made(result, inputs):
+        for array in _allocated(result, inputs):
             self._keys += 1
             now = time.perf_counter() - self._began
             came = Allocation(now, self._keys, array.nbytes, name, self._phase, site)
@@ -133,11 +133,11 @@ class EngineOperators:
             log.allocations.append(came._replace(at_s=now, size_bytes=-came.size_bytes))
 
 
-def _made(result: Any, inputs: tuple[Any, ...]) -> Iterator[np.ndarray[Any, Any]]:
-    """The arrays among the results that have memory of their own, which none of the inputs had before."""
-    for one in result if isinstance(result, tuple) else (result,):
-        if isinstance(one, np.ndarray) and one.base is None and not any(one is given for given in inputs):
-            yield one
+def _allocated(result: Any, inputs: tuple[Any, ...]) -> Iterator[np.ndarray[Any, Any]]:
+    """Yield the resulting arrays that own their memory and are not among the inputs."""
+    for output in result if isinstance(result, tuple) else (result,):
+        if isinstance(output, np.ndarray) and output.base is None and not any(output is given for given in inputs):
+            yield output
 
 
 _listeners: list[AttentionCalls] = []
@@ -147,14 +147,14 @@ _originals: list[tuple[str, Any, Any]] = []
 def watch_quantities(
     recorder: Recorder, counts: Callable[[], bool], cells: Mapping[str, Any], sites: Sequence[str]
 ) -> Iterator[Any]:
-    """The handles of all that is put on.
+    """Attach the hooks of all quantities and yield their handles.
 
     Args:
         cells: By site, all of them; `sites`: those that the configuration picks.
     """
 
     if recorder.config.schedule("operator").is_ever_due:
-        yield EngineOperators(recorder, cells, counts)  # first, so that it is first to put back what it has replaced
+        yield EngineOperators(recorder, cells, counts)  # first, so that it is the first to restore the primitives
 
     def register(cell: Any, hook: Callable[[Any, Any, Any], None]) -> Any:
         return cell.register_forward_hook(hook)
@@ -170,48 +170,48 @@ def watch_quantities(
             yield cells[site].register_forward_pre_hook(recorder.timed(calls.entering(site, cells[site])))
             yield cells[site].register_forward_hook(calls.leaving(site))
         if attending:
-            yield _Listening(calls)
+            yield _PrimitiveListener(calls)
 
 
-class _Listening:
-    """While it is there, the calls hear of attention; a table of primitives tells what the engine evaluates."""
+class _PrimitiveListener:
+    """Reports attention to the calls by wrapping two entries of the table of primitives."""
 
     def __init__(self, calls: AttentionCalls) -> None:
         self._calls = calls
         _listeners.append(calls)
         if len(_listeners) == 1:
-            _replace("attention", _tell_attention)
-            _replace("softmax", _tell_softmax)
+            _replace("attention", _report_attention)
+            _replace("softmax", _report_softmax)
 
     def remove(self) -> None:
-        """Nothing; after the last one the table is as it was, unless others have changed it meanwhile."""
+        """Stop listening; after the last listener, restore the primitives that nobody else has replaced."""
         if self._calls in _listeners:
             _listeners.remove(self._calls)
         while not _listeners and _originals:
-            name, original, ours = _originals.pop()
-            if PRIMITIVES[name].evaluate is ours:
+            name, original, replacement = _originals.pop()
+            if PRIMITIVES[name].evaluate is replacement:
                 PRIMITIVES[name].evaluate = original
 
 
-def _replace(name: str, tell: Callable[..., None]) -> None:
+def _replace(name: str, report: Callable[..., None]) -> None:
     original = PRIMITIVES[name].evaluate
 
     def evaluate(*inputs: Any, **attributes: Any) -> Any:
         if _listeners:
-            tell(*inputs, **attributes)
+            report(*inputs, **attributes)
         return original(*inputs, **attributes)
 
     _originals.append((name, original, evaluate))
     PRIMITIVES[name].evaluate = evaluate
 
 
-def _tell_attention(query: Any, key: Any, _value: Any, *mask: Any, causal: bool, scale: float) -> None:
+def _report_attention(query: Any, key: Any, _value: Any, *mask: Any, causal: bool, scale: float) -> None:
     last_seen = key.shape[-2] - query.shape[-2] if causal else None
     for calls in tuple(_listeners):
         calls.attention(query, key, mask[0] if mask else None, scale=scale, last_seen=last_seen)
 
 
-def _tell_softmax(scores: Any, *, scale: float, causal: bool) -> None:
+def _report_softmax(scores: Any, *, scale: float, causal: bool) -> None:
     if isinstance(scores, np.ndarray) and scores.ndim > 2:
         last_seen = scores.shape[-1] - scores.shape[-2] if causal else None
         for calls in tuple(_listeners):
@@ -219,33 +219,35 @@ def _tell_softmax(scores: Any, *, scale: float, causal: bool) -> None:
 
 
 class EngineTracer:
-    """Traces a model's process; `remove()` puts the table back.
+    """Traces every operation of the process for NaN and infinity; `remove()` restores the table of primitives.
 
     Every primitive evaluated between the model's forward and the optimizer's step is seen, those of the loss included.
     Compiled functions run kernels of their own and are not seen from inside.
     """
 
     def __init__(self, model: Cell, recorder: Recorder) -> None:
-        self.trace = NanTrace(recorder, place_of_array, lambda: (one.numpy() for one in model.trainable_params()), ())
+        self.trace = NanTrace(
+            recorder, place_of_array, lambda: (parameter.numpy() for parameter in model.trainable_params()), ()
+        )
         self._recorder = recorder
         self._originals = {name: primitive.evaluate for name, primitive in PRIMITIVES.items()}
         for name, primitive in PRIMITIVES.items():
             primitive.evaluate = self._shown(name, primitive.evaluate)
-        self._beginning = model.register_forward_pre_hook(self._begin)
-        self._places = CellSites(model)
+        self._entry_hook = model.register_forward_pre_hook(self._begin)
+        self._cell_sites = CellSites(model)
         self._handles: dict[str, Several] = {}
-        self._follow(self._places.modules)
+        self._follow(self._cell_sites.modules)
 
     def remove(self) -> None:
-        """Takes everything off."""
+        """Remove every hook and restore the primitives."""
         for name, evaluate in self._originals.items():
             PRIMITIVES[name].evaluate = evaluate
-        self._beginning.remove()
+        self._entry_hook.remove()
         for handle in self._handles.values():
             handle.remove()
 
     def backward_begins(self, loss: float | None) -> None:
-        """What follows belongs to the backward pass."""
+        """Note that the following operations belong to the backward pass."""
         if loss is not None and not np.isfinite(loss):
             self.trace.loss_is_bad(["the loss"])
         self.trace.phase = "backward"
@@ -264,12 +266,12 @@ class EngineTracer:
         return run
 
     def _begin(self, _cell: Any, _inputs: Any) -> None:
-        if self._places.has_changed():
-            self._follow(self._places.look())
+        if self._cell_sites.has_changed():
+            self._follow(self._cell_sites.look())
 
     def _follow(self, changed: Iterable[str]) -> None:
-        """Nothing; at these sites there are other cells than before, or none any more."""
-        cells = self._places.modules
+        """Move the hooks of these sites to the cells that the model has there now."""
+        cells = self._cell_sites.modules
         for site in changed:
             if site in self._handles:
                 self._handles.pop(site).remove()
@@ -293,7 +295,7 @@ class EngineTracer:
 
 
 def _floating(values: Iterable[Any]) -> Iterator[NDArray[Any]]:
-    """The floating-point arrays among the values; reductions give scalars."""
+    """Yield the floating-point arrays among the values; reductions give scalars."""
     for value in values:
         if isinstance(value, np.ndarray | np.generic) and (value.dtype.kind == "f" or value.dtype.name == "bfloat16"):
             yield np.asarray(value)

@@ -1,4 +1,4 @@
-"""The cells of an engine model by site, and whether they are still the ones that were found."""
+"""The cells of an engine model by site, and how changes of them are noticed."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,28 +21,30 @@ class CellSites:
         self.look()
 
     def has_changed(self) -> bool:
-        """Whether a cell has got, lost or exchanged a part since the last look; no look at them where none was set."""
+        """Return whether a cell has gained, lost or replaced a part since the last look; cheap when no part was set."""
         if self._count == CHANGES[0]:
             return False
         self._count = CHANGES[0]
         now = self._parts_now()
-        return len(now) != len(self._parts) or any(one is not two for one, two in zip(now, self._parts, strict=True))
+        return len(now) != len(self._parts) or any(
+            part is not previous for part, previous in zip(now, self._parts, strict=True)
+        )
 
     def look(self) -> frozenset[str]:
-        """Sites whose cell is another one than before, or gone, or new; `modules` has what is there."""
+        """Update `modules`; return the sites whose cell is new, gone or replaced."""
         before = dict(self.modules)
         self.modules.clear()
         self.modules.update(self._model.cells_and_names())
         self._count, self._parts = CHANGES[0], self._parts_now()
-        both = {*before, *self.modules}
-        return frozenset(site for site in both if before.get(site) is not self.modules.get(site))
+        sites = {*before, *self.modules}
+        return frozenset(site for site in sites if before.get(site) is not self.modules.get(site))
 
     def _parts_now(self) -> list[Any]:  # Any: cells and parameters, held so that no other can lie where one lay
-        return [one for cell in self.modules.values() for one in (*cell._cells.values(), *cell._parameters.values())]
+        return [part for cell in self.modules.values() for part in (*cell._cells.values(), *cell._parameters.values())]
 
 
 def owners_of(cells: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
-    """Site, cell and attribute of every parameter; one that several cells hold stands under each of its sites."""
+    """Return site, cell and attribute of every parameter; a shared one is listed under each of its sites."""
     return [
         (f"{site}.{name}" if site else name, cell, name) for site, cell in cells.items() for name in cell._parameters
     ]

@@ -1,4 +1,4 @@
-"""A training of the engine from forward to step, told to the lifecycle of the step."""
+"""A training of the engine from forward to step, reported to the lifecycle of the step."""
 
 from functools import partial
 from threading import get_ident
@@ -8,7 +8,7 @@ from weakref import ref
 from ....framework.hooks import SKIP_STEP
 from ....framework.tensor import Tensor
 from ...hooks.idle_hooks import Several
-from ...hooks.output_hooks import ForwardTaps
+from ...hooks.output_hooks import ForwardHooks
 from ...recording.recorder import Recorder
 from ..call_order import CallOrder
 from ..step_lifecycle import Course
@@ -27,12 +27,12 @@ class EngineLosses:
         self._unscaled: tuple[Any, float, float] | None = None
 
     def scaled(self, loss: Tensor, scaled: Tensor, scale: float) -> None:
-        """Nothing; it is remembered what the loss was before it was multiplied."""
+        """Remember the loss before a loss scaler multiplied it."""
         if loss.size == 1 and not self._current.is_idle:
             self._unscaled = (ref(scaled), float(loss.numpy().item()), scale)
 
     def loss_of(self, root: Tensor) -> float | None:
-        """The value that a backward pass starts from, if it has one element."""
+        """Return the value that a backward pass starts from, if it has one element."""
         if root.size != 1:
             return None
         if self._unscaled is not None and self._unscaled[0]() is root:
@@ -42,13 +42,13 @@ class EngineLosses:
 
 
 class EngineStepHooks:
-    """Tells the course of a training what its optimizers do."""
+    """The hooks on the optimizers of a training, which report to its lifecycle."""
 
     def __init__(self, course: Course, view: EngineView, recorder: Recorder) -> None:
         self._course, self._view, self._current = course, view, recorder.current
 
     def watch(self, optimizer: Any) -> Several:
-        """The handle of the hooks that are put on the optimizer, which is one of the model's from now on."""
+        """Add the optimizer to the model's and return the handle of its hooks."""
         self._view.optimizers.append(optimizer)
         return Several(
             [
@@ -73,7 +73,7 @@ class EngineStepHooks:
 
 
 class EngineTraining:
-    """What the engine's hooks call.
+    """The callbacks of the engine's hooks.
 
     Attributes:
         roots: Reads what backward passes start from.
@@ -83,31 +83,31 @@ class EngineTraining:
 
     def __init__(
         self,
-        places: CellSites,
+        cell_sites: CellSites,
         view: EngineView,
         recorder: Recorder,
-        taps: ForwardTaps,
+        output_hooks: ForwardHooks,
         *,
         facts: EngineFacts,
         order: CallOrder,
         changes: EngineChanges,
     ) -> None:
-        self._places, self._view, self._current = places, view, recorder.current
+        self._cell_sites, self._view, self._current = cell_sites, view, recorder.current
         self._facts, self._order, self._changes = facts, order, changes
-        self._course = Course(recorder, view, taps, before_step=self._before_step, at_end=self._step_ends)
+        self._course = Course(recorder, view, output_hooks, before_step=self._before_step, at_end=self._step_ends)
         self.roots = EngineLosses(recorder)
         self.steps = EngineStepHooks(self._course, view, recorder)
         self.tracer: EngineTracer | None = None
 
     def forward_begins(self, *_: object) -> None:
-        """The model is called."""
+        """Note that the model is called."""
         if not self._current.is_idle:
             self._facts.facts.forward_begins()
         self._course.forward_begins()
 
     def backward_begins(self, root: Tensor) -> None:
-        """A backward pass of the process starts from this tensor."""
-        if self._current.is_idle or self._current.thread != get_ident():  # of a training in another thread
+        """Note that a backward pass of the process starts from this tensor."""
+        if self._current.is_idle or self._current.thread != get_ident():  # another thread's training
             return
         if self.tracer is not None:
             self.tracer.backward_begins(self.roots.loss_of(root))
@@ -115,13 +115,13 @@ class EngineTraining:
             self._facts.backward_begins(root)
 
     def step_done(self) -> None:
-        """The loop says that its step is done."""
+        """Close the step at the loop's request."""
         self._view.given = None
         self._course.step_done()
 
     def _before_step(self) -> None:
         self._facts.facts.before_step()
-        if self._places.has_changed():
+        if self._cell_sites.has_changed():
             self._changes.take_in()
 
     def _step_ends(self) -> None:

@@ -12,7 +12,7 @@ from .engine_adapter import EngineAdapter
 
 
 class EngineFinder:
-    """Waits for the first cell that is called to be trained, and hands an adapter of it over, once.
+    """Waits for the first cell that is trained, and hands over an adapter of it, once.
 
     That is the outermost cell called in training mode while operations are recorded. Its optimizers are those made so
     far that hold any of its parameters. The engine has no global hooks, so that `Cell.__call__` and
@@ -30,13 +30,13 @@ class EngineFinder:
         self._replace(Optimizer, "__init__", self._watched_start)
 
     def stop(self) -> None:
-        """Puts the engine's own methods back."""
+        """Restore the engine's own methods."""
         for owner, name, original in self._originals:
             setattr(owner, name, original)
         self._originals = []
 
     def left_out(self) -> str:
-        """Nothing: of other cells nothing is known."""
+        """Return the empty text: other cells are not known."""
         return ""
 
     def _replace(self, owner: type, name: str, build: Callable[[Any], Any]) -> None:
@@ -48,9 +48,11 @@ class EngineFinder:
         def call(cell: Cell, *inputs: Any, **options: Any) -> Any:
             if self._originals and cell.training and is_recording() and cell.trainable_params():
                 self.stop()
-                mine = {id(one) for one in cell.get_parameters()}
+                parameter_ids = {id(parameter) for parameter in cell.get_parameters()}
                 stepping = [
-                    one for one in self._optimizers if any(id(parameter) in mine for parameter in one.parameters)
+                    optimizer
+                    for optimizer in self._optimizers
+                    if any(id(parameter) in parameter_ids for parameter in optimizer.parameters)
                 ]
                 self._found(EngineAdapter(cell, tuple(stepping)))
             return original(cell, *inputs, **options)

@@ -11,8 +11,8 @@ import mindspore
 
 from ....storage.run_info import Structure
 from ...errors import ConfigError, NotWatchable
-from ...hooks.batch_hooks import BatchTaps
-from ...hooks.output_hooks import ForwardTaps
+from ...hooks.batch_hooks import BatchHooks
+from ...hooks.output_hooks import ForwardHooks
 from ...recording.recorder import Recorder
 from ..call_order import CallOrder, structure_of
 from ..parameter_selection import Selection
@@ -52,7 +52,7 @@ class MindSporeAdapter:
         self.view = MindSporeView(self._report)
         self.framework = f"mindspore {mindspore.__version__}"
         self.structure_version = 0
-        self._given = optimizers
+        self._optimizers = optimizers
         self._cells: dict[str, Any] = dict(model.cells_and_names())
         self._handles: list[Any] = []
 
@@ -76,24 +76,24 @@ class MindSporeAdapter:
         self._handles.append(following)
         children, known = methodcaller("name_cells"), self._structure_changes
         self._order = CallOrder(self._cells, ACCESS, register=following.register, children=children, known=known)
-        taps = ForwardTaps(recorder, ACCESS, partial(getattr, model, "training"))
-        self._hooks = hooks = MindSporeHooks(recorder, self._cells, taps)
-        self._moments = moments = CellEvents(view, recorder, taps, self._order, following)
-        batches = BatchTaps(recorder, ACCESS, taps.counts)
+        output_hooks = ForwardHooks(recorder, ACCESS, partial(getattr, model, "training"))
+        self._hooks = hooks = MindSporeHooks(recorder, self._cells, output_hooks)
+        self._events = events = CellEvents(view, recorder, output_hooks, self._order, following)
+        batches = BatchHooks(recorder, ACCESS, output_hooks.counts)
         see_batch = batches.hook() if batches.is_wanted else None
-        self._handles.append(watch_entrance(model, moments.course.forward_begins, hooks, see_batch))
+        self._handles.append(watch_entrance(model, events.course.forward_begins, hooks, see_batch))
         self._handles.append(hooks)
         hooks.watch(sites)
         hooks.watch_inside(named)
-        for optimizer in self._given:
-            self._handles.append(moments.steps.watch(optimizer))
-        add_listener(moments)
+        for optimizer in self._optimizers:
+            self._handles.append(events.steps.watch(optimizer))
+        add_listener(events)
         report_compiled(self._cells, recorder)
 
     def detach(self) -> None:
         """Remove every hook."""
-        if hasattr(self, "_moments"):
-            remove_listener(self._moments)
+        if hasattr(self, "_events"):
+            remove_listener(self._events)
         if hasattr(self, "_order"):
             self._order.stop()
         for handle in self._handles:
@@ -118,12 +118,14 @@ class MindSporeAdapter:
     def save_state(self, path: Path) -> None:
         """Save the parameters of the model and of its optimizers into the file."""
         cells = [self.model, *self.view.optimizers]
-        parameters = {one.name: one for cell in cells for one in cell.get_parameters()}
-        mindspore.save_checkpoint([{"name": name, "data": one} for name, one in parameters.items()], str(path))
+        parameters = {parameter.name: parameter for cell in cells for parameter in cell.get_parameters()}
+        mindspore.save_checkpoint(
+            [{"name": name, "data": parameter} for name, parameter in parameters.items()], str(path)
+        )
 
     def step_done(self) -> None:
         """Close the step of a loop without a watched optimizer."""
-        self._moments.step_done()
+        self._events.step_done()
 
     def _structure_changes(self) -> None:
         self.structure_version += 1
@@ -140,12 +142,12 @@ def _check(recorder: Recorder) -> None:
 
 
 _log = logging.getLogger(__name__)
-_SAID = "the cell is compiled by @jit: it is seen from outside, the cells inside it are not observed"
+_COMPILED_CELL = "the cell is compiled by @jit: it is seen from outside, the cells inside it are not observed"
 
 
 def report_compiled(cells: Mapping[str, Any], recorder: Recorder) -> None:
     """Log a warning and record an event for each compiled cell."""
     for site, cell in cells.items():
         if getattr(cell.construct, "__wrapped_by_jit__", False):
-            _log.warning("%s: %s", site or "(model)", _SAID)
-            recorder.event("monitor_fault", site, collector="activation", error=_SAID)
+            _log.warning("%s: %s", site or "(model)", _COMPILED_CELL)
+            recorder.event("monitor_fault", site, collector="activation", error=_COMPILED_CELL)

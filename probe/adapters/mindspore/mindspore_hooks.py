@@ -12,8 +12,8 @@ from typing import Any, Protocol
 from mindspore.graph.api import _pynative_executor as executor
 
 from ...hooks.idle_hooks import Several, SiteHooks
-from ...hooks.input_hooks import InputTaps
-from ...hooks.output_hooks import ForwardTaps
+from ...hooks.input_hooks import InputHooks
+from ...hooks.output_hooks import ForwardHooks
 from ...hooks.parameter_hooks import watch_local_gradients
 from ...recording.recorder import Recorder
 from ..call_order import CallOrder
@@ -46,15 +46,15 @@ class CellHook:
 
 
 class MindSporeHooks:
-    """Puts hooks on cells that the configuration picks; what the model itself is called with is seen at its entrance.
+    """The hooks on the cells that the configuration selects; the model's own inputs are seen by its entrance hook.
 
     Args:
         cells: By site.
     """
 
-    def __init__(self, recorder: Recorder, cells: Mapping[str, Any], taps: ForwardTaps) -> None:
-        self._recorder, self._cells, self._taps = recorder, cells, taps
-        self._inputs = InputTaps(recorder, ACCESS, taps.counts)
+    def __init__(self, recorder: Recorder, cells: Mapping[str, Any], output_hooks: ForwardHooks) -> None:
+        self._recorder, self._cells, self._output_hooks = recorder, cells, output_hooks
+        self._inputs = InputHooks(recorder, ACCESS, output_hooks.counts)
         self._inputs_of_model = self._inputs.hook("") if self._inputs.is_wanted else None
         self._sites = SiteHooks(recorder, self._register)
         self._inside: list[Any] = []
@@ -84,7 +84,7 @@ class MindSporeHooks:
 
     def _register(self, site: str, _is_again: bool) -> Several:
         cell = self._cells[site]
-        handles = [cell.register_forward_hook(CellHook(self._taps.hook(site)))]
+        handles = [cell.register_forward_hook(CellHook(self._output_hooks.hook(site)))]
         if self._inputs.is_wanted and site:
             hook = CellHook(self._inputs.hook(site))
             handles.append(cell.register_forward_pre_hook(hook, with_kwargs=True))
@@ -119,7 +119,7 @@ class RetiringHooks:
 
     def register(self, cell: Any, hook: Callable[[Any, Any, Any], None]) -> "_Retiring":
         """Register a forward hook that sees keyword arguments among the inputs; return its handle."""
-        called = CellHook(lambda one, inputs, options, output: hook(one, (inputs, options), output))
+        called = CellHook(lambda module, inputs, options, output: hook(module, (inputs, options), output))
         return _Retiring(called, cell.register_forward_hook(called, with_kwargs=True), self._retired)
 
     def remove(self) -> None:
@@ -146,7 +146,7 @@ def _ignore(*_: Any) -> None:
 
 
 class OptimizerHooks:
-    """Tells the course of a training what its optimizers do."""
+    """The hooks on the optimizers of a training, which report to its lifecycle."""
 
     def __init__(self, course: Course, view: MindSporeView, recorder: Recorder) -> None:
         self._course, self._view, self._recorder = course, view, recorder
@@ -172,20 +172,20 @@ class OptimizerHooks:
 
 
 class GradientListener(Protocol):
-    """What is told of gradient functions."""
+    """A listener to gradient functions."""
 
     def backward_begins(self, result: Any) -> None:
         """Note that the gradients of this result, of whatever form, are about to be computed."""
 
 
-class _Cover:
+class _ExecutorPatch:
     """The two methods of the executor with listeners before them."""
 
     def __init__(self) -> None:
         self.listeners: list[GradientListener] = []
         self._results: list[Any] = []
 
-    def put_on(self) -> None:
+    def patch(self) -> None:
         """Patch the methods."""
         end_graph, grad = executor.end_graph, executor.grad
 
@@ -201,28 +201,28 @@ class _Cover:
 
         executor.end_graph, executor.grad = ended, differentiated
 
-    def take_off(self) -> None:
+    def restore(self) -> None:
         """Restore the class's own methods."""
         self._results.clear()
         del executor.end_graph, executor.grad
 
 
-_cover = _Cover()
+_executor_patch = _ExecutorPatch()
 
 
 def add_listener(listener: GradientListener) -> None:
     """Add a listener to gradient functions."""
-    if not _cover.listeners:
-        _cover.put_on()
-    _cover.listeners.append(listener)
+    if not _executor_patch.listeners:
+        _executor_patch.patch()
+    _executor_patch.listeners.append(listener)
 
 
 def remove_listener(listener: GradientListener) -> None:
     """Remove the listener."""
-    if listener in _cover.listeners:
-        _cover.listeners.remove(listener)
-        if not _cover.listeners:
-            _cover.take_off()
+    if listener in _executor_patch.listeners:
+        _executor_patch.listeners.remove(listener)
+        if not _executor_patch.listeners:
+            _executor_patch.restore()
 
 
 def loss_of(result: Any) -> float | None:
@@ -232,7 +232,7 @@ def loss_of(result: Any) -> float | None:
 
 
 class CellEvents:
-    """Listens to the process for what no hook of one model tells: a `Listener`.
+    """A `GradientListener` for events of the process that no hook of a model reports.
 
     Args:
         following: The hooks that the order of calls is followed by.
@@ -243,10 +243,15 @@ class CellEvents:
     """
 
     def __init__(
-        self, view: MindSporeView, recorder: Recorder, taps: ForwardTaps, order: CallOrder, following: RetiringHooks
+        self,
+        view: MindSporeView,
+        recorder: Recorder,
+        output_hooks: ForwardHooks,
+        order: CallOrder,
+        following: RetiringHooks,
     ) -> None:
         self._view, self._order, self._following = view, order, following
-        self.course = Course(recorder, view, taps, before_step=_nothing, at_end=self._step_ends)
+        self.course = Course(recorder, view, output_hooks, before_step=_nothing, at_end=self._step_ends)
         self.steps = OptimizerHooks(self.course, view, recorder)
 
     def backward_begins(self, result: Any) -> None:

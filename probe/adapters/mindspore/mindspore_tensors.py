@@ -22,7 +22,7 @@ CODES = {
     mindspore.bfloat16: BFLOAT16,
 }
 
-# In-place operations leave a tensor's `_version` at 0 (2.10.0), so a tensor seen again may always have changed.
+# In-place operations leave a tensor's `_version` at 0 (2.10.0), so a tensor that is seen again counts as changed.
 _versions = count()
 
 

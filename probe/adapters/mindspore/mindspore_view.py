@@ -40,7 +40,7 @@ def groups_of(optimizer: Any) -> tuple[OptimizerGroup, ...]:
     Those of `mindspore.nn` keep rate and decay by parameter and forget the groups: equal ones are one group.
     """
     wrapped = getattr(optimizer, "opt", None)
-    if isinstance(wrapped, mindspore.nn.Optimizer):  # LARS keeps a rate of its own that is always 0
+    if isinstance(wrapped, mindspore.nn.Optimizer):  # LARS has its own rate, which is always 0
         return groups_of(wrapped)
     if hasattr(optimizer, "param_groups"):
         return tuple(
@@ -79,7 +79,7 @@ def slots_of(optimizer: Any) -> dict[str, dict[int, Tensor]]:
     """
     found: dict[str, dict[int, Tensor]] = {}
     parameters = tuple(optimizer.parameters)
-    for _, cell in optimizer.cells_and_names():  # LARS keeps the optimizer that it wraps as a cell of its own
+    for _, cell in optimizer.cells_and_names():  # LARS holds the wrapped optimizer as a cell
         _take_slots(found, vars(cell).items(), parameters)
     for group in getattr(optimizer, "param_groups", ()):
         _take_slots(found, group.items(), tuple(group["params"]))
@@ -104,9 +104,9 @@ def _take_slots(
     for name, value in named:
         if not isinstance(value, tuple | list) or len(value) != len(parameters):
             continue
-        if all(isinstance(one, mindspore.Parameter) and id(one) not in own and one.ndim for one in value):
+        if all(isinstance(slot, mindspore.Parameter) and id(slot) not in own and slot.ndim for slot in value):
             slots = found.setdefault(name, {})
-            slots.update((id(parameter), one) for parameter, one in zip(parameters, value, strict=True))
+            slots.update((id(parameter), slot) for parameter, slot in zip(parameters, value, strict=True))
 
 
 def _number(value: Any) -> Json:
@@ -122,7 +122,9 @@ def _plain(options: Mapping[str, Any]) -> dict[str, Json]:
 
 def _plain_items(options: Mapping[str, Any]) -> Iterator[tuple[str, Json]]:
     for name, value in options.items():
-        if name == "lr" or (isinstance(value, tuple | list) and not all(isinstance(one, int | float) for one in value)):
+        if name == "lr" or (
+            isinstance(value, tuple | list) and not all(isinstance(item, int | float) for item in value)
+        ):
             continue
         if isinstance(value, tuple | list):
             yield name, list(value)
@@ -131,7 +133,7 @@ def _plain_items(options: Mapping[str, Any]) -> Iterator[tuple[str, Json]]:
 
 
 def describe(parameter: Tensor) -> tuple[tuple[int, ...], str, int]:
-    """Shape, dtype and memory of a parameter."""
+    """Return shape, dtype and memory address of a parameter."""
     return tuple(parameter.shape), str(parameter.dtype).lower(), parameter.data_ptr() or id(parameter)
 
 
@@ -146,7 +148,7 @@ def stepping_groups(optimizers: Iterable[Any]) -> dict[int, tuple[tuple[int, int
 
 
 class MindSporeView:
-    """The parameters by their sites, in model order; one row each in every table.
+    """The parameters by their sites, in model order; each has one row in every table.
 
     Args:
         report: Called once for a parameter of which something cannot be recorded, with its site and the reason.
@@ -156,7 +158,7 @@ class MindSporeView:
         self._names: list[str] = []
         self.parameters: list[Tensor] = []
         self._left_out: frozenset[str] = frozenset()
-        self._measured: list[Any] = self.parameters  # with gaps, where some are left out
+        self._measured: list[Any] = self.parameters  # with a gap for each one that is left out
         self.optimizers: list[Any] = []
         self.stepping: Any = None
         self.given: Sequence[Any] = ()
@@ -183,9 +185,9 @@ class MindSporeView:
     def add(self, named: Iterable[tuple[str, Tensor]]) -> bool:
         """Add these parameters at the end; return whether any of them was new."""
         known = {id(parameter) for parameter in self.parameters}
-        fresh = [(name, one) for name, one in named if id(one) not in known]
+        fresh = [(name, parameter) for name, parameter in named if id(parameter) not in known]
         self._names += [name for name, _ in fresh]
-        self.parameters += [one for _, one in fresh]
+        self.parameters += [parameter for _, parameter in fresh]
         return bool(fresh)
 
     def choose(self, named: Iterable[tuple[str, Tensor]]) -> None:
@@ -202,14 +204,14 @@ class MindSporeView:
 
     def gradients(self) -> Arrays:
         """Return where the gradients lie that the stepping optimizer was given; MindSpore's parameters hold none."""
-        given = self._given()
+        given = self._given_gradients()
         return self._placing.table([given.get(id(parameter)) for parameter in self._measured])
 
     def arrays(self, subject: str) -> Iterator[tuple[str, NDArray[Any]]]:
         """Yield site and values of every weight or gradient that is there."""
-        given = self._given()
-        for name, one in zip(self._names, self.parameters, strict=True):
-            tensor = one if subject == "weight" else given.get(id(one))
+        given = self._given_gradients()
+        for name, parameter in zip(self._names, self.parameters, strict=True):
+            tensor = parameter if subject == "weight" else given.get(id(parameter))
             if tensor is not None and name not in self._left_out:
                 try:
                     yield name, array_of(tensor)
@@ -234,20 +236,23 @@ class MindSporeView:
 
     def slots(self) -> dict[str, Arrays]:
         """Return every slot of every optimizer, by the optimizer's own name."""
-        if self._slots_known != len(self.optimizers):  # they make all of them when they are made themselves
+        if self._slots_known != len(self.optimizers):  # an optimizer makes all its slots in its constructor
             self._slots_known = len(self.optimizers)
-            held: dict[str, dict[int, Tensor]] = {}
+            slots_by_name: dict[str, dict[int, Tensor]] = {}
             for optimizer in self.optimizers:
                 for name, slots in slots_of(optimizer).items():
-                    held.setdefault(name, {}).update(slots)
-            self._slots = {name: [slots.get(id(one)) for one in self._measured] for name, slots in held.items()}
+                    slots_by_name.setdefault(name, {}).update(slots)
+            self._slots = {
+                name: [slots.get(id(parameter)) for parameter in self._measured]
+                for name, slots in slots_by_name.items()
+            }
         return {name: self._placing.table(slots) for name, slots in self._slots.items()}
 
     def learning_rates(self) -> tuple[float, ...]:
         """Return the rate of every group of every optimizer."""
         return tuple(rate_of(group, optimizer) for optimizer in self.optimizers for group in groups_of(optimizer))
 
-    def _given(self) -> dict[int, Any]:
+    def _given_gradients(self) -> dict[int, Any]:
         if self.stepping is None:
             return {}
-        return {id(one): tensor for one, tensor in zip(self.stepping.parameters, self.given, strict=False)}
+        return {id(parameter): tensor for parameter, tensor in zip(self.stepping.parameters, self.given, strict=False)}

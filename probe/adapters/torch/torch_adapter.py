@@ -10,16 +10,16 @@ import torch.distributed as distributed
 
 from ....storage.run_info import Structure
 from ...errors import ConfigError, NotWatchable
-from ...hooks.batch_hooks import BatchTaps
+from ...hooks.batch_hooks import BatchHooks
 from ...hooks.idle_hooks import Several
-from ...hooks.output_hooks import ForwardTaps
+from ...hooks.output_hooks import ForwardHooks
 from ...kernels.device import DeviceQueue
 from ...recording.recorder import Recorder
 from ..call_order import CallOrder, groups_of, structure_of
 from ..parameter_selection import NewParts, Selection
 from .torch_adoption import Adoption
 from .torch_changes import TorchChanges
-from .torch_collectives import CommunicationTaps
+from .torch_collectives import CommunicationHooks
 from .torch_facts import TorchFacts
 from .torch_hooks import Hook
 from .torch_module_hooks import TorchModuleHooks, watch_entrances
@@ -32,25 +32,27 @@ from .torch_tensors import ACCESS
 from .torch_training import TorchTraining, without_wrapper
 
 
-def follow_calls(places: ModuleSites, known: Callable[[], None]) -> CallOrder:
-    """The order of the modules, followed from the next forward on; `known` is called when it is."""
+def follow_calls(module_sites: ModuleSites, known: Callable[[], None]) -> CallOrder:
+    """Follow the order of the modules from the next forward on; call `known` when it is known."""
 
     def register(module: Any, hook: Any) -> Any:
-        """The handle of a forward hook that sees keyword arguments among the inputs; of nothing on a hidden module."""
-        if not places.is_visible(module):
+        """Register a forward hook that sees keyword arguments among the inputs; none on a hidden module."""
+        if not module_sites.is_visible(module):
             return Several(())
-        return places.hooked(module).register_forward_hook(
-            Hook(lambda one, inputs, options, output: hook(one, (inputs, options), output)), with_kwargs=True
+        return module_sites.hooked(module).register_forward_hook(
+            Hook(lambda called, inputs, options, output: hook(called, (inputs, options), output)), with_kwargs=True
         )
 
-    return CallOrder(places.modules, ACCESS, register=register, children=lambda module: module.children(), known=known)
+    return CallOrder(
+        module_sites.modules, ACCESS, register=register, children=lambda module: module.children(), known=known
+    )
 
 
 SUFFIX = ".pt"
 
 
 def save_state(path: Path, model: Any, optimizers: Iterable[Any]) -> None:
-    """Nothing; `torch.load(path)` gives `model` and a list of `optimizers`, their state dictionaries, and `rng`."""
+    """Save a file for `torch.load`: `model`, a list of `optimizers` (their state dictionaries), and `rng`."""
     state = {
         "model": model.state_dict(),
         "optimizers": [optimizer.state_dict() for optimizer in optimizers],
@@ -90,64 +92,66 @@ class TorchAdapter:
         self.view = TorchView(self._report)
         self.framework = f"torch {torch.__version__}"
         self.structure_version = 0
-        self._given = tuple(without_wrapper(optimizer) for optimizer in optimizers)
-        self._places = ModuleSites(model)
+        self._optimizers = tuple(without_wrapper(optimizer) for optimizer in optimizers)
+        self._module_sites = ModuleSites(model)
         self._handles: list[Any] = []
 
     def modules(self) -> Mapping[str, Any]:
-        """The modules by site."""
-        return self._places.modules
+        """Return the modules by site."""
+        return self._module_sites.modules
 
     def attach(self, recorder: Recorder) -> None:
-        """Puts every hook on.
+        """Attach every hook.
 
         Raises:
             SiteNotFound: A pattern of the configuration matches nothing.
             NotWatchable: A part of the model takes no hooks.
         """
-        _check_scripted(self._places.modules)
-        self._recorder, places, view = recorder, self._places, self.view
+        _check_scripted(self._module_sites.modules)
+        self._recorder, module_sites, view = recorder, self._module_sites, self.view
         recorder.outbox.device = DeviceQueue()
         self._check_refusal(recorder)
         named = dict(parameters_of(self.model))
-        self._selection = Selection(places.modules, view, recorder)
+        self._selection = Selection(module_sites.modules, view, recorder)
         sites = self._selection.begin(named)
-        self._order = follow_calls(places, self._structure_changes)
-        for site, hidden in places.compiled.items():
+        self._order = follow_calls(module_sites, self._structure_changes)
+        for site, hidden in module_sites.compiled.items():
             recorder.event("compiled", site, modules=hidden)
-        taps = ForwardTaps(recorder, ACCESS, partial(getattr, self.model, "training"))
+        output_hooks = ForwardHooks(recorder, ACCESS, partial(getattr, self.model, "training"))
         changed = self._structure_changes
-        facts = TorchFacts(self.model, places.modules, view, recorder, counts=taps.counts, changed=changed)
-        self._handles.append(facts)
-        self._hooks = hooks = TorchModuleHooks(recorder, places, taps, self.model)
-        parts = NewParts(places.modules, view, recorder, self._order, facts)
-        changes = TorchChanges(self.model, places, view, hooks, parts, changed)
-        self._moments = moments = TorchTraining(
-            self.model, places, view, recorder, taps, facts=facts, order=self._order, changes=changes
+        facts = TorchFacts(
+            self.model, module_sites.modules, view, recorder, counts=output_hooks.counts, changed=changed
         )
-        batches = BatchTaps(recorder, ACCESS, taps.counts)
+        self._handles.append(facts)
+        self._hooks = hooks = TorchModuleHooks(recorder, module_sites, output_hooks, self.model)
+        parts = NewParts(module_sites.modules, view, recorder, self._order, facts)
+        changes = TorchChanges(self.model, module_sites, view, hooks, parts, changed)
+        self._training = training = TorchTraining(
+            self.model, module_sites, view, recorder, output_hooks, facts=facts, order=self._order, changes=changes
+        )
+        batches = BatchHooks(recorder, ACCESS, output_hooks.counts)
         see_batch = batches.hook() if batches.is_wanted else None
         self._handles.append(
-            watch_entrances(recorder, places, moments.opening, see_batch, may_rest=not hooks.sees_inputs)
+            watch_entrances(recorder, module_sites, training.opening, see_batch, may_rest=not hooks.sees_inputs)
         )
         hooks.begin(sites)
-        self._adoption = Adoption(self.model, view, moments.steps, recorder, changed)
+        self._adoption = Adoption(self.model, view, training.steps, recorder, changed)
         self._handles.append(self._adoption)
-        self._adoption.take(self._given)
-        self._given = ()  # one that is replaced under way may go, and its state with it
+        self._adoption.take(self._optimizers)
+        self._optimizers = ()  # so that a replaced optimizer and its state can be freed
         if recorder.config.nan_trace:
-            moments.tracer = TorchTracer(self.model, recorder)
-            self._handles.append(moments.tracer)
+            training.tracer = TorchTracer(self.model, recorder)
+            self._handles.append(training.tracer)
         hooks.watch_inside(sites, named)
         self._join_the_ranks(recorder)
-        add_listener(moments)
-        recorder.due.subscribe(lambda: wake_listener(moments, not recorder.current.is_idle), of=frozenset())
+        add_listener(training)
+        recorder.due.subscribe(lambda: wake_listener(training, not recorder.current.is_idle), of=frozenset())
 
     def detach(self) -> None:
-        """Takes every hook off."""
-        if hasattr(self, "_moments"):
-            remove_listener(self._moments)
-            self._moments.forget()
+        """Remove every hook."""
+        if hasattr(self, "_training"):
+            remove_listener(self._training)
+            self._training.forget()
         for handle in self._handles:
             handle.remove()
         self._handles = []
@@ -157,7 +161,7 @@ class TorchAdapter:
             self._order.stop()
 
     def reselect(self) -> None:
-        """Nothing; hooks are on the modules that the configuration now picks, and of the parameters those are recorded.
+        """Move the hooks to the modules and parameters that the configuration now selects.
 
         Raises:
             SiteNotFound: A pattern matches nothing; the hooks stay as they are.
@@ -165,31 +169,33 @@ class TorchAdapter:
         self._hooks.watch(self._selection.change(dict(parameters_of(self.model))))
 
     def structure(self) -> Structure:
-        """Modules in the order of their first calls, all parameters, the optimizers."""
-        named = ((site, getattr(module, name)) for site, module, name in owners_of(self._places.modules))
+        """Return the modules in the order of their first calls, all parameters, and the optimizers."""
+        named = ((site, getattr(module, name)) for site, module, name in owners_of(self._module_sites.modules))
         optimizers = self.view.optimizers
         return structure_of(
             self._order, named, optimizer_infos(optimizers), groups=groups_of(optimizers), describe=describe
         )
 
     def save_state(self, path: Path) -> None:
-        """Nothing; the file holds what `torch.load` gives back."""
+        """Save the model and its optimizers into a file for `torch.load`."""
         save_state(path, self.model, self.view.optimizers)
 
     def forward_begins(self) -> None:
-        """The model is called, and its own hooks were put on too late to see that."""
-        self._moments.forward_begins()
+        """Note a call of the model that began before its hooks were attached."""
+        self._training.forward_begins()
 
     def closure_evaluated(self, optimizer: Any) -> None:
-        """The optimizer has evaluated its closure for the first time in a step that began before `attach`."""
+        """Note the first closure evaluation of an optimizer step that began before `attach`."""
         self._adoption.closure_evaluated(optimizer)
 
     def step_done(self) -> None:
-        """Closes the step of a loop without an optimizer."""
-        self._moments.course.step_done()
+        """Close the step of a loop without an optimizer."""
+        self._training.course.step_done()
 
     def _check_refusal(self, recorder: Recorder) -> None:
-        if recorder.refusal == "skip" and any(hasattr(one, "placements") for one in self.model.parameters()):
+        if recorder.refusal == "skip" and any(
+            hasattr(parameter, "placements") for parameter in self.model.parameters()
+        ):
             raise ConfigError(
                 "on_finding: skip_step needs whole gradients on every rank, and this model's are sharded: each rank "
                 "would decide for itself; use a GradScaler, or stop"
@@ -197,11 +203,11 @@ class TorchAdapter:
 
     def _join_the_ranks(self, recorder: Recorder) -> None:
         if distributed.is_available() and distributed.is_initialized():
-            communication = CommunicationTaps(recorder)
+            communication = CommunicationHooks(recorder)
             communication.attach()
             self._handles.append(communication)
-        self._moments.ranks = watch_ranks(recorder, self.view)
-        self._handles += self._moments.ranks
+        self._training.ranks = watch_ranks(recorder, self.view)
+        self._handles += self._training.ranks
 
     def _structure_changes(self) -> None:
         self.structure_version += 1
@@ -211,7 +217,7 @@ class TorchAdapter:
 
 
 def _check_scripted(modules: Mapping[str, Any]) -> None:
-    """Raises NotWatchable where a part takes no hooks."""
+    """Raise NotWatchable where a part takes no hooks."""
     for site, part in modules.items():
         if isinstance(part, torch.jit.RecursiveScriptModule):
             raise NotWatchable(

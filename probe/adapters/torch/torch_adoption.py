@@ -1,4 +1,4 @@
-"""Finds the optimizers of a torch training that steps the model, also those made or replaced under way."""
+"""Finds the optimizers that step a torch model, also those made or replaced during the training."""
 
 import logging
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from .torch_parameters import TorchView
 from .torch_sites import parameters_of
 from .torch_training import TorchStepHooks
 
-#: Steps of watched optimizers behind which another one that steps for the first time was not there from the beginning.
+#: After so many steps of watched optimizers, one that steps for the first time was added later.
 _SETTLED: Final = 2
 
 
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class Adoption:
-    """Puts the hooks of steps on optimizers.
+    """Attaches the step hooks to the optimizers of a model.
 
     Where none is given, each that steps parameters of the model is taken. One that comes later takes the place of a
     watched one whose parameters it steps, as far as the model has them still: at its first step where the training was
@@ -42,10 +42,10 @@ class Adoption:
         self._seen: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         self._replaced: WeakSet[Any] = WeakSet()
         self._strangers: WeakSet[Any] = WeakSet()
-        self._has_told = False
+        self._has_reported = False
 
     def take(self, given: tuple[Any, ...]) -> None:
-        """Nothing; these step the model, or of none given those that do once they begin to.
+        """Watch these optimizers; without any, watch those that begin to step the model.
 
         Raises:
             NotWatchable: One of them has no parameter of the model.
@@ -56,29 +56,29 @@ class Adoption:
         self._handles.append(register_optimizer_step_pre_hook(self._look if given else self._perhaps_adopt))
 
     def closure_evaluated(self, optimizer: Any) -> None:
-        """Nothing; an optimizer whose step began before the model was watched has evaluated its closure for once."""
-        if id(optimizer) not in self._hooks and self._mine(optimizer):
+        """Note the first closure evaluation of an optimizer whose step began before the model was watched."""
+        if id(optimizer) not in self._hooks and self._stepped_parameters(optimizer):
             self._adopt(optimizer)
             self._steps.evaluated(optimizer)
 
     def remove(self) -> None:
-        """Nothing; all hooks are off."""
-        for handle in (*self._handles, *(one for hooks in self._hooks.values() for one in hooks)):
+        """Remove all hooks."""
+        for handle in (*self._handles, *(hook for hooks in self._hooks.values() for hook in hooks)):
             handle.remove()
         self._handles, self._hooks = [], {}
 
     def _perhaps_adopt(self, optimizer: Any, arguments: Any, options: Any) -> None:
-        if id(optimizer) in self._hooks or not (mine := self._mine(optimizer)):
+        if id(optimizer) in self._hooks or not (parameter_ids := self._stepped_parameters(optimizer)):
             return
         both_step = self._seen.get(optimizer, self._steps.count) != self._steps.count
-        if both_step or not self._covered(mine):
-            self._adopt(optimizer)  # whose own hooks run after this one
+        if both_step or not self._covered(parameter_ids):
+            self._adopt(optimizer)  # its own hooks run after this one
         else:
             self._look(optimizer, arguments, options)
 
     def _look(self, optimizer: Any, _arguments: Any, _options: Any) -> None:
         if id(optimizer) in self._hooks or self._steps.is_inside or optimizer in self._strangers:
-            return  # in the first place those that are watched: this is asked at every step of the process
+            return  # watched optimizers come first: this runs at every step of the process
         count, before = self._steps.count, self._seen.get(optimizer)
         self._seen[optimizer] = count
         if count == before or (before is None and count >= _SETTLED):
@@ -89,30 +89,30 @@ class Adoption:
                 self._recorder.fail("optimizer step", error)
 
     def _take_over(self, optimizer: Any) -> None:
-        mine = self._mine(optimizer)
+        parameter_ids = self._stepped_parameters(optimizer)
         if optimizer in self._replaced:
             self._adopt(optimizer)
             return
-        if covered := self._covered(mine):
-            for one in covered:
-                self._drop(one)
+        if covered := self._covered(parameter_ids):
+            for previous in covered:
+                self._drop(previous)
             self._adopt(optimizer)
-            kinds = [type(one).__name__ for one in covered]
+            kinds = [type(previous).__name__ for previous in covered]
             self._recorder.event("optimizer_changed", optimizer_kind=type(optimizer).__name__, before=[*kinds])
             return
         self._strangers.add(optimizer)
-        if mine and not self._has_told:
-            self._has_told = True
-            self._tell(type(optimizer).__name__, mine)
+        if parameter_ids and not self._has_reported:
+            self._has_reported = True
+            self._report_stranger(type(optimizer).__name__, parameter_ids)
 
-    def _tell(self, kind: str, mine: set[int]) -> None:
-        site = next(name for name, one in parameters_of(self._model) if id(one) in mine)
-        said = (
-            f"an optimizer that is not watched ({kind}) steps {len(mine)} parameters of {type(self._model).__name__}, "
-            f"and its steps are not counted; pass all optimizers of the model to watch"
+    def _report_stranger(self, kind: str, parameter_ids: set[int]) -> None:
+        site = next(name for name, parameter in parameters_of(self._model) if id(parameter) in parameter_ids)
+        reason = (
+            f"an optimizer that is not watched ({kind}) steps {len(parameter_ids)} parameters of "
+            f"{type(self._model).__name__}, and its steps are not counted; pass all optimizers of the model to watch"
         )
-        _log.warning("step %d: %s", self._recorder.current.step, said)
-        self._recorder.event("monitor_fault", site, collector="optimizer step", error=said)
+        _log.warning("step %d: %s", self._recorder.current.step, reason)
+        self._recorder.event("monitor_fault", site, collector="optimizer step", error=reason)
 
     def _adopt(self, optimizer: Any) -> None:
         self._view.optimizers.append(optimizer)
@@ -121,17 +121,21 @@ class Adoption:
         self._adopted()
 
     def _drop(self, optimizer: Any) -> None:
-        """Nothing; it is not watched any more, and neither its state nor itself is kept from being freed."""
+        """Stop watching the optimizer and keep no reference to it."""
         for handle in self._hooks.pop(id(optimizer)):
             handle.remove()
         self._view.forget_optimizer(optimizer)
         self._replaced.add(optimizer)
 
-    def _covered(self, mine: set[int]) -> list[Any]:
-        """The watched optimizers all of whose parameters are among these, as far as the model has them still."""
-        return [one for one in self._view.optimizers if self._mine(one) <= mine] if mine else []
+    def _covered(self, parameter_ids: set[int]) -> list[Any]:
+        """Return the watched optimizers whose parameters, as far as the model still has them, are all among these."""
+        return (
+            [optimizer for optimizer in self._view.optimizers if self._stepped_parameters(optimizer) <= parameter_ids]
+            if parameter_ids
+            else []
+        )
 
-    def _mine(self, optimizer: Any) -> set[int]:
-        """The numbers of the model's parameters that the optimizer steps."""
-        held = {id(one) for group in optimizer.param_groups for one in group["params"]}
-        return held & {id(one) for one in self._model.parameters()}
+    def _stepped_parameters(self, optimizer: Any) -> set[int]:
+        """Return the ids of the model's parameters that the optimizer steps."""
+        stepped = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        return stepped & {id(parameter) for parameter in self._model.parameters()}

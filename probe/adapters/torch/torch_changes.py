@@ -1,4 +1,4 @@
-"""What joins a torch model while it trains: modules and parameters, watched from then on."""
+"""Modules and parameters that join a torch model while it trains."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,14 +8,14 @@ from .torch_module_hooks import TorchModuleHooks
 from .torch_parameters import TorchView
 from .torch_sites import ModuleSites, parameters_of
 
-#: Due steps from one look for modules that changed, where no forward was seen to begin, to the next.
+#: Due steps between two looks for changed modules when no forward was seen to begin.
 _LOOK_EVERY = 10
 #: Parameters of the model and of its optimizers, before the first look.
 _NEVER_COUNTED = (-1, -1)
 
 
 class TorchChanges:
-    """Looks whether a model has other parts than before, and has them watched.
+    """Looks for modules and parameters that a model has gained, and watches them.
 
     Args:
         changed: Called when it has, unless that is how the training began.
@@ -27,40 +27,40 @@ class TorchChanges:
     def __init__(
         self,
         model: Any,
-        places: ModuleSites,
+        module_sites: ModuleSites,
         view: TorchView,
         hooks: TorchModuleHooks,
         parts: NewParts,
         changed: Callable[[], None],
     ) -> None:
-        self._model, self._places, self._view = model, places, view
+        self._model, self._module_sites, self._view = model, module_sites, view
         self._hooks, self._parts, self._changed = hooks, parts, changed
         self.named: dict[str, Any] = dict(parameters_of(model))
         self._counts, self._looks = _NEVER_COUNTED, 0
 
     def modules_changed(self) -> None:
-        """Nothing; what is new of them is watched before the forward that begins reaches it."""
+        """Watch new modules before the forward that begins reaches them."""
         self._take_in(self._counts[1])
 
     def before_step(self) -> None:
-        """Nothing; what has joined since the step before is watched."""
+        """Watch modules and parameters that have joined since the previous step."""
         total = 0
         for optimizer in self._view.optimizers:
             for group in optimizer.param_groups:
                 total += len(group["params"])
         self._looks += 1
-        is_due = not self._looks % _LOOK_EVERY and self._places.has_changed()
+        is_due = not self._looks % _LOOK_EVERY and self._module_sites.has_changed()
         if is_due or (len(self.named), total) != self._counts:
             self._take_in(total)
 
     def _take_in(self, total: int) -> None:
-        """Looks at all modules and parameters anew; the optimizers have so many parameters together."""
+        """Look at all modules and parameters again; `total` counts the parameters of all optimizers."""
         self.named = dict(parameters_of(self._model))
-        changed = self._places.look() if self._places.has_changed() else frozenset()
+        changed = self._module_sites.look() if self._module_sites.has_changed() else frozenset()
         sites = self._parts.record(self.named)
         if self._counts != _NEVER_COUNTED:
             self._changed()
         if changed:
             self._hooks.exchange(sites, changed, self.named)
-            self._parts.tell(changed)
+            self._parts.report_changes(changed)
         self._counts = (len(self.named), total)

@@ -1,4 +1,4 @@
-"""The collectives of torch.distributed: what every process gives and gets, and how long it waits."""
+"""The collectives of torch.distributed: inputs, outputs and waiting times of every process."""
 
 import inspect
 import threading
@@ -22,7 +22,7 @@ from ...tensor_access import Unsupported
 from ...user_line import user_line
 from .torch_tensors import place_of, remote
 
-#: What goes in and what comes out of every operation, by the names of its arguments.
+#: Inputs and outputs of every operation, by the names of its arguments.
 _OPERATIONS: Final = {
     "all_reduce": (("tensor",), ("tensor",)),
     "all_gather": (("tensor",), ("tensor_list",)),
@@ -41,7 +41,7 @@ _OPERATIONS: Final = {
     "recv": ((), ("tensor",)),
     "isend": (("tensor",), ()),
     "irecv": ((), ("tensor",)),
-    "batch_isend_irecv": (("isend",), ("irecv",)),  # of a list of these
+    "batch_isend_irecv": (("isend",), ("irecv",)),  # a list of these operations
     "barrier": ((), ()),
 }
 _MODULES: Final = (distributed, distributed.distributed_c10d)
@@ -50,7 +50,7 @@ _originals: list[tuple[Any, str, Any, Any]] = []
 _inside = threading.local()
 
 
-class Call:
+class CollectiveCall:
     """One call in progress.
 
     Attributes:
@@ -67,20 +67,22 @@ class Call:
 
 
 class CollectiveListener(Protocol):
-    """Hears of every call of the process."""
+    """A listener to every collective call of the process."""
 
-    def begins(self, operation: str, bound: Mapping[str, Any], given: tuple[str, ...]) -> Call | None:
-        """The call that begins with these arguments, of which those named are given; None if its end is not wanted."""
+    def begins(self, operation: str, bound: Mapping[str, Any], input_names: tuple[str, ...]) -> CollectiveCall | None:
+        """Note a call whose inputs are the arguments named `input_names`; return None to ignore its end."""
 
-    def ends(self, call: Call, bound: Mapping[str, Any], got: tuple[str, ...], waited_s: float) -> None:
-        """The call is over, or was waited for; the arguments named have what came out."""
+    def ends(
+        self, call: CollectiveCall, bound: Mapping[str, Any], output_names: tuple[str, ...], waited_s: float
+    ) -> None:
+        """Note the end of the call, or of the wait for it; the arguments named `output_names` hold the outputs."""
 
 
 _listeners: list[CollectiveListener] = []
 
 
 def add_collective_listener(listener: CollectiveListener) -> None:
-    """Nothing; the listener hears of every call from now on."""
+    """Report every call to the listener from now on."""
     _listeners.append(listener)
     if len(_listeners) == 1:
         for name in _OPERATIONS:
@@ -89,12 +91,12 @@ def add_collective_listener(listener: CollectiveListener) -> None:
 
 
 def remove_collective_listener(listener: CollectiveListener) -> None:
-    """Nothing; after the last one torch.distributed is as it was."""
+    """Remove the listener; after the last one, restore torch.distributed."""
     if listener in _listeners:
         _listeners.remove(listener)
     while not _listeners and _originals:
-        owner, name, original, ours = _originals.pop()
-        if getattr(owner, name) is ours:
+        owner, name, original, replacement = _originals.pop()
+        if getattr(owner, name) is replacement:
             setattr(owner, name, original)
 
 
@@ -104,29 +106,29 @@ class _WatchedWork(distributed.Work):  # type: ignore[misc]  # torch's types are
     def __init__(self, work: Any, done: Callable[[float], None]) -> None:
         super().__init__()
         self._work, self._done = work, done
-        self._is_told = False
+        self._is_reported = False
 
     def wait(self, *arguments: Any, **options: Any) -> Any:
-        """What the original's `wait` returns."""
+        """Wait for the original and return its result."""
         began = time.perf_counter()
         result = self._work.wait(*arguments, **options)
-        if not self._is_told:
-            self._is_told = True
+        if not self._is_reported:
+            self._is_reported = True
             self._done(time.perf_counter() - began)
         return result
 
     def __getattribute__(self, name: str) -> Any:
-        if name in ("wait", "_work", "_done", "_is_told", "__class__", "__init__"):
+        if name in ("wait", "_work", "_done", "_is_reported", "__class__", "__init__"):
             return object.__getattribute__(self, name)
         return getattr(object.__getattribute__(self, "_work"), name)
 
 
-class _Watched:
-    """A function of torch.distributed that tells of its calls; equal to the original, for torch compares `isend`."""
+class _WatchedCollective:
+    """A function of torch.distributed that reports its calls; equal to the original, since torch compares `isend`."""
 
     def __init__(self, name: str, original: Callable[..., Any]) -> None:
         self._name, self._original = name, original
-        self._given, self._got = _OPERATIONS[name]
+        self._input_names, self._output_names = _OPERATIONS[name]
         self._signature = inspect.signature(original)
         update_wrapper(self, original)
 
@@ -142,7 +144,7 @@ class _Watched:
         try:
             bound = self._signature.bind(*arguments, **options).arguments
         except TypeError:
-            return self._original(*arguments, **options)  # which says what is wrong
+            return self._original(*arguments, **options)  # the original raises with the right message
         if _is_collecting(bound.get("group")):
             return self._original(*arguments, **options)
         _inside.is_busy = True
@@ -152,7 +154,7 @@ class _Watched:
             _inside.is_busy = False
 
     def _as_meant(self, options: dict[str, Any]) -> dict[str, Any]:
-        """The options; a batch that does not know this function for `isend` names the peer as that of `irecv`."""
+        """Return the options; name the peer of `isend` as `isend` does when a batch took it for `irecv`."""
         if self._name == "isend" and "group_src" in options:
             return {("group_dst" if name == "group_src" else name): value for name, value in options.items()}
         return options
@@ -160,48 +162,50 @@ class _Watched:
     def _watched(self, bound: Mapping[str, Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         if self._name == "batch_isend_irecv":
             bound = _by_direction(bound)
-        heard = ((one, one.begins(self._name, bound, self._given)) for one in tuple(_listeners))
-        calls = [(one, call) for one, call in heard if call is not None]
+        heard = ((listener, listener.begins(self._name, bound, self._input_names)) for listener in tuple(_listeners))
+        calls = [(listener, call) for listener, call in heard if call is not None]
         result = self._original(*arguments, **options)
         if not calls:
             return result
 
         def done(waited_s: float | None = None) -> None:
-            for one, call in calls:
-                one.ends(call, bound, self._got, time.perf_counter() - call.began if waited_s is None else waited_s)
+            for listener, call in calls:
+                listener.ends(
+                    call, bound, self._output_names, time.perf_counter() - call.began if waited_s is None else waited_s
+                )
 
         if isinstance(result, distributed.Work):
             return _WatchedWork(result, done)
         if isinstance(result, list) and result:
             *others, last = result
-            return [*others, _WatchedWork(last, done)]  # of several, who waits for the last one has waited for all
+            return [*others, _WatchedWork(last, done)]  # waiting for the last one means waiting for all
         done()
         return result
 
 
 def _replace(name: str) -> None:
-    """Puts one function into both modules. Batches compare their members with the inner module's, which stay."""
+    """Replace the function in both modules, but `isend` and `irecv` not in the inner one: batches compare with that."""
     original = getattr(distributed, name)
-    ours = _Watched(name, original)
+    replacement = _WatchedCollective(name, original)
     for module in _MODULES[:1] if name in ("isend", "irecv") else _MODULES:
         if getattr(module, name, None) is original:
-            _originals.append((module, name, original, ours))
-            setattr(module, name, ours)
+            _originals.append((module, name, original, replacement))
+            setattr(module, name, replacement)
 
 
 def _is_collecting(group: Any) -> bool:
-    """Whether calls of the group are only put together now, and made when that is over."""
+    """Return whether the group's calls are only collected now and made together later."""
     world = distributed.distributed_c10d
     return (group or world._get_default_group()) in world._world.pg_coalesce_state
 
 
 def _by_direction(bound: Mapping[str, Any]) -> dict[str, Any]:
-    """What is sent and what is received by a list of both, by the names of their operations."""
+    """Sort a list of sends and receives by the names of their operations."""
     found: dict[str, Any] = {"isend": [], "irecv": [], "group": None}
-    for one in bound.get("p2p_op_list", ()):
-        name = getattr(one.op, "__name__", "")
-        found.setdefault(name, []).append(one.tensor)
-        found["group"] = one.group
+    for operation in bound.get("p2p_op_list", ()):
+        name = getattr(operation.op, "__name__", "")
+        found.setdefault(name, []).append(operation.tensor)
+        found["group"] = operation.group
     return found
 
 
@@ -209,25 +213,25 @@ _TORCH: Final = str(Path(torch.__file__).parent)
 _COLUMNS: Final = len(STATISTICS)
 
 
-class CommunicationTaps:
+class CommunicationHooks:
     """Records the collectives of this process into one recorder, from `attach` to `remove`."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._calls: dict[str, tuple[int, int]] = {}
         self._rows: dict[tuple[str, str, int], Row] = {}
-        self._told: set[tuple[str, str, int]] = set()
+        self._recorded_lines: set[tuple[str, str, int]] = set()
 
     def attach(self) -> None:
-        """Nothing; calls are seen from now on."""
+        """Record calls from now on."""
         add_collective_listener(self)
 
     def remove(self) -> None:
-        """Nothing; after the last one torch.distributed is as it was."""
+        """Stop recording; after the last listener, restore torch.distributed."""
         remove_collective_listener(self)
 
-    def begins(self, operation: str, bound: Mapping[str, Any], given: tuple[str, ...]) -> Call | None:
-        """The call that begins now, what it gives recorded; None where nothing is due."""
+    def begins(self, operation: str, bound: Mapping[str, Any], input_names: tuple[str, ...]) -> CollectiveCall | None:
+        """Record the inputs of the call that begins now; return None where the subject is not due."""
         recorder, current = self._recorder, self._recorder.current
         if not current.sees_communication:
             return None
@@ -236,26 +240,28 @@ class CommunicationTaps:
             stamp, number = self._calls.get(site, (-1, -1))
             number = number + 1 if stamp == current.stamp else 0
             self._calls[site] = (current.stamp, number)
-            self._tell_place(site)
-            call = Call(site, number, sum(x.numel() * x.element_size() for x in _tensors(bound, given)))
-            for path, tensor in _numbered(bound, given):
+            self._record_line(site)
+            call = CollectiveCall(site, number, sum(x.numel() * x.element_size() for x in _tensors(bound, input_names)))
+            for path, tensor in _numbered(bound, input_names):
                 self._fill("communication/before", site + path, number, tensor)
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
             recorder.fail("communication", error)
             return None
         return call
 
-    def ends(self, call: Call, bound: Mapping[str, Any], got: tuple[str, ...], waited_s: float) -> None:
-        """Nothing; what came out of the call is recorded, with what it cost."""
+    def ends(
+        self, call: CollectiveCall, bound: Mapping[str, Any], output_names: tuple[str, ...], waited_s: float
+    ) -> None:
+        """Record the outputs of the call and what it cost."""
         recorder = self._recorder
         recorder.time.communication += waited_s
         try:
-            outputs = list(_numbered(bound, got)) or [("", None)]
+            outputs = list(_numbered(bound, output_names)) or [("", None)]
             size = call.size_bytes or sum(x.numel() * x.element_size() for _, x in outputs if x is not None)
             costs = (float(size), time.perf_counter() - call.began, waited_s)
-            for place, (path, tensor) in enumerate(outputs):
+            for number, (path, tensor) in enumerate(outputs):
                 row = self._fill("communication", call.site + path, call.number, tensor)
-                row.values[row.index, _COLUMNS:] = costs if place == 0 else (0.0,) * len(COSTS)
+                row.values[row.index, _COLUMNS:] = costs if number == 0 else (0.0,) * len(COSTS)
         except Exception as error:  # noqa: BLE001  as above
             recorder.fail("communication", error)
 
@@ -274,17 +280,17 @@ class CommunicationTaps:
     def _measure(self, row: Row, tensor: Any) -> None:
         away = remote(tensor)
         if away is not None and self._recorder.outbox.takes_promises:
-            self._recorder.outbox.owe_row(away, row, at_once=True)  # the call may write over it
+            self._recorder.outbox.owe_row(away, row, at_once=True)  # the call may overwrite the tensor
             return
         (address, size, code), owner = place_of(tensor)
         measure(address, size, code, row.address)
         del owner
 
-    def _tell_place(self, site: str) -> None:
-        """An event for each line that calls the operation, once."""
+    def _record_line(self, site: str) -> None:
+        """Record an event for each line that calls the operation, once."""
         key = (site, *user_line(_TORCH))
-        if key not in self._told:
-            self._told.add(key)
+        if key not in self._recorded_lines:
+            self._recorded_lines.add(key)
             self._recorder.event("collective", site, file=key[1], line=key[2])
 
 
@@ -295,8 +301,8 @@ def _tensors(bound: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[Any]:
 
 
 def _numbered(bound: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    """(path, tensor): the first stands for the whole, others have their place behind the site."""
-    for place, tensor in enumerate(_tensors(bound, names)):
-        if place == 16:
+    """Yield (path, tensor): the first has the empty path, the others have their number."""
+    for number, tensor in enumerate(_tensors(bound, names)):
+        if number == 16:
             return
-        yield (f"[{place}]" if place else ""), tensor
+        yield (f"[{number}]" if number else ""), tensor

@@ -5,8 +5,8 @@ from itertools import repeat
 from typing import Any
 
 from ...hooks.idle_hooks import OF_MODULES, Put, RestingHooks, Several, SiteHooks
-from ...hooks.input_hooks import InputTaps
-from ...hooks.output_hooks import ForwardTaps
+from ...hooks.input_hooks import InputHooks
+from ...hooks.output_hooks import ForwardHooks
 from ...hooks.parameter_hooks import watch_local_gradients, watch_micro_batches
 from ...recording.recorder import Recorder
 from .torch_hooks import ForwardHandle, Hook, OpeningHook, output_hook
@@ -25,9 +25,9 @@ class TorchModuleHooks:
         sees_inputs: Whether there are hooks before the modules, too.
     """
 
-    def __init__(self, recorder: Recorder, places: ModuleSites, taps: ForwardTaps, model: Any) -> None:
+    def __init__(self, recorder: Recorder, places: ModuleSites, taps: ForwardHooks, model: Any) -> None:
         self._recorder, self._places, self._taps, self._model = recorder, places, taps, model
-        self._inputs = InputTaps(recorder, ACCESS, taps.counts)
+        self._inputs = InputHooks(recorder, ACCESS, taps.counts)
         self.sees_inputs = self._inputs.is_wanted
         self._handles: dict[str, ForwardHandle] = {}
         self._sites = SiteHooks(recorder, self._register, self._is_ours_alone)

@@ -1,4 +1,4 @@
-"""Operators of a torch model, followed one by one for the origin of a NaN or as statistics."""
+"""Operators of a torch model: traced to find the origin of a NaN, or profiled."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,31 +24,31 @@ __all__ = ["TorchOperators"]
 
 _MOST_NODES = 64
 _MOST_LINES = 100_000
-#: What torch tells nobody officially; where it does not, lines of the forward pass stay unknown.
+#: Private functions of torch; without them, lines of the forward pass stay unknown.
 _node_at_work: Callable[[], Any] = getattr(torch._C, "_current_autograd_node", lambda: None)
 _next_number: Callable[[], int] = getattr(torch._C._autograd, "_get_sequence_nr", lambda: 0)
 
 
 class _Mode(TorchDispatchMode):  # type: ignore[misc]  # torch's types are not looked at
-    """Runs every operation as it is, and shows what went in and came out."""
+    """A dispatch mode that traces the inputs and outputs of every operation and changes none."""
 
-    def __init__(self, trace: NanTrace, lines: "_Lines") -> None:
+    def __init__(self, trace: NanTrace, lines: "_NodeLines") -> None:
         super().__init__()
-        self._trace, self._lines = trace, lines
+        self._trace, self._node_lines = trace, lines
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """The result of the operation."""
+        """Run the operation, trace it and return its result."""
         result = func(*args, **(kwargs or {}))
         if self._trace.is_looking:
             if self._trace.phase != "backward":
-                self._lines.note(str(func))
+                self._node_lines.note(str(func))
             inputs = (x for value in (*args, *(kwargs or {}).values()) for x in _floating(value))
-            self._trace.operation(str(func), inputs, _floating(result), behind=self._lines.behind)
+            self._trace.operation(str(func), inputs, _floating(result), behind=self._node_lines.behind)
         return result
 
 
-class _Lines:
-    """Where the forward pass has made each node of autograd, by the node's number in autograd's sequence."""
+class _NodeLines:
+    """The line of the forward pass that made each node of autograd, by the node's sequence number."""
 
     def __init__(self, trace: NanTrace, foreign: str) -> None:
         self._trace, self._foreign = trace, foreign
@@ -56,20 +56,20 @@ class _Lines:
         self._first = 0
 
     def begin(self) -> None:
-        """Nothing; nodes made before are not those of operations that are seen from now on."""
+        """Ignore nodes that were made before now."""
         self._first = _next_number()
         if len(self._known) > _MOST_LINES:
             self._known.clear()
 
     def note(self, operation: str) -> None:
-        """Nothing; the operation runs, and its node, if it has one, is the newest that there is."""
+        """Remember the line of an operation under the newest node of autograd, which is its own if it has one."""
         number = _next_number() - 1
         if number >= self._first and number not in self._known and torch.is_grad_enabled():
             site = self._trace.sites[-1] if self._trace.sites else ""
             self._known[number] = (_plain(operation.split(".")[1]), site, *user_line(self._foreign))
 
     def behind(self) -> dict[str, Any]:
-        """Name, site and line of the node whose backward pass is running; empty outside, and what is unknown is not."""
+        """Return name, site and line of the node whose backward pass is running; empty outside of one."""
         node = _node_at_work()
         if node is None:
             return {}
@@ -80,7 +80,7 @@ class _Lines:
         return {"node": name, "site": site, "file": file, "line": line}
 
     def forget(self) -> None:
-        """Nothing; a new pass begins behind a backward pass."""
+        """Forget the nodes of the pass that has ended."""
         self._known.clear()
 
 
@@ -89,7 +89,7 @@ def _plain(name: str) -> str:
 
 
 class TorchTracer:
-    """Traces a model until it is removed.
+    """Traces every operation of a model for NaN and infinity until it is removed.
 
     What runs inside the model's forward, between a forward with gradients and its backward pass, and inside `backward`
     is seen operation by operation. Dispatch modes of the user's own are not crossed: where one is open as the forward
@@ -100,30 +100,30 @@ class TorchTracer:
     def __init__(self, model: Any, recorder: Recorder) -> None:
         foreign = str(Path(torch.__file__).parent)
         self.trace = NanTrace(recorder, place_of, model.parameters, (foreign,))
-        self._lines = _Lines(self.trace, foreign)
-        self._mode = _Mode(self.trace, self._lines)
+        self._node_lines = _NodeLines(self.trace, foreign)
+        self._mode = _Mode(self.trace, self._node_lines)
         self._is_open = self._is_alone = False
-        self._places = ModuleSites(model)
+        self._module_sites = ModuleSites(model)
         self._sites: dict[str, Several] = {}
-        self._follow(self._places.modules)
+        self._follow(self._module_sites.modules)
         begin = model.register_forward_pre_hook(Hook(self._begin))
         self._model = Several([begin, model.register_forward_hook(Hook(self._end), always_call=True)])
 
     def remove(self) -> None:
-        """Nothing; no operation is seen any more."""
+        """Remove the hooks and stop tracing."""
         for handle in (self._model, *self._sites.values()):
             handle.remove()
         self.rest()
 
     def rest(self) -> None:
-        """Nothing; operations are not seen until the next forward."""
+        """Pause tracing until the next forward."""
         if self._is_open and _get_current_dispatch_mode() is self._mode:
             self._is_open = False
             self._mode.__exit__(None, None, None)
 
     @contextmanager
     def backward(self, roots: Any, loss: float | None) -> Iterator[None]:
-        """The operations of a backward pass are seen inside."""
+        """Trace the operations of a backward pass that runs inside the block."""
         if loss is not None and loss - loss != 0.0:  # NaN or infinite
             self.trace.loss_is_bad(list(_operations(roots)))
         self.trace.phase = "backward"
@@ -135,13 +135,13 @@ class TorchTracer:
             self.rest()
 
     def _follow(self, changed: Iterable[str]) -> None:
-        """Nothing; at these sites there are other modules than before, or none any more."""
-        modules = self._places.modules
+        """Move the hooks of these sites to the modules that the model has there now."""
+        modules = self._module_sites.modules
         for site in changed:
             if site in self._sites:
                 self._sites.pop(site).remove()
-            if site in modules and self._places.is_visible(modules[site]):
-                module = self._places.hooked(modules[site])
+            if site in modules and self._module_sites.is_visible(modules[site]):
+                module = self._module_sites.hooked(modules[site])
                 before = module.register_forward_pre_hook(Hook(self._entering(site)), prepend=True)
                 self._sites[site] = Several([before, module.register_forward_hook(Hook(self._left), always_call=True)])
 
@@ -156,10 +156,10 @@ class TorchTracer:
             self.trace.sites.pop()
 
     def _begin(self, _module: Any, _inputs: Any) -> None:
-        if self._places.has_changed():
-            self._follow(self._places.look())
+        if self._module_sites.has_changed():
+            self._follow(self._module_sites.look())
         if self.trace.phase == "backward":
-            self._lines.forget()
+            self._node_lines.forget()
         self.trace.phase = "forward"
         self._look()
 
@@ -171,7 +171,7 @@ class TorchTracer:
 
     def _look(self) -> None:
         if not self._is_open:
-            self._lines.begin()
+            self._node_lines.begin()
             self._is_open, self._is_alone = True, _get_current_dispatch_mode() is None
             self._mode.__enter__()
 
@@ -186,14 +186,14 @@ def _floating(value: Any) -> Iterator[Any]:
 
 
 def _operations(root: Any) -> Iterator[str]:
-    """Names of the operations that made a tensor, nearest last, from the nodes of autograd."""
+    """Return the names of the operations that made a tensor, nearest last, from the nodes of autograd."""
     node = root.grad_fn if isinstance(root, torch.Tensor) else None
     seen: list[str] = []
     waiting = [node] if node is not None else []
     while waiting and len(seen) < _MOST_NODES:
-        one = waiting.pop(0)
-        seen.append(type(one).__name__.removesuffix("0").removesuffix("Backward"))
-        waiting += [before for before, _ in one.next_functions if before is not None]
+        node = waiting.pop(0)
+        seen.append(type(node).__name__.removesuffix("0").removesuffix("Backward"))
+        waiting += [before for before, _ in node.next_functions if before is not None]
     return reversed(seen)
 
 
@@ -203,7 +203,7 @@ _OPTIMIZER = "Optimizer."
 
 
 class TorchOperators:
-    """Looks at the steps of one model from inside; `remove` takes everything off.
+    """Profiles the operators of due steps of one model; `remove` takes everything off.
 
     Args:
         modules: All of the model, by site; the model itself under the empty one.
@@ -221,13 +221,13 @@ class TorchOperators:
         entrance = hooked(modules[""])
         self._handles = [entrance.register_forward_pre_hook(Hook(self._forward_begins))]
         for site, module in modules.items():
-            place = hooked(module)
-            self._handles.append(place.register_forward_pre_hook(Hook(self._entering(site))))
-            self._handles.append(place.register_forward_hook(Hook(self._leave), always_call=True))
+            hooked_module = hooked(module)
+            self._handles.append(hooked_module.register_forward_pre_hook(Hook(self._entering(site))))
+            self._handles.append(hooked_module.register_forward_hook(Hook(self._leave), always_call=True))
         self._handles.append(register_optimizer_step_post_hook(self._stepped))
 
     def remove(self) -> None:
-        """Nothing; the step in progress is told, and the hooks are off."""
+        """Record the step in progress and remove the hooks."""
         self._end()
         for handle in self._handles:
             handle.remove()
@@ -262,7 +262,7 @@ class TorchOperators:
             self._marks.pop().__exit__(None, None, None)
 
     def _end(self) -> None:
-        """What the profiler has seen becomes an event."""
+        """Stop the profiler and record what it saw as an event."""
         running, self._profiler = self._profiler, None
         if running is None:
             return
@@ -278,32 +278,32 @@ class TorchOperators:
 
 
 def _started() -> Any:
-    """A profiler that is running.
+    """Start a profiler and return it.
 
     Raises:
         RuntimeError: Another one is.
     """
     if torch.autograd._profiler_enabled():
-        raise RuntimeError("another profiler of torch is running; look at other steps, or without it")
+        raise RuntimeError("another profiler of torch is running; stop it, or record `operator` at other steps")
     found = profile(activities=[ProfilerActivity.CPU], profile_memory=True)
     found.start()
     return found
 
 
 def _read(roots: list[Any], step: int) -> tuple[OperatorLog, float]:
-    """The log of the profiler's tree of events, and how many seconds it spans."""
+    """Return the log of the profiler's tree of events, and how many seconds it spans."""
     first = min((event.start_time_ns for event in roots), default=0)
     last = max((event.start_time_ns + event.duration_time_ns for event in roots), default=0)
     log = OperatorLog(step, first / 1e9)
-    places = _Places(first)
+    walker = _EventWalk(first)
     for root in sorted(roots, key=lambda event: event.start_time_ns):
-        places.walk(root, log, _Place("", "loss", ""))
-    log.allocations.sort(key=lambda one: one.at_s)
+        walker.walk(root, log, _EventContext("", "loss", ""))
+    log.allocations.sort(key=lambda allocation: allocation.at_s)
     return log, (last - first) / 1e9
 
 
-class _Place:
-    """Where in the step an event lies: the operator around it, its phase, its module."""
+class _EventContext:
+    """The operator, phase and module that an event of the profiler belongs to."""
 
     __slots__ = ("name", "phase", "site")
 
@@ -311,16 +311,16 @@ class _Place:
         self.name, self.phase, self.site = name, phase, site
 
 
-class _Places:
-    """The walk over a tree of events."""
+class _EventWalk:
+    """A walk over the profiler's tree of events."""
 
     def __init__(self, first_ns: int) -> None:
         self._first = first_ns
         self._site_of: dict[int, str] = {}
         self._threads: dict[int, int] = {}
 
-    def walk(self, event: Any, log: OperatorLog, around: _Place) -> None:
-        """Nothing; the event and those inside of it are in the log."""
+    def walk(self, event: Any, log: OperatorLog, around: _EventContext) -> None:
+        """Add the event and those inside it to the log."""
         kind = event.tag.name
         if kind == "Allocation":
             log.allocations.append(self._allocation(event, around))
@@ -331,28 +331,28 @@ class _Places:
         for child in event.children:
             self.walk(child, log, here)
 
-    def _place(self, event: Any, around: _Place) -> _Place:
+    def _place(self, event: Any, around: _EventContext) -> _EventContext:
         name, number = event.name, event.extra_fields.sequence_number
         if name.startswith(_MARK):
-            return _Place("", "forward", name.removeprefix(_MARK))
+            return _EventContext("", "forward", name.removeprefix(_MARK))
         if name.startswith(_BACKWARD):
-            return _Place("", "backward", self._site_of.get(number, ""))
+            return _EventContext("", "backward", self._site_of.get(number, ""))
         if name.startswith(_OPTIMIZER):
-            return _Place("", "optimizer", "")
+            return _EventContext("", "optimizer", "")
         if around.phase == "forward" and number >= 0:
             self._site_of[number] = around.site
-        return _Place(name.removeprefix("aten::"), around.phase, around.site)
+        return _EventContext(name.removeprefix("aten::"), around.phase, around.site)
 
-    def _span(self, event: Any, here: _Place) -> OperatorSpan:
+    def _span(self, event: Any, here: _EventContext) -> OperatorSpan:
         inside = sum(child.duration_time_ns for child in event.children if child.tag.name == "TorchOp")
         thread = self._threads.setdefault(event.start_tid, len(self._threads))
         seconds, own = event.duration_time_ns / 1e9, max(0, event.duration_time_ns - inside) / 1e9
         return OperatorSpan(here.name, here.phase, here.site, self._since(event), seconds, own, thread)
 
-    def _allocation(self, event: Any, around: _Place) -> Allocation:
-        told = event.extra_fields
+    def _allocation(self, event: Any, around: _EventContext) -> Allocation:
+        fields = event.extra_fields
         return Allocation(
-            self._since(event), int(told.ptr), int(told.alloc_size), around.name, around.phase, around.site
+            self._since(event), int(fields.ptr), int(fields.alloc_size), around.name, around.phase, around.site
         )
 
     def _since(self, event: Any) -> float:

@@ -1,4 +1,4 @@
-"""What torch has no hooks for: backward passes, checkpointing, loss scalers, losses and gradient clipping."""
+"""Patches of torch where it has no hooks: backward passes, checkpointing, loss scalers, losses and clipping."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -15,8 +15,8 @@ from torch.utils import checkpoint
 _Listener = TypeVar("_Listener")
 
 
-class Replaced(Generic[_Listener]):
-    """The listeners of some functions.
+class PatchedFunctions(Generic[_Listener]):
+    """Patched functions and the listeners that hear of their calls.
 
     Args:
         replace: Replaces the functions, each by `put`; called when somebody begins to listen.
@@ -33,40 +33,40 @@ class Replaced(Generic[_Listener]):
         self._originals: list[tuple[Any, str, Any, Any]] = []
 
     def add(self, listener: _Listener) -> None:
-        """Nothing; the listener hears of every call from now on."""
+        """Report every call to the listener from now on."""
         self.listeners.append(listener)
         self.awake.append(listener)
         if len(self.listeners) == 1:
             self._replace()
 
     def remove(self, listener: _Listener) -> None:
-        """Nothing; after the last one torch is as it was, unless others have replaced the same functions meanwhile."""
+        """Remove the listener; after the last one, restore the functions that nobody else has replaced."""
         self.wake(listener, False)
         if listener in self.listeners:
             self.listeners.remove(listener)
         if self.listeners:
             return
         while self._originals:
-            owner, name, original, ours = self._originals.pop()
-            if getattr(owner, name) is ours:
+            owner, name, original, replacement = self._originals.pop()
+            if getattr(owner, name) is replacement:
                 setattr(owner, name, original)
 
     def wake(self, listener: _Listener, is_awake: bool) -> None:
-        """Nothing; the listener hears of calls from now on, or does not."""
+        """Report calls to the listener from now on, or stop reporting them."""
         if listener in self.awake:
             self.awake.remove(listener)
         if is_awake and listener in self.listeners:
             self.awake.append(listener)
 
     def put(self, owner: Any, name: str, build: Callable[[Any], Any]) -> None:
-        """Nothing; the owner has, under this name, what is built around its original."""
+        """Replace the owner's function of this name by what `build` makes of it."""
         original = getattr(owner, name)
-        ours = update_wrapper(build(original), original)
-        self._originals.append((owner, name, original, ours))
-        setattr(owner, name, ours)
+        replacement = update_wrapper(build(original), original)
+        self._originals.append((owner, name, original, replacement))
+        setattr(owner, name, replacement)
 
 
-#: Of the backward pass that this thread runs inside of; -1 outside of any.
+#: Number of the backward pass in which this thread runs; -1 outside of any.
 current_graph_task_id = torch._C._current_graph_task_id
 _reentrant_forward: CodeType = checkpoint.CheckpointFunction.forward.__code__
 _reentrant_backward: CodeType = checkpoint.CheckpointFunction.backward.__code__
@@ -74,24 +74,24 @@ _FILE, _AGAIN = checkpoint.__file__, "recompute_fn"
 
 
 def in_backward() -> bool:
-    """Whether this thread runs inside a backward pass."""
+    """Return whether this thread runs inside a backward pass."""
     return bool(current_graph_task_id() != -1)
 
 
 def is_recording() -> bool:
-    """Whether gradients will flow through what a module computes now, and it is not computed for the second time."""
+    """Return whether gradients flow through what a module computes now, and this is not a recomputation."""
     return torch.is_grad_enabled() and (current_graph_task_id() == -1 or not _is_repetition())
 
 
 def is_repeated() -> bool:
-    """Whether another forward of the same checkpointed function counts instead of this one."""
+    """Return whether another forward of the same checkpointed function counts instead of this one."""
     if torch.is_grad_enabled():
         return bool(current_graph_task_id() != -1) and _is_repetition()
     return is_first_of_two()
 
 
 def is_first_of_two() -> bool:
-    """Whether this is the forward, without gradients, of a function that is checkpointed with reentry."""
+    """Return whether this is the forward without gradients of a reentrant checkpoint."""
     return _nearest() is _reentrant_forward
 
 
@@ -101,7 +101,7 @@ def _is_repetition() -> bool:
 
 
 def _nearest() -> CodeType | None:
-    """The innermost function of torch's checkpointing that is running."""
+    """Return the innermost function of torch's checkpointing that is running."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         code = frame.f_code
@@ -114,32 +114,32 @@ def _nearest() -> CodeType | None:
 
 
 class TrainingListener(Protocol):
-    """What happens in the process, whichever model it belongs to."""
+    """A listener to backward passes and loss scalers of the process, whichever model they belong to."""
 
     def backward_begins(self, roots: Any) -> None:
-        """`torch.autograd.backward` is about to start from these tensors."""
+        """Note that `torch.autograd.backward` is about to start from these tensors."""
 
     def backward_ends(self) -> None:
-        """That backward pass is over."""
+        """Note that this backward pass has ended."""
 
     def around_backward(self, roots: Any) -> Sequence[AbstractContextManager[Any]]:
-        """What that backward pass runs inside of, if anything."""
+        """Return the contexts in which this backward pass runs."""
 
     def loss_scaled(self, loss: Any, scaled: Any, scaler: Any) -> None:
-        """A loss scaler has multiplied a loss."""
+        """Note that a loss scaler has multiplied a loss."""
 
     def scaler_steps(self, optimizer: Any) -> None:
-        """A loss scaler is about to step the optimizer, or to find that it must not."""
+        """Note that a loss scaler is about to step the optimizer, or to skip its step."""
 
     def scaler_stepped(self, optimizer: Any, scale: Callable[[], float]) -> None:
-        """It has stepped the optimizer, or not; reading its scale may wait."""
+        """Note that a loss scaler has stepped the optimizer or skipped its step; reading `scale` may wait."""
 
 
 def _watched_backward(original: Any) -> Any:
     def backward(tensors: Any, *arguments: Any, **options: Any) -> Any:
         if (
             not _awake_trainings or in_backward()
-        ):  # a checkpointed function goes back through what it has computed again
+        ):  # a checkpointed function recomputes its forward and runs its own backward pass
             return original(tensors, *arguments, **options)
         around: list[AbstractContextManager[Any]] = []
         for listener in tuple(_awake_trainings):
@@ -187,12 +187,12 @@ def _patch_training() -> None:
     _training_patches.put(torch.amp.GradScaler, "step", _watched_step)
 
 
-_training_patches: Replaced[TrainingListener] = Replaced(_patch_training)
+_training_patches: PatchedFunctions[TrainingListener] = PatchedFunctions(_patch_training)
 _trainings, _awake_trainings = _training_patches.listeners, _training_patches.awake
 add_listener, remove_listener, wake_listener = _training_patches.add, _training_patches.remove, _training_patches.wake
 
 
-#: The losses that are told, in torch's own words.
+#: The loss functions that are reported, by torch's names.
 LOSSES: Final = (
     "cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div", "mse_loss",
     "l1_loss", "smooth_l1_loss", "huber_loss", "gaussian_nll_loss", "poisson_nll_loss", "ctc_loss",
@@ -200,20 +200,20 @@ LOSSES: Final = (
 
 
 class CallListener(Protocol):
-    """What is called in the process, whichever model it belongs to."""
+    """A listener to losses and gradient clipping in the process, whichever model they belong to."""
 
     def loss_called(self, name: str, input_: Any, target: Any, options: dict[str, Any]) -> None:
-        """A loss function is called with these."""
+        """Note the call of a loss function with these arguments."""
 
     def loss_returned(self, result: Any, options: dict[str, Any]) -> None:
-        """It has returned."""
+        """Note the result of the loss function."""
 
     def gradients_clipped(self, parameters: Any, limit: float, norm: Any) -> None:
-        """Gradients are about to be shortened to the limit, their norm being this; None when they are cut by value."""
+        """Note that gradients of this norm are about to be clipped; the norm is None when values are clipped."""
 
 
-def _announcing(tell: Callable[..., None], tell_result: Callable[..., None] | None = None) -> Callable[[Any], Any]:
-    """What builds a function that tells of its calls around its original."""
+def _announcing(report: Callable[..., None], report_result: Callable[..., None] | None = None) -> Callable[[Any], Any]:
+    """Return a builder of functions that report their calls around the original."""
 
     def around(original: Any) -> Any:
         is_compiling, awake = torch.compiler.is_compiling, _awake_calls
@@ -221,10 +221,10 @@ def _announcing(tell: Callable[..., None], tell_result: Callable[..., None] | No
         def call(*arguments: Any, **options: Any) -> Any:
             if is_compiling() or not awake:
                 return original(*arguments, **options)
-            tell(*arguments, **options)
+            report(*arguments, **options)
             result = original(*arguments, **options)
-            if tell_result is not None:
-                tell_result(result, options)
+            if report_result is not None:
+                report_result(result, options)
             return result
 
         return FunctionType(call.__code__, original.__globals__, original.__name__, None, call.__closure__)
@@ -232,29 +232,29 @@ def _announcing(tell: Callable[..., None], tell_result: Callable[..., None] | No
     return around
 
 
-def _tell_loss(name: str) -> Callable[..., None]:
-    def tell(*arguments: Any, **options: Any) -> None:
+def _report_loss(name: str) -> Callable[..., None]:
+    def report(*arguments: Any, **options: Any) -> None:
         values = list(arguments[:2])
         given = values[0] if values else options.get("input")
         target = values[1] if len(values) > 1 else options.get("target")
         for listener in tuple(_awake_calls):
             listener.loss_called(name, given, target, options)
 
-    return tell
+    return report
 
 
-def _tell_result(result: Any, options: dict[str, Any]) -> None:
+def _report_result(result: Any, options: dict[str, Any]) -> None:
     for listener in tuple(_awake_calls):
         listener.loss_returned(result, options)
 
 
-def _tell_norm(parameters: Any, max_norm: Any, total_norm: Any, *_: Any, **__: Any) -> None:
+def _report_norm(parameters: Any, max_norm: Any, total_norm: Any, *_: Any, **__: Any) -> None:
     for listener in tuple(_awake_calls):
         listener.gradients_clipped(parameters, float(max_norm), total_norm)
 
 
-def _tell_value(parameters: Any, clip_value: Any, *_: Any, **__: Any) -> None:
-    if isinstance(parameters, torch.Tensor | list | tuple):  # a generator can be read only once
+def _report_value(parameters: Any, clip_value: Any, *_: Any, **__: Any) -> None:
+    if isinstance(parameters, torch.Tensor | list | tuple):  # reading a generator would exhaust it
         for listener in tuple(_awake_calls):
             listener.gradients_clipped(parameters, float(clip_value), None)
 
@@ -262,14 +262,16 @@ def _tell_value(parameters: Any, clip_value: Any, *_: Any, **__: Any) -> None:
 def _patch_calls() -> None:
     for name in LOSSES:
         if hasattr(functional, name):
-            _call_patches.put(functional, name, _announcing(_tell_loss(name), _tell_result))
-    if hasattr(clip_grad, "_clip_grads_with_norm_"):  # inside clip_grad_norm_, whoever imported that
-        _call_patches.put(clip_grad, "_clip_grads_with_norm_", _announcing(_tell_norm))
-    for place in (torch.nn.utils, clip_grad):
-        _call_patches.put(place, "clip_grad_value_", _announcing(_tell_value))
+            _call_patches.put(functional, name, _announcing(_report_loss(name), _report_result))
+    if hasattr(
+        clip_grad, "_clip_grads_with_norm_"
+    ):  # it runs inside clip_grad_norm_, which users may have imported already
+        _call_patches.put(clip_grad, "_clip_grads_with_norm_", _announcing(_report_norm))
+    for module in (torch.nn.utils, clip_grad):
+        _call_patches.put(module, "clip_grad_value_", _announcing(_report_value))
 
 
-_call_patches: Replaced[CallListener] = Replaced(_patch_calls)
+_call_patches: PatchedFunctions[CallListener] = PatchedFunctions(_patch_calls)
 _awake_calls = _call_patches.awake
 add_call_listener, remove_call_listener, wake_call_listener = (
     _call_patches.add,

@@ -22,21 +22,21 @@ from .torch_operators import TorchOperators
 from .torch_tensors import ACCESS, array_of, is_remote, may_travel
 
 
-class Away:
-    """Reads attention on a device; the tensors of one call lie on the same."""
+class TorchAttention:
+    """Reads attention on a device; all tensors of a call lie on the same one."""
 
     def is_away(self, tensor: Tensor) -> bool:
-        """Whether the tensor lies there, whole."""
+        """Return whether the tensor lies on a device, whole."""
         return may_travel(tensor)
 
     def attention(
         self, query: Tensor, key: Tensor, mask: Tensor | None, *, scale: float | None, last_seen: int | None, turn: int
     ) -> Tensor:
-        """`(5,)` float64 on the device, the numbers of `ATTENTION`; arguments as `logits_of` takes them."""
+        """Return `(5,)` float64 on the device, the numbers of `ATTENTION`; arguments as `logits_of` takes them."""
         return _of_parts(query, key, mask, scale, last_seen, turn)
 
     def softmax(self, scores: Tensor, *, scale: float, last_seen: int | None, turn: int) -> Tensor:
-        """`(5,)` the same of logits that are there; arguments as `sample_of` takes them."""
+        """Return `(5,)`, the same numbers of existing logits; arguments as `sample_of` takes them."""
         rows = spread(scores.shape[-2], MOST_QUERIES)
         logits = _queries(_heads(scores.detach(), tuple(scores.shape[:-2]), turn), rows) * scale
         return _statistics(_hidden(logits, rows, last_seen))
@@ -55,7 +55,7 @@ def _of_parts(
 
 
 def _heads(tensor: Tensor, lead: tuple[int, ...], turn: int) -> Tensor:
-    """`(heads, ., .)` of one sample: those that are looked at of the axes `lead`, to which the tensor's broadcast."""
+    """Return `(heads, ., .)`: the sampled heads of one sample; `lead` are the axes that the tensor broadcasts to."""
     if not lead:
         return tensor.reshape(1, *tensor.shape[-2:])
     samples = math.prod(lead[:-1])
@@ -73,23 +73,23 @@ def _queries(tensor: Tensor, rows: NDArray[np.int64]) -> Tensor:
 
 
 def _masked(logits: Tensor, mask: Tensor, lead: tuple[int, ...], turn: int, rows: NDArray[np.int64]) -> Tensor:
-    held = mask.reshape(1, -1) if mask.dim() == 1 else mask
-    held = _heads(held, lead, turn)
-    if held.shape[-2] > 1:
-        held = held.index_select(1, _index(tuple(rows.tolist()), held.device))
-    return torch.where(held, logits, -torch.inf) if held.dtype is torch.bool else logits + held.to(torch.float64)
+    part = mask.reshape(1, -1) if mask.dim() == 1 else mask
+    part = _heads(part, lead, turn)
+    if part.shape[-2] > 1:
+        part = part.index_select(1, _index(tuple(rows.tolist()), part.device))
+    return torch.where(part, logits, -torch.inf) if part.dtype is torch.bool else logits + part.to(torch.float64)
 
 
 def _hidden(logits: Tensor, rows: NDArray[np.int64], last_seen: int | None) -> Tensor:
     if last_seen is None:
         return logits
-    places = torch.arange(logits.shape[-1], device=logits.device)
-    later = places > _index(tuple((rows + last_seen).tolist()), logits.device)[:, None]
+    keys = torch.arange(logits.shape[-1], device=logits.device)
+    later = keys > _index(tuple((rows + last_seen).tolist()), logits.device)[:, None]
     return torch.where(later, -torch.inf, logits)
 
 
 def _statistics(scores: Tensor) -> Tensor:
-    """As `attention_statistics` has them."""
+    """Return the same numbers as `attention_statistics`, on the device."""
     seen = (scores != -torch.inf).sum(-1)
     largest = scores.amax(-1) if scores.shape[-1] else torch.full_like(scores.sum(-1), -torch.inf)
     looks = seen > 0
@@ -112,10 +112,10 @@ def _statistics(scores: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=256)
-def _index(places: tuple[int, ...], device: Any) -> Tensor:
-    """The places there, sent from memory that the device reads by itself, so that nobody waits."""
-    held = torch.tensor(places, dtype=torch.int64)
-    return held if device.type == "cpu" else held.pin_memory().to(device, non_blocking=True)
+def _index(indices: tuple[int, ...], device: Any) -> Tensor:
+    """Return the indices as a tensor on the device, sent from pinned memory so that the host does not wait."""
+    on_host = torch.tensor(indices, dtype=torch.int64)
+    return on_host if device.type == "cpu" else on_host.pin_memory().to(device, non_blocking=True)
 
 
 _ATTENTION, _UNITS = frozenset({"attention"}), frozenset({"activation/units"})
@@ -133,7 +133,7 @@ def watch_quantities(
     hooked: Callable[[Any], Any],
     may_rest: Callable[[str], bool],
 ) -> Iterator[Any]:
-    """The handles of all that is put on.
+    """Attach the hooks of all quantities and yield their handles.
 
     Args:
         modules: By site, all of them; `sites`: those that the configuration picks.
@@ -151,7 +151,7 @@ def watch_quantities(
     picked = {site: modules[site] for site in sites}
     yield _resting(recorder, _UNITS, may_rest, _units(recorder, counts, picked, hooked))
     if recorder.config.schedule("attention").is_ever_due:
-        calls = AttentionCalls(recorder, counts, _take, Away())
+        calls = AttentionCalls(recorder, counts, _take, TorchAttention())
         free = (lambda _: False) if calls.is_named else may_rest
         yield _resting(recorder, _ATTENTION, free, _attention(recorder, calls, picked, hooked))
 
@@ -159,7 +159,7 @@ def watch_quantities(
 def _resting(
     recorder: Recorder, names: frozenset[str], may_rest: Callable[[str], bool], puts: Mapping[str, Sequence[Put]]
 ) -> RestingHooks:
-    """These hooks by their sites, which are there only around the steps at which the collectors are due."""
+    """Return these hooks as ones that are attached only around steps at which their collectors are due."""
     resting = RestingHooks(
         [put for several in puts.values() for put in several],
         is_needed=lambda: any(name in recorder.current.due for name in names),
@@ -193,45 +193,45 @@ def _attention(
 
     attending = calls.attending(modules)
     found = {site: puts(site) for site in attending}
-    if attending:  # the functions themselves are replaced last, when the first module is hooked
-        found[attending[0]].insert(0, lambda _: _Listening(calls))
+    if attending:  # torch's functions are patched last, together with the hooks of the first module
+        found[attending[0]].insert(0, lambda _: _AttentionListener(calls))
     return found
 
 
-class _Listening:
-    """While it is there, the calls hear of attention."""
+class _AttentionListener:
+    """Reports attention to the calls by patching two functions of torch."""
 
     def __init__(self, calls: AttentionCalls) -> None:
         self._calls = calls
         _listeners.append(calls)
         if len(_listeners) == 1:
-            _replace("scaled_dot_product_attention", _tell_attention)
-            _replace("softmax", _tell_softmax)
+            _replace("scaled_dot_product_attention", _report_attention)
+            _replace("softmax", _report_softmax)
 
     def remove(self) -> None:
-        """Nothing; after the last one torch is as it was, unless others have replaced the same functions meanwhile."""
+        """Stop listening; after the last listener, restore the functions that nobody else has replaced."""
         if self._calls in _listeners:
             _listeners.remove(self._calls)
         while not _listeners and _originals:
-            name, original, ours = _originals.pop()
-            if getattr(functional, name) is ours:
+            name, original, replacement = _originals.pop()
+            if getattr(functional, name) is replacement:
                 setattr(functional, name, original)
 
 
-def _replace(name: str, tell: Callable[..., None]) -> None:
+def _replace(name: str, report: Callable[..., None]) -> None:
     original, is_compiling = getattr(functional, name), torch.compiler.is_compiling
 
     @wraps(original)
     def call(*arguments: Any, **options: Any) -> Any:
         if not is_compiling():
-            tell(*arguments, **options)
+            report(*arguments, **options)
         return original(*arguments, **options)
 
     _originals.append((name, original, call))
     setattr(functional, name, call)
 
 
-def _tell_attention(*arguments: Any, **options: Any) -> None:
+def _report_attention(*arguments: Any, **options: Any) -> None:
     given = {**dict(zip(_ARGUMENTS, arguments, strict=False)), **options}
     query, key = given.get("query"), given.get("key")
     if isinstance(query, torch.Tensor) and isinstance(key, torch.Tensor) and _is_readable(query):
@@ -240,7 +240,7 @@ def _tell_attention(*arguments: Any, **options: Any) -> None:
             calls.attention(query, key, given.get("attn_mask"), scale=given.get("scale"), last_seen=last_seen)
 
 
-def _tell_softmax(*arguments: Any, **options: Any) -> None:
+def _report_softmax(*arguments: Any, **options: Any) -> None:
     given = {**dict(zip(("input", "dim"), arguments, strict=False)), **options}
     scores = given.get("input")
     if isinstance(scores, torch.Tensor) and _is_readable(scores) and given.get("dim") in (-1, scores.dim() - 1):
@@ -249,10 +249,12 @@ def _tell_softmax(*arguments: Any, **options: Any) -> None:
 
 
 def _is_readable(tensor: Tensor) -> bool:
-    """Whether it lies on the host, or may be asked for where it lies."""
+    """Return whether the tensor lies on the host, or on a device that can be asked for it now."""
     return not is_remote(tensor) or may_travel(tensor)
 
 
 def _take(tensor: Tensor, index: tuple[Any, ...]) -> Any:
-    picked = tensor.detach()[tuple(one if isinstance(one, int) else torch.from_numpy(one) for one in index)]
+    picked = tensor.detach()[
+        tuple(axis_index if isinstance(axis_index, int) else torch.from_numpy(axis_index) for axis_index in index)
+    ]
     return array_of(picked.float() if picked.dtype in (torch.bfloat16, torch.float16) else picked)

@@ -27,7 +27,7 @@ _Numbers = NDArray[np.float64]
 
 
 class LocalGradients:
-    """Projections of what this rank's backward passes find, one row a parameter.
+    """Projections of the gradients that this rank's backward passes find, one row a parameter.
 
     Attributes:
         rows: `(n, 2)`, NaN where nothing was found on the host.
@@ -39,14 +39,14 @@ class LocalGradients:
         self.away: dict[int, Tensor] = {}
 
     def add(self, row: int, gradient: Tensor, *, may_be_late: bool) -> None:
-        """Nothing; one more pass has found this.
+        """Add the gradient of one more pass.
 
         Raises:
             Unsupported: It cannot be read.
         """
-        held = remote(gradient)
-        if held is not None and may_be_late:
-            found = projections_on_device([held])[0]
+        part = remote(gradient)
+        if part is not None and may_be_late:
+            found = projections_on_device([part])[0]
             self.away[row] = found if row not in self.away else self.away[row] + found
             return
         (address, size, code), owner = place_of(gradient)
@@ -74,8 +74,8 @@ class RankNumbers:
     local: _Numbers
 
 
-def numbers_here(weights: Arrays, gradients: Arrays, whole: Sequence[bool], local: LocalGradients) -> RankNumbers:
-    """The numbers of what lies on the host.
+def host_numbers(weights: Arrays, gradients: Arrays, whole: Sequence[bool], local: LocalGradients) -> RankNumbers:
+    """Return the numbers of the tensors on the host.
 
     Args:
         whole: Which parameters this rank holds all of; of the others nothing is told.
@@ -86,23 +86,23 @@ def numbers_here(weights: Arrays, gradients: Arrays, whole: Sequence[bool], loca
     )
 
 
-def numbers_away(
-    outbox: Outbox, weights: Arrays, gradients: Arrays, whole: Sequence[bool], local: LocalGradients
+def device_numbers(
+    device_results: Outbox, weights: Arrays, gradients: Arrays, whole: Sequence[bool], local: LocalGradients
 ) -> Callable[[], RankNumbers]:
-    """Gives the numbers once those of a device have travelled; arguments as above."""
-    found = numbers_here(replace(weights, remote={}), replace(gradients, remote={}), whole, local)
+    """Return a function that gives the numbers once those of a device have arrived; arguments as above."""
+    found = host_numbers(replace(weights, remote={}), replace(gradients, remote={}), whole, local)
     of_weights, of_gradients = _whole(weights.remote, whole), _whole(gradients.remote, whole)
     of_local = local.away if len(local.rows) == len(whole) else {}
-    asked: list[tuple[_Numbers, Sequence[int], Tensor]] = []
+    requests: list[tuple[_Numbers, Sequence[int], Tensor]] = []
     if of_weights:
-        asked.append((found.parameters, [*of_weights], checksums_on_device([*of_weights.values()])))
+        requests.append((found.parameters, [*of_weights], checksums_on_device([*of_weights.values()])))
     if of_gradients:
         tensors = [*of_gradients.values()]
-        asked.append((found.gradients, [*of_gradients], checksums_on_device(tensors)))
-        asked.append((found.reduced, [*of_gradients], projections_on_device(tensors)))
+        requests.append((found.gradients, [*of_gradients], checksums_on_device(tensors)))
+        requests.append((found.reduced, [*of_gradients], projections_on_device(tensors)))
     if of_local:
-        asked.append((found.local, [*of_local], torch.stack([*of_local.values()])))
-    fetched = [(table, rows, outbox.fetch(numbers)) for table, rows, numbers in asked]
+        requests.append((found.local, [*of_local], torch.stack([*of_local.values()])))
+    fetched = [(table, rows, device_results.fetch(numbers)) for table, rows, numbers in requests]
 
     def arrived() -> RankNumbers:
         for table, rows, numbers in fetched:
@@ -135,12 +135,12 @@ def _projections(arrays: Arrays, whole: Sequence[bool]) -> _Numbers:
 NAME: Final = "ranks"
 #: Ranks beyond these are not compared: rank 0 would read for longer than a step takes.
 _MOST: Final = 64
-#: As the run ends, what the others still have to tell is waited for: so many times so long.
+#: At the end of the run, rank 0 looks so many times for the last messages, and waits so long between two looks.
 _LAST_LOOKS, _LAST_WAIT_S = 20, 0.05
 
 
 def watch_ranks(recorder: Recorder, view: TorchView) -> "tuple[TorchRanks, ...]":
-    """The comparison of this process with the others, its hooks on; none where it is alone, or nothing is ever due."""
+    """Compare this process with the others; return nothing to remove where it is alone or the quantity is never due."""
     if not (distributed.is_available() and distributed.is_initialized()) or distributed.get_world_size() == 1:
         return ()
     if not recorder.config.schedule(NAME).is_ever_due:
@@ -166,13 +166,13 @@ class TorchRanks:
         self._is_off = self._has_looked = False
 
     def attach(self) -> None:
-        """Nothing; the first step is looked at, if it is due."""
+        """Prepare the first step, if it is due."""
         self._prepare()
 
     def remove(self) -> None:
-        """Nothing; no hook is left, and what the others told last is recorded, if they tell it soon."""
+        """Remove the hooks, and record the last messages of the other ranks, if they arrive soon."""
         self._release()
-        self._recorder.outbox.drain(wait=True)  # what is on its way from a device is to be told as well
+        self._recorder.outbox.drain(wait=True)  # numbers that are on their way from a device belong to the last message
         for _ in range(_LAST_LOOKS):
             self._guard(self._read)
             if self._is_off or self._rank != 0 or not self._board.is_waiting:
@@ -182,18 +182,18 @@ class TorchRanks:
         self._guard(self._read)
 
     def forward_begins(self) -> None:
-        """The model is called; the first time in a step that is due the random state is noted."""
+        """Note the random state at the first forward of a due step."""
         if self._hooks and np.isnan(self._random_state):
             self._random_state = number_of(torch.get_rng_state().numpy().tobytes())
 
     def before_step(self) -> None:
-        """The optimizers are about to step."""
+        """Take the numbers of this rank before the optimizers step."""
         if self._hooks and not self._has_looked:
             self._has_looked = True
             self._guard(self._look)
 
     def step_ends(self) -> None:
-        """The step is over, and its record not yet made."""
+        """Exchange messages at the end of a step, before its record is made."""
         self._guard(self._read)
         if self._message is not None:
             message, self._message = self._message, None
@@ -203,32 +203,32 @@ class TorchRanks:
         self._prepare(self._recorder.current.step + 1)
 
     def _prepare(self, step: int = 0) -> None:
-        """Hooks go on the parameters where the step that begins next is due."""
+        """Hook the parameters if the step that begins next is due."""
         if self._is_off or not self._recorder.config.schedule(NAME).is_due(step):
             return
         self._local = LocalGradients(len(self._view.parameters))
-        for place, parameter in enumerate(self._view.parameters):
+        for row, parameter in enumerate(self._view.parameters):
             if parameter.requires_grad and _is_whole(parameter):
-                self._hooks.append(parameter.register_hook(self._gradient_hook(place)))
+                self._hooks.append(parameter.register_hook(self._gradient_hook(row)))
 
     def _release(self) -> None:
         for hook in self._hooks:
             hook.remove()
         self._hooks, self._random_state = [], np.nan
 
-    def _gradient_hook(self, place: int) -> Any:
+    def _gradient_hook(self, row: int) -> Any:
         def see(gradient: Tensor) -> None:
             if self._recorder.current.is_away or self._is_off:
                 return
             with suppress(Unsupported):
-                self._local.add(place, gradient, may_be_late=self._recorder.outbox.takes_promises)
+                self._local.add(row, gradient, may_be_late=self._recorder.outbox.takes_promises)
 
         return see
 
     def _look(self) -> None:
-        """Takes this rank's numbers before the weights move."""
+        """Take this rank's numbers before the weights move."""
         recorder, view = self._recorder, self._view
-        whole = [_is_whole(one) for one in view.parameters]
+        whole = [_is_whole(parameter) for parameter in view.parameters]
         weights, gradients = view.weights(), view.gradients()
         spent, steps = recorder.time.seconds(), max(1, recorder.time.ended - self._since)
         times = np.array([(now - then) / steps for now, then in zip(spent, self._spent, strict=True)])
@@ -253,10 +253,10 @@ class TorchRanks:
             )
 
         if recorder.outbox.takes_promises and (weights.remote or gradients.remote):
-            arrived, step = numbers_away(recorder.outbox, weights, gradients, whole, self._local), current.step
+            arrived, step = device_numbers(recorder.outbox, weights, gradients, whole, self._local), current.step
             recorder.outbox.do(NAME, lambda: self._guard(lambda: self._post(step, complete(arrived()))))
         else:
-            self._message = complete(numbers_here(weights.local(), gradients.local(), whole, self._local))
+            self._message = complete(host_numbers(weights.local(), gradients.local(), whole, self._local))
 
     def _post(self, step: int, message: RankMessage) -> None:
         self._board.post(step, message.encode())
@@ -265,8 +265,8 @@ class TorchRanks:
         if self._rank != 0:
             return
         for step, messages in self._board.read().items():
-            told = [None if one is None else RankMessage.decode(one) for one in messages]
-            for kind, data in rank_facts(step, told, self._view.names):
+            decoded = [None if message is None else RankMessage.decode(message) for message in messages]
+            for kind, data in rank_facts(step, decoded, self._view.names):
                 self._recorder.event(kind, "", **data)
 
     def _guard(self, work: Any) -> None:
@@ -280,7 +280,7 @@ class TorchRanks:
 
 
 def _clip_of(clip: tuple[float | LateScalar, float] | None) -> float:
-    """By what gradients of this norm were shortened to this limit; 1 where they were not."""
+    """Return the factor by which gradients of this norm were clipped to this limit; 1 where they were not."""
     if clip is None:
         return 1.0
     norm = clip[0]() if callable(clip[0]) else clip[0]
@@ -292,5 +292,5 @@ def _scale_of(scale: float | LateScalar | None) -> float:
 
 
 def _is_whole(parameter: Tensor) -> bool:
-    """Whether the rank holds all of the parameter, and not a part that differs from the others' by intent."""
+    """Return whether the rank holds the whole parameter, not a shard that differs from the others' by intent."""
     return not (hasattr(parameter, "placements") or getattr(parameter, "tensor_model_parallel", False))

@@ -34,11 +34,11 @@ class ModuleSites:
         self.is_compiled = bool(self.compiled)
 
     def has_changed(self) -> bool:
-        """Whether a module has got, lost or exchanged a part since the last look."""
+        """Return whether a module has gained, lost or replaced a part since the last look."""
         return self._parts != self._parts_now()
 
     def look(self) -> frozenset[str]:
-        """Sites whose module is another one than before, or gone, or new; `modules` has what is there."""
+        """Update `modules`; return the sites whose module is new, gone or replaced."""
         before = dict(self.modules)
         self.modules.clear()
         self.compiled.clear()
@@ -51,30 +51,30 @@ class ModuleSites:
         self._parts = self._parts_now()
         self._hidden: set[int] = set()
         self._hide(outermost)
-        both = {*before, *self.modules}
-        return frozenset(site for site in both if before.get(site) is not self.modules.get(site))
+        sites = {*before, *self.modules}
+        return frozenset(site for site in sites if before.get(site) is not self.modules.get(site))
 
     def _parts_now(self) -> list[int]:
         return [*map(id, chain.from_iterable(map(_values_of, map(_parts_of, self.modules.values()))))]
 
     def _hide(self, outermost: Mapping[str, Any]) -> None:
-        """Finds the modules whose calls are compiled away."""
+        """Find the modules whose calls are compiled away."""
         for site, module in self.modules.items():
             inside = _inside_of_its_graph(module, outermost[site])
             if inside and id(inside[-1]) not in self._hidden:
                 self.compiled[site] = len(inside)
-                self._hidden.update(id(one) for one in inside)
+                self._hidden.update(id(hidden) for hidden in inside)
 
     def hooked(self, module: Any) -> Any:
-        """Where the hooks of a module go: on the outermost of its wrappers, whose call nothing compiles away."""
+        """Return the module that takes the hooks: the outermost wrapper, whose call is never compiled away."""
         return self._outermost.get(id(module), module)
 
     def is_visible(self, module: Any) -> bool:
-        """Whether the calls of the module are seen, not compiled away."""
+        """Return whether hooks see the module's calls, which are not compiled away."""
         return id(module) not in self._hidden
 
     def entrances(self) -> Iterator[Any]:
-        """The modules whose calls are forwards of the model: itself, or the parts of one that only lists them.
+        """Yield the modules whose calls are forwards of the model: itself, or the parts of one that only lists them.
 
         What has a `training_step` is called by that, and may call its parts from there instead of itself.
         """
@@ -92,17 +92,21 @@ class ModuleSites:
 
 
 def models_beside(model: Any) -> list[str]:
-    """Classes of the other models of the process: outermost modules with something to train, no part of this one."""
-    inside = {id(one) for one in model.modules()}
-    objects = (one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module) and id(one) not in inside)
-    trained = [one for one in objects if any(each.requires_grad for each in one.parameters())]
-    parts = {id(part) for one in trained for part in one.modules() if part is not one}
-    around = [one for one in trained if id(one) not in parts and all(id(part) not in inside for part in one.modules())]
-    return [type(one).__name__ for one in around]
+    """Return the classes of the process's other models: outermost modules with trainable parameters."""
+    inside = {id(module) for module in model.modules()}
+    objects = (item for item in gc.get_objects() if issubclass(type(item), torch.nn.Module) and id(item) not in inside)
+    trained = [module for module in objects if any(parameter.requires_grad for parameter in module.parameters())]
+    parts = {id(part) for module in trained for part in module.modules() if part is not module}
+    around = [
+        module
+        for module in trained
+        if id(module) not in parts and all(id(part) not in inside for part in module.modules())
+    ]
+    return [type(module).__name__ for module in around]
 
 
 def owners_of(modules: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
-    """Site, module and attribute of every parameter; one that several modules hold stands under each of its sites."""
+    """Return site, module and attribute of every parameter; a shared one is listed under each of its sites."""
     return [
         (_encodable(f"{site}.{name}" if site else name), module, name)
         for site, module in modules.items()
@@ -112,30 +116,30 @@ def owners_of(modules: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
 
 
 def parameters_of(model: Any) -> Iterator[tuple[str, Any]]:
-    """Site and parameter, in model order, each parameter once."""
+    """Yield site and parameter, in model order, each parameter once."""
     for name, parameter in model.named_parameters():
         yield _site_of(name), parameter
 
 
 def _is_a_list(module: Any) -> bool:
-    """Whether the module cannot be called, only its parts."""
+    """Return whether the module cannot be called, only its parts."""
     return type(module).forward is torch.nn.Module.forward and any(True for _ in module.children())
 
 
 def _inside_of_its_graph(module: Any, outermost: Any) -> list[Any]:
-    """The modules whose calls are compiled away with the call of this one, from outside to inside."""
-    if getattr(module, "_compiled_call_impl", None) is not None:  # by `module.compile()`, hooks and all
+    """Return the modules whose calls are compiled away with the call of this one, outermost first."""
+    if getattr(module, "_compiled_call_impl", None) is not None:  # by `module.compile()`, together with the hooks
         return list(module.modules())
-    if hasattr(outermost, "_orig_mod"):  # by `torch.compile(module)`, whose result is called before the graph
+    if hasattr(outermost, "_orig_mod"):  # by `torch.compile(module)`, whose wrapper runs outside of the graph
         return list(module.modules())[1:]
     return []
 
 
 def _site_of(name: str) -> str:
-    """The name without those of wrappers."""
+    """Return the name without the names of wrappers."""
     return _encodable(".".join(part for part in name.split(".") if part not in _WRAPPERS))
 
 
 def _encodable(name: str) -> str:
-    """The name; what no store could encode, a lone surrogate, is written as its escape."""
+    """Return the name with lone surrogates, which no store can encode, written as escapes."""
     return name if name.isascii() else name.encode(errors="backslashreplace").decode()

@@ -17,68 +17,70 @@ from .torch_patches import is_recording, is_repeated
 
 #: Classes whose tensors have memory of their own; others may only wrap one.
 PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
-#: Whether tensors of the processor take the way of tensors on a device, for tests of that way.
+#: Whether host tensors are treated as device tensors; for tests.
 is_any_taken_for_remote = False
 
 
 def own_part(tensor: Tensor) -> Tensor:
-    """The tensor itself; of a DTensor the part that this rank holds, of one that is still on its way the tensor come.
+    """Return the tensor itself, the local shard of a DTensor, or the result of a collective that is under way.
 
     Raises:
         Unsupported: It only stands for a tensor, as a fake one does, and has no memory to read.
     """
     if type(tensor) in PLAIN or tensor.numel() == 0 or _has_memory(tensor):
         return tensor
-    held = local_part(tensor)
-    if hasattr(held, "trigger_wait"):
-        held = held.trigger_wait()
-    if held.numel() and not _has_memory(held):
+    part = local_part(tensor)
+    if hasattr(part, "trigger_wait"):
+        part = part.trigger_wait()
+    if part.numel() and not _has_memory(part):
         raise Unsupported(f"a {type(tensor).__name__} that has no memory of its own cannot be read")
-    return held
+    return part
 
 
 def local_part(tensor: Tensor) -> Tensor:
-    """What a DTensor holds on this rank; any other tensor itself."""
+    """Return the local shard of a DTensor; any other tensor itself."""
     return tensor._local_tensor if hasattr(tensor, "_local_tensor") else tensor
 
 
 def _has_memory(tensor: Tensor) -> bool:
     try:
         return not isinstance(tensor, FakeTensor) and bool(tensor.untyped_storage().data_ptr())
-    except RuntimeError:  # as storages of wrappers say it
+    except RuntimeError:  # raised by the storage of a wrapper
         return False
 
 
 def is_remote(tensor: Tensor) -> bool:
-    """Whether the tensor lies on a device that measures by itself."""
+    """Return whether the tensor lies on a device that measures by itself."""
     return bool(tensor.is_cuda) or is_any_taken_for_remote
 
 
 def may_travel(tensor: Tensor) -> bool:
-    """Whether it does, whole, and may be asked for now: not while a CUDA graph is recorded."""
+    """Return whether the whole tensor lies on such a device, and no CUDA graph is being captured."""
     is_there = is_remote(tensor) and not hasattr(tensor, "placements")
     return is_there and not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def is_any_remote(tensors: Sequence[Tensor | None]) -> bool:
-    """Whether one of them does."""
+    """Return whether any of the tensors lies on such a device."""
     return is_any_taken_for_remote or any(map(getattr, tensors, repeat("is_cuda"), repeat(False)))
 
 
 def remote(tensor: Tensor) -> Tensor | None:
-    """The part of this rank of a tensor on a CUDA device; None of any other tensor.
+    """Return this rank's part of a tensor on a CUDA device; None of any other tensor.
 
     Raises:
         Unsupported: It is sparse, quantized or complex, or lies in the memory of a CUDA graph that is being recorded.
     """
-    if not (tensor.is_cuda or is_any_taken_for_remote):  # as `is_remote` says, without a call
+    if not (tensor.is_cuda or is_any_taken_for_remote):  # `is_remote`, without a call
         return None
     if tensor.layout is not torch.strided:
         raise Unsupported(f"{str(tensor.layout).removeprefix('torch.')} tensors are not supported, only dense ones are")
     if tensor.is_complex() or tensor.is_quantized:
         raise Unsupported(f"{str(tensor.dtype).removeprefix('torch.')} tensors are not supported, only real ones are")
     if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
-        raise Unsupported("what a CUDA graph computes is not seen; its first pass, before it is recorded, is")
+        raise Unsupported(
+            "tensors of a CUDA graph that is being captured cannot be read; its warm-up pass before is recorded"
+        )
     return own_part(tensor).resolve_neg()
 
 
@@ -96,7 +98,7 @@ CODES = {
 
 
 def place_of(tensor: Tensor) -> tuple[Place, Tensor]:
-    """(address, size, code) of the tensor's values, and the tensor that keeps them there.
+    """Return (address, size, code) of the tensor's values, and the tensor that keeps them there.
 
     Values stay where they are if they fill their memory without gaps, in whatever order, and not with their negatives;
     otherwise, and on other devices, a copy is made. Dtypes that the kernels do not read become float32 (8-bit floats)
@@ -123,7 +125,7 @@ def place_of(tensor: Tensor) -> tuple[Place, Tensor]:
 
 
 def plain_place(tensor: Tensor) -> Place | None:
-    """(address, size, code) of a floating-point tensor on the host without gaps; None of any other."""
+    """Return (address, size, code) of a floating-point tensor on the host without gaps; None of any other."""
     code = CODES.get(tensor.dtype)
     if code is None or type(tensor) not in PLAIN or not tensor.is_cpu or is_any_taken_for_remote:
         return None
@@ -136,7 +138,7 @@ def plain_place(tensor: Tensor) -> Place | None:
 
 
 def columns_of(tensors: Sequence[Tensor | None]) -> Columns | None:
-    """Addresses, sizes and codes of all tensors as they lie; None where `place_of` would have to look at one of them.
+    """Return addresses, sizes and codes of all tensors in place; None where `place_of` has to look at one.
 
     Without a line of Python for each tensor, since this is asked of all parameters several times a step.
     """
@@ -150,23 +152,23 @@ def columns_of(tensors: Sequence[Tensor | None]) -> Columns | None:
         addresses, codes = list(map(_address, tensors)), list(map(CODES.__getitem__, map(_dtype, tensors)))
     except (KeyError, RuntimeError, NotImplementedError):
         return None
-    if not all(addresses):  # of tensors without elements
+    if not all(addresses):  # tensors without elements have address 0
         addresses = [address or 1 for address in addresses]
     return addresses, list(map(_size, tensors)), codes
 
 
 def _columns_with_gaps(tensors: Sequence[Tensor | None]) -> Columns | None:
-    """The same where some are not there: their columns are 0."""
-    found = columns_of([one for one in tensors if one is not None])
+    """Return the same columns where some tensors are None: their columns are 0."""
+    found = columns_of([tensor for tensor in tensors if tensor is not None])
     if found is None:
         return None
     rows = zip(*found, strict=True)
-    places = [_ABSENT if one is None else next(rows) for one in tensors]
+    places = [_ABSENT if tensor is None else next(rows) for tensor in tensors]
     return [at for at, _, _ in places], [size for _, size, _ in places], [code for _, _, code in places]
 
 
 def code_on_host(tensor: Tensor) -> int:
-    """The code of the dtype that the values of a tensor have once they are on the host."""
+    """Return the code of the dtype that the tensor's values have on the host."""
     is_small_float = tensor.is_floating_point() and tensor.element_size() == 1
     return FLOAT32 if is_small_float else CODES.get(tensor.dtype, FLOAT64)
 
@@ -174,14 +176,16 @@ def code_on_host(tensor: Tensor) -> int:
 def _prepared(tensor: Tensor) -> tuple[Place, Tensor]:
     if tensor.is_complex() or tensor.is_quantized:
         raise Unsupported(f"{str(tensor.dtype).removeprefix('torch.')} tensors are not supported, only real ones are")
-    held = tensor.detach().resolve_neg()
-    if held.dtype not in CODES:
-        held = held.to(torch.float32 if held.is_floating_point() and held.element_size() == 1 else torch.float64)
-    if not held.is_cpu:
-        held = held.cpu()
-    if not held.is_contiguous() and not fills_its_memory(held):
-        held = held.contiguous()
-    return (held.data_ptr() or 1, held.numel(), CODES[held.dtype]), held
+    readable = tensor.detach().resolve_neg()
+    if readable.dtype not in CODES:
+        readable = readable.to(
+            torch.float32 if readable.is_floating_point() and readable.element_size() == 1 else torch.float64
+        )
+    if not readable.is_cpu:
+        readable = readable.cpu()
+    if not readable.is_contiguous() and not fills_its_memory(readable):
+        readable = readable.contiguous()
+    return (readable.data_ptr() or 1, readable.numel(), CODES[readable.dtype]), readable
 
 
 def _nodes_before(node: Node) -> Iterable[Node]:
@@ -189,12 +193,12 @@ def _nodes_before(node: Node) -> Iterable[Node]:
 
 
 def _is_floating(tensor: Tensor) -> bool:
-    """Complex tensors are among them: they cannot be read, which is then said, as of others that cannot be."""
+    """Return whether the elements are real or complex floats; complex ones are reported as unreadable later."""
     return tensor.dtype in CODES or bool(tensor.is_floating_point() or tensor.is_complex())
 
 
 def array_of(tensor: Tensor) -> NDArray[Any]:
-    """The values in their own shape and order, sharing memory where they can.
+    """Return the values in their own shape and order, sharing memory where they can.
 
     Raises:
         Unsupported: The tensor is sparse, quantized, of a dtype that NumPy does not know, or only stands for one.
@@ -202,11 +206,11 @@ def array_of(tensor: Tensor) -> NDArray[Any]:
     if tensor.layout is not torch.strided or tensor.is_quantized:
         raise Unsupported(f"only dense tensors can be stored whole, got {tensor.layout}")
     try:
-        held = own_part(tensor).detach().resolve_neg().cpu().contiguous()
-        if held.dtype is torch.bfloat16:
-            array: NDArray[Any] = held.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+        readable = own_part(tensor).detach().resolve_neg().cpu().contiguous()
+        if readable.dtype is torch.bfloat16:
+            array: NDArray[Any] = readable.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
             return array
-        return held.numpy()  # type: ignore[no-any-return]
+        return readable.numpy()  # type: ignore[no-any-return]
     except (TypeError, RuntimeError) as error:
         raise Unsupported(f"a tensor that has no memory of its own cannot be read: {error}") from None
 

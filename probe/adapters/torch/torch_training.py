@@ -10,7 +10,7 @@ from weakref import ref
 import torch
 
 from ...device_results import LateScalar
-from ...hooks.output_hooks import ForwardTaps
+from ...hooks.output_hooks import ForwardHooks
 from ...recording.recorder import Recorder
 from ..call_order import CallOrder
 from ..step_lifecycle import Course
@@ -193,7 +193,7 @@ class TorchTraining:
         places: ModuleSites,
         view: TorchView,
         recorder: Recorder,
-        taps: ForwardTaps,
+        taps: ForwardHooks,
         *,
         facts: TorchFacts,
         order: CallOrder,

@@ -13,12 +13,12 @@ from .torch_adapter import TorchAdapter
 from .torch_training import Call, telling
 
 _log = logging.getLogger(__name__)
-#: Modules called in evaluation mode that are remembered until an optimizer tells which of them is trained.
+#: Modules called in evaluation mode that are remembered until an optimizer steps one of them.
 _MOST_EVALUATED = 256
 
 
 class TorchFinder:
-    """Waits for the first module that is called to be trained, and hands an adapter of it over, once.
+    """Waits for the first module that is trained, and hands over an adapter of it, once.
 
     That is the outermost module called in training mode with gradients on that has a parameter to train. A model that
     is trained in evaluation mode is found when an optimizer has stepped it. The optimizers are found by the adapter as
@@ -42,13 +42,13 @@ class TorchFinder:
         ]
 
     def stop(self) -> None:
-        """Takes the global hooks off."""
+        """Remove the global hooks."""
         for handle in (self._closures, *self._handles):
             handle.remove()
         self._handles = []
 
     def left_out(self) -> str:
-        """What was trained beside the model that was found; empty where nothing is known of that."""
+        """Return a description of what was trained beside the found model; empty where nothing is known."""
         if self._adapter is None or not self._elsewhere:
             return ""
         return (
@@ -59,13 +59,15 @@ class TorchFinder:
     def _look_at_module(self, module: Any, _inputs: Any) -> None:
         if self._adapter is not None or not torch.is_grad_enabled():
             return
-        if isinstance(module, torch.jit.ScriptModule) or not any(one.requires_grad for one in module.parameters()):
+        if isinstance(module, torch.jit.ScriptModule) or not any(
+            parameter.requires_grad for parameter in module.parameters()
+        ):
             return
         if not module.training:
             if len(self._evaluated) < _MOST_EVALUATED:
                 self._evaluated.append(ref(module))
             return
-        self._take(module).forward_begins()  # the model's own hook was too late for this call
+        self._take(module).forward_begins()  # the model's own hook was attached too late for this call
 
     def _take(self, module: Any) -> TorchAdapter:
         self._handles.pop(0).remove()
@@ -76,7 +78,7 @@ class TorchFinder:
         return self._adapter
 
     def _look_into_closure(self, optimizer: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Call | None:
-        """Nothing, or the arguments with a closure that tells when it has been evaluated for the first time."""
+        """Return the arguments with a closure that reports its first evaluation; None without a closure."""
         return telling(arguments, options, lambda: self._evaluated_in(optimizer)) if self._adapter is None else None
 
     def _evaluated_in(self, optimizer: Any) -> None:
@@ -84,29 +86,31 @@ class TorchFinder:
             self._adapter.closure_evaluated(optimizer)
 
     def _look_at_optimizer(self, optimizer: Any, _arguments: Any, _options: Any) -> None:
-        """Looks once at each, and remembers those that step another model."""
+        """Look once at each optimizer, and remember those that step another model."""
         if torch.compiler.is_compiling() or optimizer in self._seen:
             return
         self._seen.add(optimizer)
-        stepped = [one for group in optimizer.param_groups for one in group["params"]]
+        stepped = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         if self._is_first:
             self._is_first = False
             self._look_at_the_first(optimizer, stepped)
         elif self._adapter is not None:
-            known = {id(one) for one in self._adapter.model.parameters()}
-            if not any(id(one) in known for one in stepped):
+            known = {id(parameter) for parameter in self._adapter.model.parameters()}
+            if not any(id(parameter) in known for parameter in stepped):
                 self._elsewhere.append(f"{type(optimizer).__name__} stepped {len(stepped)} parameters")
 
     def _look_at_the_first(self, optimizer: Any, stepped: list[Any]) -> None:
-        """Finds the model by it where none is found, and says what of its parameters is not watched."""
+        """Find the model by this optimizer if none is found yet, and report its parameters that are not watched."""
         if self._adapter is None:
-            ids = {id(one) for one in stepped}
-            held = (module for one in self._evaluated if (module := one()) is not None)
-            model = next((one for one in held if any(id(each) in ids for each in one.parameters())), None)
+            ids = {id(parameter) for parameter in stepped}
+            evaluated = (module for reference in self._evaluated if (module := reference()) is not None)
+            model = next(
+                (module for module in evaluated if any(id(parameter) in ids for parameter in module.parameters())), None
+            )
             if model is not None:
                 self._take(model)
-        known = set() if self._adapter is None else {id(one) for one in self._adapter.model.parameters()}
-        others = sum(id(one) not in known for one in stepped)
+        known = set() if self._adapter is None else {id(parameter) for parameter in self._adapter.model.parameters()}
+        others = sum(id(parameter) not in known for parameter in stepped)
         if others:
             watched = "no model" if self._adapter is None else type(self._adapter.model).__name__
             _log.warning(

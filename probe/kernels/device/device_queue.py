@@ -2,7 +2,7 @@
 
 A gathered tensor is held until its batch is launched, so that nothing frees it, and read then. A batch is launched
 when it holds much memory, and whenever `launch` is called. A tensor that is changed in place between the two cannot be
-measured any more: its promise is broken, and the caller may ask for the next one `at_once`. Whole tensors
+measured any more: its statistics are marked broken, and the caller may request the next one `at_once`. Whole tensors
 are fetched in the order of the stream, and copies on the device tell how far tensors have moved.
 """
 
@@ -31,8 +31,8 @@ class PendingTensor:
 
     array: NDArray[Any]
 
-    def __init__(self, held: torch.Tensor, event: torch.cuda.Event | None) -> None:
-        self._held, self._event = held, event
+    def __init__(self, tensor: torch.Tensor, event: torch.cuda.Event | None) -> None:
+        self._held, self._event = tensor, event
 
     def is_there(self) -> bool:
         """Return whether `take` would not wait."""
@@ -42,11 +42,11 @@ class PendingTensor:
         """Wait for the array and set it."""
         if self._event is not None:
             self._event.synchronize()
-        held, self._held = self._held, None
-        if held.dtype is torch.bfloat16:
-            self.array = held.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+        tensor, self._held = self._held, None
+        if tensor.dtype is torch.bfloat16:
+            self.array = tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
         else:
-            self.array = held.numpy()
+            self.array = tensor.numpy()
 
 
 def fetch(tensor: torch.Tensor) -> PendingTensor:
@@ -55,19 +55,19 @@ def fetch(tensor: torch.Tensor) -> PendingTensor:
     Args:
         tensor: Real and dense, of any shape and strides.
     """
-    held = tensor.detach()
-    if held.is_floating_point() and held.element_size() == 1:
-        held = held.to(torch.float32)
-    if not held.is_cuda:
-        return PendingTensor(held.clone(memory_format=torch.contiguous_format), None)
-    there = torch.empty(held.shape, dtype=held.dtype, pin_memory=True)
-    there.copy_(held.contiguous(), non_blocking=True)
+    dense = tensor.detach()
+    if dense.is_floating_point() and dense.element_size() == 1:
+        dense = dense.to(torch.float32)
+    if not dense.is_cuda:
+        return PendingTensor(dense.clone(memory_format=torch.contiguous_format), None)
+    pinned = torch.empty(dense.shape, dtype=dense.dtype, pin_memory=True)
+    pinned.copy_(dense.contiguous(), non_blocking=True)
     event = torch.cuda.Event()
-    event.record(torch.cuda.current_stream(held.device))
-    return PendingTensor(there, event)
+    event.record(torch.cuda.current_stream(dense.device))
+    return PendingTensor(pinned, event)
 
 
-#: Bytes of differences that are there at a time, beside the copies. Our choice.
+#: Bytes of differences in memory at a time, beside the copies. Our choice.
 _MOST_BYTES: Final = 256 << 20
 
 
@@ -82,7 +82,8 @@ class DeviceCopies:
         """Return whether there is a copy of this shape, dtype and device for every tensor."""
         pairs = zip(tensors, self._copies, strict=False)
         return len(tensors) == len(self._copies) and all(
-            (one.shape, one.dtype, one.device) == (copy.shape, copy.dtype, copy.device) for one, copy in pairs
+            (tensor.shape, tensor.dtype, tensor.device) == (copy.shape, copy.dtype, copy.device)
+            for tensor, copy in pairs
         )
 
     def are_of(self, tensors: Sequence[torch.Tensor]) -> bool:
@@ -97,23 +98,23 @@ class DeviceCopies:
         """Copy the tensors as they are."""
         self._places = _places_of(tensors)
         if self.fit(tensors):
-            torch._foreach_copy_(self._copies, [one.detach() for one in tensors])
+            torch._foreach_copy_(self._copies, [tensor.detach() for tensor in tensors])
         else:
-            self._copies = [one.detach().clone() for one in tensors]
+            self._copies = [tensor.detach().clone() for tensor in tensors]
 
     @torch.no_grad()
     def changes(self, tensors: Sequence[torch.Tensor]) -> Iterator[torch.Tensor]:
         """Yield how far each tensor moved since its copy, and refresh it; 16-bit floats subtract as float32."""
         self._places = _places_of(tensors)
         for start, end in _groups(tensors):
-            now, before = [one.detach() for one in tensors[start:end]], self._copies[start:end]
-            yield from torch._foreach_sub([_wide(one) for one in now], [_wide(one) for one in before])
+            now, before = [tensor.detach() for tensor in tensors[start:end]], self._copies[start:end]
+            yield from torch._foreach_sub([_wide(tensor) for tensor in now], [_wide(tensor) for tensor in before])
             torch._foreach_copy_(before, now)
 
 
 def _places_of(tensors: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
     """Return the address of each, and how often it was changed."""
-    return [(one.data_ptr(), one._version) for one in tensors]
+    return [(tensor.data_ptr(), tensor._version) for tensor in tensors]
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:
@@ -122,12 +123,12 @@ def _wide(tensor: torch.Tensor) -> torch.Tensor:
 
 def _groups(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[int, int]]:
     """Yield (first, one past the last) of runs of tensors that are small together."""
-    start, held = 0, 0
-    for number, one in enumerate(tensors):
-        held += one.numel() * max(one.element_size(), 4)
-        if held >= _MOST_BYTES:
+    start, size_bytes = 0, 0
+    for number, tensor in enumerate(tensors):
+        size_bytes += tensor.numel() * max(tensor.element_size(), 4)
+        if size_bytes >= _MOST_BYTES:
             yield start, number + 1
-            start, held = number + 1, 0
+            start, size_bytes = number + 1, 0
     if start < len(tensors):
         yield start, len(tensors)
 
@@ -158,9 +159,9 @@ class PendingBatch:
     """A batch on its way to the host."""
 
     def __init__(
-        self, promises: Sequence[PendingStatistics], numbers: torch.Tensor, event: torch.cuda.Event | None
+        self, pending: Sequence[PendingStatistics], numbers: torch.Tensor, event: torch.cuda.Event | None
     ) -> None:
-        self._promises, self._numbers, self._event = promises, numbers, event
+        self._pending, self._numbers, self._event = pending, numbers, event
 
     def is_there(self) -> bool:
         """Return whether `take` would not wait."""
@@ -171,16 +172,16 @@ class PendingBatch:
         if self._event is not None:
             self._event.synchronize()
         numbers: NDArray[np.float64] = self._numbers.numpy()
-        ten, place = len(STATISTICS), len(self._promises) * len(STATISTICS)
-        for number, promise in enumerate(self._promises):
-            promise.row = numbers[number * ten : (number + 1) * ten]
-            if promise.bins is not None:
-                promise.counts = numbers[place : place + promise.bins.number]
-                place += promise.bins.number
-            if promise.more.flags:
-                asked = numbers[place : place + len(promise.more.columns)]
-                promise.row = np.concatenate([promise.row, asked])
-                place += asked.size
+        ten, start = len(STATISTICS), len(self._pending) * len(STATISTICS)
+        for number, pending in enumerate(self._pending):
+            pending.row = numbers[number * ten : (number + 1) * ten]
+            if pending.bins is not None:
+                pending.counts = numbers[start : start + pending.bins.number]
+                start += pending.bins.number
+            if pending.more.flags:
+                requested = numbers[start : start + len(pending.more.columns)]
+                pending.row = np.concatenate([pending.row, requested])
+                start += requested.size
 
 
 class DeviceQueue:
@@ -200,24 +201,24 @@ class DeviceQueue:
             more: Statistics on request.
             at_once: Whether it is read before anything that is queued from now on.
         """
-        held = tensor.detach()
-        held = readable(held.to_local() if hasattr(held, "to_local") else held)
-        stream = torch.cuda.current_stream(held.device) if held.is_cuda else None
+        part = tensor.detach()
+        part = readable(part.to_local() if hasattr(part, "to_local") else part)
+        stream = torch.cuda.current_stream(part.device) if part.is_cuda else None
         batch = self._batches.setdefault(stream, _Batch(stream))
-        promise = batch.add(held, bins, more)
+        pending = batch.add(part, bins, more)
         if at_once or batch.is_full():
             self._send(batch)
-        return promise
+        return pending
 
     def checksum(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return `(2,)` int64 on the device: the mix of the eight-byte words, and the bytes behind them as a number."""
         return checksum_on_device(tensor)
 
-    def added(self, gradient: torch.Tensor, held: torch.Tensor, stride: int) -> torch.Tensor:
+    def added(self, gradient: torch.Tensor, accumulated: torch.Tensor, stride: int) -> torch.Tensor:
         """Return `(2,)` float64 on the device: the gradient's sampled squared norm, and how the sum's grows."""
         found = _sampled(gradient, stride)
         square = found @ found
-        growth = square if held is None else square + 2.0 * (found @ _sampled(held, stride))
+        growth = square if accumulated is None else square + 2.0 * (found @ _sampled(accumulated, stride))
         return torch.stack([square, growth])
 
     def iterate(self, matrix: torch.Tensor, vector: torch.Tensor, times: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -232,8 +233,8 @@ class DeviceQueue:
 
     def fetch(self, tensor: torch.Tensor) -> PendingTensor:
         """Fetch the tensor as it is now; of a sharded one the local part."""
-        held = tensor.detach()
-        fetched = fetch(held.to_local() if hasattr(held, "to_local") else held)
+        part = tensor.detach()
+        fetched = fetch(part.to_local() if hasattr(part, "to_local") else part)
         self._arrivals.append(fetched)
         return fetched
 
@@ -259,26 +260,30 @@ class _Batch:
         self._bytes = 0
 
     def add(self, tensor: torch.Tensor, bins: Bins | None, more: More) -> PendingStatistics:
-        promise = PendingStatistics(bins, more)
-        self._held.append((promise, tensor, tensor._version))
+        pending = PendingStatistics(bins, more)
+        self._held.append((pending, tensor, tensor._version))
         self._bytes += tensor.numel() * tensor.element_size()
-        return promise
+        return pending
 
     def is_full(self) -> bool:
         return self._bytes >= _MOST_BYTES or len(self._held) >= _MOST_TENSORS
 
     def send(self) -> PendingBatch | None:
-        held, self._held, self._bytes = self._held, [], 0
+        queued, self._held, self._bytes = self._held, [], 0
         kept = []
-        for promise, tensor, version in held:
-            promise.is_broken = tensor._version != version
-            if not promise.is_broken:
-                kept.append((promise, tensor))
+        for pending, tensor, version in queued:
+            pending.is_broken = tensor._version != version
+            if not pending.is_broken:
+                kept.append((pending, tensor))
         if not kept:
             return None
         with self._in_order():
             rows = measure_on_device([tensor for _, tensor in kept])
-            more = [part for (promise, one), row in zip(kept, rows, strict=True) for part in _beside(promise, one, row)]
+            more = [
+                part
+                for (pending, tensor), row in zip(kept, rows, strict=True)
+                for part in _beside(pending, tensor, row)
+            ]
             numbers, event = self._to_the_host(torch.cat([rows.reshape(-1), *more]))
         return PendingBatch([promise for promise, _ in kept], numbers, event)
 
@@ -289,23 +294,23 @@ class _Batch:
         """Copy the numbers to pinned memory without waiting; return it with the event of its completion."""
         if self._stream is None:
             return numbers, None
-        there = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)
-        there.copy_(numbers, non_blocking=True)
+        pinned = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)
+        pinned.copy_(numbers, non_blocking=True)
         event = torch.cuda.Event()
         event.record(self._stream)
-        return there, event
+        return pinned, event
 
 
-def _beside(promise: PendingStatistics, tensor: torch.Tensor, row: torch.Tensor) -> Iterator[torch.Tensor]:
+def _beside(pending: PendingStatistics, tensor: torch.Tensor, row: torch.Tensor) -> Iterator[torch.Tensor]:
     """Yield what was requested beside the ten, in the order in which `PendingBatch` takes it."""
-    if promise.bins is not None:
-        yield count_on_device(tensor, row, promise.bins)
-    if promise.more.flags:
-        yield requested_on_device(tensor, row, promise.more)
+    if pending.bins is not None:
+        yield count_on_device(tensor, row, pending.bins)
+    if pending.more.flags:
+        yield requested_on_device(tensor, row, pending.more)
 
 
 def _sampled(tensor: torch.Tensor, stride: int) -> torch.Tensor:
     """Return `(elements,)` float64: every `stride`-th of a tensor's, of a sharded one of the local part."""
-    held = tensor.detach()
-    held = held.to_local() if hasattr(held, "to_local") else held
-    return held.reshape(-1)[::stride].to(torch.float64)
+    part = tensor.detach()
+    part = part.to_local() if hasattr(part, "to_local") else part
+    return part.reshape(-1)[::stride].to(torch.float64)

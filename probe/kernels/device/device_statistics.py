@@ -15,7 +15,7 @@ from ..histogram_bins import Bins
 from ..more import QUANTILES, More
 from .measuring import readable
 
-#: Elements of a piece: as numbers of 64 bits they take 32 MiB, and a few such are there at a time. Our choice.
+#: Elements of a piece: in 64 bits they take 32 MiB, and a few such pieces are in memory at a time. Our choice.
 _PIECE: Final = 1 << 22
 _BUCKETS, _HALF, _SHIFT = 1 << 15, 1 << 14, 17
 _LARGEST: Final = torch.finfo(torch.float32).max
@@ -80,13 +80,15 @@ def _halves_away(x: torch.Tensor, mean: torch.Tensor) -> torch.Tensor:
 def mixed_bits(piece: torch.Tensor) -> torch.Tensor:
     """Return `(elements,)` int64: the mix of every element's bits, whose sum modulo 2^64 is the checksum."""
     kind, mask = _BITS[piece.element_size()]
-    one = ((piece.view(kind).to(torch.int64) & mask) + _STEP) * _MIX
-    return (one ^ ((one >> 32) & _LOW)) * _STEP
+    mixed = ((piece.view(kind).to(torch.int64) & mask) + _STEP) * _MIX
+    return (mixed ^ ((mixed >> 32) & _LOW)) * _STEP
 
 
 def _quantiles(pieces: torch.Tensor, count: torch.Tensor, row: torch.Tensor) -> list[torch.Tensor]:
     """Return the middles of the buckets that hold the ranks, between smallest and largest."""
-    counts = torch.zeros(_BUCKETS + 1, dtype=torch.int64, device=row.device)  # the last for what is not finite
+    counts = torch.zeros(
+        _BUCKETS + 1, dtype=torch.int64, device=row.device
+    )  # the last one counts values that are not finite
     for piece in pieces:
         single = piece.to(torch.float64).clamp(-_LARGEST, _LARGEST) if piece.element_size() == 8 else piece
         bits = single.to(torch.float32).view(torch.int32)
@@ -114,15 +116,15 @@ def checksum_on_device(tensor: torch.Tensor) -> torch.Tensor:
     Args:
         tensor: Dense, of any dtype and strides; read in the order of C.
     """
-    held = tensor.detach().contiguous()
-    if held.storage_offset() * held.element_size() % 8:
-        held = held.clone()
-    content = held.reshape(-1).view(torch.uint8)
+    dense = tensor.detach().contiguous()
+    if dense.storage_offset() * dense.element_size() % 8:
+        dense = dense.clone()
+    content = dense.reshape(-1).view(torch.uint8)
     end = content.numel() // 8 * 8
-    zero = torch.zeros((), dtype=torch.int64, device=held.device)
+    zero = torch.zeros((), dtype=torch.int64, device=dense.device)
     words = content[:end].view(torch.int64).split(_PIECE) if end else ()
     mixed = sum((mixed_bits(piece).sum() for piece in words), start=zero)
-    tail = sum((byte.to(torch.int64) << 8 * place for place, byte in enumerate(content[end:])), start=zero)
+    tail = sum((byte.to(torch.int64) << 8 * position for position, byte in enumerate(content[end:])), start=zero)
     return torch.stack([(mixed >> 11) & KEPT, tail])
 
 
@@ -138,9 +140,9 @@ def count_on_device(tensor: torch.Tensor, row: torch.Tensor, bins: Bins) -> torc
     place = _octave(row, bins.number) if bins.is_logarithmic else _share(row, bins.number)
     for piece in tensor.reshape(-1).split(_PIECE):
         values = piece.to(torch.float64)
-        places = place(values)
-        counted = torch.isfinite(places) & torch.isfinite(values)
-        number = torch.where(counted, places, 0.0).to(torch.int64).clamp_(0, bins.number - 1)
+        positions = place(values)
+        counted = torch.isfinite(positions) & torch.isfinite(values)
+        number = torch.where(counted, positions, 0.0).to(torch.int64).clamp_(0, bins.number - 1)
         counts.scatter_add_(0, number, counted.to(torch.int64))
     return counts.to(torch.float64)
 
@@ -158,12 +160,12 @@ def _octave(row: torch.Tensor, bins: int) -> Callable[[torch.Tensor], torch.Tens
     mantissa, top = torch.frexp(largest)
     top = torch.where(mantissa == 0.5, top - 1, top).clamp(min=half - 1022)  # as `octaves_between` does
 
-    def place(values: torch.Tensor) -> torch.Tensor:
+    def position(values: torch.Tensor) -> torch.Tensor:
         octave = (top - torch.frexp(values.abs())[1]).clamp(0, half - 1)
         octave = torch.where(values == 0.0, half - 1, octave)
         return torch.where(values < 0.0, octave, 2 * half - 1 - octave).to(torch.float64)
 
-    return place
+    return position
 
 
 def _histogram_ends(row: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -179,28 +181,28 @@ _HIGH: Final = (1 << 35) - 1
 
 def checksums_on_device(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     """Return `(n,)` float64 on the device of the tensors: their checksums, as `measure_more` has them."""
-    held = [readable(one.detach()).reshape(-1) for one in tensors]
-    found = [_checksums(held[start:end]) for start, end in _groups(held)]
+    readables = [readable(tensor.detach()).reshape(-1) for tensor in tensors]
+    found = [_checksums(readables[start:end]) for start, end in _groups(readables)]
     return ((torch.cat(found) >> 11) & KEPT).to(torch.float64)
 
 
 def projections_on_device(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     """Return `(n, 2)` float64 on the device of the tensors: their projections, as `project` has them."""
-    held = [readable(one.detach()).reshape(-1) for one in tensors]
-    return torch.cat([_projections(held[start:end]) for start, end in _groups(held)])
+    readables = [readable(tensor.detach()).reshape(-1) for tensor in tensors]
+    return torch.cat([_projections(readables[start:end]) for start, end in _groups(readables)])
 
 
-def _groups(held: Sequence[torch.Tensor]) -> Iterator[tuple[int, int]]:
+def _groups(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[int, int]]:
     """Yield (first, one past the last) of neighbours of one dtype that are small together; a large one stands alone."""
     start, size = 0, 0
-    for number, one in enumerate(held):
-        is_other = number > start and (one.dtype != held[start].dtype or size + one.numel() > _PIECE)
+    for number, tensor in enumerate(tensors):
+        is_other = number > start and (tensor.dtype != tensors[start].dtype or size + tensor.numel() > _PIECE)
         if is_other:
             yield start, number
             start, size = number, 0
-        size += one.numel()
-    if held:
-        yield start, len(held)
+        size += tensor.numel()
+    if tensors:
+        yield start, len(tensors)
 
 
 def _checksums(group: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -214,14 +216,14 @@ def _checksums(group: Sequence[torch.Tensor]) -> torch.Tensor:
 
 def _projections(group: Sequence[torch.Tensor]) -> torch.Tensor:
     if len(group) == 1:
-        (one,) = group
-        total = _zero(one, torch.float64).repeat(2)
-        for start in range(0, one.numel(), _PIECE):
-            values = one[start : start + _PIECE].to(torch.float64)
-            total = total + torch.stack([values.sum(), _with_signs(values, _signs(start, one.device)).sum()])
+        (tensor,) = group
+        total = _zero(tensor, torch.float64).repeat(2)
+        for start in range(0, tensor.numel(), _PIECE):
+            values = tensor[start : start + _PIECE].to(torch.float64)
+            total = total + torch.stack([values.sum(), _with_signs(values, _signs(start, tensor.device)).sum()])
         return total[None]
     values = torch.cat(list(group)).to(torch.float64)
-    signs = torch.cat([_signs(0, values.device)[: one.numel()] for one in group])
+    signs = torch.cat([_signs(0, values.device)[: tensor.numel()] for tensor in group])
     return torch.stack([_parts(values, group), _parts(_with_signs(values, signs), group)], dim=1)
 
 
@@ -231,15 +233,15 @@ def _with_signs(values: torch.Tensor, signs: torch.Tensor) -> torch.Tensor:
 
 def _parts(values: torch.Tensor, group: Sequence[torch.Tensor]) -> torch.Tensor:
     """Return `(n,)` the sum of each tensor's part of the values."""
-    if not values.is_floating_point():  # exact whatever comes before, since all sums are modulo 2^64
-        ends = _tensor_ends(tuple(one.numel() for one in group), values.device)
+    if not values.is_floating_point():  # differences of cumulative sums are exact, since all sums are modulo 2^64
+        ends = _tensor_ends(tuple(tensor.numel() for tensor in group), values.device)
         sums = torch.cat([torch.zeros_like(values[:1]), values.cumsum(0)])[ends]
         return sums[1:] - sums[:-1]
-    return torch.stack([part.sum() for part in values.split([one.numel() for one in group])])
+    return torch.stack([part.sum() for part in values.split([tensor.numel() for tensor in group])])
 
 
-def _zero(one: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    return torch.zeros((), dtype=dtype, device=one.device)
+def _zero(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return torch.zeros((), dtype=dtype, device=tensor.device)
 
 
 @lru_cache(maxsize=64)
@@ -266,8 +268,8 @@ def iterate_on_device(matrix: torch.Tensor, vector: torch.Tensor, times: int) ->
         vector: `(n,)` NumPy's, to begin with, or what was given back before; one that is not finite begins anew.
         times: Iterations.
     """
-    held = matrix.detach()
-    wide = held if held.dtype in (torch.float32, torch.float64) else held.to(torch.float32)
+    detached = matrix.detach()
+    wide = detached if detached.dtype in (torch.float32, torch.float64) else detached.to(torch.float32)
     vector = vector if isinstance(vector, torch.Tensor) else torch.from_numpy(vector).to(wide.device, wide.dtype)
     vector = torch.nan_to_num(vector, 1.0, 1.0, 1.0)
     for _ in range(times):

@@ -20,7 +20,7 @@ def measure_plainly(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     Args:
         tensors: Real and dense, of any float, integer or boolean dtype.
     """
-    return torch.stack([_row(one.detach()) for one in tensors])
+    return torch.stack([_row(tensor.detach()) for tensor in tensors])
 
 
 def _row(tensor: torch.Tensor) -> torch.Tensor:
@@ -72,7 +72,9 @@ def _finished(
     ]
     counts = [zero] * 4 if table is None else list(table[:, 5:].sum(0))
     return torch.stack(
-        [torch.where(nothing, torch.nan, one) for one in of_finite] + counts + [torch.full_like(mean, float(size))]
+        [torch.where(nothing, torch.nan, statistic) for statistic in of_finite]
+        + counts
+        + [torch.full_like(mean, float(size))]
     )
 
 
@@ -85,8 +87,8 @@ def measure_on_device(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     Args:
         tensors: Real and dense, one or more, on one device.
     """
-    held = [readable(one.detach()) for one in tensors]
-    return _kernel_for(held[0].device.type)(held)
+    readables = [readable(tensor.detach()) for tensor in tensors]
+    return _kernel_for(readables[0].device.type)(readables)
 
 
 @cache

@@ -144,15 +144,17 @@ def measure_fused(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
             not be freed before the current stream has passed this call; the caching allocator sees to that.
     """
     device = tensors[0].device
-    sizes = tuple(one.numel() for one in tensors)
+    sizes = tuple(tensor.numel() for tensor in tensors)
     owners, starts, firsts = _plan(sizes, device)
-    places = torch.tensor([(one.data_ptr(), size, _CODES[one.dtype]) for one, size in zip(tensors, sizes, strict=True)])
-    places = _moved(places, device)
+    table = torch.tensor(
+        [(tensor.data_ptr(), size, _CODES[tensor.dtype]) for tensor, size in zip(tensors, sizes, strict=True)]
+    )
+    table = _moved(table, device)
     rows = torch.empty((len(tensors), 10), dtype=torch.float64, device=device)
     partials = torch.empty((max(owners.numel(), 1), _FIELDS), dtype=torch.float64, device=device)
     if owners.numel():
-        _stretches[(owners.numel(),)](places, owners, starts, partials, BLOCK=_BLOCK, ROUNDS=_ROUNDS)
-    _join[(len(tensors),)](partials, firsts, places, rows, JOINED=_JOINED)
+        _stretches[(owners.numel(),)](table, owners, starts, partials, BLOCK=_BLOCK, ROUNDS=_ROUNDS)
+    _join[(len(tensors),)](partials, firsts, table, rows, JOINED=_JOINED)
     return rows
 
 
@@ -164,7 +166,7 @@ def _plan(sizes: tuple[int, ...], device: torch.device) -> tuple[torch.Tensor, t
     owners = [row for row, count in enumerate(counts) for _ in range(count)]
     starts = [part * stretch for count in counts for part in range(count)]
     firsts = [sum(counts[:row]) for row in range(len(counts) + 1)]
-    return tuple(torch.tensor(one, dtype=torch.int64).to(device) for one in (owners, starts, firsts))
+    return tuple(torch.tensor(column, dtype=torch.int64).to(device) for column in (owners, starts, firsts))
 
 
 def _moved(table: torch.Tensor, device: torch.device) -> torch.Tensor:

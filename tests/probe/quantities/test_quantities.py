@@ -330,7 +330,7 @@ def test_a_user_quantity_that_writes_is_off_before_it_sees_a_tensor_of_the_train
     losses, found, _, faults = pytorch({})
     assert losses == plain
     (fault,) = faults
-    assert "quantity 'mutating' must leave the tensor that it is shown as it is" in fault
+    assert "quantity 'mutating' must not write into its tensor" in fault
     assert not any(subject == "quantity/mutating" for _, subject, _, _ in found)
 
 
