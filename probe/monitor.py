@@ -1,6 +1,7 @@
 """The monitor: attached to a model, it records until it is closed; one lifecycle for every framework."""
 
 import logging
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -36,7 +37,8 @@ class Monitor:
         self._recorder.due.keep(self._keeper)
         self._queue: QueueWriter | None = None
         self._reconfiguration: Reconfiguration | None = None
-        self._told = -1
+        self._structure_version = -1
+        self._acts_at_every_step, self._looks_at = False, 0.0
         self._is_closed = self._is_copy = False
         self._standby = StepActions(config, adapter)
         try:
@@ -199,15 +201,21 @@ class Monitor:
         return self._when_full == "block" and self._queue is not None and self._queue.settle(seconds)
 
     def _emit(self, record: StepRecord) -> None:
-        if self._reconfiguration is not None and self._reconfiguration.control.is_time():
+        """Hand the record over; look, a few times a second, for changed settings and for commands."""
+        looks = self._acts_at_every_step or time.monotonic() >= self._looks_at
+        if looks and self._reconfiguration is not None:
             self._reconfiguration.follow()
-        if self._adapter.structure_version != self._told:
-            self._told = self._adapter.structure_version
+        if self._adapter.structure_version != self._structure_version:
+            self._structure_version = self._adapter.structure_version
             self._writer.put_structure(self._adapter.structure())
         (self._queue or self._writer).put(record)
-        if not (self._is_closed or self._standby.is_at_rest()):
+        if looks and not self._is_closed:
             is_over = record.step < self._recorder.current.step  # and not only one of its micro-steps
             self._act(record.step if is_over else None)
+            self._acts_at_every_step = self._standby.acts_at_every_step
+            self._looks_at = self._standby.looks_at
+            if self._reconfiguration is not None:
+                self._looks_at = min(self._looks_at, self._reconfiguration.control.looks_at)
 
     def _act(self, ended: int | None) -> None:
         """Does what findings and persons ask for; with a reaction in wait, the training waits here for the rules."""

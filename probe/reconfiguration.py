@@ -77,9 +77,10 @@ class ChangeWatcher:
         self._seen: tuple[SettingsRequest, ...] = ()
         self._looked = clock()
 
-    def is_time(self) -> bool:
-        """Return whether the next look is due."""
-        return self._clock() - self._looked >= self._look_s
+    @property
+    def looks_at(self) -> float:
+        """When the next look is due, by the clock."""
+        return self._looked + self._look_s
 
     def look(self) -> tuple[SettingsRequest, ...]:
         """Return the requests since the last look, each to be judged; each is returned once.
@@ -87,7 +88,7 @@ class ChangeWatcher:
         Raises:
             StoreUnavailable: The store cannot be asked at present, or what lies there is no settings.
         """
-        if not self.is_time():
+        if self._clock() < self.looks_at:
             return ()
         self._looked = self._clock()
         before, self._stamps = self._stamps, (_stamp(self._source), self._mailbox.stamp(SETTINGS))

@@ -62,9 +62,10 @@ class Attachment:
         self._left_after = -1  # the step at whose end they were asked for
         self._answer: dict[str, object] = {}
 
-    def is_at_rest(self) -> bool:
-        """Return whether it is too early to look for a command, and no steps are counted."""
-        return self._left is None and self._clock() - self._looked < self._look_s
+    @property
+    def looks_at(self) -> float:
+        """When to look for a command next, by the clock."""
+        return self._looked + self._look_s
 
     @property
     def counts_steps(self) -> bool:
@@ -83,7 +84,7 @@ class Attachment:
                 self.wait(step, "the steps that were asked for are done")
             return
         now = self._clock()
-        if now - self._looked >= self._look_s:
+        if now >= self.looks_at:
             self._looked = now
             if self._obey(step) == "pause":
                 self.wait(step, "a person asked for it")

@@ -2,6 +2,7 @@
 
 import importlib
 import logging
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -228,9 +229,15 @@ class StepActions:
         """Call the callbacks for what the last record has shown."""
         self._reactions.conclude(findings)
 
-    def is_at_rest(self) -> bool:
-        """Return whether no request can have arrived since the last look."""
-        return not self._reactions.wants_findings and (self._attachment is None or self._attachment.is_at_rest())
+    @property
+    def acts_at_every_step(self) -> bool:
+        """Whether a step may not pass without a look: findings have reactions, or a person counts the steps."""
+        return self._reactions.wants_findings or (self._attachment is not None and self._attachment.counts_steps)
+
+    @property
+    def looks_at(self) -> float:
+        """When to look for a command next, by `time.monotonic`."""
+        return math.inf if self._attachment is None else self._attachment.looks_at
 
     def step_ended(self, step: int) -> bool:
         """Wait where a person asks for it; return whether the coming steps are counted one by one.

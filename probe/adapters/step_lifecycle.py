@@ -1,7 +1,7 @@
 """The lifecycle of a step: which forwards, backward passes and optimizer steps make up one."""
 
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,46 +17,46 @@ from ..recording.first_step import finite_or_none
 from ..recording.recorder import Recorder
 
 
-class HoldsGradients(Protocol):
-    """What a view tells of its gradients; an optimizer of None is all of them."""
+class GradientView(Protocol):
+    """What a view knows of its gradients; an optimizer of None stands for all of them."""
 
-    optimizers: list[Any]
-    stepping: Any
+    optimizers: list[object]
+    stepping: object
 
     @property
     def is_away(self) -> bool:
         """Whether any parameter lies on a device that measures by itself."""
 
     def gradients(self) -> Arrays:
-        """Where they lie."""
+        """Return where they lie."""
 
     def has_gradients(self) -> bool:
-        """Whether any parameter holds one that is not zero."""
+        """Return whether any parameter holds one that is not zero."""
 
     def rows_held(self) -> frozenset[int]:
-        """The parameters that hold one that is not zero; none of those on a device."""
+        """Return the parameters that hold one that is not zero; none of those on a device."""
 
-    def rows_of(self, optimizer: Any) -> frozenset[int]:
-        """The parameters that the optimizer steps."""
+    def rows_of(self, optimizer: object) -> frozenset[int]:
+        """Return the parameters that the optimizer steps."""
 
-    def is_cleared(self, optimizer: Any) -> bool:
-        """Whether none of its parameters holds one that is not zero; False where it lies on a device."""
+    def is_cleared(self, optimizer: object) -> bool:
+        """Return whether none of its parameters holds one that is not zero; False if it lies on a device."""
 
 
 class Passes:
-    """Counts the passes of every optimizer since its gradients were last cleared or used."""
+    """Counts the backward passes of every optimizer since its gradients were last cleared or used."""
 
-    def __init__(self, view: HoldsGradients) -> None:
+    def __init__(self, view: GradientView) -> None:
         self._view = view
         self._counts: dict[int, int] = {}
         self._left: dict[int, float] = {}
         self._used = 0
 
     def backward_begins(self, *, begins_step: bool) -> bool:
-        """A pass is about to add to the gradients; whether those before it in the step count for nothing.
+        """Count a pass that is about to add to the gradients; return whether the step's earlier ones count for nothing.
 
         Args:
-            begins_step: The first since a step, and none is declared to be summed.
+            begins_step: Whether it is the first since a step, and none is declared to be summed.
         """
         if begins_step:
             self._left = self._held() if self._view.has_gradients() else {}
@@ -71,19 +71,23 @@ class Passes:
             self._counts[id(optimizer)] = 1 if is_fresh else count + 1
         return is_anew
 
-    def stepped(self, optimizer: Any) -> None:
-        """The optimizer, None where there is none, has used its gradients."""
+    def stepped(self, optimizer: object) -> None:
+        """Note that the optimizer, None if there is none, has used its gradients."""
         self._used = max(self._used, self._counts.pop(id(optimizer), 0))
 
-    def take(self, stepped: tuple[Any, ...]) -> tuple[int, int, float]:
-        """Passes in the step that ends; how many parameters of the optimizers that stepped were moved by gradients of
-        earlier steps as well, and the norm of those."""
+    def take(self, stepped: tuple[object, ...]) -> tuple[int, int, float]:
+        """Return the passes of the step that ends, and what it used of the gradients of earlier steps.
+
+        Returns:
+            Passes; parameters of the optimizers that stepped that gradients of earlier steps moved as well; the norm of
+            those gradients.
+        """
         used, self._used = self._used, 0
         left, self._left = self._left, {}
         if not left:
             return used, 0, 0.0
         if stepped:
-            mine = frozenset[int]().union(*(self._view.rows_of(one) for one in stepped))
+            mine = frozenset[int]().union(*(self._view.rows_of(optimizer) for optimizer in stepped))
             left = {row: norm for row, norm in left.items() if row in mine}
         return used, len(left), float(np.sqrt(sum(norm * norm for norm in left.values())))
 
@@ -93,42 +97,31 @@ class Passes:
         return {int(row): float(norms[row]) for row in np.flatnonzero(norms > 0.0)}
 
 
-#: Of something that happens at every step, the first so many are noted, and later every so many.
+#: Of something that happens at every step, the first few are reported, and later one in so many.
 _OFTEN, _SELDOM = 10, 100
 _KIND: Final = "gradient_before_forward"
 
 
-class _View(Protocol):
-    stepping: Any
-
-    @property
-    def is_away(self) -> bool:
-        """Whether any parameter lies on a device."""
-
-    def gradients(self) -> Arrays:
-        """Where the gradients lie."""
-
-
 class StaleGradients:
-    """Tells of them ever more rarely.
+    """Reports gradients of earlier steps that move the weights, ever more rarely.
 
     Attributes:
-        is_away: Whether something was asked for that is to be told.
+        is_away: Whether a device was asked for the gradients that it held as the step began.
     """
 
-    def __init__(self, recorder: Recorder, view: _View) -> None:
+    def __init__(self, recorder: Recorder, view: GradientView) -> None:
         self._recorder, self._view = recorder, view
-        self._told = 0
+        self._reports = 0
         self._away: NDArray[np.float64] | None = None
         self.is_away = False
 
-    def tell(self, parameters: int, norm: float) -> None:
-        """Nothing; so many parameters were moved by gradients of this norm as well."""
-        if self._is_worth_it():
+    def report(self, parameters: int, norm: float) -> None:
+        """Record that gradients of this norm have moved so many parameters as well."""
+        if self._is_reported():
             self._recorder.event(_KIND, **_data(parameters, norm))
 
-    def look_away(self) -> None:
-        """Nothing; a pass begins a step: what a device holds then is asked for, before anything is added to it."""
+    def request(self) -> None:
+        """Ask the device what it holds as a pass begins the step, before anything is added to it."""
         outbox = self._recorder.outbox
         self._away, self.is_away = None, False
         if outbox.device is None or not self._view.is_away:
@@ -141,8 +134,8 @@ class StaleGradients:
             outbox.owe_rows(held, self._away)
             outbox.launch()
 
-    def tell_away(self, mine: frozenset[int]) -> None:
-        """Nothing; the step ends, in which these parameters were moved: it is told when the numbers have come."""
+    def report_later(self, mine: frozenset[int]) -> None:
+        """Record, when the device's numbers have come, what of them has moved these parameters in the step that ends."""
         rows, self._away, self.is_away = self._away, None, False
         recorder = self._recorder
         if rows is None:
@@ -151,89 +144,89 @@ class StaleGradients:
 
         def make() -> list[Event]:
             norms = np.array([rows[row, 0] for row in mine if row < len(rows) and rows[row, 0] > 0.0])
-            if not norms.size or not self._is_worth_it():
+            if not norms.size or not self._is_reported():
                 return []
             return [Event(_KIND, step, "", micro_step, _data(norms.size, float(np.sqrt((norms**2).sum()))))]
 
         recorder.outbox.late_events(make)
 
-    def _is_worth_it(self) -> bool:
-        self._told += 1
-        return self._told <= _OFTEN or self._told % _SELDOM == 0
+    def _is_reported(self) -> bool:
+        self._reports += 1
+        return self._reports <= _OFTEN or self._reports % _SELDOM == 0
 
 
-def _data(parameters: int, norm: float) -> dict[str, Any]:
-    data: dict[str, Json] = {"parameters": parameters, "l2_norm": finite_or_none(norm)}
-    return data
+def _data(parameters: int, norm: float) -> dict[str, Json]:
+    return {"parameters": parameters, "l2_norm": finite_or_none(norm)}
 
 
-class OptimizedView(View, HoldsGradients, Protocol):
+class OptimizedView(View, GradientView, Protocol):
     """A view that also knows its optimizers."""
 
 
-class Course:
-    """Tells the recorder what happens, from what the framework's hooks say.
+class StepLifecycle:
+    """Derives the steps of a training from what the framework's hooks report, for the recorder.
 
     Args:
         before_step: Called before the optimizers' first step in a step, to look for what is new.
-        at_end: Called as a step ends.
+        at_end: Called with the number of summed backward passes as a step ends.
     """
 
     def __init__(
         self,
         recorder: Recorder,
         view: OptimizedView,
-        taps: ForwardHooks,
+        output_hooks: ForwardHooks,
         *,
         before_step: Callable[[], None],
-        at_end: Callable[[], None],
+        at_end: Callable[[int], None],
     ) -> None:
-        self._recorder, self._current, self._view, self._taps = recorder, recorder.current, view, taps
+        self._recorder, self._current, self._view, self._hooks = recorder, recorder.current, view, output_hooks
         self._look, self._at_end = before_step, at_end
         self._began: set[int] = set()
         self._stepped: set[int] = set()
-        self._passes, self._stale_gradients = Passes(view), StaleGradients(recorder, view)
-        #: Backward passes that the step that ends has summed.
-        self.passes = 0
+        self._passes, self._stale = Passes(view), StaleGradients(recorder, view)
         self._expects_none = self._is_skipped = False
         self._take_turns = True
 
     def forward_begins(self, *_: object) -> None:
-        """The model is called; a forward that counts opens the step.
+        """Open the step if a forward that begins now counts; otherwise its time is an evaluation's.
 
         Between the optimizers of one step, and inside an optimizer that evaluates the model again, it is no micro-step.
-        What is asked aside, as by a search for adversarial inputs, takes the time of an evaluation.
         """
+        self.forward_opens(counts=self._hooks.counts())
+
+    def forward_opens(self, *, counts: bool) -> None:
+        """Do what `forward_begins` does for a caller that knows whether the forward counts."""
         if self._stepped or self._began:
             return
-        if self._taps.counts():
+        if counts:
             self._recorder.forward_begins()
         else:
             self._recorder.time.enter_evaluation()
 
     def backward_begins(self, loss: Callable[[], float | LateScalar | None]) -> bool:
-        """Whether the backward pass that starts is of this model: a forward came before; `loss` reads its root."""
+        """Return whether a backward pass is the training's: a forward came before. `loss` reads what it starts from."""
         recorder, current = self._recorder, self._current
         if current.is_idle or not current.is_open or self._began or is_aside():
             return False
         try:
             begins_step, self._expects_none = self._expects_none, False
             is_anew = self._passes.backward_begins(begins_step=begins_step)
-            if begins_step:
-                self._stale_gradients.look_away()
+            if begins_step and (self._stale.is_away or self._view.is_away):
+                self._stale.request()
             recorder.backward_begins(loss(), is_anew=is_anew)
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
             recorder.fail("loss", error)
         return True
 
-    def step_begins(self, optimizer: Any) -> None:
-        """The optimizer is called, and may evaluate the model before it steps."""
+    def step_begins(self, optimizer: object) -> None:
+        """Note that the optimizer is called, and may evaluate the model before it steps."""
         if id(optimizer) in self._stepped:
             self._take_turns = False
             self.end()
 
-    def before_step(self, optimizer: Any) -> bool:
-        """The optimizer is about to step; True when the configuration wants the update left out.
+    def before_step(self, optimizer: object) -> bool:
+        """Record what an optimizer is about to use; return whether the configuration wants the update left out.
 
         Raises:
             TrainingStopped: It wants the training to end before the update.
@@ -253,8 +246,8 @@ class Course:
             )
         return True
 
-    def update_begins(self, optimizer: Any) -> None:
-        """The optimizer is about to step, and nothing will keep it from that."""
+    def update_begins(self, optimizer: object) -> None:
+        """Record what the optimizer is about to use; its update is certain."""
         if id(optimizer) in self._began:
             return
         if id(optimizer) in self._stepped:
@@ -265,8 +258,8 @@ class Course:
             self._view.stepping = optimizer
             self._recorder.before_step(self._view)
 
-    def after_step(self, optimizer: Any) -> None:
-        """The optimizer has stepped."""
+    def after_step(self, optimizer: object) -> None:
+        """Note that the optimizer has stepped, and close the step behind the last one."""
         if self._current.is_idle and len(self._view.optimizers) == 1 and not (self._began or self._is_skipped):
             self._stepped.clear()
             self._passes.stepped(optimizer)
@@ -278,26 +271,26 @@ class Course:
         if not self._take_turns or len(self._stepped) >= len(self._view.optimizers):
             self.end()
 
-    def step_skipped(self, optimizer: Any, loss_scale: float) -> None:
-        """Overflow has kept the optimizer from stepping."""
+    def step_skipped(self, optimizer: object, loss_scale: float) -> None:
+        """Close a step in which overflow has kept the optimizer from stepping."""
         self._current.loss_scale = loss_scale
         self.update_begins(optimizer)
         self.note_skipped(loss_scale)
         self.after_step(optimizer)
 
     def note_skipped(self, loss_scale: float | None) -> None:
-        """The optimizer that is stepping leaves the weights as they are."""
+        """Record that the optimizer that is stepping leaves the weights as they are."""
         self._is_skipped = True
         self._recorder.event("step_skipped", loss_scale=loss_scale)
 
-    def _rows_of(self, stepped: tuple[Any, ...]) -> frozenset[int]:
-        """The parameters of these optimizers, all of them where there is none."""
+    def _rows_of(self, stepped: tuple[object, ...]) -> frozenset[int]:
+        """Return the parameters of these optimizers, all of them if there is none."""
         if not stepped:
             return frozenset(range(len(self._view.names)))
-        return frozenset[int]().union(*(self._view.rows_of(one) for one in stepped))
+        return frozenset[int]().union(*(self._view.rows_of(optimizer) for optimizer in stepped))
 
     def step_done(self) -> None:
-        """The loop says that its step is done."""
+        """Close the step of a loop that reports its steps itself."""
         self._view.stepping = None
         self._look()
         self._recorder.before_step(self._view)
@@ -305,18 +298,21 @@ class Course:
         self.end()
 
     def end(self) -> None:
-        """The step is over."""
-        stepped = tuple([one for one in self._view.optimizers if id(one) in self._stepped])
+        """Close the step."""
+        stepped: tuple[object, ...] = ()
+        for optimizer in self._view.optimizers:
+            if id(optimizer) in self._stepped:
+                stepped += (optimizer,)
         self._stepped.clear()
         self._began.clear()
         if not self._current.is_idle:
-            self.passes, left, norm = self._passes.take(stepped)
+            passes, left, norm = self._passes.take(stepped)
             if left:
-                self._stale_gradients.tell(left, norm)
-            if self._stale_gradients.is_away:
-                self._stale_gradients.tell_away(self._rows_of(stepped))
+                self._stale.report(left, norm)
+            if self._stale.is_away:
+                self._stale.report_later(self._rows_of(stepped))
             self._expects_none = self._recorder.config.accumulation_steps == 1
-            self._taps.forget()
-            self._at_end()
+            self._hooks.last.forget()
+            self._at_end(passes)
         skipped, self._is_skipped = self._is_skipped, False
         self._recorder.after_step(self._view, skipped=skipped)

@@ -62,6 +62,7 @@ class Step:
         elapsed_s: Since the end of the previous step.
         gradient_norm: Over all parameters, when `gradient` has just read them; late where a device has them.
         weight_rows: Statistics of the weights when `update` has just read them, so that they are read once.
+        known_weights: What `weights` returns again; None after they have moved.
         bins: Of histograms.
         histogram_subjects: Those of which histograms are wanted.
         more: Statistics on request.
@@ -85,28 +86,25 @@ class Step:
     clip: tuple[float | LateScalar, float] | None = None
     time: StepTime = field(default_factory=StepTime)
     outbox: Outbox | None = None
-    _weights: Arrays | None = None
+    known_weights: Arrays | None = None
 
     def weights(self) -> Arrays:
-        """Where the weights lie, asked of the framework once a moment."""
-        if self._weights is None:
-            self._weights = self.view.weights()
-        return self._weights
-
-    def weights_moved(self) -> None:
-        """Nothing; the optimizer has stepped."""
-        self._weights = None
+        """Return where the weights lie, asked of the framework once before and once after they move."""
+        if self.known_weights is None:
+            self.known_weights = self.view.weights()
+        return self.known_weights
 
     def statistics(self, arrays: Arrays, known: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """`(n, 10 and those on request)`, one row an array; the ten are taken as known where they are given."""
         if known is None:
-            return self._late_statistics(arrays) if self.may_be_late(arrays) else arrays.statistics(self.more)
+            is_late = arrays.remote and self.may_be_late(arrays)
+            return self._late_statistics(arrays) if is_late else arrays.statistics_and_norm(self.more)[0]
         is_whole = known.shape[1] == len(STATISTICS) + len(self.more.columns)
         return known if is_whole else self.add_more(arrays, known)
 
     def statistics_and_norm(self, arrays: Arrays) -> tuple[NDArray[np.float64], float | None]:
         """The same of arrays that nobody has read, and the norm over all of them; None where they come late."""
-        if self.may_be_late(arrays):
+        if arrays.remote and self.may_be_late(arrays):
             return self.statistics(arrays), None
         return arrays.statistics_and_norm(self.more)
 

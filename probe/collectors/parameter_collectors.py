@@ -39,7 +39,7 @@ class Gradient:
     def __call__(self, step: Step) -> dict[str, Rows]:
         """Rows of `gradient`; a parameter without gradient has none."""
         arrays = step.view.gradients()
-        rows, norm = step.statistics_and_norm(arrays)
+        rows, norm = step.statistics_and_norm(arrays) if arrays.remote else arrays.statistics_and_norm(step.more)
         present = arrays.present
         step.gradient_norm = norm
         if norm is None:
@@ -197,8 +197,10 @@ class Weight:
 
     def __call__(self, step: Step) -> dict[str, Rows]:
         """Rows of `weight`."""
-        arrays = step.weights()
-        return {"weight": Rows(step.statistics(arrays, step.weight_rows), arrays.present)}
+        arrays, rows = step.weights(), step.weight_rows
+        if rows is None or rows.shape[1] != len(STATISTICS) + len(step.more.columns):
+            rows = step.statistics(arrays, rows)
+        return {"weight": Rows(rows, arrays.present)}
 
 
 @collector("weight/before", at="before_step", columns=STATISTICS, is_optional=True)
@@ -302,8 +304,11 @@ class Update:
 
     def prepare(self, step: Step) -> None:
         """Copies the weights where the copy is not the end of the previous step."""
-        now = _weights(step)
-        if self._step == step.number - 1 and self._fits(now) and self._are_as_they_were(now):
+        now = step.weights()
+        if now.remote:
+            now = _weights(step)
+        is_next = self._step == step.number - 1
+        if is_next and ((now is self._known and not now.remote) or self._fits(now)) and self._are_as_they_were(now):
             return
         self._known = None
         self._copied = now.addresses.copy()
@@ -321,8 +326,10 @@ class Update:
 
     def __call__(self, step: Step) -> dict[str, Rows]:
         """Rows of `update`; those of `weight` are left with the step."""
-        now = _weights(step)
-        if not self._fits(now):
+        now = step.weights()
+        if now.remote:
+            now = _weights(step)
+        if (now is not self._known or now.remote) and not self._fits(now):
             raise RuntimeError("the parameters changed their shapes or dtypes inside the step; updates cannot be told")
         more = step.more
         here = replace(now, remote={}) if now.remote else now
@@ -333,7 +340,7 @@ class Update:
         if changes is not None:
             changes.add(more, moved, _UPDATE_COLUMNS)
             here.add(more, weights, len(STATISTICS))
-        if step.outbox is not None:
+        if now.remote and step.outbox is not None:
             self._on_device.fill(now.remote, step.outbox, weights, moved, more)
         self._step = step.number
         step.weight_rows = weights
@@ -341,12 +348,10 @@ class Update:
 
     def _are_as_they_were(self, now: Arrays) -> bool:
         """Whether the copies are of this memory, since another layer has weights of its own, and it has not changed."""
-        is_here = np.array_equal(now.addresses, self._copied) and self._on_device.are_of(now.remote)
+        is_here = np.array_equal(now.addresses, self._copied) and (not now.remote or self._on_device.are_of(now.remote))
         return is_here and are_same(now.addresses, now.sizes, now.codes, self._addresses)
 
     def _fits(self, now: Arrays) -> bool:
-        if now is self._known and not now.remote:
-            return True
         pairs = ((now.sizes, self._sizes), (now.codes, self._codes), (now.present, self._held))
         fits = all(one is other or np.array_equal(one, other) for one, other in pairs)
         self._known = now if fits else None
@@ -402,5 +407,8 @@ class Optimizer:
             for slot, arrays in slots.items():
                 begin = self._parts[-1][1].stop if self._parts else 0
                 self._parts.append((f"optimizer/{slot}", slice(begin, begin + arrays.sizes.size), arrays.present))
-        rows = step.statistics(self._all)
-        return {subject: Rows(rows[part], present) for subject, part, present in self._parts}
+        rows, _ = self._all.statistics_and_norm(step.more)
+        found = {}
+        for subject, part, present in self._parts:
+            found[subject] = Rows(rows[part], present)
+        return found

@@ -40,8 +40,13 @@ class LearningRate:
 
     def __call__(self, step: Step) -> dict[str, float]:
         """One scalar a group."""
-        rates = step.view.learning_rates()
-        return {f"learning_rate/{i}" if i else "learning_rate": rate for i, rate in enumerate(rates)}
+        first, *others = step.view.learning_rates() or (None,)
+        if first is None:
+            return {}
+        found = {"learning_rate": first}
+        for number, rate in enumerate(others, 1):
+            found[f"learning_rate/{number}"] = rate
+        return found
 
 
 @collector("loss", at="after_step")

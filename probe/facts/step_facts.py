@@ -19,33 +19,30 @@ class ForwardModes:
 
     Args:
         modules: By site, the model itself under the empty one.
-        is_recording: Whether gradients are on here and now.
 
     Attributes:
-        counts: Of the forwards in the step in progress.
+        counts: Forwards in the step in progress, by their modes.
     """
 
-    def __init__(self, recorder: Recorder, modules: Mapping[str, object], is_recording: Callable[[], bool]) -> None:
-        self._recorder, self._is_recording = recorder, is_recording
+    def __init__(self, recorder: Recorder, modules: Mapping[str, object]) -> None:
+        self._recorder = recorder
         self.look(modules)
         self.counts: dict[_Key, int] = {}
         self._before: frozenset[_Key] = frozenset()
 
-    def forward_begins(self) -> None:
-        """Note the modes of a forward of the model."""
+    def forward_begins(self, is_recording: bool) -> None:
+        """Count a forward of the model in its modes, with gradients on or off."""
         flags = (*map(_training, self._modules),)
         others = self._others.get(flags)
         if others is None:
             others = self._others[flags] = tuple(
-                [s for s, one in zip(self._sites, flags, strict=True) if one is not flags[0]]
+                [site for site, flag in zip(self._sites, flags, strict=True) if flag is not flags[0]]
             )
-        key = flags[0], self._is_recording(), others
+        key = flags[0], is_recording, others
         self.counts[key] = self.counts.get(key, 0) + 1
 
     def step_ends(self) -> None:
         """Record `forward_modes` when this step's modes differ from the last one's."""
-        if not self.counts:
-            return
         counts, self.counts = self.counts, {}
         if counts.keys() == self._before:
             return
@@ -124,7 +121,13 @@ class Accumulation:
     def backward_begins(self, root: float | LateScalar | None, factor: float | None = None) -> None:
         """Note the value a backward pass starts from; `factor` where the framework's tape knows it."""
         self._passes += 1
-        found = factor if factor is not None else divided(root, self._value)
+        value = self._value
+        if factor is not None:
+            found: float | LateScalar | None = factor
+        elif callable(root) or callable(value):
+            found = divided(root, value)
+        else:
+            found = root / value if value and root is not None else None
         self._found = self._found if found is None else found
         self._losses, self._value = 0, None
 
@@ -217,7 +220,10 @@ class Ties:
 
     Args:
         owners: Site, module and attribute of every parameter, shared ones under each of their sites.
-        memory: Where a parameter's values lie.
+        memory: Returns where a parameter's values lie.
+
+    Attributes:
+        groups: The parameters that share memory, each group by site, module and attribute.
     """
 
     def __init__(
@@ -227,23 +233,21 @@ class Ties:
         groups: dict[int, list[tuple[str, object, str]]] = {}
         for site, module, name in owners:
             groups.setdefault(memory(getattr(module, name)), []).append((site, module, name))
-        self._groups = [group for group in groups.values() if len(group) > 1]
+        self.groups = [group for group in groups.values() if len(group) > 1]
 
     @property
     def sites(self) -> tuple[tuple[str, ...], ...]:
         """The sites of each group that shares memory."""
-        return tuple(tuple(site for site, _, _ in group) for group in self._groups)
+        return tuple(tuple(site for site, _, _ in group) for group in self.groups)
 
     def step_ends(self) -> bool:
         """Return whether a tie has broken since; each was recorded as `tie_broken`."""
-        if not self._groups:
-            return False
-        apart = [group for group in self._groups if not self._holds(group)]
+        apart = [group for group in self.groups if not self._holds(group)]
         for group in apart:
-            self._groups.remove(group)
+            self.groups.remove(group)
             self._recorder.event("tie_broken", group[0][0], sites=[site for site, _, _ in group])
         return bool(apart)
 
     def _holds(self, group: list[tuple[str, object, str]]) -> bool:
-        places = {self._memory(getattr(module, name)) for _, module, name in group}
-        return len(places) == 1
+        addresses = {self._memory(getattr(module, name)) for _, module, name in group}
+        return len(addresses) == 1

@@ -6,7 +6,6 @@ from typing import ParamSpec, Protocol
 
 from ...storage.records import Event, Json
 from ..aside import is_aside
-from ..device_results import LateScalar
 from ..recording.recorder import Recorder
 from ..resume import resume_differences
 from .causality import ModelCaller, NotASequence, causality_of
@@ -27,9 +26,6 @@ class Source(Protocol):
 
     def modules(self) -> Mapping[str, object]:
         """Return the modules by site, the model itself under the empty one."""
-
-    def is_recording(self) -> bool:
-        """Return whether gradients are enabled here and now."""
 
     def owners(self) -> Sequence[tuple[str, object, str]]:
         """Return site, module and attribute of every parameter, shared ones under each of their sites."""
@@ -54,11 +50,19 @@ class Source(Protocol):
 
 
 class Facts:
-    """Facts of one monitor. None of its methods raises; what fails is switched off and told once.
+    """Facts of one monitor. None of its methods raises; what fails is switched off and reported once.
+
+    An adapter that hears of a loss or a backward pass asks `is_listening` and hands it to the part that wants it.
 
     Args:
-        counts: Whether a forward that begins now is one of the training.
+        counts: Returns whether a forward that begins now is one of the training.
         changed: Called when the structure has something new to say.
+
+    Attributes:
+        is_listening: Whether facts are recorded now: nothing has failed, and no check of ours calls the model.
+        modes: Counts forwards by their modes.
+        losses: Reads the inputs and labels of losses.
+        accumulation: Follows the values of losses and of backward passes.
     """
 
     def __init__(
@@ -66,44 +70,36 @@ class Facts:
     ) -> None:
         self._recorder, self._source = recorder, source
         self._counts, self._changed = counts, changed
-        self._modes = ForwardModes(recorder, source.modules(), source.is_recording)
-        self._losses = LossFacts()
-        self._accumulation = Accumulation(recorder)
+        self.modes = ForwardModes(recorder, source.modules())
+        self.losses = LossFacts()
+        self.accumulation = Accumulation(recorder)
+        self.is_listening = True
         self._steps = OptimizerSteps(recorder, source.optimizers, source.step_count, source.slots)
         self._ties: Ties | None = None
         self._sample: tuple[tuple[object, ...], Mapping[str, object]] | None = None
-        self._is_off = self._is_busy = False
+        self._is_off = False
         self._waits_for_sample = bool(recorder.config.causality)
         self._generators: dict[str, Json] = {}
         recorder.note_resume_point = self.note_resume_point
         self._guard(self._tell_random_state)
 
-    def forward_begins(self) -> None:
-        """Note a forward of the model; our own checks and calls inside `aside` do not count."""
-        if not (self._is_off or self._is_busy or is_aside()):
+    def forward_begins(self, is_recording: bool) -> None:
+        """Note a forward of the model, with gradients on or off; our own checks and calls in `aside` do not count."""
+        if self.is_listening and not is_aside():
             try:
-                self._modes.forward_begins()
+                self.modes.forward_begins(is_recording)
             except Exception as error:  # noqa: BLE001  as in `_guard`
                 self._fail(error)
 
     def modules_changed(self) -> None:
         """Look at the model's modules again, which have changed."""
-        self._modes.look(self._source.modules())
-
-    @property
-    def has_forward(self) -> bool:
-        """Whether the model was called in the step in progress."""
-        return bool(self._modes.counts)
+        self.modes.look(self._source.modules())
 
     def sample(self, _module: object, inputs: object, keywords: Mapping[str, object] | None = None) -> None:
         """Keep the arguments of the model's first training forward until the step ends (a forward pre-hook)."""
-        if self._waits_for_sample and not self._is_busy and self._counts():
+        if self._waits_for_sample and (self.is_listening or self._is_off) and self._counts():
             self._waits_for_sample = False
             self._sample = (inputs if isinstance(inputs, tuple) else (inputs,), dict(keywords or {}))
-
-    def loss_is_due(self, name: str) -> bool:
-        """Return whether this call of a loss is due for a look."""
-        return not (self._is_off or self._is_busy or is_aside()) and self._losses.is_due(name)
 
     def loss_called(self, call: LossCall) -> None:
         """Record the facts of a training loss."""
@@ -115,28 +111,18 @@ class Facts:
         recorder, found = self._recorder, list[tuple[Mapping[str, float], dict[str, Json]]]()
         recorder.flush()
         step, micro_step = recorder.current.step, recorder.current.micro_step
-        recorder.outbox.do("facts", lambda: found.append(self._losses.look(call)))
+        recorder.outbox.do("facts", lambda: found.append(self.losses.look(call)))
         recorder.outbox.late_scalars(lambda: found[0][0] if found else {})
         recorder.outbox.late_events(
             lambda: [Event("loss_input", step, "", micro_step, news) for _, news in found if news]
         )
 
     def _tell_loss(self, call: LossCall) -> None:
-        scalars, news = self._losses.look(call)
+        scalars, news = self.losses.look(call)
         if scalars:
             self._recorder.log(scalars)
         if news:
             self._recorder.event("loss_input", "", **news)
-
-    def loss_returned(self, value: float | LateScalar | None, reduction: str) -> None:
-        """Note the loss's value, known or late; None where it was not read."""
-        if not (self._is_off or self._is_busy or is_aside()):
-            self._accumulation.loss_returned(value, reduction)
-
-    def backward_begins(self, root: float | LateScalar | None, factor: float | None = None) -> None:
-        """Note a training backward pass from this value; `factor` between it and the loss, if known."""
-        if not (self._is_off or self._is_busy or is_aside()):
-            self._accumulation.backward_begins(root, factor)
 
     def before_step(self) -> None:
         """Note that an optimizer is about to step."""
@@ -158,10 +144,11 @@ class Facts:
         if self._is_off:
             return
         try:
-            self._modes.step_ends()
-            self._accumulation.step_ends(passes)
+            if self.modes.counts:
+                self.modes.step_ends()
+            self.accumulation.step_ends(passes)
             self._steps.step_ends()
-            if self._ties is not None and self._ties.step_ends():
+            if self._ties is not None and self._ties.groups and self._ties.step_ends():
                 self._changed()
         except Exception as error:  # noqa: BLE001  as in `_guard`
             self._fail(error)
@@ -178,7 +165,7 @@ class Facts:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        self._is_off = True
+        self._is_off, self.is_listening = True, False
         self._recorder.fail("facts", error)
 
     def _tell_random_state(self) -> None:
@@ -209,7 +196,7 @@ class Facts:
         self._recorder.event("resume_point", "", reason=reason, **state)
 
     def _state(self, checksum: str, each: dict[str, Json], generators: dict[str, Json]) -> dict[str, Json]:
-        counts: list[Json] = [self._source.step_count(one) or 0 for one in self._source.optimizers]
+        counts: list[Json] = [self._source.step_count(optimizer) or 0 for optimizer in self._source.optimizers]
         rates: list[Json] = list(self._source.learning_rates())
         return {
             "checksum": checksum,
@@ -231,14 +218,14 @@ class Facts:
         return whole.hexdigest(), each
 
     def _check_causality(self, inputs: tuple[object, ...], keywords: Mapping[str, object]) -> None:
-        self._is_busy = True
+        self.is_listening = False
         try:
             found = causality_of(self._source.frame(), inputs, keywords)
         except NotASequence as error:
             self._recorder.event("causality", is_causal=None, reason=str(error))
             return
         finally:
-            self._is_busy = False
+            self.is_listening = not self._is_off
         self._recorder.event(
             "causality",
             is_causal=found.is_causal,

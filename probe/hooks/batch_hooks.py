@@ -148,18 +148,15 @@ class Totals:
     """What the inputs of one (micro-)step have in common, while some are still on their way."""
 
     def __init__(self) -> None:
-        self._parts: list[Callable[[], int]] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._parts)
+        self.parts: list[Callable[[], int]] = []
 
     def add(self, checksum: Callable[[], int], place: int, call: int) -> None:
         """One more input: the number of the argument, and that of the forward."""
-        self._parts.append(lambda: (checksum() + call) * PLACES[place])
+        self.parts.append(lambda: (checksum() + call) * PLACES[place])
 
     def checksum(self) -> int:
         """Of all of them, once they are there."""
-        return sum(part() for part in self._parts)
+        return sum(part() for part in self.parts)
 
 
 NAME: Final = "batch"
@@ -184,6 +181,7 @@ class BatchHooks:
         self._total = self._samples = self._tokens = 0
         self._late = Totals()
         self._columns = recorder.columns(NAME)
+        self._plain_rows: list[Row] = []  # of the first input, by the number of the forward
 
     @property
     def is_wanted(self) -> bool:
@@ -192,7 +190,7 @@ class BatchHooks:
 
     def hook(self) -> Callable[..., None]:
         """The hook before the model: `hook(module, inputs[, keywords])`, behind the one that opens the step."""
-        return self._recorder.timed(self._before_forward)
+        return self._before_forward
 
     def _before_forward(self, _module: Any, inputs: Any, keywords: Mapping[str, Any] = _NONE) -> None:
         recorder, current = self._recorder, self._recorder.current
@@ -202,9 +200,15 @@ class BatchHooks:
             if current.stamp != self._stamp:
                 self._stamp, self._calls, self._evaluated = current.stamp, 0, 0
                 self._total = self._samples = self._tokens = 0
-                self._late = Totals()
+                if self._late.parts:
+                    self._late = Totals()
             if self._counts():
-                self._see_batch(inputs, keywords)
+                is_single = type(inputs) is tuple and len(inputs) == 1 and not keywords
+                place = self._access.plain(inputs[0]) if is_single and isinstance(inputs[0], self._access.kind) else None
+                if place is None or place[2] != FLOAT32 or place[1] > _WHOLE or recorder.more.flags or self._late.parts:
+                    self._see_batch(inputs, keywords)
+                else:
+                    self._see_plain(inputs[0].shape, place)
             elif self._evaluated < _MOST_EVALUATED and not self._access.is_repeated():
                 for path, held in self._inputs(inputs, keywords):
                     if isinstance(held, DeviceInput):
@@ -214,6 +218,30 @@ class BatchHooks:
                 self._evaluated += 1
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
             recorder.fail(NAME, error)
+
+    def _see_plain(self, shape: Sequence[int], place: Place) -> None:
+        """Record a forward with one tensor of float32 on the host, as `_see_batch` does, reading memory once."""
+        recorder, call, rows = self._recorder, self._calls, self._plain_rows
+        if call == len(rows):
+            rows.append(recorder.open_rows(NAME, self._columns).row("", call))
+        row = rows[call]
+        mixed = measure_checked(place[0], place[1], row.address)
+        row.present[row.index] = 1
+        self._total += (checksum_from(mixed, place[0], place[1] * _BYTES[FLOAT32]) + call) * PLACES[0]
+        samples, clock = shape[0] if shape else 1, recorder.time
+        self._samples += samples
+        clock.samples += samples
+        if self._step != recorder.current.step:
+            self._step = recorder.current.step
+            clock.steps += 1
+        self._calls = call + 1
+        scalars: dict[str, float] = {}
+        if self._samples:
+            scalars["batch/samples"] = float(self._samples)
+            scalars["batch/checksum"] = recorder.current.batch_checksum = float(self._total % RANGE)
+        if self._tokens:
+            scalars["batch/tokens"] = float(self._tokens)
+        recorder.log(scalars)
 
     def _see_batch(self, inputs: Any, keywords: Mapping[str, Any]) -> None:
         """Records one forward of the training; a step's scalars are those of all its forwards together."""
@@ -233,7 +261,7 @@ class BatchHooks:
         scalars: dict[str, float] = {}
         if self._samples:
             scalars["batch/samples"] = float(self._samples)
-            if self._late:
+            if self._late.parts:
                 self._tell_checksum_later()
             else:
                 scalars["batch/checksum"] = recorder.current.batch_checksum = float(self._total % RANGE)

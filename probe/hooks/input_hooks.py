@@ -48,7 +48,7 @@ class InputHooks:
                 recorder.fail("input", error)
                 recorder.fail("input_grad", error)
 
-        return recorder.timed(before_forward)
+        return before_forward
 
     def _see(self, site: str, call: int, tensor: Tensor) -> None:
         recorder, current = self._recorder, self._recorder.current
@@ -65,7 +65,7 @@ class InputHooks:
                 except Exception as error:  # noqa: BLE001  as above
                     recorder.fail("input_grad", error)
 
-            tensor.register_hook(recorder.timed(see_gradient))
+            tensor.register_hook(see_gradient)
 
     def _dump(self, site: str, call: int, tensor: Tensor) -> None:
         try:

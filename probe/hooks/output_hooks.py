@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from types import NoneType
 from typing import Any
 from weakref import ref
 
@@ -42,20 +43,22 @@ class Pair:
     """Where the numbers of one tensor go, and those of its gradient.
 
     Attributes:
-        row: Of the tensor.
-        gradient_row: Of its gradient.
-        on_gradient: `on_gradient(stamp, others, gradient)` fills it, and the rows of others that held the same tensor;
-            a gradient that comes in another (micro-)step than the one of the stamp is left alone.
+        row: Row of the tensor.
+        gradient_row: Row of its gradient.
     """
 
-    __slots__ = ("_access", "_recorder", "gradient_row", "on_gradient", "row")
+    __slots__ = ("_access", "_recorder", "gradient_row", "row")
 
     def __init__(self, recorder: Recorder, access: Access, row: Row, gradient_row: Row) -> None:
         self._recorder, self._access = recorder, access
         self.row, self.gradient_row = row, gradient_row
-        self.on_gradient = recorder.timed(self._see_gradient)
 
-    def _see_gradient(self, stamp: int, others: list[Row], gradient: Tensor) -> None:
+    def on_gradient(self, stamp: int, others: list[Row], gradient: Tensor) -> None:
+        """Fill the gradient's row, and those of others that held the same tensor.
+
+        Args:
+            stamp: Of the (micro-)step that made the tensor; a gradient that comes in another one is not recorded.
+        """
         recorder, current = self._recorder, self._recorder.current
         if current.stamp != stamp or not current.sees_backward:
             return
@@ -117,10 +120,10 @@ class LastSeen:
     """The tensor that was seen last, which is not kept alive, and where its numbers went.
 
     Attributes:
-        tensor: Gives it while it is there.
-        version: Of its values.
-        row: Has its statistics; None before they are taken.
-        gradient_rows: Those that its gradient is copied to; None while it has no hook of ours.
+        tensor: Returns it while it exists.
+        version: Version of its values.
+        row: Row with its statistics; None before they are taken.
+        gradient_rows: Rows that its gradient is copied to; None while it has no hook of ours.
     """
 
     __slots__ = ("gradient_rows", "row", "tensor", "version")
@@ -129,8 +132,8 @@ class LastSeen:
         self.forget()
 
     def forget(self) -> None:
-        """Nothing; no tensor was seen."""
-        self.tensor: Callable[[], Tensor] = _nothing
+        """Forget the tensor."""
+        self.tensor: Callable[[], Tensor] = NoneType  # which gives None
         self.version = -1
         self.row: Row | None = None
         self.gradient_rows: list[Row] | None = None
@@ -154,10 +157,9 @@ class ForwardHooks:
         self._sites: dict[str, ModuleRows] = {}
         self._told: set[str] = set()
         self.last = LastSeen()
-        self.forget = self.last.forget
 
     def hook(self, site: str) -> Callable[[Any, Any, Any], None]:
-        """The forward hook of the module at this site."""
+        """Return the forward hook of the module at this site."""
         recorder, current, access, counts = self.recorder, self.recorder.current, self.access, self.counts
         kind, plain, see, rows = access.kind, access.plain, self._see, self.rows_of(site)
 
@@ -178,7 +180,7 @@ class ForwardHooks:
                 recorder.fail("activation", error)
                 recorder.fail("activation_grad", error)
 
-        return recorder.timed(after_forward)
+        return after_forward
 
     def _see_all(self, rows: ModuleRows, output: Any) -> None:
         """Records the tensors of a nested output; one that cannot be read costs only itself."""
@@ -246,11 +248,7 @@ class ForwardHooks:
                 if current.stamp == stamp:
                     store(recorder, access, "activation_grad", (site, call), gradient)
 
-            tensor.register_hook(recorder.timed(take))
-
-
-def _nothing() -> None:
-    return None
+            tensor.register_hook(take)
 
 
 def fill(recorder: Recorder, access: Access, rows: CallRows, subject: str, row: Row, tensor: Tensor) -> None:

@@ -210,7 +210,7 @@ class QuantityHooks:
             except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
                 recorder.fail(name, error)
 
-        return recorder.timed(see_gradient)
+        return see_gradient
 
     def _router_hook(self, site: str, router: Router) -> Callable[[Any, Any, Any], None]:
         recorder, calls = self._recorder, _Calls(self._recorder)
@@ -272,7 +272,7 @@ class QuantityHooks:
             except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
                 recorder.fail(name, error)
 
-        return recorder.timed(after_forward)
+        return after_forward
 
 
 def _matching(modules: Mapping[str, Any], pattern: str) -> list[str]:

@@ -23,7 +23,7 @@ def unit_hooks(
         for site, module in modules.items():
             kind = kind_of(module)
             if kind is not None:
-                yield site, recorder.timed(_UnitHook(recorder, access, counts, site, kind))
+                yield site, _UnitHook(recorder, access, counts, site, kind)
 
 
 class _UnitHook:

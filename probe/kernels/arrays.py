@@ -134,7 +134,8 @@ class Arrays:
         """Return the statistics, and the norm over all arrays: NaN or infinity where one holds one."""
         if self.remote:
             return self.local().statistics_and_norm(more)
-        rows = self.empty_rows(len(STATISTICS) + len(more.columns))
+        shape = (self.addresses.size, len(STATISTICS) + len(more.columns))
+        rows = np.empty(shape) if self.is_whole else np.full(shape, np.nan)
         norm = measure_many(self.addresses, self.sizes, self.codes, rows)
         return (self.add(more, rows, len(STATISTICS)) if more.flags else rows), norm
 

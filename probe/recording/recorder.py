@@ -355,7 +355,7 @@ class Recorder:
         current = self.current
         if step is None or step.number != current.step:
             return self._step_of(view)
-        step.weights_moved()
+        step.known_weights = None
         step.loss, step.loss_scale, step.clip = current.loss, current.loss_scale, current.clip
         step.elapsed_s = time.perf_counter() - self._step_ended
         return step

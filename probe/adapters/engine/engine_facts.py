@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....framework.context import is_recording, recording
+from ....framework.context import recording
 from ....framework.optim import gradient_clipping as clip
 from ....framework.random import get_state, set_state
 from ....framework.tensor import Tensor
-from ...aside import same_random_numbers
+from ...aside import is_aside, same_random_numbers
 from ...facts import Facts
 from ...facts.loss_facts import LossCall, some_of
 from ...recording.recorder import Recorder
@@ -160,10 +160,6 @@ class EngineSource:
         """Return the cells by site."""
         return self._cells
 
-    def is_recording(self) -> bool:
-        """Return whether gradients are recorded."""
-        return is_recording()
-
     def owners(self) -> Sequence[tuple[str, Any, str]]:
         """Return site, cell and attribute of every parameter, shared ones under each site."""
         return owners_of(self._cells)
@@ -239,18 +235,19 @@ class EngineFacts:
 
     def backward_begins(self, root: Tensor) -> None:
         """Record which loss made the root that a backward pass of this training starts from."""
-        if not self.facts.has_forward:
+        facts = self.facts
+        if not (facts.modes.counts and facts.is_listening) or is_aside():
             return
-        if not self.facts.loss_is_due(""):
-            self.facts.backward_begins(None)
+        if not facts.losses.is_due(""):
+            facts.accumulation.backward_begins(None)
             return
         found = loss_of(root)
         if found is not None:
             name, given, inputs = found
             shapes = tuple(tensor.shape for tensor in inputs if isinstance(tensor, Tensor))
             labels = inputs[1].numpy if len(inputs) > 1 and isinstance(inputs[1], Tensor) else None
-            self.facts.loss_called(LossCall(name, lambda: sample_of(given), shapes, None, labels, made_by(given)))
-        self.facts.backward_begins(None, factor_of(root))
+            facts.loss_called(LossCall(name, lambda: sample_of(given), shapes, None, labels, made_by(given)))
+        facts.accumulation.backward_begins(None, factor_of(root))
 
     def clipped(self, gradients: Sequence[NDArray[Any]], norm: float, limit: float) -> None:
         """Record that the gradients, if they are this model's, are about to be clipped."""

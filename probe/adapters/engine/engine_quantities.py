@@ -167,7 +167,7 @@ def watch_quantities(
         calls = AttentionCalls(recorder, counts, lambda array, index: array[index])
         attending = calls.attending(picked)
         for site in attending:
-            yield cells[site].register_forward_pre_hook(recorder.timed(calls.entering(site, cells[site])))
+            yield cells[site].register_forward_pre_hook(calls.entering(site, cells[site]))
             yield cells[site].register_forward_hook(calls.leaving(site))
         if attending:
             yield _PrimitiveListener(calls)

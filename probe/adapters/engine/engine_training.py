@@ -5,13 +5,14 @@ from threading import get_ident
 from typing import Any
 from weakref import ref
 
+from ....framework.context import is_recording
 from ....framework.hooks import SKIP_STEP
 from ....framework.tensor import Tensor
 from ...hooks.idle_hooks import Several
 from ...hooks.output_hooks import ForwardHooks
 from ...recording.recorder import Recorder
 from ..call_order import CallOrder
-from ..step_lifecycle import Course
+from ..step_lifecycle import StepLifecycle
 from .engine_facts import EngineFacts
 from .engine_hooks import EngineChanges
 from .engine_parameters import EngineView
@@ -44,8 +45,8 @@ class EngineLosses:
 class EngineStepHooks:
     """The hooks on the optimizers of a training, which report to its lifecycle."""
 
-    def __init__(self, course: Course, view: EngineView, recorder: Recorder) -> None:
-        self._course, self._view, self._current = course, view, recorder.current
+    def __init__(self, lifecycle: StepLifecycle, view: EngineView, recorder: Recorder) -> None:
+        self._lifecycle, self._view, self._current = lifecycle, view, recorder.current
 
     def watch(self, optimizer: Any) -> Several:
         """Add the optimizer to the model's and return the handle of its hooks."""
@@ -62,14 +63,14 @@ class EngineStepHooks:
         if self._current.is_idle and len(self._view.optimizers) == 1:
             return None
         self._view.given = gradients
-        return SKIP_STEP if self._course.before_step(optimizer) else None
+        return SKIP_STEP if self._lifecycle.before_step(optimizer) else None
 
     def _after(self, optimizer: Any, _: object) -> None:
-        self._course.after_step(optimizer)
+        self._lifecycle.after_step(optimizer)
 
     def _skipped(self, optimizer: Any, loss_scale: float) -> None:
         self._view.given = optimizer.gradients()
-        self._course.step_skipped(optimizer, loss_scale)
+        self._lifecycle.step_skipped(optimizer, loss_scale)
 
 
 class EngineTraining:
@@ -94,16 +95,16 @@ class EngineTraining:
     ) -> None:
         self._cell_sites, self._view, self._current = cell_sites, view, recorder.current
         self._facts, self._order, self._changes = facts, order, changes
-        self._course = Course(recorder, view, output_hooks, before_step=self._before_step, at_end=self._step_ends)
+        self._lifecycle = StepLifecycle(recorder, view, output_hooks, before_step=self._before_step, at_end=self._step_ends)
         self.roots = EngineLosses(recorder)
-        self.steps = EngineStepHooks(self._course, view, recorder)
+        self.steps = EngineStepHooks(self._lifecycle, view, recorder)
         self.tracer: EngineTracer | None = None
 
     def forward_begins(self, *_: object) -> None:
         """Note that the model is called."""
         if not self._current.is_idle:
-            self._facts.facts.forward_begins()
-        self._course.forward_begins()
+            self._facts.facts.forward_begins(is_recording())
+        self._lifecycle.forward_begins()
 
     def backward_begins(self, root: Tensor) -> None:
         """Note that a backward pass of the process starts from this tensor."""
@@ -111,21 +112,21 @@ class EngineTraining:
             return
         if self.tracer is not None:
             self.tracer.backward_begins(self.roots.loss_of(root))
-        if self._course.backward_begins(partial(self.roots.loss_of, root)):
+        if self._lifecycle.backward_begins(partial(self.roots.loss_of, root)):
             self._facts.backward_begins(root)
 
     def step_done(self) -> None:
         """Close the step at the loop's request."""
         self._view.given = None
-        self._course.step_done()
+        self._lifecycle.step_done()
 
     def _before_step(self) -> None:
         self._facts.facts.before_step()
         if self._cell_sites.has_changed():
             self._changes.take_in()
 
-    def _step_ends(self) -> None:
+    def _step_ends(self, passes: int) -> None:
         self._view.given = None
-        self._facts.facts.step_ends(self._course.passes)
+        self._facts.facts.step_ends(passes)
         if not self._order.is_known:
             self._order.step_ends()

@@ -81,7 +81,7 @@ class MindSporeAdapter:
         self._events = events = CellEvents(view, recorder, output_hooks, self._order, following)
         batches = BatchHooks(recorder, ACCESS, output_hooks.counts)
         see_batch = batches.hook() if batches.is_wanted else None
-        self._handles.append(watch_entrance(model, events.course.forward_begins, hooks, see_batch))
+        self._handles.append(watch_entrance(model, events.lifecycle.forward_begins, hooks, see_batch))
         self._handles.append(hooks)
         hooks.watch(sites)
         hooks.watch_inside(named)

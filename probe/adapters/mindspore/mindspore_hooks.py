@@ -17,7 +17,7 @@ from ...hooks.output_hooks import ForwardHooks
 from ...hooks.parameter_hooks import watch_local_gradients
 from ...recording.recorder import Recorder
 from ..call_order import CallOrder
-from ..step_lifecycle import Course
+from ..step_lifecycle import StepLifecycle
 from .mindspore_tensors import ACCESS
 from .mindspore_view import MindSporeView
 
@@ -148,8 +148,8 @@ def _ignore(*_: Any) -> None:
 class OptimizerHooks:
     """The hooks on the optimizers of a training, which report to its lifecycle."""
 
-    def __init__(self, course: Course, view: MindSporeView, recorder: Recorder) -> None:
-        self._course, self._view, self._recorder = course, view, recorder
+    def __init__(self, lifecycle: StepLifecycle, view: MindSporeView, recorder: Recorder) -> None:
+        self._lifecycle, self._view, self._recorder = lifecycle, view, recorder
 
     def watch(self, optimizer: Any) -> Several:
         """Hook the optimizer, which joins the model's, and return the handle."""
@@ -160,13 +160,13 @@ class OptimizerHooks:
     def _before(self, optimizer: Any, arguments: Sequence[Any]) -> None:
         try:
             self._view.given = tuple(arguments[0])
-            self._course.update_begins(optimizer)
+            self._lifecycle.update_begins(optimizer)
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
             self._recorder.fail("gradient", error)
 
     def _after(self, optimizer: Any, _arguments: Sequence[Any], _result: Any) -> None:
         try:
-            self._course.after_step(optimizer)
+            self._lifecycle.after_step(optimizer)
         except Exception as error:  # noqa: BLE001  as above
             self._recorder.fail("weight", error)
 
@@ -238,7 +238,7 @@ class CellEvents:
         following: The hooks that the order of calls is followed by.
 
     Attributes:
-        course: Of the training.
+        lifecycle: Lifecycle of the training's steps.
         steps: The hooks of the optimizers.
     """
 
@@ -251,19 +251,19 @@ class CellEvents:
         following: RetiringHooks,
     ) -> None:
         self._view, self._order, self._following = view, order, following
-        self.course = Course(recorder, view, output_hooks, before_step=_nothing, at_end=self._step_ends)
-        self.steps = OptimizerHooks(self.course, view, recorder)
+        self.lifecycle = StepLifecycle(recorder, view, output_hooks, before_step=_nothing, at_end=self._step_ends)
+        self.steps = OptimizerHooks(self.lifecycle, view, recorder)
 
     def backward_begins(self, result: Any) -> None:
         """Note that a gradient function of the process walks back from this result."""
-        self.course.backward_begins(partial(loss_of, result))
+        self.lifecycle.backward_begins(partial(loss_of, result))
 
     def step_done(self) -> None:
         """Close the step at the loop's request."""
         self._view.given = ()
-        self.course.step_done()
+        self.lifecycle.step_done()
 
-    def _step_ends(self) -> None:
+    def _step_ends(self, _passes: int) -> None:
         if not self._order.is_known:
             self._following.remove()
             self._order.step_ends()

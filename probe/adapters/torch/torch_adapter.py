@@ -140,8 +140,9 @@ class TorchAdapter:
         self._adoption.take(self._optimizers)
         self._optimizers = ()  # so that a replaced optimizer and its state can be freed
         if recorder.config.nan_trace:
-            training.tracer = TorchTracer(self.model, recorder)
-            self._handles.append(training.tracer)
+            tracer = TorchTracer(self.model, recorder)
+            training.trace(tracer)
+            self._handles.append(tracer)
         hooks.watch_inside(sites, named)
         self._join_the_ranks(recorder)
         add_listener(training)
@@ -190,7 +191,7 @@ class TorchAdapter:
 
     def step_done(self) -> None:
         """Close the step of a loop without an optimizer."""
-        self._training.course.step_done()
+        self._training.lifecycle.step_done()
 
     def _check_refusal(self, recorder: Recorder) -> None:
         if recorder.refusal == "skip" and any(

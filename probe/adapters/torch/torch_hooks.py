@@ -16,7 +16,7 @@ from ...kernels import FLOAT64
 from ...recording.recorder import Recorder
 from ...recording.row_buffers import Row
 from ...tensor_access import Tensor
-from . import torch_tensors as parts
+from . import torch_tensors as tensors
 from .torch_patches import current_graph_task_id
 from .torch_tensors import CODES
 
@@ -38,7 +38,7 @@ class Hook:
         self._work = work
 
     def __call__(self, *arguments: Any) -> None:
-        """Nothing; the hook has done its work, if torch is not compiling."""
+        """Do the hook's work, unless torch is compiling."""
         if not (is_dynamo_compiling() or compiler.get("_is_compiling_flag") or is_traced()):
             self._work(*arguments)
 
@@ -64,7 +64,7 @@ class OpeningHook(Hook):
         self.was_compiled = False
 
     def __call__(self, *arguments: Any) -> None:
-        """Nothing; the forward has begun, or it is noted that a compiled one runs."""
+        """Note that the forward begins, or that a compiled one runs."""
         if is_compiling():
             if torch.is_grad_enabled():
                 self.was_compiled = True
@@ -73,7 +73,7 @@ class OpeningHook(Hook):
 
 
 class ForwardHandle:
-    """The handle of a forward hook of ours; what it has taken off it can put back, before the hooks of others."""
+    """The handle of a forward hook of ours; a removed hook can be registered again, before the hooks of others."""
 
     __slots__ = ("_hook", "_module", "_number")
 
@@ -82,67 +82,61 @@ class ForwardHandle:
         self._number: int = module.register_forward_hook(hook).id
 
     def put_back(self) -> "ForwardHandle":
-        """Itself; the hook is on the module again, without a new handle."""
+        """Register the hook again, before those of others, and return the same handle."""
         hooks = self._module._forward_hooks
         hooks[self._number] = self._hook
         hooks.move_to_end(self._number, last=False)
         return self
 
     def remove(self) -> None:
-        """Nothing; the hook is off."""
+        """Remove the hook."""
         self._module._forward_hooks.pop(self._number, None)
 
 
 _Tensor, _is_grad_enabled = torch.Tensor, torch.is_grad_enabled
 
 
-def output_hook(taps: ForwardHooks, site: str, model: Any) -> Hook:
-    """The hook of the module at this site; a recorder that times its hooks gets the one that can be timed.
+class OutputHook(Hook):
+    """The hook of the module at one site, written out for what it mostly returns: one dense tensor on the host.
+
+    Whatever else it returns is recorded by the hook of `ForwardHooks`, which knows every case.
 
     Args:
         model: The whole one, whose mode says whether the training goes on.
     """
-    return OutputHook(taps, site, model) if taps.recorder.timed(_nothing) is _nothing else Hook(taps.hook(site))
 
+    __slots__ = ("_current", "_hooks", "_model", "_recorder", "_rows")
 
-class OutputHook(Hook):
-    """The hook of one module, written out for what it mostly returns."""
-
-    __slots__ = ("_current", "_model", "_recorder", "_rows", "_taps")
-
-    def __init__(self, taps: ForwardHooks, site: str, model: Any) -> None:
-        super().__init__(taps.hook(site))
-        self._taps, self._rows, self._model = taps, taps.rows_of(site), model
-        self._recorder, self._current = taps.recorder, taps.recorder.current
+    def __init__(self, output_hooks: ForwardHooks, site: str, model: Any) -> None:
+        super().__init__(output_hooks.hook(site))
+        self._hooks, self._rows, self._model = output_hooks, output_hooks.rows_of(site), model
+        self._recorder, self._current = output_hooks.recorder, output_hooks.recorder.current
 
     def __call__(self, module: Any, inputs: Any, output: Any) -> None:
-        """Nothing; the output is recorded, if it counts and torch is not compiling."""
+        """Record the output, if it counts and torch is not compiling."""
         if is_dynamo_compiling() or compiler.get("_is_compiling_flag") or is_traced():
             return
-        current = self._current
+        recorder, current, rows, last = self._recorder, self._current, self._rows, self._hooks.last
         if not current.is_looking:
             return
+        code = None
         if (
             type(output) is _Tensor
             and self._model.training
             and _is_grad_enabled()
             and current_graph_task_id() == -1
-            and not (is_aside() or current.dumps or current.wants_histogram or parts.is_any_taken_for_remote)
+            and not (is_aside() or current.dumps or current.wants_histogram or tensors.is_any_taken_for_remote)
         ):
             try:
-                code = CODES[output.dtype]
                 if output.is_cpu and output.is_contiguous() and not output.is_neg():
-                    self._see(output, output.data_ptr() or 1, code)
-                    return
+                    address, version, code = output.data_ptr() or 1, output._version, CODES.get(output.dtype)
             except Exception:  # noqa: BLE001  the longer way meets it again and knows what to say
-                pass
-        self._work(module, inputs, output)
-
-    def _see(self, output: Tensor, address: int, code: int) -> None:
-        """As `ForwardHooks` does, of values at this address."""
-        recorder, current, rows, last = self._recorder, self._current, self._rows, self._taps.last
-        try:
-            stamp, version = current.stamp, output._version
+                code = None
+        if code is None:
+            self._work(module, inputs, output)
+            return
+        try:  # from here on as `ForwardHooks` does
+            stamp = current.stamp
             rows.call = call = rows.call + 1 if rows.stamp == stamp else 0
             rows.stamp = stamp
             pair = rows.firsts[call] if call < len(rows.firsts) else rows.pair(call, "")
@@ -167,19 +161,19 @@ class OutputHook(Hook):
                 if hooks is None:
                     output._backward_hooks = hooks = OrderedDict()
                     node._register_hook_dict(output)
-                hook = partial(_see_gradient, recorder, pair, stamp, others)
+                hook = partial(_record_gradient, recorder, pair, stamp, others)
                 hooks[hook] = hook
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
             recorder.fail("activation", error)
             recorder.fail("activation_grad", error)
 
 
-def _see_gradient(recorder: Recorder, pair: Pair, stamp: int, others: list[Row], gradient: Tensor) -> None:
-    """As `Pair.on_gradient` does."""
+def _record_gradient(recorder: Recorder, pair: Pair, stamp: int, others: list[Row], gradient: Tensor) -> None:
+    """Do what `Pair.on_gradient` does, written out for a dense tensor on the host."""
     current = recorder.current
     if current.stamp != stamp or not current.sees_backward:
         return
-    if type(gradient) is _Tensor and not (current.wants_histogram or parts.is_any_taken_for_remote):
+    if type(gradient) is _Tensor and not (current.wants_histogram or tensors.is_any_taken_for_remote):
         row = pair.gradient_row
         try:
             code = CODES[gradient.dtype]
@@ -190,10 +184,6 @@ def _see_gradient(recorder: Recorder, pair: Pair, stamp: int, others: list[Row],
                 for other in others:
                     other.copy_from(row)
                 return
-        except Exception:  # noqa: BLE001  as above
+        except Exception:  # noqa: BLE001  the longer way meets it again and knows what to say
             pass
     pair.on_gradient(stamp, others, gradient)
-
-
-def _nothing() -> None:
-    """What a recorder with a budget would time."""

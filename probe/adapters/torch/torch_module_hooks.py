@@ -9,7 +9,7 @@ from ...hooks.input_hooks import InputHooks
 from ...hooks.output_hooks import ForwardHooks
 from ...hooks.parameter_hooks import watch_local_gradients, watch_micro_batches
 from ...recording.recorder import Recorder
-from .torch_hooks import ForwardHandle, Hook, OpeningHook, output_hook
+from .torch_hooks import ForwardHandle, Hook, OpeningHook, OutputHook
 from .torch_quantities import watch_quantities
 from .torch_sites import ModuleSites
 from .torch_tensors import ACCESS
@@ -81,7 +81,7 @@ class TorchModuleHooks:
         if is_again:  # which is only where there is one
             return self._handles[site].put_back()
         module = self._places.hooked(self._places.modules[site])
-        after = self._handles[site] = ForwardHandle(module, output_hook(self._taps, site, self._model))
+        after = self._handles[site] = ForwardHandle(module, OutputHook(self._taps, site, self._model))
         if not self.sees_inputs:
             return after
         return Several([after, module.register_forward_pre_hook(Hook(self._inputs.hook(site)), with_kwargs=True)])

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, repeat
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final
 
 import torch
@@ -13,6 +13,7 @@ from ....storage.run_info import OptimizerInfo
 from ...kernels import Arrays
 from ...tensor_access import DeviceAccess, Tensor, TensorTables, Unsupported, every_tensor_in
 from ..parameter_selection import Choosing, with_gaps
+from . import torch_tensors as tensors
 from .torch_tensors import array_of, code_on_host, columns_of, is_any_remote, is_remote, local_part, place_of, remote
 
 
@@ -97,8 +98,11 @@ class States:
         if seen != self._seen or len(parameters) != self._count:
             self._look(parameters, optimizers)
             self._seen, self._count = seen, len(parameters)
-        slots = {name: list(map(dict.get, states, repeat(name))) for name, states in self._states.items()}
-        self._find_histories()
+        slots: dict[str, list[Tensor | None]] = {}
+        for name, states in self._states.items():
+            slots[name] = list(map(dict.get, states, repeat(name)))
+        if self._nested:
+            self._find_histories()
         for row, state in self._nested:
             for name, tensor in self._inside(state):
                 slots.setdefault(name, [None] * len(parameters))[row] = tensor
@@ -156,7 +160,7 @@ def _newest_of(history: list[Any]) -> Iterator[tuple[str, Tensor]]:
     return iter(())
 
 
-_gradient_of = attrgetter("grad")
+_gradient_of, _rate_of = attrgetter("grad"), itemgetter("lr")
 
 
 class TorchView(Choosing):
@@ -194,7 +198,8 @@ class TorchView(Choosing):
     @property
     def is_away(self) -> bool:
         """Whether any parameter lies on a device that measures by itself."""
-        return is_any_remote(self.parameters)
+        is_any_there = any(map(getattr, self.parameters, repeat("is_cuda"), repeat(False)))
+        return is_any_there or tensors.is_any_taken_for_remote
 
     def add(self, named: Iterable[tuple[str, Tensor]]) -> bool:
         """Whether any of these parameters was new; they join at the end."""
@@ -244,8 +249,10 @@ class TorchView(Choosing):
 
         Gradients on an accelerator are not looked at, since the training would have to wait for it.
         """
-        held = [one for one in map(_gradient_of, self.parameters) if one is not None and not is_remote(one)]
-        return bool(held) and any(map(_is_any_nonzero, held))
+        for gradient in map(_gradient_of, self.parameters):
+            if gradient is not None and not is_remote(gradient) and _is_any_nonzero(gradient):
+                return True
+        return False
 
     def rows_held(self) -> frozenset[int]:
         """The parameters of which the same is true."""
@@ -287,7 +294,10 @@ class TorchView(Choosing):
 
     def learning_rates(self) -> tuple[float, ...]:
         """The rate of every group of every optimizer."""
-        return tuple(float(group["lr"]) for optimizer in self.optimizers for group in optimizer.param_groups)
+        rates: list[float] = []
+        for optimizer in self.optimizers:
+            rates += map(float, map(_rate_of, optimizer.param_groups))
+        return tuple(rates)
 
 
 def _is_unborn(parameter: Tensor) -> bool:

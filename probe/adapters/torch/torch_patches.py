@@ -73,11 +73,6 @@ _reentrant_backward: CodeType = checkpoint.CheckpointFunction.backward.__code__
 _FILE, _AGAIN = checkpoint.__file__, "recompute_fn"
 
 
-def in_backward() -> bool:
-    """Return whether this thread runs inside a backward pass."""
-    return bool(current_graph_task_id() != -1)
-
-
 def is_recording() -> bool:
     """Return whether gradients flow through what a module computes now, and this is not a recomputation."""
     return torch.is_grad_enabled() and (current_graph_task_id() == -1 or not _is_repetition())
@@ -116,6 +111,10 @@ def _nearest() -> CodeType | None:
 class TrainingListener(Protocol):
     """A listener to backward passes and loss scalers of the process, whichever model they belong to."""
 
+    @property
+    def wraps_backward(self) -> bool:
+        """Whether `around_backward` may have contexts for a backward pass."""
+
     def backward_begins(self, roots: Any) -> None:
         """Note that `torch.autograd.backward` is about to start from these tensors."""
 
@@ -138,13 +137,14 @@ class TrainingListener(Protocol):
 def _watched_backward(original: Any) -> Any:
     def backward(tensors: Any, *arguments: Any, **options: Any) -> Any:
         if (
-            not _awake_trainings or in_backward()
+            not _awake_trainings or current_graph_task_id() != -1
         ):  # a checkpointed function recomputes its forward and runs its own backward pass
             return original(tensors, *arguments, **options)
         around: list[AbstractContextManager[Any]] = []
         for listener in tuple(_awake_trainings):
             listener.backward_begins(tensors)
-            around += listener.around_backward(tensors)
+            if listener.wraps_backward:
+                around += listener.around_backward(tensors)
         if around:
             with ExitStack() as stack:
                 for context in around:

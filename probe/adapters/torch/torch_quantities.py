@@ -185,7 +185,7 @@ def _attention(
 ) -> dict[str, list[Put]]:
     def puts(site: str) -> list[Put]:
         module = hooked(modules[site])
-        enter, leave = Hook(recorder.timed(calls.entering(site, modules[site]))), Hook(calls.leaving(site))
+        enter, leave = Hook(calls.entering(site, modules[site])), Hook(calls.leaving(site))
         return [
             lambda is_again: module.register_forward_pre_hook(enter, prepend=is_again),
             lambda is_again: module.register_forward_hook(leave, always_call=True, prepend=is_again),

@@ -35,7 +35,7 @@ class ModuleSites:
 
     def has_changed(self) -> bool:
         """Return whether a module has gained, lost or replaced a part since the last look."""
-        return self._parts != self._parts_now()
+        return self._parts != [*map(id, chain.from_iterable(map(_values_of, map(_parts_of, self.modules.values()))))]
 
     def look(self) -> frozenset[str]:
         """Update `modules`; return the sites whose module is new, gone or replaced."""

@@ -1,6 +1,6 @@
-"""A torch training from forward to step, told to the lifecycle of the step."""
+"""A torch training from forward to step, reported to the lifecycle of the step."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial, wraps
 from threading import get_ident
@@ -9,37 +9,44 @@ from weakref import ref
 
 import torch
 
+from ...aside import is_aside
 from ...device_results import LateScalar
 from ...hooks.output_hooks import ForwardHooks
 from ...recording.recorder import Recorder
+from ...tensor_access import Tensor
 from ..call_order import CallOrder
-from ..step_lifecycle import Course
+from ..step_lifecycle import StepLifecycle
+from . import torch_tensors as tensors
 from .torch_changes import TorchChanges
 from .torch_facts import TorchFacts
 from .torch_hooks import OpeningHook
 from .torch_operators import TorchTracer
 from .torch_parameters import TorchView
-from .torch_patches import in_backward, is_first_of_two
+from .torch_patches import current_graph_task_id, is_first_of_two
 from .torch_ranks import TorchRanks
 from .torch_sites import ModuleSites
 from .torch_tensors import is_remote, remote
 
 #: What an optimizer's `step` is called with, itself the first of them.
-Call = tuple[tuple[Any, ...], dict[str, Any]]
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-def telling(arguments: tuple[Any, ...], options: dict[str, Any], tell: Callable[[], object]) -> Call | None:
-    """The same call with a closure that calls `tell` behind its first evaluation; None where it has no closure."""
-    closure = arguments[1] if len(arguments) > 1 else options.get("closure")
-    if closure is None:
-        return None
-    told = _told_once(closure, tell)
+def closure_of(arguments: Sequence[Any], options: Mapping[str, Any]) -> Callable[[], Any] | None:
+    """Return the closure that an optimizer's `step` is called with; None if it has none."""
+    return arguments[1] if len(arguments) > 1 else options.get("closure")
+
+
+def with_report(arguments: tuple[Any, ...], options: dict[str, Any], report: Callable[[], object]) -> Arguments:
+    """Return arguments with a closure that calls `report` after its first evaluation; they have a closure."""
+    closure = closure_of(arguments, options)
+    assert closure is not None, "asked for where there is a closure"
+    reporting = _reporting_once(closure, report)
     if len(arguments) > 1:
-        return (arguments[0], told, *arguments[2:]), options
-    return arguments, {**options, "closure": told}
+        return (arguments[0], reporting, *arguments[2:]), options
+    return arguments, {**options, "closure": reporting}
 
 
-def _told_once(closure: Callable[[], Any], tell: Callable[[], object]) -> Callable[[], Any]:
+def _reporting_once(closure: Callable[[], Any], report: Callable[[], object]) -> Callable[[], Any]:
     is_first = True
 
     @wraps(closure)
@@ -48,20 +55,20 @@ def _told_once(closure: Callable[[], Any], tell: Callable[[], object]) -> Callab
         loss = closure()
         if is_first:
             is_first = False
-            tell()
+            report()
         return loss
 
     return evaluate
 
 
 def without_wrapper(optimizer: Any) -> Any:
-    """The optimizer that steps: inside of the one that Hugging Face's Accelerate, for one, puts around it."""
+    """Return the optimizer that steps: inside of the one that Hugging Face's Accelerate, for one, puts around it."""
     inner = getattr(optimizer, "optimizer", None)
     return without_wrapper(inner) if isinstance(inner, torch.optim.Optimizer) else optimizer
 
 
 class TorchStepHooks:
-    """Tells the course of a training what its optimizers do.
+    """The hooks of the optimizers of a training.
 
     An optimizer that is given a closure finds its gradients only inside of its step: they are recorded when the closure
     has been evaluated for the first time, with the weights as they were. What the closure evaluates after that, in the
@@ -72,62 +79,58 @@ class TorchStepHooks:
         is_inside: Whether a watched optimizer is stepping, which may have others step for it.
     """
 
-    def __init__(self, course: Course, view: TorchView, recorder: Recorder) -> None:
-        self._course, self._view, self._current, self._due = course, view, recorder.current, recorder.due
+    def __init__(self, lifecycle: StepLifecycle, view: TorchView, recorder: Recorder) -> None:
+        self._lifecycle, self._view, self._current, self._due = lifecycle, view, recorder.current, recorder.due
         self._is_away = False
         self.count = 0
         self.is_inside = False
-        self._aside: list[tuple[Any, Any]] = []
+        self._removed_gradients: list[tuple[Tensor, Tensor]] = []
 
-    def before(self, optimizer: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Call | None:
-        """Nothing, or the arguments with a closure that tells when it has been evaluated."""
+    def before(self, optimizer: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Arguments | None:
+        """Record what the optimizer is about to use, or return arguments with a closure that has it recorded."""
         self.is_inside = True
         if self._current.is_idle and len(self._view.optimizers) == 1:
             return None
-        told = telling(arguments, options, lambda: self.evaluated(optimizer))
-        if told is None:
-            self._update_begins(optimizer)
-        else:
-            self._course.step_begins(optimizer)
-        return told
+        if (len(arguments) > 1 or options) and closure_of(arguments, options) is not None:
+            self._lifecycle.step_begins(optimizer)
+            return with_report(arguments, options, lambda: self.evaluated(optimizer))
+        self._view.gradient_scale = getattr(optimizer, "grad_scale", None)  # of a fused optimizer, which divides by it
+        if getattr(optimizer, "found_inf", None) is not None:  # a fused optimizer that skips overflows by itself
+            self._lifecycle.update_begins(optimizer)
+        elif self._lifecycle.before_step(optimizer):
+            self._remove_gradients(optimizer)
+        return None
 
     def evaluated(self, optimizer: Any) -> None:
-        """Nothing; the closure that the optimizer was given has been evaluated for the first time in its step."""
+        """Record what the optimizer found when its closure was evaluated for the first time in its step."""
         self._view.gradient_scale = getattr(optimizer, "grad_scale", None)
-        self._course.update_begins(optimizer)
+        self._lifecycle.update_begins(optimizer)
         self._is_away = True
         self._due.look_away()
 
     def after(self, optimizer: Any, _arguments: Any, _options: Any) -> None:
-        """Nothing; the optimizer has stepped, or a loss scaler has told it to leave the weights as they are."""
+        """Note that the optimizer has stepped, or that a loss scaler has had it leave the weights as they are."""
         self.count += 1
         self.is_inside = False
-        if self._aside:
-            for parameter, gradient in self._aside:
+        if self._removed_gradients:
+            for parameter, gradient in self._removed_gradients:
                 parameter.grad = gradient
-            self._aside = []
+            self._removed_gradients = []
         found = getattr(optimizer, "found_inf", None)  # of a fused optimizer, which skips a step by itself
         if found is not None and bool(found):
             scale = self._current.loss_scale
-            self._course.note_skipped(None if callable(scale) else scale)
+            self._lifecycle.note_skipped(None if callable(scale) else scale)
         self._view.gradient_scale = None
-        self._course.after_step(optimizer)
+        self._lifecycle.after_step(optimizer)
         if self._is_away:
             self._is_away = False
             self._due.look_again()
 
-    def _update_begins(self, optimizer: Any) -> None:
-        self._view.gradient_scale = getattr(optimizer, "grad_scale", None)  # of a fused optimizer, which divides by it
-        if getattr(optimizer, "found_inf", None) is not None:  # a fused optimizer that skips overflows by itself
-            self._course.update_begins(optimizer)
-        elif self._course.before_step(optimizer):
-            self._set_aside(optimizer)
-
-    def _set_aside(self, optimizer: Any) -> None:
-        """Nothing; until the step is over no parameter has a gradient, and an optimizer leaves those as they are."""
-        parameters = [one for group in optimizer.param_groups for one in group["params"]]
-        self._aside = [(one, one.grad) for one in parameters if one.grad is not None]
-        for parameter, _ in self._aside:
+    def _remove_gradients(self, optimizer: Any) -> None:
+        """Take the gradients off until the step is over: an optimizer leaves parameters without gradient as they are."""
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        self._removed_gradients = [(parameter, parameter.grad) for parameter in parameters if parameter.grad is not None]
+        for parameter, _ in self._removed_gradients:
             parameter.grad = None
 
 
@@ -139,17 +142,20 @@ class TorchLosses:
         self._unscaled: tuple[Any, float | LateScalar, float | LateScalar] | None = None
 
     def forget(self) -> None:
-        """Nothing; the loss that was scaled last is forgotten."""
+        """Forget the loss that was scaled last."""
         self._unscaled = None
 
     def scaled(self, loss: Any, scaled: Any, scaler: Any) -> None:
-        """Nothing; it is remembered what the loss was before a scaler multiplied it."""
+        """Remember what the loss was before a scaler multiplied it."""
         if isinstance(loss, torch.Tensor) and loss.numel() == 1 and scaler.is_enabled():
             scale = scaler._get_scale_async()
             self._unscaled = (ref(scaled), self._value_of(loss), 1.0 if scale is None else self._value_of(scale))
 
     def loss_of(self, roots: Any) -> float | LateScalar | None:
-        """The value of the only tensor that a backward pass starts from, if it has one element; late on a device."""
+        """Return the value of the only tensor that a backward pass starts from, if it has one element; late on a device."""
+        is_plain = type(roots) is torch.Tensor and roots.is_cpu and not tensors.is_any_taken_for_remote
+        if is_plain and self._unscaled is None and roots.numel() == 1:
+            return float(roots.item())
         root = _only(roots)
         if root is None or (is_remote(root) and "loss" not in self._recorder.current.due):
             return None
@@ -159,11 +165,11 @@ class TorchLosses:
         return self._value_of(root)
 
     def known(self, roots: Any) -> float | None:
-        """The same for who looks at every value anyway: a device is waited for."""
+        """Return the loss for who reads every value anyway: a device is waited for."""
         loss = self.loss_of(roots)
         return float(_only(roots).detach()) if callable(loss) else loss
 
-    def _value_of(self, scalar: Any) -> float | LateScalar:
+    def _value_of(self, scalar: Tensor) -> float | LateScalar:
         away = remote(scalar)
         outbox = self._recorder.outbox
         return outbox.owe_value(away) if away is not None and outbox.takes_promises else float(scalar.item())
@@ -175,110 +181,129 @@ def _only(roots: Any) -> Any:
 
 
 class TorchTraining:
-    """Listens to the process for what no hook of one model tells: a `TrainingListener`.
+    """Listens to the process for what no hook of one model reports: a `TrainingListener`.
 
     A training is in the thread in which its model was called last: backward passes of others are none of its.
 
     Attributes:
-        course: Of the training.
+        lifecycle: Lifecycle of the training's steps.
         opening: The hook that sees forwards of the model begin.
         steps: The hooks of the optimizers.
-        tracer: Follows operations, where that is asked for.
-        ranks: Compares this process with the others, where that is asked for.
+        ranks: Compares this process with the others, if that is asked for.
+        wraps_backward: Whether backward passes run inside a tracer.
     """
 
     def __init__(
         self,
         model: Any,
-        places: ModuleSites,
+        module_sites: ModuleSites,
         view: TorchView,
         recorder: Recorder,
-        taps: ForwardHooks,
+        output_hooks: ForwardHooks,
         *,
         facts: TorchFacts,
         order: CallOrder,
         changes: TorchChanges,
     ) -> None:
-        self._model, self._places, self._view, self._recorder = model, places, view, recorder
-        self._current, self._facts, self._order, self._changes = recorder.current, facts, order, changes
-        self._roots = TorchLosses(recorder)
-        self.course = Course(recorder, view, taps, before_step=self._before_step, at_end=self._step_ends)
-        self.steps = TorchStepHooks(self.course, view, recorder)
-        self.opening = OpeningHook(self._opens)
-        self.tracer: TorchTracer | None = None
+        self._model, self._module_sites, self._view, self._recorder = model, module_sites, view, recorder
+        self._current, self._order, self._changes = recorder.current, order, changes
+        self._facts, self._counts = facts.facts, output_hooks.counts
+        self._counts_usually = recorder.config.record == "training"
+        self._losses = TorchLosses(recorder)
+        self.lifecycle = StepLifecycle(
+            recorder, view, output_hooks, before_step=self._before_step, at_end=self._step_ends
+        )
+        self.steps = TorchStepHooks(self.lifecycle, view, recorder)
+        self.opening = OpeningHook(self._forward_opens)
+        self._tracer: TorchTracer | None = None
+        self.wraps_backward = False
         self.ranks: tuple[TorchRanks, ...] = ()
         self._steps_before = 0
 
+    def trace(self, tracer: TorchTracer) -> None:
+        """Have this tracer follow the operations of the model."""
+        self._tracer, self.wraps_backward = tracer, True
+
     def forget(self) -> None:
-        """Nothing; the loss that was scaled last is forgotten."""
-        self._roots.forget()
+        """Forget the loss that was scaled last."""
+        self._losses.forget()
 
     def forward_begins(self) -> None:
-        """The model is called."""
-        if not self._current.is_idle:
-            self._facts.facts.forward_begins()
-        self.course.forward_begins()
+        """Note that the model is called."""
+        is_recording = torch.is_grad_enabled()  # outside of a backward pass, where nothing is computed again
+        is_watched = not self._current.is_idle
+        if is_watched:
+            self._facts.forward_begins(is_recording)
+        if self._counts_usually:
+            counts = is_recording and self._model.training and not is_aside()
+        else:
+            counts = self._counts()
+        self.lifecycle.forward_opens(counts=counts)
         for ranks in self.ranks:
             ranks.forward_begins()
-        if not self._current.is_idle and self._places.has_changed():
+        if not self._current.is_idle and self._module_sites.has_changed():
             self._changes.modules_changed()
 
     def backward_begins(self, roots: Any) -> None:
-        """A backward pass of the process starts from these tensors."""
-        if self._current.is_idle:
+        """Note that a backward pass of the process starts from these tensors."""
+        current = self._current
+        if current.is_idle:
             return
         if self.opening.was_compiled:  # of that forward only this is known
-            self._places.is_compiled = True
+            self._module_sites.is_compiled = True
             self.opening.was_compiled = self._recorder.expects_activations = False
-            self.course.forward_begins()
-        if self._current.thread != get_ident():  # whose gradients may come and go while they are looked at
+            self.lifecycle.forward_begins()
+        if current.thread != get_ident():  # whose gradients may come and go while they are read
             return
-        if self.course.backward_begins(partial(self._roots.loss_of, roots)):
-            self._facts.facts.backward_begins(self._current.root)
+        if self.lifecycle.backward_begins(partial(self._losses.loss_of, roots)) and self._facts.is_listening:
+            self._facts.accumulation.backward_begins(current.root)
 
     def backward_ends(self) -> None:
-        """The backward pass is over."""
+        """Note that the backward pass is over."""
         if not self._current.is_idle and self._current.thread == get_ident():
             self._recorder.backward_ends()
 
     def around_backward(self, roots: Any) -> Sequence[AbstractContextManager[Any]]:
-        """What the backward pass runs inside of, if anything."""
-        if self.tracer is None or not self._current.is_open or self._current.thread != get_ident():
+        """Return the contexts that the backward pass runs inside of."""
+        if self._tracer is None or not self._current.is_open or self._current.thread != get_ident():
             return ()
-        return (self.tracer.backward(roots, self._roots.known(roots)),)
+        return (self._tracer.backward(roots, self._losses.known(roots)),)
 
     def loss_scaled(self, loss: Any, scaled: Any, scaler: Any) -> None:
-        """Remembers what the loss was before it was scaled."""
+        """Remember what the loss was before it was scaled."""
         if not self._current.is_idle:
-            self._roots.scaled(loss, scaled, scaler)
+            self._losses.scaled(loss, scaled, scaler)
 
     def scaler_steps(self, _optimizer: Any) -> None:
-        """Notes how often optimizers have stepped, before a scaler may keep one of them from that."""
+        """Note how often optimizers have stepped, before a scaler may keep one of them from that."""
         self._steps_before = self.steps.count
 
     def scaler_stepped(self, optimizer: Any, scale: Callable[[], float]) -> None:
-        """Closes the step as skipped when the scaler has kept the optimizer from stepping."""
-        if any(optimizer is one for one in self._view.optimizers) and self.steps.count == self._steps_before:
-            self.course.step_skipped(optimizer, float(scale()))
+        """Close the step as skipped if the scaler has kept the optimizer from stepping."""
+        is_watched = any(optimizer is watched for watched in self._view.optimizers)
+        if is_watched and self.steps.count == self._steps_before:
+            self.lifecycle.step_skipped(optimizer, float(scale()))
 
-    def _opens(self, module: Any, _inputs: Any) -> None:
-        """A forward of the model begins, unless it is computed again in a backward pass, or frozen targets are made."""
-        if in_backward() or (module is not self._model and not torch.is_grad_enabled() and _is_frozen(module)):
+    def _forward_opens(self, module: Any, _inputs: Any) -> None:
+        """Note a forward of the model, unless a backward pass computes it again, or it makes frozen targets."""
+        if current_graph_task_id() != -1:
+            return
+        if module is not self._model and not torch.is_grad_enabled() and _is_frozen(module):
             return
         self.forward_begins()
         if not torch.is_grad_enabled() and self._model.training and is_first_of_two():
             self._recorder.forward_begins()
 
     def _before_step(self) -> None:
-        if self.tracer is not None:
-            self.tracer.rest()
-        self._facts.facts.before_step()
+        if self._tracer is not None:
+            self._tracer.rest()
+        self._facts.before_step()
         for ranks in self.ranks:
             ranks.before_step()
         self._changes.before_step()
 
-    def _step_ends(self) -> None:
-        self._facts.facts.step_ends(self.course.passes)
+    def _step_ends(self, passes: int) -> None:
+        self._facts.step_ends(passes)
         for ranks in self.ranks:
             ranks.step_ends()
         if not self._order.is_known:

@@ -10,7 +10,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from .torch_adapter import TorchAdapter
-from .torch_training import Call, telling
+from .torch_training import Arguments, closure_of, with_report
 
 _log = logging.getLogger(__name__)
 #: Modules called in evaluation mode that are remembered until an optimizer steps one of them.
@@ -77,9 +77,11 @@ class TorchFinder:
         self._found(self._adapter)
         return self._adapter
 
-    def _look_into_closure(self, optimizer: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Call | None:
+    def _look_into_closure(self, optimizer: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Arguments | None:
         """Return the arguments with a closure that reports its first evaluation; None without a closure."""
-        return telling(arguments, options, lambda: self._evaluated_in(optimizer)) if self._adapter is None else None
+        if self._adapter is not None or closure_of(arguments, options) is None:
+            return None
+        return with_report(arguments, options, lambda: self._evaluated_in(optimizer))
 
     def _evaluated_in(self, optimizer: Any) -> None:
         if self._adapter is not None:
