@@ -1,8 +1,8 @@
 """Count what the monitor runs in Python between a hook and the store: files, calls, and switches from file to file.
 
 A perceptron of three modules is trained with everything recorded that is recorded by default, and with everything that
-can be asked for. After steps that fill what is made once, two steps are profiled on the training's thread. A call counts
-when its function lies in `probe/`; a switch is a call from one file of `probe/` into another.
+can be asked for. After steps that fill what is made once, two steps are profiled on the training's thread. A call
+counts when its function lies in `probe/`; a switch is a call from one file of `probe/` into another.
 
     python benchmarks/call_path.py [--json] [--trace ROW]
 """
@@ -18,14 +18,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-import torch
-from torch import nn
-from torch.nn import functional
-
 import mindscope
+import torch
 from mindscope import probe
 from mindscope.probe.collectors.collector import COLLECTORS
 from mindscope.storage import open_store
+from torch import nn
+from torch.nn import functional
 
 WARM_UP_STEPS: Final = 12
 PROFILED_STEPS: Final = 2
@@ -38,7 +37,9 @@ ROWS: Final[Mapping[str, Mapping[str, object]]] = {
     "everything, and all on request": {
         "every": 1,
         "statistics": ["sum", "kurtosis", "checksum", "quantiles"],
-        "subjects": {name: {"every": 1} for name, entry in COLLECTORS.items() if entry.is_optional and name != "operator"},
+        "subjects": {
+            name: {"every": 1} for name, entry in COLLECTORS.items() if entry.is_optional and name != "operator"
+        },
     },
 }
 _FOLDER: Final = str(Path(probe.__file__).parent)

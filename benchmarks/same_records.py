@@ -109,7 +109,9 @@ def two_optimizers() -> Iterator[None]:
     import torch
     from torch import nn
 
-    model = nn.ModuleDict({"maker": nn.Linear(4, 6), "critic": nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 1))})
+    model = nn.ModuleDict(
+        {"maker": nn.Linear(4, 6), "critic": nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 1))}
+    )
     maker = torch.optim.Adam(model["maker"].parameters(), lr=1e-2)
     critic = torch.optim.RMSprop(model["critic"].parameters(), lr=1e-2)
     with _watch(model, [maker, critic], {}):
@@ -189,7 +191,6 @@ def half_precision() -> Iterator[None]:
 
 def _engine(*, compiled: bool) -> Iterator[None]:
     import numpy as np
-
     from mindscope.framework import Key, Tensor, jit, nn, ops, value_and_grad
 
     model = nn.SequentialCell(nn.Dense(8, 16, key=Key(1)), nn.ReLU(), nn.Dense(16, 3, key=Key(2)))
@@ -257,7 +258,9 @@ class _Listener:
             self.lines.append(f"{here} histogram {histogram.site} {histogram.subject} {histogram.call} {digest[:16]}")
         for event in record.events:
             if not event.kind.startswith(_OF_THE_MACHINE):
-                self.lines.append(f"{here} event {event.kind} {event.site} {json.dumps(event.data, sort_keys=True, default=str)}")
+                self.lines.append(
+                    f"{here} event {event.kind} {event.site} {json.dumps(event.data, sort_keys=True, default=str)}"
+                )
         return ()
 
 
@@ -271,7 +274,7 @@ def _recorded(name: str) -> list[str]:
 
     random.seed(0)
     torch.manual_seed(0)
-    np.random.seed(0)
+    np.random.seed(0)  # noqa: NPY002  the generator of trainings that use none of their own
     torch.set_num_threads(1)
     for _ in TRAININGS[name]():
         pass

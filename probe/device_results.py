@@ -227,7 +227,6 @@ class Outbox:
         self._emit, self._report = emit, report
         self.device: Device | None = None
         self.owed: Debts | None = None
-        self._sealed: deque[Debts | None] = deque()
         self.waiting: deque[tuple[StepRecord, Debts]] = deque()
         self._hasty: set[Debtor] = set()
 
@@ -368,28 +367,21 @@ class Outbox:
 
     # What the recorder does -------------------------------------------------------------------------------------
 
-    def seal(self, record: StepRecord, finish: Callable[[StepRecord], StepRecord] | None) -> StepRecord:
-        """The record that has just been made, finished if nothing of it is missing; its debts are closed."""
-        if self.owed is not None:
-            self.launch()
+    def close(self, finish: Callable[[StepRecord], StepRecord] | None) -> Debts | None:
+        """Return what the record that is being made was promised, None for nothing, and begin the next record's.
+
+        Args:
+            finish: The last that is done to the record when the numbers have come.
+        """
+        if self.owed is None:
+            return None
+        self.launch()
         debts, self.owed = self.owed, None
-        self._sealed.append(debts)
-        if debts is not None:
-            debts.finish = finish
-            return record
-        return record if finish is None else finish(record)
+        debts.finish = finish
+        return debts
 
-    def known(self, record: StepRecord) -> StepRecord:
-        """What of the record, the last that was sealed, needs no numbers of a device; any thread may ask."""
-        try:
-            debts = self._sealed[-1]
-        except IndexError:  # it has just been sent
-            return record
-        return record if debts is None else replace(record, blocks=(), histograms=())
-
-    def send(self, record: StepRecord) -> None:
-        """Nothing; the record, the first that was sealed and not sent, leaves when it and those before it can."""
-        debts = self._sealed.popleft()
+    def send(self, record: StepRecord, debts: Debts | None) -> None:
+        """Emit the record when it, and those before it, have their numbers."""
         if debts is None and not self.waiting:
             self._emit(record)
             return

@@ -169,7 +169,12 @@ class TensorTables:
             return self._table(tensors)
         known = self._known.get(what)
         if known is None or known[0] != columns:
-            known = self._known[what] = (columns, _moved(known, columns) or table_of(list(zip(*columns, strict=True))))
+            if known is not None and known[0][1:] == columns[1:] and all(known[0][0]) and all(columns[0]):
+                known[1].moves.pack_into(known[1].addresses.data, 0, *columns[0])
+                table = known[1]
+            else:
+                table = _moved(known, columns) or table_of(list(zip(*columns, strict=True)))
+            known = self._known[what] = (columns, table)
         return known[1] if what else replace(known[1], owners=tensors)
 
     def tables(self, named: Mapping[str, Sequence[Tensor | None]]) -> Mapping[str, Arrays]:

@@ -1,6 +1,7 @@
 """The lifecycle of a step: which forwards, backward passes and optimizer steps make up one."""
 
 from collections.abc import Callable
+from types import NoneType
 from typing import Final, Protocol
 
 import numpy as np
@@ -135,7 +136,7 @@ class StaleGradients:
             outbox.launch()
 
     def report_later(self, mine: frozenset[int]) -> None:
-        """Record, when the device's numbers have come, what of them has moved these parameters in the step that ends."""
+        """Record, when the device's numbers have come, what of them has moved these parameters in the step."""
         rows, self._away, self.is_away = self._away, None, False
         recorder = self._recorder
         if rows is None:
@@ -225,13 +226,12 @@ class StepLifecycle:
             self._take_turns = False
             self.end()
 
-    def before_step(self, optimizer: object) -> bool:
-        """Record what an optimizer is about to use; return whether the configuration wants the update left out.
+    def refuses_update(self) -> bool:
+        """Return whether the configuration wants an update left out whose gradients were recorded just now.
 
         Raises:
             TrainingStopped: It wants the training to end before the update.
         """
-        self.update_begins(optimizer)
         if self._current.is_idle or not self._recorder.refusal or not self._current.has_bad_gradient:
             return False
         self._is_skipped = True
@@ -312,7 +312,7 @@ class StepLifecycle:
             if self._stale.is_away:
                 self._stale.report_later(self._rows_of(stepped))
             self._expects_none = self._recorder.config.accumulation_steps == 1
-            self._hooks.last.forget()
+            self._hooks.last.tensor = NoneType  # forgotten
             self._at_end(passes)
         skipped, self._is_skipped = self._is_skipped, False
         self._recorder.after_step(self._view, skipped=skipped)

@@ -197,7 +197,7 @@ class Weight:
 
     def __call__(self, step: Step) -> dict[str, Rows]:
         """Rows of `weight`."""
-        arrays, rows = step.weights(), step.weight_rows
+        arrays, rows = step.known_weights or step.weights(), step.weight_rows
         if rows is None or rows.shape[1] != len(STATISTICS) + len(step.more.columns):
             rows = step.statistics(arrays, rows)
         return {"weight": Rows(rows, arrays.present)}
@@ -304,7 +304,7 @@ class Update:
 
     def prepare(self, step: Step) -> None:
         """Copies the weights where the copy is not the end of the previous step."""
-        now = step.weights()
+        step.known_weights = now = step.known_weights or step.view.weights()
         if now.remote:
             now = _weights(step)
         is_next = self._step == step.number - 1
@@ -326,7 +326,7 @@ class Update:
 
     def __call__(self, step: Step) -> dict[str, Rows]:
         """Rows of `update`; those of `weight` are left with the step."""
-        now = step.weights()
+        step.known_weights = now = step.known_weights or step.view.weights()
         if now.remote:
             now = _weights(step)
         if (now is not self._known or now.remote) and not self._fits(now):
@@ -334,8 +334,9 @@ class Update:
         more = step.more
         here = replace(now, remote={}) if now.remote else now
         changes = _changes(here, self._addresses) if more.flags else None
-        weights = now.empty_rows(len(STATISTICS) + len(more.columns))
-        moved = now.empty_rows(_UPDATE_COLUMNS + len(more.columns))
+        make = np.empty if now.is_whole else _empty
+        weights = make((now.addresses.size, len(STATISTICS) + len(more.columns)))
+        moved = make((now.addresses.size, _UPDATE_COLUMNS + len(more.columns)))
         measure_updates(now.addresses, now.sizes, now.codes, self._addresses, self._norms, weights, moved)
         if changes is not None:
             changes.add(more, moved, _UPDATE_COLUMNS)
@@ -358,8 +359,13 @@ class Update:
         return fits and self._on_device.fit(now.remote)
 
 
+def _empty(shape: tuple[int, int]) -> NDArray[np.float64]:
+    """Return an array of NaN for rows some of which no kernel fills."""
+    return np.full(shape, np.nan)
+
+
 def _weights(step: Step) -> Arrays:
-    """Where the weights lie; on the host where they must be known within the step."""
+    """Return where the weights lie; on the host if they must be known within the step."""
     now = step.weights()
     return now if step.may_be_late(now) else now.local()
 

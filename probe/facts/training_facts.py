@@ -5,7 +5,6 @@ from hashlib import blake2b
 from typing import ParamSpec, Protocol
 
 from ...storage.records import Event, Json
-from ..aside import is_aside
 from ..recording.recorder import Recorder
 from ..resume import resume_differences
 from .causality import ModelCaller, NotASequence, causality_of
@@ -82,14 +81,6 @@ class Facts:
         self._generators: dict[str, Json] = {}
         recorder.note_resume_point = self.note_resume_point
         self._guard(self._tell_random_state)
-
-    def forward_begins(self, is_recording: bool) -> None:
-        """Note a forward of the model, with gradients on or off; our own checks and calls in `aside` do not count."""
-        if self.is_listening and not is_aside():
-            try:
-                self.modes.forward_begins(is_recording)
-            except Exception as error:  # noqa: BLE001  as in `_guard`
-                self._fail(error)
 
     def modules_changed(self) -> None:
         """Look at the model's modules again, which have changed."""

@@ -204,7 +204,9 @@ class BatchHooks:
                     self._late = Totals()
             if self._counts():
                 is_single = type(inputs) is tuple and len(inputs) == 1 and not keywords
-                place = self._access.plain(inputs[0]) if is_single and isinstance(inputs[0], self._access.kind) else None
+                place = (
+                    self._access.plain(inputs[0]) if is_single and isinstance(inputs[0], self._access.kind) else None
+                )
                 if place is None or place[2] != FLOAT32 or place[1] > _WHOLE or recorder.more.flags or self._late.parts:
                     self._see_batch(inputs, keywords)
                 else:

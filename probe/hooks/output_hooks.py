@@ -143,17 +143,32 @@ class ForwardHooks:
     """The forward hooks of one monitor. Each hook holds its own rows; nothing here holds a tensor.
 
     Args:
-        is_training: Whether the model as a whole is in training mode.
+        is_training: Returns whether the model as a whole is in training mode.
+        counts: Does what `ForwardHooks.counts` does in the usual configuration, at a lower cost.
+
+    Attributes:
+        counts: Returns whether a forward that runs now is to be recorded.
     """
 
-    def __init__(self, recorder: Recorder, access: Access, is_training: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        recorder: Recorder,
+        access: Access,
+        is_training: Callable[[], bool],
+        counts: Callable[[], bool] | None = None,
+    ) -> None:
         self.recorder, self.access = recorder, access
         is_recording, is_repeated = access.is_recording, access.is_repeated
-        self.counts: Callable[[], bool] = {
-            "training": lambda: is_recording() and is_training() and not is_aside(),
-            "gradients": lambda: is_recording() and not is_aside(),
-            "all": lambda: not (is_repeated() or is_aside()),
-        }[recorder.config.record]
+        is_usual = counts is not None and recorder.config.record == "training"
+        self.counts: Callable[[], bool] = (
+            counts
+            if is_usual and counts is not None
+            else {
+                "training": lambda: is_recording() and is_training() and not is_aside(),
+                "gradients": lambda: is_recording() and not is_aside(),
+                "all": lambda: not (is_repeated() or is_aside()),
+            }[recorder.config.record]
+        )
         self._sites: dict[str, ModuleRows] = {}
         self._told: set[str] = set()
         self.last = LastSeen()

@@ -104,16 +104,12 @@ class Arrays:
 
     def move_to(self, addresses: Sequence[int]) -> None:
         """Set new addresses for the same arrays, present and absent as they are."""
-        self._moves.pack_into(self.addresses.data, 0, *addresses)
+        self.moves.pack_into(self.addresses.data, 0, *addresses)
 
     @cached_property
-    def _moves(self) -> Struct:
+    def moves(self) -> Struct:
+        """How `move_to` writes the addresses, for a caller that saves a call of it."""
         return Struct(f"={self.addresses.size}q")
-
-    def empty_rows(self, columns: int) -> NDArray[np.float64]:
-        """Return `(n, columns)` for a kernel to fill; NaN where there is no array."""
-        shape = (self.addresses.size, columns)
-        return np.empty(shape) if self.is_whole else np.full(shape, np.nan)
 
     def local(self) -> "Arrays":
         """Return the table with device tensors copied to the host, waiting for them; itself if none is on a device."""

@@ -8,7 +8,7 @@ from typing import Final
 PHASES: Final = ("data", "forward", "backward", "optimizer", "evaluation", "monitor")
 DATA, FORWARD, BACKWARD, OPTIMIZER, EVALUATION, MONITOR, BETWEEN = range(7)
 #: Marks that wait at most: a training of forwards alone ends no step.
-_MOST_MARKS: Final = 64
+MOST_MARKS: Final = 64
 
 
 class StepTime:
@@ -19,8 +19,8 @@ class StepTime:
 
     Attributes:
         clock: Seconds; only differences count.
-        is_running: Whether marks count. Who marks a moment of every step asks this and appends to `marks` itself: a call
-            of `enter` would cost more than the mark.
+        is_running: Whether marks count. Who marks a moment of every step asks this and appends to `marks` itself: a
+            call of `enter` would cost more than the mark.
         marks: Phases that began since the last sum, with their times.
         ended: Steps whose time was taken until now; while the clock is paused, none is.
         communication: Seconds inside collectives, which are part of the phases.
@@ -47,7 +47,7 @@ class StepTime:
         """Begin this phase and end the one before."""
         if self.is_running:
             self.marks.append((phase, self.clock()))
-            if len(self.marks) > _MOST_MARKS:
+            if len(self.marks) > MOST_MARKS:
                 self.add_up()
 
     def add_up(self) -> None:

@@ -1,15 +1,11 @@
-"""The step in progress: where the training stands, what is due, and what is known of the step beside rows of hooks."""
+"""The step in progress: where the training stands, what is known of the step, and what is due in it."""
 
 import math
-from collections.abc import Callable, Sequence
 from threading import get_ident
 
-from ...storage.records import Event, Histogram
-from ..collectors.collector import Collect, Rows, SiteRows, Step
-from ..device_results import LateScalar, Outbox
+from ..device_results import LateScalar
 from ..kernels import USUAL_BINS, Bins
 from ..quantities.noise_scale import MicroBatches
-from .row_buffers import CallRows, merge_rows
 
 
 class CurrentStep:
@@ -72,81 +68,3 @@ class CurrentStep:
         self.micro_step += 1
         self.stamp += 1
         self.saw_backward = False
-
-    def next_step(self) -> None:
-        """Begin the next step, of which nothing was seen yet."""
-        self.step, self.micro_step, self.stamp = self.step + 1, 0, self.stamp + 1
-        self.is_open = self.saw_backward = False
-        self.loss_scale = self.clip = None
-
-
-class Draft:
-    """What collectors and events have brought to the (micro-)step in progress; a record is made of it.
-
-    Args:
-        open_rows: Returns the rows of a subject with these columns.
-        outbox: Takes requests for late scalars.
-
-    Attributes:
-        rows: Rows of all parameters, by subject.
-        scalars: Values by name.
-        histograms: In no order.
-        events: In the order in which they happened.
-        measured: The collector that a scalar is of, by the scalar's name; what a user logs is of none.
-    """
-
-    def __init__(self, open_rows: Callable[[str, tuple[str, ...]], CallRows], outbox: Outbox) -> None:
-        self._open_rows, self._outbox = open_rows, outbox
-        self.clear()
-
-    def clear(self) -> None:
-        """Begin a new draft; the containers of the one before belong to its record."""
-        self.rows: dict[str, Rows] = {}
-        self.scalars: dict[str, float] = {}
-        self.measured: dict[str, str] = {}
-        self.histograms: list[Histogram] = []
-        self.events: list[Event] = []
-
-    def collect(
-        self, collectors: Sequence[tuple[str, Collect]], step: Step, failed: Callable[[str, Exception], None]
-    ) -> None:
-        """Add what these collectors find in the step.
-
-        Args:
-            collectors: With their names.
-            failed: Called with the name and the error of a collector that raises.
-        """
-        rows, scalars, measured = self.rows, self.scalars, self.measured
-        for name, collect in collectors:
-            try:
-                found = collect(step)
-            except Exception as error:  # noqa: BLE001  the training must not feel that a collector fails
-                failed(name, error)
-                continue
-            if isinstance(found, tuple):
-                self.histograms += found
-                continue
-            for key, value in found.items():
-                if isinstance(value, Rows) and key not in rows:
-                    rows[key] = value
-                elif isinstance(value, float) and key not in scalars:
-                    scalars[key], measured[key] = value, name
-                else:
-                    self.put(name, key, value)
-
-    def put(self, collector: str, key: str, value: Rows | SiteRows | float | LateScalar) -> None:
-        """Add rows or a scalar of the collector; a scalar that the user has logged stays."""
-        if isinstance(value, Rows):
-            before = {key: self.rows[key]} if key in self.rows else {}
-            self.rows.update(merge_rows(before, {key: value}, self._outbox.when_there))
-        elif isinstance(value, SiteRows):
-            rows = self._open_rows(key, value.columns)
-            for site, numbers in value.values.items():
-                row = rows.row(site, 0)
-                row.put(numbers) if isinstance(numbers, tuple) else row.owe(numbers)
-        elif self.measured.get(key) == collector or key not in self.scalars:
-            self.measured[key] = collector
-            if callable(value):
-                self._outbox.late_scalar(key, value)
-            else:
-                self.scalars[key] = value

@@ -21,17 +21,17 @@ from ...storage.records import Block, Event, Json, StepRecord
 from ..collectors.collector import Step, View
 from ..configuration.config import Config
 from ..configuration.reaction_settings import Refusal, refusal_of
-from ..device_results import LateScalar, Outbox, sum_of
+from ..device_results import Debts, LateScalar, Outbox, sum_of
 from ..errors import TrainingTouched
 from ..flight_recorder import splitter
 from ..kernels import More
 from ..quantities.noise_scale import MicroBatches
-from ..quantities.step_clock import BACKWARD, BETWEEN, DATA, FORWARD, MONITOR, OPTIMIZER, StepTime
+from ..quantities.step_clock import BACKWARD, BETWEEN, DATA, FORWARD, MONITOR, MOST_MARKS, OPTIMIZER, StepTime
 from ..resume import ResumePoint
-from .current_step import CurrentStep, Draft
+from .current_step import CurrentStep
 from .due_collectors import Due
 from .first_step import initial_weights, report_empty_step
-from .row_buffers import HookRows, TableRows
+from .row_buffers import Draft, HookRows
 from .whole_tensors import WholeTensors
 
 _log = logging.getLogger(__name__)
@@ -68,14 +68,13 @@ class Recorder:
         clock: Callable[[], float] = time.time,
         due: Callable[[Config, CurrentStep, WholeTensors, StepTime], Due] = Due,
     ) -> None:
-        self.config, self._clock = config, clock
+        self.config, self._emit, self._clock = config, emit, clock
         self.current = current = CurrentStep()
         self.outbox = outbox = Outbox(emit, self.fail)
         self.time, self.more = StepTime(), More.of(config.statistics)
         self.measure, self._rows = self.more.kernel(), HookRows(self.more)
         self.rows_of, self.open_rows, self.columns = self._rows.of, self._rows.open, self._rows.columns
         self.activations, self.activation_grads = self.rows_of("activation"), self.rows_of("activation_grad")
-        self._tables = TableRows()
         self.draft = Draft(self.open_rows, outbox)
         self.whole_tensors = whole = WholeTensors(current, outbox)
         self.refusal: Refusal = refusal_of(config.on_finding)
@@ -84,6 +83,7 @@ class Recorder:
         self.note_resume_point: Callable[[str], None] = lambda _: None  # where no facts are recorded
         self.due = due(config, current, whole, self.time)
         self._newest: StepRecord | None = None  # waits for what is logged after its step
+        self._pending: Debts | None = None  # what a device has yet to bring to it
         self._is_unrecorded, self._records_at = False, 0.0  # of idle steps: the last one, and when one is due
         self._seen: Step | None = None  # what collectors saw before the weights moved
         self._step_ended = time.perf_counter()
@@ -100,7 +100,9 @@ class Recorder:
             self._finish_micro_step()
         current.is_open, current.thread = True, get_ident()
         if clock.is_running:
-            clock.enter(FORWARD)
+            clock.marks.append((FORWARD, clock.clock()))
+            if len(clock.marks) > MOST_MARKS:  # forwards alone end no step
+                clock.add_up()
 
     def backward_begins(self, loss: float | LateScalar | None, *, is_anew: bool = False) -> None:
         """Add the loss that a backward pass starts from, known or late; None where it is no scalar.
@@ -170,7 +172,7 @@ class Recorder:
                 self.flush()
             self._step_ended = time.perf_counter()
             if not skipped and self._needs_no_record(self._step_ended):
-                current.next_step()
+                current.step, current.stamp = current.step + 1, current.stamp + 1
                 if current.step >= due.wakes_at:
                     due.decide()
                 return
@@ -180,20 +182,21 @@ class Recorder:
             clock.ended += 1
             self.draft.collect(due.plan.after, self._step_after(view), self.fail)
         self._step_ended = time.perf_counter()
-        blocks = self._rows.take(self.outbox.owe_block)
-        self._tables.take(blocks, self.draft.rows, view, self.columns)
+        blocks = self._rows.take(self.outbox.owe_block, self.draft.rows, view)
         if not current.has_recorded:
             self._check_first_record(blocks)
-        self._newest, self._is_unrecorded = self._record(blocks, skipped=skipped), False
+        record, pending = self._record(blocks, skipped=skipped)
+        self._pending, self._newest, self._is_unrecorded = pending, record, False  # in this order, for `held`
         current.has_recorded = True
         if current.micro_batches.squares or current.micro_batches.late:
             current.micro_batches = MicroBatches()
-        current.next_step()
+        current.step, current.micro_step, current.stamp = current.step + 1, 0, current.stamp + 1
+        current.is_open = current.saw_backward = False
+        current.loss_scale = current.clip = None
         if current.step >= due.settled_until or current.is_away:
             due.decide()
         if clock.is_running:
             clock.marks.append((DATA, clock.clock()))
-            clock.add_up()
 
     # What the training reports ----------------------------------------------------------------------------------
 
@@ -251,20 +254,23 @@ class Recorder:
         """Emit the waiting record, and those whose numbers have come from a device; `wait` for those that have not."""
         if wait and self._is_unrecorded:
             self._record_idle_step()
-        record = self._newest
+        record, pending, outbox = self._newest, self._pending, self.outbox
         if record is not None:
-            self._newest = None
-            self.outbox.send(record)
-        if self.outbox.waiting:
-            self.outbox.drain(wait=wait)
+            self._newest = self._pending = None
+            if pending is None and not outbox.waiting:
+                self._emit(record)
+            else:
+                outbox.send(record, pending)
+        if outbox.waiting:
+            outbox.drain(wait=wait)
 
     def held(self) -> StepRecord | None:
         """Return what is known of the newest step, if its record was not emitted yet; any thread may ask."""
-        record = self._newest
+        record, pending = self._newest, self._pending
         if record is None:
             is_unrecorded = self._is_unrecorded and not self.current.is_open
             return StepRecord(self.current.step - 1, self._clock()) if is_unrecorded else None
-        known = self.outbox.known(record)
+        known = record if pending is None else replace(record, blocks=(), histograms=())
         return known if self._newest is record else None
 
     def finish(self) -> tuple[Event, ...]:
@@ -280,7 +286,7 @@ class Recorder:
         blocks = self._rows.take(self.outbox.owe_block)  # collectives after the last step are among them
         is_left = bool(current.is_open or blocks or draft.scalars or self.outbox.owed)
         if is_left:
-            self.outbox.send(self._record(blocks))
+            self.outbox.send(*self._record(blocks))
             self.outbox.drain(wait=True)
         current.is_open = False
         last = max(current.step - 1, 0)
@@ -288,8 +294,8 @@ class Recorder:
 
     # Inside -----------------------------------------------------------------------------------------------------
 
-    def _record(self, blocks: list[Block], *, skipped: bool = False) -> StepRecord:
-        """Return the record of the draft with these blocks, sealed by the outbox, and begin a new draft."""
+    def _record(self, blocks: list[Block], *, skipped: bool = False) -> tuple[StepRecord, Debts | None]:
+        """Return the record of the draft with these blocks, and what a device has yet to bring; begin a new draft."""
         current, draft, outbox, agenda = self.current, self.draft, self.outbox, self.due.agenda
         if self.whole_tensors.dumper is not None:
             draft.events += self.whole_tensors.dumper.take_events()
@@ -304,15 +310,17 @@ class Recorder:
             tuple(draft.events),
         )
         splits = splitter(agenda.in_flight, agenda.scheduled, draft.measured) if agenda.in_flight else None
-        record = outbox.seal(record, splits)
+        pending = None if outbox.owed is None else outbox.close(splits)
+        if pending is None and splits is not None:
+            record = splits(record)
         draft.clear()
         current.loss = None
-        return record
+        return record, pending
 
     def _finish_micro_step(self) -> None:
         if self.current.loss is not None and "loss" in self.current.due:
             self.draft.put("loss", "loss", self.current.loss)
-        self.outbox.send(self._record(self._rows.take(self.outbox.owe_block)))
+        self.outbox.send(*self._record(self._rows.take(self.outbox.owe_block)))
         self.current.next_micro_step()
 
     def _needs_no_record(self, now: float) -> bool:
@@ -328,8 +336,8 @@ class Recorder:
         """Make a record, which waits, of an idle step that has just passed without one."""
         if self._newest is None and not self.current.is_open:
             self._is_unrecorded = False
-            record = StepRecord(self.current.step - 1, self._clock(), 0, False, (), {}, (), ())
-            self._newest = self.outbox.seal(record, None)
+            self._pending = None if self.outbox.owed is None else self.outbox.close(None)
+            self._newest = StepRecord(self.current.step - 1, self._clock(), 0, False, (), {}, (), ())
 
     def _step_of(self, view: View) -> Step:
         """Return the step as collectors see it."""

@@ -1,4 +1,4 @@
-"""The rows of a step: hooks fill them in place, collectors give them as tables, blocks are copies of them."""
+"""What a record is made of: rows that hooks fill in place, tables and scalars of collectors, events."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ...storage.records import Block, Layout
-from ..collectors.collector import COLLECTORS, Rows, View
-from ..device_results import Owed, Promise
+from ...storage.records import Block, Event, Histogram, Layout
+from ..collectors.collector import COLLECTORS, Collect, Rows, SiteRows, Step, View
+from ..device_results import LateScalar, Outbox, Owed, Promise
 from ..kernels import FLOAT64, STATISTICS, More
 
 #: Rows of a block; what is beyond is in a further part of the stream.
@@ -18,7 +18,7 @@ _COUNTS = frozenset({"zeros", "nans", "pos_infs", "neg_infs", "size", "bytes", "
 
 
 def column_dtypes(statistics: tuple[str, ...], *, wide: bool) -> tuple[str, ...]:
-    """What each column is stored as: counts as uint64, the rest as float64 where float64 was captured, else float32."""
+    """Return the dtype of each column: uint64 of counts, float64 where float64 was captured, else float32."""
     return tuple(
         "uint64" if name in _COUNTS else "float64" if wide or name == "sum" else "float32" for name in statistics
     )
@@ -28,7 +28,7 @@ _NONE = bytes(MOST_ROWS)
 
 
 class Row:
-    """One row: where its numbers go, and how to say that they are there."""
+    """One row: where its numbers go, and how to mark them as there."""
 
     __slots__ = ("_promised", "address", "call", "index", "present", "site", "values")
 
@@ -39,18 +39,18 @@ class Row:
         self._promised = part.promised
 
     def owe(self, promise: Promise) -> None:
-        """Takes the first ten numbers from the promise when it is kept."""
+        """Take the numbers of a device when they arrive."""
         self.values[self.index] = np.nan
         self._promised[self.index] = (self, promise)
         self.present[self.index] = 1
 
     def put(self, numbers: Sequence[float]) -> None:
-        """Takes these numbers."""
+        """Write these numbers."""
         self.values[self.index] = numbers
         self.present[self.index] = 1
 
     def copy_from(self, other: "Row") -> None:
-        """Takes the other's numbers: the same tensor was seen there."""
+        """Copy the numbers of another row: the same tensor was seen there."""
         self.values[self.index] = other.values[other.index]
         self.present[self.index] = 1
         if other._promised:
@@ -79,48 +79,38 @@ class CallRows:
     """All rows of one subject that is seen call by call; a row that turns up late opens a further part.
 
     Attributes:
-        is_used: Whether there is any row.
+        parts: The parts, in order.
         is_wide: Whether float64 was captured.
     """
 
     def __init__(self, subject: str, statistics: tuple[str, ...]) -> None:
         self._subject, self.statistics = subject, statistics
-        self.is_used = False
-        self._parts: list[_Part] = []
+        self.parts: list[_Part] = []
         self._known: dict[tuple[str, int], Row] = {}
         self.is_wide = False
 
     def row(self, site: str, call: int) -> Row:
-        """The row of this call of the site, made when it is first asked for."""
+        """Return the row of this call of the site, made when it is first asked for."""
         found = self._known.get((site, call))
         if found is None:
             found = self._known[site, call] = self._new_row(site, call)
         return found
 
     def _new_row(self, site: str, call: int) -> Row:
-        if not self._parts or self._parts[-1].layout is not None or len(self._parts[-1].sites) == MOST_ROWS:
-            self._parts.append(_Part(len(self.statistics)))
-            self.is_used = True
-        part = self._parts[-1]
+        if not self.parts or self.parts[-1].layout is not None or len(self.parts[-1].sites) == MOST_ROWS:
+            self.parts.append(_Part(len(self.statistics)))
+        part = self.parts[-1]
         part.sites.append(site)
         part.calls.append(call)
         return Row(part, len(part.sites) - 1, site, call)
 
-    def take(self, blocks: list[Block], owe: Callable[[Owed], None]) -> None:
-        """Adds copies of the rows filled since the last time, a block a part; what was not filled is absent.
+    def block(self, number: int, owe: Callable[[Owed], None]) -> Block:
+        """Return a copy of the rows of a part, and empty them; what was not filled is absent.
 
         Args:
-            owe: Told of each block that promises have yet to fill.
+            owe: Called with the rows of the block that a device has yet to fill.
         """
-        for number, part in enumerate(self._parts):
-            count = len(part.sites)
-            if part.layout is not None and not part.promised and part.present.find(0, 0, count) < 0:
-                part.present[:count] = _NONE[:count]
-                blocks.append(Block(part.layout, part.values[:count].copy()))
-            elif 1 in part.present:
-                blocks.append(self._block(number, part, owe))
-
-    def _block(self, number: int, part: _Part, owe: Callable[[Owed], None]) -> Block:
+        part = self.parts[number]
         count = len(part.sites)
         present = np.frombuffer(bytes(part.present[:count]), np.bool_)
         part.present[:] = _NONE
@@ -142,10 +132,10 @@ class CallRows:
 def merge_rows(
     before: Mapping[str, Rows], now: Mapping[str, Rows], when_there: Callable[[Callable[[], object]], None]
 ) -> dict[str, Rows]:
-    """Both, where several optimizers fill different rows of one subject in a step.
+    """Return both, where several optimizers fill different rows of one subject in a step.
 
     Args:
-        when_there: Does a work again when promised numbers have arrived.
+        when_there: Runs a function again when the numbers of a device have arrived.
     """
     merged = dict(before)
     for subject, rows in now.items():
@@ -160,12 +150,12 @@ def merge_rows(
 
 
 def _choose(rows: Rows, others: Rows, out: NDArray[np.float64]) -> NDArray[np.float64]:
-    """`out`, which has the rows that are present and the others of those that are not."""
+    """Write the rows that are present, and the others where they are not, to `out`; return it."""
     np.copyto(out, np.where(rows.present[:, None], rows.values, others.values))
     return out
 
 
-#: Masks that are remembered: every subject may have one of its own.
+#: Masks that are kept: every subject may have one of its own.
 _MASKS = 64
 
 
@@ -174,7 +164,7 @@ class TableRows:
 
     def __init__(self) -> None:
         self._layouts: dict[str, list[tuple[int, Layout]]] = {}
-        #: By their ids masks that say that every row is there, as they were asked about last.
+        #: Masks without a gap, by their ids.
         self._full: dict[int, NDArray[np.bool_]] = {}
 
     def take(
@@ -184,10 +174,10 @@ class TableRows:
         view: View,
         statistics: Callable[[str], tuple[str, ...]],
     ) -> None:
-        """Adds the rows of all subjects cut into blocks of at most 1024, without copying them.
+        """Add the rows of all subjects, cut into blocks of at most 1024, without copying them.
 
         Args:
-            statistics: The columns of a subject; asked when names are new.
+            statistics: Returns the columns of a subject; called when names are new.
         """
         names = view.names
         count = len(names)
@@ -204,12 +194,12 @@ class TableRows:
             else:
                 parts = ((layout, slice(start, start + len(layout.sites))) for start, layout in layouts)
                 cut = [(layout, rows.values[at], rows.present[at]) for layout, at in parts]
-            blocks += [_table_block(*one) for one in cut if one[2].any()]
+            blocks += [_table_block(*part) for part in cut if part[2].any()]
 
     def _grown(
         self, subject: str, statistics: Callable[[str], tuple[str, ...]], view: View
     ) -> list[tuple[int, Layout]]:
-        """The layouts of a subject, those of names that joined since among them."""
+        """Return the layouts of a subject, with new ones for names that joined since."""
         layouts = self._layouts.setdefault(subject, [])
         covered = sum(len(layout.sites) for _, layout in layouts)
         for start in range(covered, len(view.names), MOST_ROWS):
@@ -220,7 +210,7 @@ class TableRows:
         return layouts
 
     def _is_full(self, present: NDArray[np.bool_]) -> bool:
-        """Whether every row is there, which is remembered: tables hand out the same array while it says the same."""
+        """Return whether every row is there; remember it: tables return the same array while it says the same."""
         if present.size and present.all():
             if len(self._full) == _MASKS:
                 self._full.clear()
@@ -237,20 +227,20 @@ class HookRows:
     """The rows of one monitor.
 
     Args:
-        more: Statistics on request, whose columns stand behind those of a collector.
+        more: Statistics on request, whose columns follow those of a collector.
     """
 
     def __init__(self, more: More) -> None:
-        self._more = more
+        self._more, self._tables = more, TableRows()
         self._columns: dict[str, tuple[str, ...]] = {}
-        self._rows = {name: CallRows(name, self.columns(name)) for name, one in COLLECTORS.items() if one.measure}
+        self._rows = {name: CallRows(name, self.columns(name)) for name, entry in COLLECTORS.items() if entry.measure}
 
     def of(self, subject: str) -> CallRows:
-        """The rows of a subject that hooks fill call by call."""
+        """Return the rows of a subject that hooks fill call by call."""
         return self._rows[subject]
 
     def open(self, subject: str, columns: tuple[str, ...]) -> CallRows:
-        """The rows of a subject of its own, kept as float64; made when they are first asked for.
+        """Return the rows of a further subject, kept as float64, made when they are first asked for.
 
         Raises:
             ValueError: The subject has other columns already.
@@ -267,7 +257,7 @@ class HookRows:
         return rows
 
     def columns(self, subject: str) -> tuple[str, ...]:
-        """The statistics of a subject's rows, those on request behind the collector's own."""
+        """Return the statistics of a subject's rows: the collector's own, then those on request."""
         known = self._columns.get(subject)
         if known is None:
             entry = COLLECTORS.get(subject) or COLLECTORS[subject.partition("/")[0]]
@@ -275,10 +265,97 @@ class HookRows:
             known = self._columns[subject] = (*entry.columns, *self._more.columns) if has_more else entry.columns
         return known
 
-    def take(self, owe: Callable[[Owed], None]) -> list[Block]:
-        """The rows that have been filled since the last time; `owe` as `CallRows.take` takes it."""
+    def take(
+        self, owe: Callable[[Owed], None], tables: Mapping[str, Rows] | None = None, view: View | None = None
+    ) -> list[Block]:
+        """Return the rows that were filled since the last time, a block a part.
+
+        Args:
+            owe: Called with the rows of each block that a device has yet to fill.
+            tables: Rows of all parameters by subject, which follow those of hooks.
+            view: The parameters of these tables.
+        """
         blocks: list[Block] = []
         for rows in self._rows.values():
-            if rows.is_used:
-                rows.take(blocks, owe)
+            for number, part in enumerate(rows.parts):
+                count = len(part.sites)
+                if part.layout is not None and not part.promised and part.present.find(0, 0, count) < 0:
+                    part.present[:count] = _NONE[:count]
+                    blocks.append(Block(part.layout, part.values[:count].copy()))
+                elif 1 in part.present:
+                    blocks.append(rows.block(number, owe))
+        if tables and view is not None:
+            self._tables.take(blocks, tables, view, self.columns)
         return blocks
+
+
+class Draft:
+    """What collectors and events have brought to the (micro-)step in progress; a record is made of it.
+
+    Args:
+        open_rows: Returns the rows of a subject with these columns.
+        outbox: Takes requests for late scalars.
+
+    Attributes:
+        rows: Rows of all parameters, by subject.
+        scalars: Values by name.
+        histograms: In no order.
+        events: In the order in which they happened.
+        measured: The collector that a scalar is of, by the scalar's name; what a user logs is of none.
+    """
+
+    def __init__(self, open_rows: Callable[[str, tuple[str, ...]], CallRows], outbox: Outbox) -> None:
+        self._open_rows, self._outbox = open_rows, outbox
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin a new draft; the containers of the one before belong to its record."""
+        self.rows: dict[str, Rows] = {}
+        self.scalars: dict[str, float] = {}
+        self.measured: dict[str, str] = {}
+        self.histograms: list[Histogram] = []
+        self.events: list[Event] = []
+
+    def collect(
+        self, collectors: Sequence[tuple[str, Collect]], step: Step, failed: Callable[[str, Exception], None]
+    ) -> None:
+        """Add what these collectors find in the step.
+
+        Args:
+            collectors: With their names.
+            failed: Called with the name and the error of a collector that raises.
+        """
+        rows, scalars, measured = self.rows, self.scalars, self.measured
+        for name, collect in collectors:
+            try:
+                found = collect(step)
+            except Exception as error:  # noqa: BLE001  the training must not feel that a collector fails
+                failed(name, error)
+                continue
+            if isinstance(found, tuple):
+                self.histograms += found
+                continue
+            for key, value in found.items():
+                if isinstance(value, Rows) and key not in rows:
+                    rows[key] = value
+                elif isinstance(value, float) and key not in scalars:
+                    scalars[key], measured[key] = value, name
+                else:
+                    self.put(name, key, value)
+
+    def put(self, collector: str, key: str, value: Rows | SiteRows | float | LateScalar) -> None:
+        """Add rows or a scalar of the collector; a scalar that the user has logged stays."""
+        if isinstance(value, Rows):
+            before = {key: self.rows[key]} if key in self.rows else {}
+            self.rows.update(merge_rows(before, {key: value}, self._outbox.when_there))
+        elif isinstance(value, SiteRows):
+            rows = self._open_rows(key, value.columns)
+            for site, numbers in value.values.items():
+                row = rows.row(site, 0)
+                row.put(numbers) if isinstance(numbers, tuple) else row.owe(numbers)
+        elif self.measured.get(key) == collector or key not in self.scalars:
+            self.measured[key] = collector
+            if callable(value):
+                self._outbox.late_scalar(key, value)
+            else:
+                self.scalars[key] = value

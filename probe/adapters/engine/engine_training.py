@@ -8,6 +8,7 @@ from weakref import ref
 from ....framework.context import is_recording
 from ....framework.hooks import SKIP_STEP
 from ....framework.tensor import Tensor
+from ...aside import is_aside
 from ...hooks.idle_hooks import Several
 from ...hooks.output_hooks import ForwardHooks
 from ...recording.recorder import Recorder
@@ -63,7 +64,8 @@ class EngineStepHooks:
         if self._current.is_idle and len(self._view.optimizers) == 1:
             return None
         self._view.given = gradients
-        return SKIP_STEP if self._lifecycle.before_step(optimizer) else None
+        self._lifecycle.update_begins(optimizer)
+        return SKIP_STEP if self._lifecycle.refuses_update() else None
 
     def _after(self, optimizer: Any, _: object) -> None:
         self._lifecycle.after_step(optimizer)
@@ -95,15 +97,18 @@ class EngineTraining:
     ) -> None:
         self._cell_sites, self._view, self._current = cell_sites, view, recorder.current
         self._facts, self._order, self._changes = facts, order, changes
-        self._lifecycle = StepLifecycle(recorder, view, output_hooks, before_step=self._before_step, at_end=self._step_ends)
+        self._lifecycle = StepLifecycle(
+            recorder, view, output_hooks, before_step=self._before_step, at_end=self._step_ends
+        )
         self.roots = EngineLosses(recorder)
         self.steps = EngineStepHooks(self._lifecycle, view, recorder)
         self.tracer: EngineTracer | None = None
 
     def forward_begins(self, *_: object) -> None:
         """Note that the model is called."""
-        if not self._current.is_idle:
-            self._facts.facts.forward_begins(is_recording())
+        facts = self._facts.facts
+        if not self._current.is_idle and facts.is_listening and not is_aside():
+            facts.modes.forward_begins(is_recording())
         self._lifecycle.forward_begins()
 
     def backward_begins(self, root: Tensor) -> None:

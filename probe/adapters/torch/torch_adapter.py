@@ -18,10 +18,9 @@ from ...recording.recorder import Recorder
 from ..call_order import CallOrder, groups_of, structure_of
 from ..parameter_selection import NewParts, Selection
 from .torch_adoption import Adoption
-from .torch_changes import TorchChanges
 from .torch_collectives import CommunicationHooks
 from .torch_facts import TorchFacts
-from .torch_hooks import Hook
+from .torch_hooks import Hook, counts_of
 from .torch_module_hooks import TorchModuleHooks, watch_entrances
 from .torch_operators import TorchTracer
 from .torch_parameters import TorchView, describe, optimizer_infos
@@ -29,7 +28,7 @@ from .torch_patches import add_listener, remove_listener, wake_listener
 from .torch_ranks import watch_ranks
 from .torch_sites import ModuleSites, owners_of, parameters_of
 from .torch_tensors import ACCESS
-from .torch_training import TorchTraining, without_wrapper
+from .torch_training import TorchChanges, TorchTraining, without_wrapper
 
 
 def follow_calls(module_sites: ModuleSites, known: Callable[[], None]) -> CallOrder:
@@ -117,7 +116,7 @@ class TorchAdapter:
         self._order = follow_calls(module_sites, self._structure_changes)
         for site, hidden in module_sites.compiled.items():
             recorder.event("compiled", site, modules=hidden)
-        output_hooks = ForwardHooks(recorder, ACCESS, partial(getattr, self.model, "training"))
+        output_hooks = ForwardHooks(recorder, ACCESS, partial(getattr, self.model, "training"), counts_of(self.model))
         changed = self._structure_changes
         facts = TorchFacts(
             self.model, module_sites.modules, view, recorder, counts=output_hooks.counts, changed=changed

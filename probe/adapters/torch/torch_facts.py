@@ -100,7 +100,9 @@ class TorchSource:
             return known[2]  # read once between two changes
         state = optimizer.state.get(self._counted[number]) if number in self._counted else None
         if not state:
-            counted = next((parameter for parameter, state in optimizer.state.items() if state and "step" in state), None)
+            counted = next(
+                (parameter for parameter, state in optimizer.state.items() if state and "step" in state), None
+            )
             if counted is None:
                 return None
             self._counted[number] = counted
@@ -161,7 +163,7 @@ def made_by(tensor: Tensor) -> str:
 
 
 def sample_of(name: str, tensor: Tensor) -> NDArray[Any]:
-    """Sample `(rows, columns)` of a loss's input: some rows with all their classes, or some elements in one row each."""
+    """Sample `(rows, columns)` of a loss's input: rows with all their classes, or some elements in one row each."""
     rows = rows_of(name, tensor)
     if rows.dtype is torch.bfloat16:
         exact: NDArray[Any] = rows.float().numpy().astype(ml_dtypes.bfloat16)
@@ -242,9 +244,7 @@ class TorchFacts:
                 self._ask(name, input_, target, shapes, plain)
                 return
             labels = (lambda: array_of(target)) if isinstance(target, torch.Tensor) and target.is_cpu else None
-            facts.loss_called(
-                LossCall(name, lambda: sample_of(name, input_), shapes, plain, labels, made_by(input_))
-            )
+            facts.loss_called(LossCall(name, lambda: sample_of(name, input_), shapes, plain, labels, made_by(input_)))
 
     def _ask(self, name: str, input_: Tensor, target: Any, shapes: Any, plain: dict[str, Json]) -> None:
         """Record the facts of a loss on a device once rows of its input, and its labels, have arrived."""

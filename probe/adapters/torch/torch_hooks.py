@@ -17,7 +17,7 @@ from ...recording.recorder import Recorder
 from ...recording.row_buffers import Row
 from ...tensor_access import Tensor
 from . import torch_tensors as tensors
-from .torch_patches import current_graph_task_id
+from .torch_patches import current_graph_task_id, is_recording
 from .torch_tensors import CODES
 
 #: Its flag says whether torch exports; `is_compiling` says both, at twice the cost, which every module pays.
@@ -96,6 +96,17 @@ class ForwardHandle:
 _Tensor, _is_grad_enabled = torch.Tensor, torch.is_grad_enabled
 
 
+def counts_of(model: Any) -> Callable[[], bool]:
+    """Return what tells whether a forward of the model that runs now is one of the training."""
+
+    def counts() -> bool:
+        if not (_is_grad_enabled() and model.training) or is_aside():
+            return False
+        return current_graph_task_id() == -1 or is_recording()
+
+    return counts
+
+
 class OutputHook(Hook):
     """The hook of the module at one site, written out for what it mostly returns: one dense tensor on the host.
 
@@ -149,8 +160,9 @@ class OutputHook(Hook):
                     row.present[row.index] = 1
                     recorder.activations.is_wide |= code == FLOAT64
                     last.row = row
-                else:
-                    row.copy_from(last.row)
+                else:  # as `Row.copy_from` does where no device has the numbers
+                    row.values[row.index] = last.row.values[last.row.index]
+                    row.present[row.index] = 1
             if current.sees_backward and (node := output.grad_fn) is not None:
                 if last.gradient_rows is not None:
                     last.gradient_rows.append(pair.gradient_row)
@@ -181,8 +193,9 @@ def _record_gradient(recorder: Recorder, pair: Pair, stamp: int, others: list[Ro
                 recorder.measure(gradient.data_ptr() or 1, gradient.numel(), code, row.address)
                 row.present[row.index] = 1
                 recorder.activation_grads.is_wide |= code == FLOAT64
-                for other in others:
-                    other.copy_from(row)
+                for other in others:  # as above
+                    other.values[other.index] = row.values[row.index]
+                    other.present[other.index] = 1
                 return
         except Exception:  # noqa: BLE001  the longer way meets it again and knows what to say
             pass

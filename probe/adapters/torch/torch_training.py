@@ -15,16 +15,17 @@ from ...hooks.output_hooks import ForwardHooks
 from ...recording.recorder import Recorder
 from ...tensor_access import Tensor
 from ..call_order import CallOrder
+from ..parameter_selection import NewParts
 from ..step_lifecycle import StepLifecycle
 from . import torch_tensors as tensors
-from .torch_changes import TorchChanges
 from .torch_facts import TorchFacts
 from .torch_hooks import OpeningHook
+from .torch_module_hooks import TorchModuleHooks
 from .torch_operators import TorchTracer
 from .torch_parameters import TorchView
 from .torch_patches import current_graph_task_id, is_first_of_two
 from .torch_ranks import TorchRanks
-from .torch_sites import ModuleSites
+from .torch_sites import ModuleSites, parameters_of
 from .torch_tensors import is_remote, remote
 
 #: What an optimizer's `step` is called with, itself the first of them.
@@ -95,9 +96,9 @@ class TorchStepHooks:
             self._lifecycle.step_begins(optimizer)
             return with_report(arguments, options, lambda: self.evaluated(optimizer))
         self._view.gradient_scale = getattr(optimizer, "grad_scale", None)  # of a fused optimizer, which divides by it
-        if getattr(optimizer, "found_inf", None) is not None:  # a fused optimizer that skips overflows by itself
-            self._lifecycle.update_begins(optimizer)
-        elif self._lifecycle.before_step(optimizer):
+        self._lifecycle.update_begins(optimizer)
+        skips_overflows = getattr(optimizer, "found_inf", None) is not None  # as a fused optimizer does by itself
+        if self._current.has_bad_gradient and not skips_overflows and self._lifecycle.refuses_update():
             self._remove_gradients(optimizer)
         return None
 
@@ -127,9 +128,11 @@ class TorchStepHooks:
             self._due.look_again()
 
     def _remove_gradients(self, optimizer: Any) -> None:
-        """Take the gradients off until the step is over: an optimizer leaves parameters without gradient as they are."""
+        """Remove the gradients until the step is over: an optimizer leaves parameters without gradient alone."""
         parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        self._removed_gradients = [(parameter, parameter.grad) for parameter in parameters if parameter.grad is not None]
+        self._removed_gradients = [
+            (parameter, parameter.grad) for parameter in parameters if parameter.grad is not None
+        ]
         for parameter, _ in self._removed_gradients:
             parameter.grad = None
 
@@ -152,7 +155,7 @@ class TorchLosses:
             self._unscaled = (ref(scaled), self._value_of(loss), 1.0 if scale is None else self._value_of(scale))
 
     def loss_of(self, roots: Any) -> float | LateScalar | None:
-        """Return the value of the only tensor that a backward pass starts from, if it has one element; late on a device."""
+        """Return the value of the only root of a backward pass, if it has one element; late on a device."""
         is_plain = type(roots) is torch.Tensor and roots.is_cpu and not tensors.is_any_taken_for_remote
         if is_plain and self._unscaled is None and roots.numel() == 1:
             return float(roots.item())
@@ -178,6 +181,64 @@ class TorchLosses:
 def _only(roots: Any) -> Any:
     root = roots if isinstance(roots, torch.Tensor) else roots[0] if len(roots) == 1 else None
     return None if root is None or root.numel() != 1 else root
+
+
+#: Due steps between two looks for changed modules when no forward was seen to begin.
+_LOOK_EVERY = 10
+#: Parameters of the model and of its optimizers, before the first look.
+_NEVER_COUNTED = (-1, -1)
+
+
+class TorchChanges:
+    """Looks for modules and parameters that a model has gained, and watches them.
+
+    Args:
+        changed: Called when it has, unless that is how the training began.
+
+    Attributes:
+        named: All parameters by their sites, as they were seen last.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        module_sites: ModuleSites,
+        view: TorchView,
+        hooks: TorchModuleHooks,
+        parts: NewParts,
+        changed: Callable[[], None],
+    ) -> None:
+        self._model, self._module_sites, self._view = model, module_sites, view
+        self._hooks, self._parts, self._changed = hooks, parts, changed
+        self.named: dict[str, Any] = dict(parameters_of(model))
+        self._counts, self._looks = _NEVER_COUNTED, 0
+
+    def modules_changed(self) -> None:
+        """Watch new modules before the forward that begins reaches them."""
+        self._take_in(self._counts[1])
+
+    def before_step(self) -> None:
+        """Watch modules and parameters that have joined since the previous step."""
+        total = 0
+        for optimizer in self._view.optimizers:
+            for group in optimizer.param_groups:
+                total += len(group["params"])
+        self._looks += 1
+        is_due = not self._looks % _LOOK_EVERY and self._module_sites.has_changed()
+        if is_due or (len(self.named), total) != self._counts:
+            self._take_in(total)
+
+    def _take_in(self, total: int) -> None:
+        """Look at all modules and parameters again; `total` counts the parameters of all optimizers."""
+        self.named = dict(parameters_of(self._model))
+        changed = self._module_sites.look() if self._module_sites.has_changed() else frozenset()
+        sites = self._parts.record(self.named)
+        if self._counts != _NEVER_COUNTED:
+            self._changed()
+        if changed:
+            self._hooks.exchange(sites, changed, self.named)
+            self._parts.report_changes(changed)
+        self._counts = (len(self.named), total)
 
 
 class TorchTraining:
@@ -208,7 +269,7 @@ class TorchTraining:
         self._model, self._module_sites, self._view, self._recorder = model, module_sites, view, recorder
         self._current, self._order, self._changes = recorder.current, order, changes
         self._facts, self._counts = facts.facts, output_hooks.counts
-        self._counts_usually = recorder.config.record == "training"
+        self._is_usual = recorder.config.record == "training"
         self._losses = TorchLosses(recorder)
         self.lifecycle = StepLifecycle(
             recorder, view, output_hooks, before_step=self._before_step, at_end=self._step_ends
@@ -231,14 +292,10 @@ class TorchTraining:
     def forward_begins(self) -> None:
         """Note that the model is called."""
         is_recording = torch.is_grad_enabled()  # outside of a backward pass, where nothing is computed again
-        is_watched = not self._current.is_idle
-        if is_watched:
-            self._facts.forward_begins(is_recording)
-        if self._counts_usually:
-            counts = is_recording and self._model.training and not is_aside()
-        else:
-            counts = self._counts()
-        self.lifecycle.forward_opens(counts=counts)
+        if not self._current.is_idle and self._facts.is_listening and not is_aside():
+            self._facts.modes.forward_begins(is_recording)
+        is_training = is_recording and self._model.training and not is_aside()
+        self.lifecycle.forward_opens(counts=is_training if self._is_usual else self._counts())
         for ranks in self.ranks:
             ranks.forward_begins()
         if not self._current.is_idle and self._module_sites.has_changed():

@@ -77,7 +77,9 @@ class TorchFinder:
         self._found(self._adapter)
         return self._adapter
 
-    def _look_into_closure(self, optimizer: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Arguments | None:
+    def _look_into_closure(
+        self, optimizer: Any, arguments: tuple[Any, ...], options: dict[str, Any]
+    ) -> Arguments | None:
         """Return the arguments with a closure that reports its first evaluation; None without a closure."""
         if self._adapter is not None or closure_of(arguments, options) is None:
             return None

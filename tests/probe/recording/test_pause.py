@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 from mindscope import watch
 from mindscope.insight import diagnose
+from mindscope.probe.configuration.config import Config
 from mindscope.probe.device_results import Outbox
+from mindscope.probe.recording.recorder import Recorder
 from mindscope.storage import Block, Layout, StepRecord, Store, open_store
 
 torch = pytest.importorskip("torch")
+
+from mindscope.probe.adapters.torch.torch_parameters import TorchView  # noqa: E402  torch is there
 
 
 def steps(model, optimizer, count: int, *, seed: int) -> None:
@@ -143,21 +147,36 @@ class Late:
         pass
 
 
-def test_of_a_record_that_a_device_owes_numbers_the_rest_is_known():
+def test_records_leave_in_order_when_a_device_has_brought_their_numbers():
     sent: list[StepRecord] = []
     outbox = Outbox(sent.append, lambda name, error: None)
     outbox.device = Late()
     block = Block(Layout("weight", ("a",), ("norm",), ("float32",)), np.ones((1, 1)))
-    first, second = (StepRecord(step, 0.0, blocks=(block,), scalars={"rate": 1.0}) for step in (0, 1))
-    assert outbox.known(outbox.seal(first, None)) is first
-    outbox.send(first)
+    first, second, third = (StepRecord(step, 0.0, blocks=(block,), scalars={"rate": 1.0}) for step in (0, 1, 2))
+    outbox.send(first, outbox.close(None))
+    assert sent == [first]
     outbox.owe_value(object())
-    known = outbox.known(outbox.seal(second, None))
-    assert (known.step, known.blocks, dict(known.scalars)) == (1, (), {"rate": 1.0})
-    outbox.send(second)
-    assert outbox.known(second) is second
+    outbox.send(second, outbox.close(None))
+    outbox.send(third, outbox.close(None))
+    assert sent == [first]
     outbox.drain(wait=True)
-    assert [one.step for one in sent] == [0, 1]
+    assert [record.step for record in sent] == [0, 1, 2]
+
+
+def test_of_a_record_that_waits_for_a_device_the_rest_is_known():
+    recorder = Recorder(Config(), lambda record: None)
+    view = TorchView(lambda site, reason: pytest.fail(f"{site}: {reason}"))
+    view.add(torch.nn.Linear(3, 2).named_parameters())
+    recorder.outbox.device = Late()
+    recorder.outbox.owe_value(object())
+    recorder.log({"rate": 1.0})
+    recorder.before_step(view)
+    recorder.after_step(view)
+    known = recorder.held()
+    assert (known.step, known.blocks, known.scalars["rate"]) == (0, (), 1.0)
+    recorder.outbox.device.is_open = True
+    recorder.flush(wait=True)
+    assert recorder.held() is None
 
 
 _KILLED = """

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from mindscope.probe.adapters.torch import torch_hooks as module_hooks  # noqa: E402  torch is there
+from mindscope.probe.adapters.torch import torch_module_hooks as module_hooks  # noqa: E402  torch is there
 from mindscope.probe.adapters.torch.torch_hooks import Hook  # noqa: E402
 from mindscope.probe.kernels import More, measure  # noqa: E402
 
@@ -101,7 +101,7 @@ def blocks(seen):
 @pytest.mark.parametrize("build", NETS.values(), ids=NETS)
 def test_both_ways_record_the_same_bits(alike, monkeypatch, build):
     short = alike(trained(build))
-    monkeypatch.setattr(module_hooks, "output_hook", lambda taps, site, _: Hook(taps.hook(site)))
+    monkeypatch.setattr(module_hooks, "OutputHook", lambda hooks, site, _: Hook(hooks.hook(site)))
     long = alike(trained(build))
     assert blocks(short) == blocks(long)
     assert blocks(short)
