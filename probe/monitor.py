@@ -18,7 +18,7 @@ from .dump import Dumper
 from .flight_recorder import FlightBuffer, HeldTensors
 from .lifecycle import register, unregister
 from .reconfiguration import ChangeWatcher, Reconfiguration
-from .recording.overhead_budget import ThriftyRecorder
+from .recording.overhead_budget import BudgetedRecorder
 from .recording.recorder import Recorder
 from .recording.scalars import numbers_in
 from .resume import ResumePoint
@@ -32,7 +32,7 @@ class Monitor:
     def __init__(self, adapter: Adapter, config: Config) -> None:
         self._adapter, self._config = adapter, config
         self._capacity, self._when_full = config.queue.capacity, config.queue.when_full
-        self._recorder = (Recorder if config.budget is None else ThriftyRecorder)(config, self._emit)
+        self._recorder = (Recorder if config.budget is None else BudgetedRecorder)(config, self._emit)
         self._flight, self._keeper = config.flight_recorder, FlightBuffer(config.flight_recorder, config.around)
         self._recorder.due.keep(self._keeper)
         self._queue: QueueWriter | None = None
@@ -51,6 +51,8 @@ class Monitor:
         """Nothing; records go to this run and are seen by the listeners, and the monitor is closed at exit."""
         held = self._recorder.held
         self._queue = QueueWriter(writer, listeners, self._capacity, self._when_full, keeper=self._keeper, held=held)
+        queue = self._queue
+        self._recorder.writer_seconds = lambda: queue.cpu_seconds
         register(self)
 
     def stand_by(self, url: str, mailbox: ControlChannel, run: str, *, rank: int, look_s: float) -> None:

@@ -68,3 +68,9 @@ class CurrentStep:
         self.micro_step += 1
         self.stamp += 1
         self.saw_backward = False
+
+    def next_step(self) -> None:
+        """Begin the next step, of which nothing was seen yet."""
+        self.step, self.micro_step, self.stamp = self.step + 1, 0, self.stamp + 1
+        self.is_open = self.saw_backward = False
+        self.loss_scale = self.clip = None

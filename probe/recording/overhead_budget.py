@@ -1,9 +1,14 @@
-"""The overhead budget: the monitor measures what tensors cost the training thread, and thins them to stay below.
+"""The overhead budget: how many due steps are recorded so that the monitor costs a share of the training at most.
 
-A step in which everything due was timed gives one figure: the share of monitoring in the rest of the step. The factor
-`k` makes every quantity due only at every k-th of its due steps, so that a share s costs s / k on average; k is the
-smallest power of two that fits. It is found again whenever enough steps were timed, and told in the run each time it
-changes. What a step costs without its tensors, its scalars and what is told of it, is neither counted nor thinned.
+The cost is measured by comparison inside the run: the time of recorded steps against that of idle ones, in which no
+hook, clock or fact does anything. So it holds everything that the training's thread does for the monitor: tensors,
+scalars, facts, and what torch does to call a hook. The time that the writer's thread has spent on records, live
+diagnosis included, is added. On the host, time is the processor time of the training's thread; where a
+device measures tensors, it is wall time.
+
+A decision is one of two kinds. Where records of scalars alone fit, these are made at every due step, and tensors at
+every k-th. Otherwise every k-th due step is recorded, and those between are idle. The factor k is the smallest power of
+two that fits.
 """
 
 import logging
@@ -11,9 +16,10 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from enum import Enum
 from functools import partial
 from statistics import median
-from typing import ParamSpec
+from typing import Final
 
 from ...storage.records import Json, StepRecord
 from ..collectors.collector import COLLECTORS, View
@@ -24,113 +30,183 @@ from .due_collectors import Due
 from .recorder import Recorder
 from .whole_tensors import WholeTensors
 
-#: Timed steps that one decision looks at, the most that is thinned, and how far below the budget thinning is taken
-#: back. Our choice: nine steps bear four outliers; 1024 is one step in a thousand.
+_log = logging.getLogger(__name__)
+
+#: Steps of a kind that one decision compares, the largest factor, and how far below the budget a smaller factor has to
+#: stay. Our choice: nine steps bear four outliers; 1024 is one step in a thousand.
 _STEPS, _MOST, _HYSTERESIS = 9, 1024, 0.75
 #: The first steps compile, allocate and fill caches; what they cost says nothing about later ones.
-_WARM_UP = 3
+_WARM_UP: Final = 3
+#: Due steps from one comparison of all kinds to the next, while one kind is not made otherwise. Our choice: it costs
+#: less than two records in a hundred.
+_AGAIN: Final = 1000
+#: Records whose writing is timed before its cost is known, and share of the budget that scalars alone may take.
+_WRITTEN, _FOR_SCALARS = 64, 0.5
+_NEVER: Final = 1 << 62
+
+
+class Kind(Enum):
+    """What is recorded of a due step."""
+
+    FULL = "full"
+    SCALARS = "scalars"
+    IDLE = "idle"
 
 
 @dataclass(frozen=True, slots=True)
-class Thinning:
-    """A decision.
+class ThinningDecision:
+    """A decision of the budget.
 
     Args:
         factor: Every so many due steps are recorded.
         share: Cost of a recorded step as a share of the step without it.
         budget: What the average may be.
+        keeps_scalars: Whether scalars are recorded at every due step.
     """
 
     factor: int
     share: float
     budget: float
+    keeps_scalars: bool
 
 
 class Budget:
-    """Decides how much is thinned.
+    """Decides what is recorded of each due step, from the times of steps.
 
     Args:
         share: Cost of monitoring that is allowed, as a share of the training's own time: 0.03 for 3 %.
+
+    Attributes:
+        factor: Every so many due steps are recorded.
+        keeps_scalars: Whether scalars are recorded at every due step.
     """
 
     def __init__(self, share: float) -> None:
         self.share = share
-        self.factor = 1
-        self._shares: deque[float] = deque(maxlen=_STEPS)
-        self._seen = 0
+        self.factor, self.keeps_scalars = 1, True
+        self._compares_from = _WARM_UP
+        self._times: dict[Kind, deque[float]] = {kind: deque(maxlen=_STEPS) for kind in Kind}
+        self._before = (Kind.FULL, 0.0)
+        self._fresh = 0
+        self._written = (0, 0.0)
 
-    def skips(self, due: int) -> bool:
-        """Whether the due step of this number (from 0) is left out."""
-        return due % self.factor != 0
+    def kind_of(self, due: int) -> Kind:
+        """Return what is recorded of the due step of this number, from 0."""
+        if due < self._compares_from:
+            return self._kind_between(due)
+        if due < self._compares_from + 3 * (_STEPS + 1):
+            return (Kind.FULL, Kind.IDLE, Kind.SCALARS)[(due - self._compares_from) % 3]
+        return self._kind_between(due)
 
-    def note(self, monitor_s: float, step_s: float) -> Thinning | None:
-        """What a recorded step cost; the new decision, if this step changed it.
+    def _kind_between(self, due: int) -> Kind:
+        if due % self.factor == 0:
+            return Kind.FULL
+        return Kind.SCALARS if self.keeps_scalars else Kind.IDLE
+
+    def note_written(self, records: int, seconds: float) -> None:
+        """Note how many records were handed to the writer so far, and the time its thread has spent."""
+        self._written = (records, seconds)
+
+    def note(self, kind: Kind, seconds: float, due: int) -> ThinningDecision | None:
+        """Note the time of a step; return the new decision if this step changed it.
 
         Args:
-            monitor_s: Seconds of the training thread spent on monitoring in the step.
-            step_s: Seconds of the whole step, monitoring included.
+            due: Number of the due step that it was, or of the last one before it.
         """
-        self._seen += 1
-        own = step_s - monitor_s
-        if self._seen <= _WARM_UP or own <= 0.0:
+        before, self._before = self._before, (kind, seconds)
+        if due < _WARM_UP or seconds <= 0.0:
             return None
-        self._shares.append(monitor_s / own)
-        if len(self._shares) < _STEPS:
+        if kind is Kind.FULL and before[0] is Kind.IDLE and self._times[Kind.IDLE]:
+            seconds += max(0.0, before[1] - median(self._times[Kind.IDLE]))  # hooks were registered again
+        self._times[kind].append(seconds)
+        self._fresh += kind is Kind.FULL
+        if self._fresh < _STEPS or any(len(times) < _STEPS for times in self._times.values()):
             return None
-        share = median(self._shares)
-        factor = self._fitting(share)
-        if factor == self.factor:
-            return None
-        self.factor = factor
-        self._shares.clear()
-        return Thinning(factor, share, self.share)
+        self._fresh = 0
+        decision = self._decide()
+        if due >= self._compares_from + 3 * _STEPS and (self.factor == 1 or self.keeps_scalars):
+            self._compares_from = due + _AGAIN
+        return decision
 
-    def _fitting(self, share: float) -> int:
+    def _decide(self) -> ThinningDecision | None:
+        full, scalars, idle = (median(self._times[kind]) for kind in (Kind.FULL, Kind.SCALARS, Kind.IDLE))
+        records, spent = self._written
+        cost_s = max(0.0, full - idle)
+        written_s = spent / records if records >= _WRITTEN else cost_s
+        share = (cost_s + written_s) / idle
+        for_scalars = (max(0.0, scalars - idle) + written_s) / idle
+        keeps_scalars = for_scalars <= self.share * _FOR_SCALARS
+        floor = for_scalars if keeps_scalars else 0.0
+        factor = self._fitting(share - floor, self.share - floor)
+        if (factor, factor == 1 or keeps_scalars) == (self.factor, self.factor == 1 or self.keeps_scalars):
+            return None
+        self.factor, self.keeps_scalars = factor, keeps_scalars
+        return ThinningDecision(factor, share, self.share, keeps_scalars)
+
+    def _fitting(self, share: float, allowed: float) -> int:
         factor = self.factor
-        while factor < _MOST and share / factor > self.share:
+        while factor < _MOST and share / factor > allowed:
             factor *= 2
-        while factor > 1 and share / (factor // 2) <= self.share * _HYSTERESIS:
+        while factor > 1 and share / (factor // 2) <= allowed * _HYSTERESIS:
             factor //= 2
         return factor
 
 
-_log = logging.getLogger(__name__)
-_Arguments = ParamSpec("_Arguments")
+class BudgetedDue(Due):
+    """Leaves collectors out of the due steps that the budget does not record, or not with tensors.
 
-
-class ThriftyDue(Due):
-    """Leaves quantities of tensors out of the due steps that the budget skips."""
+    Attributes:
+        kind: What is recorded of the step in progress.
+        number: Of the due step in progress, or of the last one before it, from 0.
+    """
 
     def __init__(
         self, budget: Budget, config: Config, current: CurrentStep, whole: WholeTensors, time: StepTime
     ) -> None:
         super().__init__(config, current, whole, time)
         self._budget = budget
-        self._due_steps, self._decided = -1, -1
+        self.kind, self.number = Kind.FULL, -1
+        self._decided = -1
+        self._ahead = (-1, 1)  # the step that is recorded next, and how many due steps that is from here
+        self._scalars: dict[frozenset[str], frozenset[str]] = {}
+
+    def due_at(self, step: int, anomaly: int | None) -> frozenset[str]:
+        """Return the collectors that the schedule and the budget want at this step."""
+        due = super().due_at(step, anomaly)
+        if not due:
+            self.kind = Kind.IDLE
+            return due
+        if step != self._decided:
+            self._decided = step
+            self.number += self._ahead[1] if step == self._ahead[0] else 1
+        self.kind = self._budget.kind_of(self.number)
+        if self.kind is Kind.FULL:
+            return due
+        if self.kind is Kind.IDLE:
+            return frozenset()
+        found = self._scalars.get(due)
+        if found is None:
+            found = self._scalars[due] = frozenset(name for name in due if not _is_of_tensors(name))
+        return found
+
+    def next_due(self, step: int) -> int:
+        """Return the first step from this one on of which anything may be recorded."""
+        due, count = super().next_due(step), 1
+        while due < _NEVER and count < _MOST and self._budget.kind_of(self.number + count) is Kind.IDLE:
+            due, count = super().next_due(due + 1), count + 1
+        self._ahead = (due, count)
+        return due
 
     def fixed_until(self) -> int:
+        """Return 0: every due step is decided about."""
         return 0
 
-    def decide(self) -> None:
-        """Nothing; the current step tells what is due in it, and so do those who follow."""
-        super().decide()
-        current = self._current
-        if not _sees_tensors(current):
-            return
-        if self._decided != current.step:
-            self._decided, self._due_steps = current.step, self._due_steps + 1
-        if self._budget.skips(self._due_steps):
-            self._expect(frozenset(name for name in current.due if not _is_thinned(name)))
-            self._subscribers.notify()
 
+class BudgetedRecorder(Recorder):
+    """Records like `Recorder`, within the budget of its configuration.
 
-class ThriftyRecorder(Recorder):
-    """Records like `Recorder`, tensors within the budget of its configuration; scalars are recorded at every due step.
-
-    What they cost at the steps that are skipped is not counted.
-
-    Every decision is an event `schedule_thinned` (factor, share, budget, subjects: what is recorded less often) of the
-    run.
+    Every decision is an event `schedule_thinned` of the run: factor, share, budget, keeps_scalars, and subjects, what
+    is recorded less often.
     """
 
     def __init__(
@@ -139,52 +215,47 @@ class ThriftyRecorder(Recorder):
         if config.budget is None:
             raise ValueError("a recorder with a budget needs one in its configuration")
         self._budget = Budget(config.budget)
-        self._spent = 0.0
-        self._is_timing = False
-        self._step_began = time.perf_counter()
-        super().__init__(config, emit, clock=clock, due=partial(ThriftyDue, self._budget))
-
-    def timed(self, work: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
-        """The work, its time on account of the monitor; what it calls is not counted twice."""
-
-        def run(*arguments: _Arguments.args, **options: _Arguments.kwargs) -> None:
-            if self._is_timing:
-                work(*arguments, **options)
-                return
-            self._is_timing = True
-            begin = time.perf_counter()
-            try:
-                work(*arguments, **options)
-            finally:
-                self._spent += time.perf_counter() - begin
-                self._is_timing = False
-
-        return run
-
-    def before_step(self, view: View) -> None:
-        """The optimizer is about to move the weights."""
-        self.timed(super().before_step)(view)
+        self._records = 0
+        super().__init__(config, self._counted(emit), clock=clock, due=partial(BudgetedDue, self._budget))
+        self._step_began = (time.thread_time(), time.perf_counter())
+        self._is_on_device = False
 
     def after_step(self, view: View, *, skipped: bool = False) -> None:
-        """The step is over; what it cost is looked at."""
-        was_due = _sees_tensors(self.current)
-        self.timed(super().after_step)(view, skipped=skipped)
-        now = time.perf_counter()
-        thinning = self._budget.note(self._spent, now - self._step_began) if was_due else None
-        self._spent, self._step_began = 0.0, now
-        if thinning is not None:
-            _log.info("every %d. due step is recorded: one costs %.1f %%", thinning.factor, 100.0 * thinning.share)
-            thinned: list[Json] = [name for name in COLLECTORS if _is_thinned(name) and self._is_wanted(name)]
-            self.event("schedule_thinned", **asdict(thinning), subjects=thinned)
+        """Close the step, and note what it took."""
+        due = self.due
+        assert isinstance(due, BudgetedDue)
+        kind, number = due.kind, due.number
+        super().after_step(view, skipped=skipped)
+        began, now = self._step_began, (time.thread_time(), time.perf_counter())
+        self._step_began = now
+        if kind is Kind.FULL:
+            self._is_on_device = self.outbox.device is not None and bool(view.weights().remote)
+            self._budget.note_written(self._records, self.writer_seconds())
+        seconds = now[1] - began[1] if self._is_on_device else now[0] - began[0]
+        decision = self._budget.note(kind, seconds, number)
+        if decision is not None:
+            self._report(decision)
 
-    def _is_wanted(self, name: str) -> bool:
-        return self.config.schedule(name).is_ever_due and name not in self.due.agenda.off
+    def _report(self, decision: ThinningDecision) -> None:
+        share = 100.0 * decision.share
+        _log.info("one in %d due steps is recorded: one costs %.1f %% of a step", decision.factor, share)
+        thinned: list[Json] = [
+            name
+            for name in COLLECTORS
+            if self.config.schedule(name).is_ever_due
+            and name not in self.due.agenda.off
+            and (_is_of_tensors(name) or not decision.keeps_scalars)
+        ]
+        self.event("schedule_thinned", **asdict(decision), subjects=thinned)
+
+    def _counted(self, emit: Callable[[StepRecord], None]) -> Callable[[StepRecord], None]:
+        def count(record: StepRecord) -> None:
+            self._records += 1
+            emit(record)
+
+        return count
 
 
-def _sees_tensors(current: CurrentStep) -> bool:
-    return any(_is_thinned(name) for name in current.due)
-
-
-def _is_thinned(name: str) -> bool:
-    """Whether the quantity is of tensors, which cost; scalars are recorded at every due step."""
+def _is_of_tensors(name: str) -> bool:
+    """Return whether the quantity is of tensors, which cost; of the others nothing is read but a number."""
     return bool(COLLECTORS[name].columns) or name == "histogram"

@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from threading import get_ident
-from typing import ParamSpec
 
 from ...storage.records import Block, Event, Json, StepRecord
 from ..collectors.collector import Step, View
@@ -35,7 +34,6 @@ from .row_buffers import Draft, HookRows
 from .whole_tensors import WholeTensors
 
 _log = logging.getLogger(__name__)
-_Arguments = ParamSpec("_Arguments")
 
 #: Steps at which nothing is due are recorded so often: as often as a person's commands are looked for. Our choice.
 QUIET_S = 0.2
@@ -58,6 +56,7 @@ class Recorder:
         expects_activations: Whether the model calls hooks, so that a step without activations is a fault.
         resume_points: Points of earlier runs, which the first step is compared with.
         note_resume_point: Records, with this reason, where the training stands.
+        writer_seconds: Returns the processor time that the writer of the records has spent so far.
     """
 
     def __init__(
@@ -81,6 +80,7 @@ class Recorder:
         self.expects_activations = True
         self.resume_points: tuple[ResumePoint, ...] = ()
         self.note_resume_point: Callable[[str], None] = lambda _: None  # where no facts are recorded
+        self.writer_seconds: Callable[[], float] = float  # 0.0 while nobody writes
         self.due = due(config, current, whole, self.time)
         self._newest: StepRecord | None = None  # waits for what is logged after its step
         self._pending: Debts | None = None  # what a device has yet to bring to it
@@ -172,7 +172,7 @@ class Recorder:
                 self.flush()
             self._step_ended = time.perf_counter()
             if not skipped and self._needs_no_record(self._step_ended):
-                current.step, current.stamp = current.step + 1, current.stamp + 1
+                current.next_step()
                 if current.step >= due.wakes_at:
                     due.decide()
                 return
@@ -190,9 +190,7 @@ class Recorder:
         current.has_recorded = True
         if current.micro_batches.squares or current.micro_batches.late:
             current.micro_batches = MicroBatches()
-        current.step, current.micro_step, current.stamp = current.step + 1, 0, current.stamp + 1
-        current.is_open = current.saw_backward = False
-        current.loss_scale = current.clip = None
+        current.next_step()
         if current.step >= due.settled_until or current.is_away:
             due.decide()
         if clock.is_running:
@@ -223,10 +221,6 @@ class Recorder:
         else:
             event = Event(kind, self._newest.step, site, self._newest.micro_step, data)
             self._newest = replace(self._newest, events=(*self._newest.events, event))
-
-    def timed(self, work: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
-        """The work itself; a recorder that has to know its cost times it."""
-        return work
 
     def fail(self, name: str, error: Exception) -> None:
         """Switch the collector off, and report that once in the log and once in the run."""

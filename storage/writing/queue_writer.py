@@ -66,6 +66,7 @@ class QueueWriter:
         self._last = (-(2**62), 0)
         self._last_step = 0
         self._refusal = ""  # why the store did not take what was lost since the last word of it
+        self._cpu_s = 0.0
         self._telling = 0  # losses of which the records tell that are being written
         self._thread = threading.Thread(target=self._work, name="mindscope-writer", daemon=True)
         self._thread.start()
@@ -89,6 +90,11 @@ class QueueWriter:
     def lost(self) -> int:
         """Records that were not written: dropped from a full queue, or refused by the store."""
         return self._queue.lost
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Processor time that the thread has spent so far, in seconds: rounding, listeners, writing."""
+        return self._cpu_s
 
     def put(self, record: StepRecord) -> None:
         """Hand a record over; return at once unless the queue is full and set to block."""
@@ -152,6 +158,7 @@ class QueueWriter:
                     self._retrying.preview(replace(shown, beside=None))
                 if idle % _IDLE_LOOKS == 0:
                     self._retrying.keep_house(lambda: bool(self._queue))
+                self._cpu_s = time.thread_time()
             self._end(*(self._closing or ("finished", "")))
         except BaseException as error:  # noqa: BLE001  the training must not notice
             self._retrying.fail("the writer stopped", error)
