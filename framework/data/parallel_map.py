@@ -21,8 +21,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..dtype import Array
 from ..errors import EngineError
 from .dataset import Dataset, Item, Start, stage
 
@@ -247,7 +247,7 @@ class ColumnFunction:
 
     __slots__ = ("_function", "_seed")
 
-    def __init__(self, function: Callable[..., Item | NDArray[Any]], seed: int | None) -> None:
+    def __init__(self, function: Callable[..., Item | Array], seed: int | None) -> None:
         self._function, self._seed = function, seed
 
     def __call__(self, epoch: int, position: int, item: Item) -> Item:
@@ -269,7 +269,7 @@ class Mapped(Dataset):
     def __init__(
         self,
         source: Dataset,
-        function: Callable[..., Item | NDArray[Any]],
+        function: Callable[..., Item | Array],
         seed: int | None,
         workers: int,
         start: Start,

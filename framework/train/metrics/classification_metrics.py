@@ -5,6 +5,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ...dtype import Array
 from .metric import Metric, as_values, classes_of, metric
 
 
@@ -127,7 +128,7 @@ class ConfusionMatrix(Metric):
         counts[: len(self._counts), : len(self._counts)] += self._counts
         self._counts = counts
 
-    def eval(self) -> NDArray[Any]:
+    def eval(self) -> Array:
         """Return counts, or shares, `(targets, predictions)`; where nothing can be divided, 0."""
         counts = self.counts()
         if self.normalize == "none":
@@ -181,7 +182,7 @@ class _FromCounts(Metric):
             return scores
         return float(scores.mean() if self.average == "macro" else (scores * wanted).sum() / wanted.sum())
 
-    def _score(self, right: NDArray[Any], predicted: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.float64]:
+    def _score(self, right: Array, predicted: Array, wanted: Array) -> NDArray[np.float64]:
         raise NotImplementedError
 
 
@@ -189,7 +190,7 @@ class _FromCounts(Metric):
 class Precision(_FromCounts):
     """Share of the predictions of a class that are right."""
 
-    def _score(self, right: NDArray[Any], predicted: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.float64]:
+    def _score(self, right: Array, predicted: Array, wanted: Array) -> NDArray[np.float64]:
         del wanted
         return _ratio(right, predicted)
 
@@ -198,7 +199,7 @@ class Precision(_FromCounts):
 class Recall(_FromCounts):
     """Share of the targets of a class that are found."""
 
-    def _score(self, right: NDArray[Any], predicted: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.float64]:
+    def _score(self, right: Array, predicted: Array, wanted: Array) -> NDArray[np.float64]:
         del predicted
         return _ratio(right, wanted)
 
@@ -207,11 +208,11 @@ class Recall(_FromCounts):
 class F1(_FromCounts):
     """Harmonic mean of precision and recall: `2 right / (predicted + wanted)`."""
 
-    def _score(self, right: NDArray[Any], predicted: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.float64]:
+    def _score(self, right: Array, predicted: Array, wanted: Array) -> NDArray[np.float64]:
         return _ratio(2 * right, predicted + wanted)
 
 
-def _ratio(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
+def _ratio(a: Array, b: Array) -> NDArray[np.float64]:
     out = np.zeros(np.broadcast_shapes(a.shape, b.shape))
     np.divide(a, b, out=out, where=np.broadcast_to(b != 0, out.shape))
     return out

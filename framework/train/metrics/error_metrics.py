@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ...dtype import Array
 from .metric import Metric, as_values, metric
 
 
@@ -32,7 +33,7 @@ class _MeanError(Metric):
             raise self._none_seen()
         return self._total / self._count
 
-    def _error(self, difference: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def _error(self, difference: Array) -> Array:
         raise NotImplementedError
 
 
@@ -40,8 +41,8 @@ class _MeanError(Metric):
 class MAE(_MeanError):
     """Mean absolute difference."""
 
-    def _error(self, difference: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        absolute: np.ndarray[Any, Any] = np.abs(difference)
+    def _error(self, difference: Array) -> Array:
+        absolute: Array = np.abs(difference)
         return absolute
 
 
@@ -49,8 +50,8 @@ class MAE(_MeanError):
 class MSE(_MeanError):
     """Mean squared difference."""
 
-    def _error(self, difference: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        squared: np.ndarray[Any, Any] = np.square(difference)
+    def _error(self, difference: Array) -> Array:
+        squared: Array = np.square(difference)
         return squared
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...dtype import Array
 from ...tensor import Tensor
 
 #: Metrics by the names that `Model` takes; the files of the metrics enter them.
@@ -64,7 +65,7 @@ def metric_of(name: str) -> Metric:
     return METRICS[name]()
 
 
-def as_values(value: Any) -> NDArray[Any]:
+def as_values(value: Any) -> Array:
     """Return the array behind a tensor, an array or a list."""
     return value.numpy() if isinstance(value, Tensor) else np.asarray(value)
 
