@@ -88,7 +88,7 @@ class Tensor:
     #: A subclass that defines this classmethod, `__fallback__(primitive, inputs, attributes)`, sees every primitive
     #: that is applied to its instances and returns the result, or NotImplemented. Of several such classes among the
     #: inputs the one of the highest priority is asked first.
-    __fallback__: ClassVar[Callable[..., Any] | None] = None
+    __fallback__: ClassVar[Callable[..., object] | None] = None
     __fallback_priority__: ClassVar[int] = 30
 
     _data: Array

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import numpy as np
+import numpy.typing as npt
 
 from .context import PULLING
 from .devices import HOST, DeviceError, placed
@@ -101,7 +102,7 @@ class XlaTensor(Tensor):
             "a tensor on a device of XLA cannot be assigned to in part; use ops.where or scatter operations"
         )
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
         return Tensor(self.numpy()).__array__(dtype, copy)
 
     def __dlpack__(self, **options: Any) -> Any:
