@@ -104,7 +104,7 @@ class CompiledGradients:
         if self._is_plain:
             loss, found = self._run(*batch)
             self._keep(found)
-            return loss  # type: ignore[no-any-return]
+            return loss
         scale = 1.0 if self._scaler is None else self._scaler.loss_scale
         total: Tensor | None = None
         for share, part in parts_of(batch, self._parts):
@@ -164,7 +164,7 @@ class CompiledStep:
         def whole(*batch: Tensor) -> Tensor:
             loss, gradients = both(*batch)
             optimizer(gradients)
-            return loss  # type: ignore[no-any-return]
+            return loss
 
         self._run = import_module("..compiler", __package__).jit(whole, jit_level=level)
         views = tuple(wrap(view) for view in optimizer.gradient_arena().views)
