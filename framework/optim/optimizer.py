@@ -65,7 +65,7 @@ class Optimizer(ABC):
         learning_rate: Rate,
         *,
         slots: tuple[str, ...] = (),
-        **options: Any,
+        **options: object,
     ) -> None:
         groups = make_groups(params, learning_rate, options)
         self.param_groups: list[Group] = [group for group, _ in groups]

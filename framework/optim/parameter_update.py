@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -24,13 +25,13 @@ class UpdateRule(NamedTuple):
     """
 
     kernel: Callable[..., None]
-    scalars: tuple[Any, ...]
+    scalars: tuple[object, ...]
     uses_slots: bool = True
     scope: Literal["element", "vector", "tensor"] = "element"
 
 
 @cache
-def load_kernels() -> Any:
+def load_kernels() -> ModuleType:
     """Return the module of fused kernels; numba takes half a second to import, so it waits for the first step."""
     return import_module(".update_kernels", __package__)
 

@@ -72,7 +72,7 @@ class ExponentialMovingAverage:
         for parameter, average in zip(self._parameters, self.averages, strict=True):
             parameter.set_data(average.astype(parameter.dtype, copy=False))
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, int | list[Array]]:
         """Return what a resumed average needs."""
         return {"updates": self.updates, "averages": [average.copy() for average in self.averages]}
 

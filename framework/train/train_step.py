@@ -102,6 +102,7 @@ class CompiledGradients:
     def __call__(self, batch: Batch) -> Tensor:
         """Return the loss; its gradients, scaled where there is a scaler, are on the parameters."""
         if self._is_plain:
+            loss: Tensor
             loss, found = self._run(*batch)
             self._keep(found)
             return loss
@@ -199,7 +200,7 @@ def parts_of(batch: Batch, count: int) -> Iterator[tuple[float, Batch]]:
         yield (end - start) / rows, tuple(_rows(x, start, end) for x in batch)
 
 
-def _rows(x: Tensor, start: int, end: int) -> Any:
+def _rows(x: Tensor, start: int, end: int) -> Tensor:
     return x[start:end]
 
 
@@ -283,7 +284,7 @@ class TrainStep:
             return own
         return self.loss_fn(self.network(*batch[:-1]), batch[-1])
 
-    def __call__(self, *batch: Any) -> Tensor:
+    def __call__(self, *batch: object) -> Tensor:
         """Make the step and return the loss; the gradients are on the parameters."""
         if not self.network.training:
             self.network.set_train()

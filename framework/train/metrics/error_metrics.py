@@ -1,12 +1,11 @@
 """How far predictions are from their targets, and what a loss was on average."""
 
 from math import exp
-from typing import Any
 
 import numpy as np
 
 from ...dtype import Array
-from .metric import Metric, as_values, metric
+from .metric import Metric, Samples, as_values, metric
 
 
 class _MeanError(Metric):
@@ -16,7 +15,7 @@ class _MeanError(Metric):
         """Forget all batches."""
         self._total, self._count = 0.0, 0
 
-    def update(self, prediction: Any, target: Any) -> None:
+    def update(self, prediction: Samples, target: Samples) -> None:
         """Count prediction and target of one shape."""
         found, wanted = as_values(prediction), as_values(target)
         if found.shape != wanted.shape:
@@ -71,7 +70,7 @@ class Perplexity(Metric):
         """Forget all batches."""
         self._total, self._count = 0.0, 0
 
-    def update(self, prediction: Any, target: Any) -> None:
+    def update(self, prediction: Samples, target: Samples) -> None:
         """Count logits `(..., classes)`, not probabilities, and classes `(...)`."""
         scores, labels = as_values(prediction), as_values(target)
         if scores.ndim != labels.ndim + 1 or scores.shape[:-1] != labels.shape:
@@ -101,7 +100,7 @@ class Loss(Metric):
         """Forget all batches."""
         self._total, self._count = 0.0, 0
 
-    def update(self, prediction: Any, target: Any = 1) -> None:
+    def update(self, prediction: Samples, target: Samples = 1) -> None:
         """Count the loss `prediction` of a batch of `target` rows."""
         rows = int(as_values(target))
         self._total += float(as_values(prediction).mean()) * rows
