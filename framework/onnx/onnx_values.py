@@ -3,7 +3,7 @@
 Numbers of every type, the 8- and 4-bit ones of ml_dtypes too, are held by tensors; strings by arrays of objects.
 """
 
-from typing import TypeAlias
+from typing import TypeAlias, Union
 
 import numpy as np
 from onnx import TensorProto, TypeProto, helper, numpy_helper
@@ -18,7 +18,7 @@ __all__ = ["check_input", "dtype_of", "from_onnx", "incoming", "outgoing"]
 
 
 #: What a caller gets: arrays, lists of them (sequences), None for an empty optional.
-Outgoing: TypeAlias = "Array | list[Outgoing] | None"
+Outgoing: TypeAlias = Union[Array, list["Outgoing"], None]
 
 
 def dtype_of(code: int) -> Dtype:

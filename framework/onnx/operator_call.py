@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, Union
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from .errors import UnsupportedFeature
 __all__ = ["OPERATORS", "Body", "Elements", "OperatorCall", "Value", "find", "nearest", "operator"]
 
 #: What flows along the edges of a model: a tensor, an array of strings, a list (a sequence), None (an empty optional).
-Value: TypeAlias = "Tensor | Array | list[Value] | None"
+Value: TypeAlias = Union[Tensor, Array, list["Value"], None]
 
 #: Tensors, and arrays of words.
 Elements: TypeAlias = Tensor | Array
