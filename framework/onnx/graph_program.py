@@ -15,7 +15,7 @@ from onnx import FunctionProto
 from ..context import CAPTURE
 from ..errors import EngineError
 from ..tensor import Parameter, Tensor
-from .errors import BrokenModel
+from .onnx_errors import BrokenModel
 from .operator_call import Implementation, OperatorCall, Value
 
 __all__ = ["Library", "NodeStep", "OnnxProgram", "named"]

@@ -11,8 +11,8 @@ import numpy as np
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, SparseTensorProto, TypeProto, defs, helper
 
 from ..tensor import Tensor
-from .errors import UnknownOperator
 from .graph_program import Library, NodeStep, OnnxProgram
+from .onnx_errors import UnknownOperator
 from .onnx_values import code_of, from_onnx
 from .operator_call import Body, Implementation, OperatorCall, Value, array_of, find, nearest
 

@@ -11,9 +11,9 @@ from ..dtype import is_floating
 from ..errors import ShapeError
 from ..nn import Cell
 from ..tensor import Parameter, Tensor
-from .errors import BrokenModel
 from .graph_program import Library, NodeStep, OnnxProgram
 from .node_compiler import compile_graph
+from .onnx_errors import BrokenModel
 from .onnx_values import check_input, incoming
 from .operator_call import OperatorCall, Value
 

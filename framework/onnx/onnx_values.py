@@ -3,7 +3,7 @@
 Numbers of every type, the 8- and 4-bit ones of ml_dtypes too, are held by tensors; strings by arrays of objects.
 """
 
-from typing import TypeAlias, Union
+from typing import TypeAlias
 
 import numpy as np
 from onnx import TensorProto, TypeProto, helper, numpy_helper
@@ -11,14 +11,14 @@ from onnx import TensorProto, TypeProto, helper, numpy_helper
 from ..dtype import Dtype
 from ..errors import ShapeError
 from ..tensor import Array, Tensor, wrap
-from .errors import BrokenModel
+from .onnx_errors import BrokenModel
 from .operator_call import Elements, Value
 
 __all__ = ["check_input", "dtype_of", "from_onnx", "incoming", "outgoing"]
 
 
 #: What a caller gets: arrays, lists of them (sequences), None for an empty optional.
-Outgoing: TypeAlias = Union[Array, list["Outgoing"], None]
+Outgoing: TypeAlias = Array | list["Outgoing"] | None
 
 
 def dtype_of(code: int) -> Dtype:

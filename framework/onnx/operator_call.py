@@ -2,18 +2,18 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, TypeAlias, TypeVar, Union
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from ..errors import NameTaken
 from ..tensor import Array, Tensor
-from .errors import UnsupportedFeature
+from .onnx_errors import UnsupportedFeature
 
 __all__ = ["OPERATORS", "Body", "Elements", "OperatorCall", "Value", "find", "nearest", "operator"]
 
 #: What flows along the edges of a model: a tensor, an array of strings, a list (a sequence), None (an empty optional).
-Value: TypeAlias = Union[Tensor, Array, list["Value"], None]
+Value: TypeAlias = Tensor | Array | list["Value"] | None
 
 #: Tensors, and arrays of words.
 Elements: TypeAlias = Tensor | Array

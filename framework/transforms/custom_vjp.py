@@ -25,7 +25,7 @@ _R = TypeVar("_R")
 
 #: The halves of a custom derivative: the arguments to `(output, residuals)`, and residuals and cotangent to gradients.
 Forward: TypeAlias = Callable[..., tuple[object, object]]
-Backward: TypeAlias = Callable[[Any, Any], "Tensor | None | Sequence[Tensor | None]"]
+Backward: TypeAlias = Callable[[Any, Any], "Tensor | Sequence[Tensor | None] | None"]
 
 
 class TreeStructure:

@@ -23,7 +23,7 @@ from ...specs import Shape, Spec
 from ...symbolic import Dim, Length
 from ...symbolic.polynomial import Atom, terms_of
 from ...tensor import Tensor
-from ..errors import ExportError
+from ..onnx_errors import ExportError
 from ..onnx_values import code_of
 from . import elementwise_writers as _elementwise
 from . import network_writers as _network

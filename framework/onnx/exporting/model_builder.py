@@ -11,7 +11,7 @@ from ...ir import Apply, Constant, Node
 from ...registration import entering
 from ...specs import Shape, Spec
 from ...tensor import Tensor
-from ..errors import ExportError
+from ..onnx_errors import ExportError
 from ..onnx_values import code_of
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import numpy as np
 from ...ir import Apply
 from ...ops.convolution_ops import ConvolutionWindow
 from ...ops.sliding_window import PoolWindow, transposed_length
-from ..errors import ExportError
+from ..onnx_errors import ExportError
 from .model_builder import Builder, spec_of_node, writer
 
 

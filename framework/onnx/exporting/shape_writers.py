@@ -8,7 +8,7 @@ import numpy as np
 from ...ir import Apply, Node
 from ...ops.indexing_ops import ARRAY, Part, Slice
 from ...specs import Shape
-from ..errors import ExportError
+from ..onnx_errors import ExportError
 from .model_builder import Builder, spec_of_node, writer
 
 _LAST = np.iinfo(np.int64).max
