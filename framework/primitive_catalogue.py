@@ -1,4 +1,4 @@
-"""The page of the catalogue that lists every primitive; `python -m mindscope.framework.primitive_catalogue` writes it."""
+"""The catalogue page that lists every primitive; `python -m mindscope.framework.primitive_catalogue` writes it."""
 
 from inspect import cleandoc, signature
 from pathlib import Path
