@@ -83,7 +83,19 @@ def _capsule(array: Array) -> Any:
     """Return a capsule of a bfloat16 array."""
     shape = (ctypes.c_int64 * array.ndim)(*array.shape)
     strides = (ctypes.c_int64 * array.ndim)(*(stride // array.itemsize for stride in array.strides))
-    tensor = _Tensor(array.ctypes.data, *_HOST, array.ndim, _BFLOAT, 16, 1, shape, strides, 0)
+    device_type, device_id = _HOST
+    tensor = _Tensor(
+        data=array.ctypes.data,
+        device_type=device_type,
+        device_id=device_id,
+        ndim=array.ndim,
+        code=_BFLOAT,
+        bits=16,
+        lanes=1,
+        shape=shape,
+        strides=strides,
+        byte_offset=0,
+    )
     managed = _Managed(tensor, None, _let_go)
     address = ctypes.addressof(managed)
     _given[address] = (managed, array, shape, strides)

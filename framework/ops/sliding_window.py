@@ -162,6 +162,7 @@ def window_of(
     kernel: PerAxis,
     stride: PerAxis | None,
     padding: Padding,
+    *,
     dilation: PerAxis = 1,
     ceil: bool = False,
 ) -> PoolWindow:

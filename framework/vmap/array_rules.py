@@ -25,12 +25,15 @@ def lined_up(call: Application) -> list[Any]:
     return lined
 
 
-@batching(
-    "abs",
-    "add", "bitcast", "cast", "clip", "complex", "equal", "greater", "greater_equal", "imag", "isclose", "isfinite",
-    "isinf", "isnan", "less", "less_equal", "logical_and", "logical_not", "logical_or", "logical_xor", "not_equal",
-    "polygamma", "real", "where",
+#: Element-wise functions whose operands broadcast.
+ELEMENTWISE = (
+    "abs", "add", "bitcast", "cast", "clip", "complex", "equal", "greater", "greater_equal", "imag", "isclose",
+    "isfinite", "isinf", "isnan", "less", "less_equal", "logical_and", "logical_not", "logical_or", "logical_xor",
+    "not_equal", "polygamma", "real", "where",
 )  # fmt: skip
+
+
+@batching(*ELEMENTWISE)
 def broadcasting(call: Application) -> Tensor:
     """Return an element-wise function of operands that broadcast."""
     return call.apply(*lined_up(call))
@@ -66,10 +69,14 @@ def over_one_or_all(call: Application) -> Tensor:
     return call.apply(x, axis=normalize_axis(axis, call.rank(0)) + 1)
 
 
-@batching(
+#: Functions along the attribute `axis`.
+ALONG_AXIS = (
     "concat", "cummax", "cummin", "cumprod", "cumsum", "gather_elements", "irfft", "logcumsumexp", "one_hot", "rfft",
     "scatter_elements", "sort", "split", "topk",
 )  # fmt: skip
+
+
+@batching(*ALONG_AXIS)
 def along_axis(call: Application) -> Tensor:
     """Return a function along the attribute `axis`, counted from the left."""
     return call.apply(*call.every(), axis=call.attributes["axis"] + 1)

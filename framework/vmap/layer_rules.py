@@ -78,10 +78,11 @@ def einsum_rule(call: Application) -> Tensor:
     return call.apply(*call.inputs, subscripts=f"{','.join(terms)}->{letter}{result}")
 
 
-@batching(
-    "cholesky", "det", "eigh", "inv", "pinv", "qr", "slogdet", "solve", "svd",
-    "triangular_solve",
-)  # fmt: skip
+#: Functions of the last two axes.
+OF_MATRICES = ("cholesky", "det", "eigh", "inv", "pinv", "qr", "slogdet", "solve", "svd", "triangular_solve")
+
+
+@batching(*OF_MATRICES)
 def stacks_of_matrices(call: Application) -> Tensor:
     """Return a function of the last two axes, any number before them, which broadcast."""
     return call.apply(*lined_up(call))
@@ -191,9 +192,13 @@ def conv_weight_gradient_rule(call: Application) -> Tensor:
     return parted(found, 0, size)
 
 
-@batching(
-    "avg_pool", "avg_pool_gradient", "cross_entropy", "cross_entropy_gradient", "max_pool", "pick_places", "put_places"
-)
+#: Functions of each row of axis 0 by itself.
+OF_ROWS = (
+    "avg_pool", "avg_pool_gradient", "cross_entropy", "cross_entropy_gradient", "max_pool", "pick_places", "put_places",
+)  # fmt: skip
+
+
+@batching(*OF_ROWS)
 def images_rule(call: Application) -> Results:
     """Return a function of each row of axis 0 by itself, which the samples join."""
     changed = {}

@@ -186,7 +186,7 @@ def qlinear_matmul(call: OperatorCall, *inputs: Tensor) -> Tensor:
     a, a_scale, a_zero, b, b_scale, b_zero, scale, zero_point = inputs
     if not is_own(a.dtype):
         raise call.refuse(f"a product of {a.dtype} matrices")
-    return ops.qlinear_matmul(a, a_scale, a_zero, b, b_scale, b_zero, scale, zero_point)
+    return ops.qlinear_matmul(a, a_scale, a_zero, b, b_scale, b_zero, scale=scale, zero_point=zero_point)
 
 
 @operator("QLinearConv")
