@@ -6,12 +6,12 @@ derivatives of every order run at the same speed.
 """
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from .. import kernels
-from ..dtype import float32, float64
+from ..dtype import Dtype, float32, float64
 from ..errors import ShapeError
 from ..primitive import Primitive
 from ..specs import Shape, Spec
@@ -65,7 +65,7 @@ def _volume(lengths: Shape, fill: int) -> tuple[int, int, int]:
 class _Blocks:
     """The images in blocks, and the buffer for the columns of one of them; an image is a volume of depth 1."""
 
-    def __init__(self, x: Shape, w: Shape, size: Shape, window: ConvolutionWindow, dtype: Any) -> None:
+    def __init__(self, x: Shape, w: Shape, size: Shape, window: ConvolutionWindow, dtype: Dtype) -> None:
         self.size = size
         before = tuple(side[0] for side in window.padding)
         self.how = (

@@ -1,7 +1,8 @@
 """Pooling: the maximum, mean, sum or norm of each window, and pooling to a given output size."""
 
+from collections.abc import Sequence
 from math import prod
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -61,7 +62,9 @@ def _pick_of(x: Array, places: Array) -> Array:
     return np.where(places < 0, x.dtype.type(0), picked)
 
 
-def _max_pool_rule(needs: Any, g: Any, out: Any, x: Tensor, **_: Any) -> tuple[Tensor | None]:
+def _max_pool_rule(
+    needs: Sequence[bool], g: Sequence[Tensor | None], out: Sequence[Tensor], x: Tensor, **_: object
+) -> tuple[Tensor | None]:
     return (None,) if g[0] is None else (_put(g[0], out[1], shape=x.shape),)
 
 

@@ -11,7 +11,6 @@ Reference:
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from .. import kernels
 from ..context import CAPTURE
 from ..dtype import float32, float64
 from ..errors import ShapeError
-from ..primitive import Primitive
+from ..primitive import Primitive, Results
 from ..specs import Spec
 from ..tensor import Array, Tensor
 from .activation_ops import relu, sigmoid
@@ -60,11 +59,11 @@ def check_shapes(gates: Spec, w: Spec, h0: Spec, count: int) -> None:
         )
 
 
-def gradient_of(composition: Callable[..., Any], count: int) -> Callable[..., tuple[Tensor, ...]]:
+def gradient_of(composition: Callable[..., Results], count: int) -> Callable[..., tuple[Tensor, ...]]:
     """Return the gradient of a composition by its first `count` inputs, as a composition of its own."""
     rule = derived_from(composition)
 
-    def gradient(*arguments: Any, cotangents: int, **attributes: Any) -> tuple[Tensor, ...]:
+    def gradient(*arguments: Tensor, cotangents: int, **attributes: object) -> tuple[Tensor, ...]:
         weights, inputs = arguments[:cotangents], list(arguments[cotangents:])
         for i in range(count):
             if CAPTURE.get() is None and not inputs[i].requires_grad:
