@@ -269,7 +269,7 @@ class Model:
                     losses.update(self.loss_fn(output, target), len(target))
                 context.net_outputs = output
                 call_all(called, "on_eval_step_end", context)
-        found: dict[str, Any] = {} if losses is None else {"loss": losses.eval()}
+        found: dict[str, object] = {} if losses is None else {"loss": losses.eval()}
         found.update({name: gathered.eval() for name, gathered in metrics.items()})
         context.results = {**context.results, **found} if context.cur_epoch_num == 0 else context.results
         call_all(called, "on_eval_end", context)
