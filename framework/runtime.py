@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from .allocator import release_freed_memory
+from .dtype import Array
 from .errors import EngineError
 from .optim.optimizer_memory import Arena
 from .tape_node import TapeNode
@@ -227,7 +228,7 @@ def _buffers() -> dict[int, int]:
     return {address: size for address, size in found.items() if size}
 
 
-def _arrays() -> Iterator[np.ndarray[Any, Any]]:
+def _arrays() -> Iterator[Array]:
     for thing in gc.get_objects():
         kind = type(thing)  # isinstance would ask proxies of other libraries for their class, and wake them
         if issubclass(kind, Tensor):
