@@ -6,11 +6,11 @@ Only primitives whose loop compiles to vector instructions stand here; NumPy's o
 
 from collections.abc import Callable
 from math import pi, sqrt
-from typing import Any
 
+from ...dtype import Dtype
 from ...ir import Apply, Constant, Node
 from ...primitive import Primitive
-from ...specs import Spec
+from ...specs import Shape, Spec
 
 __all__ = ["FORMULAS", "Number", "is_element_wise"]
 
@@ -88,13 +88,13 @@ def identity(number: Number, x: str) -> str:
 
 
 @formula
-def broadcast_to(number: Number, x: str, *, shape: Any) -> str:
+def broadcast_to(number: Number, x: str, *, shape: Shape) -> str:
     """Return `x`; the loop repeats it."""
     return x
 
 
 @formula
-def cast(number: Number, x: str, *, dtype: Any) -> str:
+def cast(number: Number, x: str, *, dtype: Dtype) -> str:
     """Return `x` in another floating type."""
     return f"np.{dtype.name}({x})"
 

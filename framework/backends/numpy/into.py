@@ -10,12 +10,13 @@ allocates the result at every call.
 
 from collections.abc import Callable, Mapping
 from math import prod
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from ...registration import entering
 from ...specs import Shape, Spec
+from ...tensor import Array
 from .threads import product
 
 __all__ = ["INTO", "Into", "into"]
@@ -153,7 +154,7 @@ def _sum_to(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, ob
 
 @into("sum")
 def _sum(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
-    x, axes = inputs[0], attributes["axes"]
+    x, axes = inputs[0], cast("Shape", attributes["axes"])
     if x.dtype != outputs[0].dtype or not _is_native(x):
         return None
     kept = tuple(1 if i in axes else length for i, length in enumerate(x.shape))
@@ -175,5 +176,5 @@ def _where(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, obj
 
 @into("concat")
 def _concat(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
-    axis = attributes["axis"]
+    axis = cast("int", attributes["axis"])
     return Into(lambda *x: np.concatenate(x[:-1], axis, x[-1]), (None,) * len(inputs), is_strided=True)

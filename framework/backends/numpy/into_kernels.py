@@ -2,13 +2,18 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from math import prod
+from typing import cast
 
 import numpy as np
 
 from ... import kernels
+from ...dtype import Dtype
 from ...errors import ShapeError
 from ...ops.attention_ops import Call, attend, attend_back
+from ...ops.convolution_ops import ConvolutionWindow
+from ...ops.sliding_window import PoolWindow
 from ...specs import Shape, Spec
+from ...tensor import Array
 from .into import Into, into
 from .threads import at_once, parts_of, thread_count
 
@@ -49,7 +54,7 @@ def _softmax(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, o
     x = inputs[0]
     if not _fits(x) or set(attributes) != {"scale", "causal"}:
         return None
-    scale, length = float(attributes["scale"]), x.shape[-2] if attributes["causal"] else 0
+    scale, length = float(cast("float", attributes["scale"])), x.shape[-2] if attributes["causal"] else 0
     kernel = kernels.softmax_kernels.softmax
     return Into(lambda x, out: kernel(x, out, scale, length), (_rows(x),), (_rows(x),))
 
@@ -59,7 +64,7 @@ def _softmax_gradient(inputs: list[Spec], outputs: list[Spec], attributes: Mappi
     y = inputs[1]
     if not _fits(*inputs) or set(attributes) != {"scale", "causal"}:
         return None
-    scale, length = float(attributes["scale"]), y.shape[-2] if attributes["causal"] else 0
+    scale, length = float(cast("float", attributes["scale"])), y.shape[-2] if attributes["causal"] else 0
     kernel = kernels.softmax_kernels.softmax_gradient
     return Into(lambda g, y, out: kernel(g, y, out, scale, length), (_rows(y), _rows(y)), (_rows(y),))
 
@@ -100,11 +105,16 @@ def _rms_norm_gradient(inputs: list[Spec], outputs: list[Spec], attributes: Mapp
     return Into(lambda *arrays: kernel(*arrays, epsilon), (rows, rows, None), (rows, None))
 
 
+def _ignored_and_smoothing(attributes: Mapping[str, object]) -> tuple[int, float]:
+    return cast("int", attributes["ignore"]), float(cast("float", attributes["smoothing"]))
+
+
 @into("cross_entropy")
 def _cross_entropy(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
     if not _fits(inputs[0]) or set(attributes) != {"ignore", "smoothing"}:
         return None
-    ignore, smoothing, classes = attributes["ignore"], float(attributes["smoothing"]), inputs[0].shape[1]
+    ignore, smoothing = _ignored_and_smoothing(attributes)
+    classes = inputs[0].shape[1]
     kernel = kernels.softmax_kernels.cross_entropy
 
     def run(logits: Array, labels: Array, out: Array) -> None:
@@ -121,7 +131,7 @@ def _cross_entropy(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[
 def _cross_entropy_gradient(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
     if not _fits(*inputs[:2]) or set(attributes) != {"ignore", "smoothing"}:
         return None
-    ignore, smoothing = attributes["ignore"], float(attributes["smoothing"])
+    ignore, smoothing = _ignored_and_smoothing(attributes)
     kernel = kernels.softmax_kernels.cross_entropy_gradient
     return Into(lambda g, x, labels, out: kernel(g, x, labels, out, ignore, smoothing), (None, None, None))
 
@@ -149,7 +159,7 @@ def _scatter_add(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[st
     g, indices = inputs
     if not _fits(g) or set(attributes) != {"rows"} or indices.dtype.kind not in "iu":
         return None
-    count, rows = prod(indices.shape), attributes["rows"]
+    count, rows = prod(indices.shape), cast("int", attributes["rows"])
     width = prod(g.shape[len(indices.shape) :])
     kernel = kernels.scatter.add_rows
 
@@ -227,9 +237,13 @@ def _is_dense(*specs: Spec) -> bool:
     )
 
 
+def _window_of(attributes: Mapping[str, object]) -> ConvolutionWindow:
+    return cast("ConvolutionWindow", attributes["window"])
+
+
 @into("conv", "conv_bias")
 def _conv(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
-    (x, w), y, window = inputs[:2], outputs[0], attributes["window"]
+    (x, w), y, window = inputs[:2], outputs[0], _window_of(attributes)
     if window.groups != 1 or not _is_dense(*inputs, y):
         return None
     plan = _Columns(x.shape, w.shape, y.shape[2:], window, x.dtype)
@@ -252,7 +266,7 @@ def _conv(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, obje
 
 @into("conv_input_gradient")
 def _conv_input(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
-    (g, w), x, window = inputs, outputs[0], attributes["window"]
+    (g, w), x, window = inputs, outputs[0], _window_of(attributes)
     if window.groups != 1 or not _is_dense(*inputs, x):
         return None
     plan = _Columns(x.shape, w.shape, g.shape[2:], window, g.dtype)
@@ -274,7 +288,7 @@ def _conv_input(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str
 
 @into("conv_weight_gradient")
 def _conv_weight(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
-    (g, x), w, window = inputs, outputs[0], attributes["window"]
+    (g, x), w, window = inputs, outputs[0], _window_of(attributes)
     if window.groups != 1 or not _is_dense(*inputs, w):
         return None
     plan = _Columns(x.shape, w.shape, g.shape[2:], window, g.dtype)
@@ -300,7 +314,7 @@ def _conv_weight(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[st
 @into("max_pool")
 def _max_pool(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
     """Pool images without gaps; halving both axes has a kernel of its own, which vectorises."""
-    x, y, window = inputs[0], outputs[0], attributes["window"]
+    x, y, window = inputs[0], outputs[0], cast("PoolWindow", attributes["window"])
     if len(window.kernel) != 2 or set(window.dilation) != {1} or window.ceil or not _is_dense(x, y):
         return None
     before = (window.padding[0][0], window.padding[1][0])
@@ -366,14 +380,16 @@ def _now(prepare: Callable[..., Callable[[], None]]) -> Callable[..., None]:
 def _attention(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
     if not _attention_fits(*inputs[:3]) or set(attributes) != {"causal", "scale"}:
         return None
-    how = dict(attributes)
+    causal, scale = cast("bool", attributes["causal"]), cast("float", attributes["scale"])
 
     def prepare(q: Array, k: Array, v: Array, *rest: Array) -> Callable[[], None]:
         *mask, out, sums = rest
 
         def part(some: slice) -> Callable[[], None]:
             masks = [m if m.ndim < q.ndim or len(m) == 1 else m[some] for m in mask]
-            return _all(attend(q[some], k[some], v[some], *masks, out=out[some], sums=sums[some], **how))
+            return _all(
+                attend(q[some], k[some], v[some], *masks, out=out[some], sums=sums[some], causal=causal, scale=scale)
+            )
 
         return _split(q, part)
 
@@ -393,7 +409,7 @@ def _attention(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str,
 def _attention_gradient(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
     if not _attention_fits(*inputs[:6]) or set(attributes) != {"causal", "scale"}:
         return None
-    how = dict(attributes)
+    causal, scale = cast("bool", attributes["causal"]), cast("float", attributes["scale"])
 
     def prepare(*arrays: Array) -> Callable[[], None]:
         *given, of_q, of_k, of_v = arrays
@@ -402,7 +418,7 @@ def _attention_gradient(inputs: list[Spec], outputs: list[Spec], attributes: Map
         def part(some: slice) -> Callable[[], None]:
             masks = [m if m.ndim < of_q.ndim or len(m) == 1 else m[some] for m in mask]
             found = (of_q[some], of_k[some], of_v[some])
-            return _all(attend_back(*(x[some] for x in given[:6]), *masks, found=found, **how))
+            return _all(attend_back(*(x[some] for x in given[:6]), *masks, found=found, causal=causal, scale=scale))
 
         return _split(of_q, part)
 

@@ -12,7 +12,7 @@ An array that is returned is allocated anew at every call, so the caller may kee
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from .program_text import Assignments, Lowered, ProgramScope, ResultMemory
 __all__ = ["VIEWS", "Kernels", "lower", "no_kernel", "planned_bytes", "smaller_order", "view_source"]
 
 #: `function(array, **attributes)`: the array seen otherwise, or a tuple of such; a copy where it cannot be seen so.
-VIEWS: dict[str, Callable[..., Any]] = {
+VIEWS: dict[str, Callable[..., Array | tuple[Array, ...]]] = {
     "identity": lambda x: x,
     "stop_gradient": lambda x: x,
     "reshape": lambda x, *, shape: x.reshape(shape),
@@ -47,7 +47,7 @@ def _cuts(sizes: tuple[int, ...], axis: int) -> list[tuple[slice, ...]]:
     return [(*(slice(None),) * axis, slice(end - size, end)) for size, end in zip(sizes, ends, strict=True)]
 
 
-def view_source(name: str, base: str, before: Array, after: Array, attributes: dict[str, Any]) -> str | None:
+def view_source(name: str, base: str, before: Array, after: Array, attributes: Mapping[str, Any]) -> str | None:
     """Return Python source of the view where it is short, else None: `before` seen as `after`."""
     if name in ("identity", "stop_gradient"):
         return base
@@ -332,9 +332,9 @@ def _is_tensors(node: Apply) -> bool:
     return all(isinstance(t, Spec) for t in (*outputs, *(x.type for x in node.arguments)))
 
 
-def _specs(node: Apply) -> tuple[list[Any], list[Any]]:
+def _specs(node: Apply) -> tuple[list[Spec], list[Spec]]:
     outputs = node.type.elements if isinstance(node.type, TupleType) else (node.type,)
-    return [x.type for x in node.arguments], list(outputs)
+    return cast("list[Spec]", [x.type for x in node.arguments]), cast("list[Spec]", list(outputs))
 
 
 def _part(whole: Value, node: Apply) -> Value:
