@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import partial
 from types import FunctionType
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from .pieces import SplitFunction
 __all__ = ["capture_bytecode"]
 
 
-def capture_bytecode(fn: Callable[..., Any], signature: Signature) -> Captured:
+def capture_bytecode(fn: Callable[..., object], signature: Signature) -> Captured:
     """Return the graph of a function for arguments of this signature.
 
     Raises:
@@ -46,7 +45,7 @@ def capture_bytecode(fn: Callable[..., Any], signature: Signature) -> Captured:
             raise Apart(str(reason), lambda options: InPieces(fn, SplitFunction(fn, options))) from reason
 
 
-def _check(run: Symbolic, output: Any) -> None:
+def _check(run: Symbolic, output: object) -> None:
     """Raise unless every run of a graph can make the result anew.
 
     Raises:
@@ -59,7 +58,7 @@ def _check(run: Symbolic, output: Any) -> None:
             _check(run, part)
 
 
-def _plainly(fn: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _plainly(fn: Callable[..., object], arguments: tuple[object, ...], options: dict[str, object]) -> object:
     return fn(*arguments, **options)
 
 
@@ -71,10 +70,10 @@ class InPieces:
         split: Of it.
     """
 
-    def __init__(self, fn: Callable[..., Any], split: SplitFunction) -> None:
+    def __init__(self, fn: Callable[..., object], split: SplitFunction) -> None:
         self._fn, self.split = fn, split
 
-    def __call__(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def __call__(self, arguments: tuple[object, ...], options: dict[str, object]) -> object:
         """Return what it returns for the arguments and options of a call."""
         try:
             frame = first_frame(self._fn, arguments, options)

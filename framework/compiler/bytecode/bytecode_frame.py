@@ -6,6 +6,8 @@ from functools import lru_cache
 from types import CellType, CodeType, FunctionType
 from typing import Any, NamedTuple
 
+from ...nn.cell import Cell
+
 __all__ = ["NULL", "UNBOUND", "BytecodeFrame", "DecodedCode", "decode", "enter"]
 
 
@@ -30,7 +32,7 @@ class Instruction(NamedTuple):
 
     name: str
     argument: int
-    value: Any
+    value: Any  # a name, a number or a constant, by the kind of instruction
     line: int
 
 
@@ -76,12 +78,13 @@ class BytecodeFrame:
     def __init__(
         self,
         code: DecodedCode,
-        space: dict[str, Any],
+        space: dict[str, object],
         variables: dict[str, Any],
         closure: tuple[CellType, ...] = (),
-        cell: Any = None,
+        cell: Cell | None = None,
     ) -> None:
         self.code, self.globals, self.variables, self.closure, self.cell = code, space, variables, closure, cell
+        # Instructions do with a value whatever the program does; mypy cannot know its type.
         self.stack: list[Any] = []
         self.index = 0
         self.names: tuple[str, ...] = ()
@@ -101,7 +104,7 @@ class BytecodeFrame:
 
 
 def enter(
-    function: FunctionType, arguments: tuple[Any, ...], options: dict[str, Any], cell: Any = None
+    function: FunctionType, arguments: tuple[object, ...], options: dict[str, object], cell: Cell | None = None
 ) -> BytecodeFrame:
     """Return the frame of a call.
 
