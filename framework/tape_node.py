@@ -170,6 +170,7 @@ class TapeNode(AutogradNode):
         "size",
         "versions",
     )
+    primitive: Differentiable
 
     def __init__(
         self,

@@ -42,7 +42,7 @@ __all__ = [
 Value: TypeAlias = Any
 
 
-Registers: TypeAlias = list[Any]
+Registers: TypeAlias = list[object]
 
 
 class EvaluationStep(NamedTuple):
@@ -56,7 +56,7 @@ class EvaluationStep(NamedTuple):
         last: Registers that nobody reads after this step.
     """
 
-    compute: Callable[[list[Any]], Any] | None
+    compute: Callable[[list[object]], object] | None
     out: int
     inputs: tuple[int, ...]
     node: Node

@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 #: `backend(graph, **options)`: an executable, as `pipeline.Executable` describes it.
-Backend = Callable[..., Any]
+Backend = Callable[..., "Executable"]
 
 BACKENDS: dict[str, Backend] = {}
 
@@ -114,7 +114,7 @@ class Executable(Protocol):
     The result is an array, or a tuple as nested as the output's type; its arrays belong to the caller.
     """
 
-    def __call__(self, arguments: Sequence[Any]) -> Any:
+    def __call__(self, arguments: Sequence[Any]) -> Any:  # arrays, keys and numbers, nested as the result is
         """Return the result for these arrays; the arrays of assigned weights are overwritten in place."""
 
 
@@ -183,7 +183,7 @@ def _all_passes(backend: str) -> list[tuple[str, Pass]]:
 
 
 def compile(
-    graph: Graph, level: str = "O1", backend: str = "numpy", *, given: Mapping[int, Any] | None = None
+    graph: Graph, level: str = "O1", backend: str = "numpy", *, given: Mapping[int, object] | None = None
 ) -> Executable:
     """Return the graph as something that runs.
 
@@ -207,7 +207,7 @@ def compile(
         return _compiled(chosen, optimize(graph, backend), given)
 
 
-def _compiled(chosen: Callable[..., Executable], optimized: Graph, given: Mapping[int, Any] | None) -> Executable:
+def _compiled(chosen: Callable[..., Executable], optimized: Graph, given: Mapping[int, object] | None) -> Executable:
     if given and getattr(chosen, "writes_given", False):
         return chosen(optimized, given=dict(given))
     return chosen(optimized)

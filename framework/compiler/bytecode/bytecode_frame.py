@@ -84,7 +84,7 @@ class BytecodeFrame:
         cell: Cell | None = None,
     ) -> None:
         self.code, self.globals, self.variables, self.closure, self.cell = code, space, variables, closure, cell
-        # Instructions do with a value whatever the program does; mypy cannot know its type.
+        # Instructions do with a value whatever the program does: no type fits all of them.
         self.stack: list[Any] = []
         self.index = 0
         self.names: tuple[str, ...] = ()

@@ -5,8 +5,6 @@ variables stand for; applying it evaluates its body in the graph that applies it
 a choice by a condition that is a tensor, and recursion. A function that is left is made a graph again, of its own.
 """
 
-from typing import Any
-
 import numpy as np
 
 from ...errors import EngineError
@@ -63,7 +61,7 @@ class _Inliner:
         self._root = graph
         self._scopes = Scopes(graph)
         self._recursive = _recursive_graphs(self._scopes)
-        self._made: dict[Any, Graph] = {}
+        self._made: dict[object, Graph] = {}
 
     def run(self) -> Graph:
         """Return the new graph."""
@@ -82,7 +80,7 @@ class _Inliner:
         new.output = self._node(self._body(function.graph, values, new), new)
         return new
 
-    def _identity(self, value: _Value) -> Any:
+    def _identity(self, value: _Value) -> object:
         """Return what tells values apart: a node itself, a function by its graph and free variables."""
         if isinstance(value, _Function):
             return (value.graph, tuple(self._identity(value.values[node]) for node in self._scopes.free[value.graph]))
@@ -141,7 +139,7 @@ class _Inliner:
         return value
 
 
-def _plain(value: Any) -> Any:  # of a constant condition: a bool, an array, a tensor
+def _plain(value: object) -> object:  # of a constant condition: a bool, an array, a tensor
     return getattr(value, "_data", value)
 
 
@@ -193,13 +191,13 @@ def _folded(node: Apply, inputs: list[Node], graph: Graph) -> Node | None:
     return Constant(wrap(np.array(result)), node.type)
 
 
-def _array(value: Any) -> Any:  # a number stays one: it is a weak operand
+def _array(value: object) -> object:  # a number stays one: it is a weak operand
     if isinstance(value, Tensor):
         return value._data
     return value if isinstance(value, np.ndarray | np.generic | bool | int | float | complex) else None
 
 
-def _is_small(node: Apply, values: list[Any]) -> bool:
+def _is_small(node: Apply, values: list[object]) -> bool:
     if not isinstance(node.type, Spec):
         return False
     taken = sum(value.nbytes for value in values if isinstance(value, np.ndarray))
@@ -212,7 +210,7 @@ def share_common(graph: Graph) -> Graph:
 
     Effects and calls of graphs are kept apart. An inner graph shares its own applications, not those around it.
     """
-    known: dict[Any, Node] = {}
+    known: dict[object, Node] = {}
 
     def rule(node: Apply, inputs: list[Node], home: Graph) -> Node | None:
         function = inputs[0]
@@ -230,18 +228,18 @@ def share_common(graph: Graph) -> Graph:
     return rebuild(graph, rule)
 
 
-def is_pure(function: Any) -> bool:
+def is_pure(function: object) -> bool:
     """Return whether applying it twice is the same as once: a primitive, or a control operation without effect."""
     if isinstance(function, Control):
         return not function.is_effect
     return isinstance(function, Primitive) and not getattr(function, "is_effect", False)
 
 
-def _identity(node: Node) -> Any:
+def _identity(node: Node) -> object:
     if isinstance(node, Constant) and isinstance(node.value, bool | int | float | complex | str | None):
         return (type(node.value), repr(node.value))  # 0.0 and -0.0 are equal and not the same
     return node
 
 
-def _frozen(attributes: dict[str, Any]) -> Any:
+def _frozen(attributes: dict[str, object]) -> object:
     return tuple((name, repr(attributes[name]), attributes[name]) for name in sorted(attributes))

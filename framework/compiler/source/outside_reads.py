@@ -79,7 +79,9 @@ class State:
         for key, (owner, name) in self.places.items():
             kind = type(getattr(owner, name))
             node = capture.graph.apply(_read_attribute, *capture._after(), owner=owner, name=name, kind=kind)
-            self._initial[key] = as_weak(capture.value_of(capture._effect(node)))
+            value = capture.value_of(capture._effect(node))
+            assert isinstance(value, Tensor)
+            self._initial[key] = as_weak(value)
             self.values[key] = self._initial[key]
 
     def finish(self) -> None:

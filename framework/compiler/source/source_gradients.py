@@ -202,7 +202,9 @@ class _Inner:
         first = count - len(self.weights)
         for number, weight in enumerate(self.weights, first):
             if weight._hooks:
-                found[number] = apply_hooks(weight._hooks, found[number])
+                before = found[number]
+                assert isinstance(before, Tensor)
+                found[number] = apply_hooks(weight._hooks, before)
         return values[-1], found
 
 
