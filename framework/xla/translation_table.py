@@ -40,8 +40,8 @@ class KeyWords(NamedTuple):
 
 
 #: What a translation takes: a tensor's array, a Python number or a key.
-Operand: TypeAlias = "jax.Array | Array | Number | complex | KeyWords"
-Result: TypeAlias = "jax.Array | tuple[jax.Array, ...]"
+Operand: TypeAlias = jax.Array | Array | Number | complex | KeyWords
+Result: TypeAlias = jax.Array | tuple[jax.Array, ...]
 
 
 def words_of(key: Key) -> KeyWords:
