@@ -1,7 +1,6 @@
 """Statements: simple ones, `if`, `with`, `try`, and those that no graph can hold."""
 
 import ast
-from typing import Any
 
 from ..traced import CaptureError
 from .expressions import assign_to, delete, made_function
@@ -10,8 +9,7 @@ from .graph_effects import check
 from .operator_expressions import SIGNS
 from .parse import analyse, loads_in
 from .paths import BREAK, CONTINUE, NEXT, Flow, PathSplit, Return
-
-Value = Any  # a value of the user's program
+from .traced_numbers import Value
 
 
 @statement(ast.Expr)
@@ -86,7 +84,7 @@ def _update(frame: Frame, node: ast.AugAssign) -> Flow:
     value = frame.value(node.value)
     if isinstance(before, list) and isinstance(node.op, ast.Add):
         frame.interpreter.call(before.extend, (value,), {})
-        after = before
+        after: Value = before
     else:
         after = frame.interpreter.operate(SIGNS[type(node.op)], before, value)
     del before, value  # views of the target, if that is an element of a tensor
