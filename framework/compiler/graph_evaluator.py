@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 # What flows through a graph: arrays, numbers, keys, closures, tuples of these.
-Value: TypeAlias = Any
+Value: TypeAlias = object
 
 
 Registers: TypeAlias = list[object]
@@ -278,7 +278,7 @@ def _computing(function: object, node: Apply) -> Callable[[list[Value]], Value] 
     return compute
 
 
-def _assigned(values: list[Value]) -> Array:
+def _assigned(values: list[Any]) -> Array:
     """Return the new value of a weight, which is written when the run has ended."""
     target = values[0]
     new = np.asarray(values[1], dtype=target.dtype)
@@ -311,8 +311,9 @@ class Evaluator:
     def _apart(self, value: Value) -> Value:
         if isinstance(value, tuple):
             return tuple([self._apart(part) for part in value])
-        is_constant = isinstance(value, np.ndarray) and id(owner_of(value)) in self._translator.constants
-        return value.copy() if is_constant else value
+        if isinstance(value, np.ndarray) and id(owner_of(value)) in self._translator.constants:
+            return value.copy()
+        return value
 
 
 def evaluate(graph: Graph, arguments: Sequence[Value]) -> Value:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import EngineError
 from ..primitive import Primitive
-from ..tensor import Tensor
+from ..tensor import Array, Tensor
 from .control_ops import Control
 from .ir_graph import Apply, Constant, Graph, Node, Parameter
 from .ir_types import UNKNOWN, Abstract, FunctionType, TupleType, type_of
@@ -220,6 +220,6 @@ def same_value(a: Any, b: Any) -> bool:
     return bool(repr(a) == repr(b) if isinstance(a, float | complex) else a == b)
 
 
-def _bits(x: Any) -> tuple[Any, ...]:
+def _bits(x: Tensor | Array | np.generic) -> tuple[object, ...]:
     array = np.asarray(x._data if isinstance(x, Tensor) else x)
     return array.shape, array.dtype, array.tobytes()
