@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import EngineError
-from ..ir import Apply, Constant, Graph, Node
+from ..ir import Apply, ConstantNode, Graph, Node
 from ..ir.control_ops import Control
 from ..ir.visit import Scopes
 from ..primitive import Primitive
@@ -33,8 +33,8 @@ class XlaLoop(NamedTuple):
 
     last: Apply
     switch: Apply
-    step: Constant
-    leave: Constant
+    step: ConstantNode
+    leave: ConstantNode
     steps_if_true: bool
 
 
@@ -44,7 +44,7 @@ def loop_of(graph: Graph) -> XlaLoop | None:
     if not isinstance(last, Apply) or not isinstance(last.function, Apply) or not last.function.applies("switch"):
         return None
     true, false = last.function.arguments[1:]
-    if not isinstance(true, Constant) or not isinstance(false, Constant):
+    if not isinstance(true, ConstantNode) or not isinstance(false, ConstantNode):
         return None
     if _ends_in(true.value, graph):
         return XlaLoop(last, last.function, true, false, True)
@@ -126,7 +126,7 @@ class Program:
     def _value(self, node: Node, values: _Values) -> object:
         if node in values:
             return values[node]
-        if not isinstance(node, Constant):
+        if not isinstance(node, ConstantNode):
             raise EngineError(f"{node!r} is out of scope in a graph for XLA")
         value = node.value
         if isinstance(value, Graph):

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from ..context import CAPTURE, RECORDING, quiet
 from ..errors import EngineError
-from ..ir import Abstract, Apply, Constant, Graph, Node, OpaqueType, Parameter, TupleType, Where, type_of
+from ..ir import Abstract, Apply, ConstantNode, Graph, Node, OpaqueType, ParameterNode, TupleType, Where, type_of
 from ..ir.control_ops import Control, assign, depend, host_call, make_tuple, take_key, tuple_getitem
 from ..nn.cell import Cell
 from ..nn.cell_call import Gates
@@ -133,10 +133,10 @@ class GraphCapture:
     def __init__(self, name: str) -> None:
         self.root = self.graph = Graph(name)
         self.values: dict[int, Node] = {}
-        self._weights: dict[int, Parameter] = {}
+        self._weights: dict[int, ParameterNode] = {}
         self._kept: list[object] = []  # what is known by id stays alive
         self._effects: dict[int, list[Node]] = {}
-        self._keys: list[tuple[Parameter, Callable[[], Key]]] = []
+        self._keys: list[tuple[ParameterNode, Callable[[], Key]]] = []
         self._actions: list[tuple[Callable[..., object], list[Node]]] = []
         self._cut: dict[Node, Node] = {}
         self.cells = RunningCells()
@@ -177,7 +177,7 @@ class GraphCapture:
             return self.graph.apply(make_tuple, *(self.node_of(part) for part in value), where=self.where())
         if isinstance(value, Tensor):
             self._kept.append(value)
-        return Constant(value)
+        return ConstantNode(value)
 
     def value_of(self, node: Node) -> object:
         """Return what running code sees of a node: a traced tensor, a traced key, a tuple of such, or a constant's
@@ -187,7 +187,7 @@ class GraphCapture:
             if isinstance(node, Apply) and node.applies("make_tuple"):
                 return tuple(self.value_of(part) for part in node.arguments)
             return tuple(self.value_of(self.graph.apply(tuple_getitem, node, index=part)) for part in parts)
-        if isinstance(node, Constant):
+        if isinstance(node, ConstantNode):
             return node.value
         if getattr(node.type, "kind", None) == Key.__name__:
             return TracedKey(node)

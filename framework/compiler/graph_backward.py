@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias, cast
 import numpy as np
 
 from ..context import quiet
-from ..ir import Apply, Constant, Graph, Node, TupleType, Where
+from ..ir import Apply, ConstantNode, Graph, Node, TupleType, Where
 from ..ir.control_ops import (
     ENVIRONMENT,
     Control,
@@ -49,7 +49,7 @@ _PATHS: dict[str, slice] = {
 
 def pulled_inputs(node: Apply) -> Iterator[Node]:
     """Return the arguments of a primitive or control operation that its rules can give a gradient."""
-    operation = node.function.value if isinstance(node.function, Constant) else None
+    operation = node.function.value if isinstance(node.function, ConstantNode) else None
     if isinstance(operation, Control):
         yield from node.arguments[_PATHS.get(operation.name, slice(None))]
     elif isinstance(operation, Primitive) and operation._joint is not None:
@@ -75,7 +75,7 @@ class Activity:
             pass
 
     def __contains__(self, node: Node) -> bool:
-        if isinstance(node, Constant):
+        if isinstance(node, ConstantNode):
             return isinstance(node.value, Graph) and bool(self.environment(node.value))
         return node in self._active
 
@@ -85,7 +85,7 @@ class Activity:
 
     def targets(self, function: Node) -> list[Graph] | None:
         """Return the graphs that a function node can be, where that is plain to see; else None."""
-        if isinstance(function, Constant):
+        if isinstance(function, ConstantNode):
             return [function.value] if isinstance(function.value, Graph) else None
         if isinstance(function, Apply) and function.applies("switch"):
             both = [self.targets(x) for x in function.arguments[1:]]
@@ -99,7 +99,7 @@ class Activity:
             values.append(graph.result)
             for user in self._scopes.order(graph):
                 values += [] if user.applies("switch") else user.arguments
-                if not isinstance(user.function, Constant) and self.targets(user.function) is None:
+                if not isinstance(user.function, ConstantNode) and self.targets(user.function) is None:
                     values.append(user.function)
         found: set[Graph] = set()
         seen: set[Node] = set()
@@ -108,7 +108,7 @@ class Activity:
             if node in seen or not isinstance(node.type, FunctionType):
                 continue
             seen.add(node)
-            if isinstance(node, Constant) and isinstance(node.value, Graph):
+            if isinstance(node, ConstantNode) and isinstance(node.value, Graph):
                 found.add(node.value)
             elif isinstance(node, Apply) and node.applies("switch"):
                 values += node.arguments[1:]
@@ -119,7 +119,7 @@ class Activity:
         before = len(self._active)
         for graph in self._scopes.graphs:
             for node in self._scopes.order(graph):
-                if isinstance(node.function, Constant) and isinstance(node.function.value, Primitive | Control):
+                if isinstance(node.function, ConstantNode) and isinstance(node.function.value, Primitive | Control):
                     active = any(x in self for x in pulled_inputs(node))
                 else:
                     active = self._called(node)
@@ -257,7 +257,7 @@ class Sweep:
         """Add the cotangent to those that the node has got from its other users."""
         if cotangent is None or not self._world.is_active(node):
             return
-        if isinstance(node, Constant):
+        if isinstance(node, ConstantNode):
             for index, free in enumerate(self._world.environment(node.value)):
                 assert isinstance(cotangent, Node)
                 part = self._graph.apply(environment_getitem, cotangent, self._world.image(free), index=index)
@@ -302,12 +302,12 @@ class Sweep:
             parts = [self._complete(part, x, self._element(like, i)) for i, (part, x) in enumerate(both)]
             return self._graph.apply(make_tuple, *parts)
         if not carries_gradient(type):
-            return Constant(None)
+            return ConstantNode(None)
         if isinstance(type, Spec):
             if all(isinstance(length, int) for length in type.shape):
                 return self._graph.apply(zero_cotangent, shape=type.shape, dtype=type.dtype)
             return self._graph.apply(zero_cotangent_like, like())
-        return Constant(None, ENVIRONMENT)
+        return ConstantNode(None, ENVIRONMENT)
 
     def _element(self, whole: Callable[[], Node], index: int) -> Callable[[], Node]:
         return lambda: self._graph.apply(tuple_getitem, whole(), index=index)
@@ -318,7 +318,7 @@ class Sweep:
             cotangent = self._found.get(node)
             if cotangent is None:
                 continue
-            operation = node.function.value if isinstance(node.function, Constant) else None
+            operation = node.function.value if isinstance(node.function, ConstantNode) else None
             if isinstance(operation, Primitive):
                 self._primitive(node, operation, cotangent)
             elif isinstance(operation, Control):
@@ -382,7 +382,7 @@ class Sweep:
                     self.add(x, self._graph.apply(environment_getitem, cotangent, like, index=index))
         elif name == "environment_getitem":
             whole = self._complete(node.type, cotangent, lambda: self._world.image(node))
-            before = [Constant(None)] * node.attributes["index"]
+            before = [ConstantNode(None)] * node.attributes["index"]
             self.add(arguments[0], self._graph.apply(make_environment, *before, whole))
         elif name == "add_cotangents":
             self.add(arguments[0], cotangent)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..context import quiet
 from ..errors import EngineError
-from ..ir import Apply, Constant, Graph, Node
+from ..ir import Apply, ConstantNode, Graph, Node
 from ..ir.control_ops import Control, assign
 from ..ir.visit import Scopes
 from ..primitive import Primitive
@@ -206,7 +206,7 @@ class _Allocation:
         """Return the register of a node's value; constants are put into the template, closures made by a step."""
         if node in self._places:
             return self._places[node]
-        if isinstance(node, Constant):
+        if isinstance(node, ConstantNode):
             if isinstance(node.value, Graph):
                 return self._closure(node.value, user)
             self._places[node] = self._new(plain(node.value))
@@ -231,7 +231,7 @@ class _Allocation:
 
     def add(self, node: Apply) -> None:
         """Append the step for a node, after the steps for the closures it uses."""
-        function = node.function.value if isinstance(node.function, Constant) else None
+        function = node.function.value if isinstance(node.function, ConstantNode) else None
         compute = _computing(function, node)
         inputs = tuple(self.place(x, node) for x in (node.inputs if compute is None else node.arguments))
         self._places[node] = self._new(None)

@@ -18,7 +18,7 @@ import numpy as np
 from ..context import RECORDING
 from ..dtype import is_inexact
 from ..errors import GradientError
-from ..ir import Apply, Constant, Graph, Node, TupleType
+from ..ir import Apply, ConstantNode, Graph, Node, TupleType
 from ..ir.control_ops import Control, tuple_getitem
 from ..ir.visit import order
 from ..ops import add, zeros_like
@@ -120,7 +120,7 @@ def replay(graph: Graph, inputs: Sequence[object]) -> list[Tensor]:
 
 
 def _constant(node: Node) -> object:
-    assert isinstance(node, Constant)
+    assert isinstance(node, ConstantNode)
     value = node.value
     return wrap(value) if isinstance(value, np.ndarray) else value
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import EngineError
-from ..ir import Apply, Constant, Graph, Node
+from ..ir import Apply, ConstantNode, Graph, Node
 from ..primitive import PRIMITIVES
 
 __all__ = [
@@ -88,13 +88,13 @@ class _Builder:
     def _missing(self, node: Node) -> list[Node]:
         if isinstance(node, Apply):
             return [x for x in reversed(node.inputs) if x not in self._nodes]
-        if isinstance(node, Constant) and isinstance(node.value, Graph) and node.value not in self._graphs:
+        if isinstance(node, ConstantNode) and isinstance(node.value, Graph) and node.value not in self._graphs:
             self._header(node.value)
             return [node.value.result]
         return []
 
     def _make(self, node: Node) -> Node:
-        if isinstance(node, Constant):
+        if isinstance(node, ConstantNode):
             return self._constant(node)
         if not isinstance(node, Apply):
             raise TypeError(f"{node!r} belongs to a graph that encloses the one to be rebuilt")
@@ -104,13 +104,13 @@ class _Builder:
         made = self._rule(node, inputs, home)
         return Apply(home, inputs, node.type, node.attributes, node.where) if made is None else made
 
-    def _constant(self, node: Constant) -> Node:
+    def _constant(self, node: ConstantNode) -> Node:
         if not isinstance(node.value, Graph):
             return node
         new = self._graphs[node.value]
         if new.output is None:
             new.output = self._nodes.get(node.value.result)  # None inside a recursion; filled in at the end
-        return Constant(new, node.type)
+        return ConstantNode(new, node.type)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +165,7 @@ class Match:
 
     def apply(self, primitive: str, *arguments: Node | float, **attributes: object) -> Node:
         """Return a new application, at the place of the old, or what the rules make of it."""
-        nodes = [x if isinstance(x, Node) else Constant(x) for x in arguments]
+        nodes = [x if isinstance(x, Node) else ConstantNode(x) for x in arguments]
         made = self.graph.apply(PRIMITIVES[primitive], *nodes, where=self.node.where, **attributes)
         found = self.rules.rewritten(made, self.graph)
         self.built.add(found)
@@ -183,7 +183,7 @@ def matches(pattern: object, node: object, found: dict[str, object]) -> bool:
         return True
     if isinstance(pattern, CallPattern):
         return _matches_call(pattern, node, found)
-    if isinstance(node, Constant):
+    if isinstance(node, ConstantNode):
         return isinstance(pattern, int | float) and is_number(pattern)(node)
     return not isinstance(node, Node) and bool(pattern == node)
 
@@ -203,7 +203,7 @@ def is_number(number: float) -> Callable[[object], bool]:
     """Return whether a node is a constant whose every element is that number (0.0 is not -0.0)."""
 
     def check(node: object) -> bool:
-        if not isinstance(node, Constant):
+        if not isinstance(node, ConstantNode):
             return False
         value = node.value
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -222,7 +222,7 @@ def built(pattern: Pattern | float, match: Match) -> Node:
         node: Node = match[pattern.name]
         return node
     if not isinstance(pattern, CallPattern):
-        return Constant(pattern)
+        return ConstantNode(pattern)
     attributes = {k: match[v.name] if isinstance(v, Wildcard) else v for k, v in pattern.attributes.items()}
     return match.apply(pattern.primitives[0], *(built(part, match) for part in pattern.arguments), **attributes)
 
@@ -301,7 +301,7 @@ class Rewriting:
         return node
 
     def _rules_for(self, function: Node) -> list[Rewrite]:
-        name = getattr(function.value, "name", "") if isinstance(function, Constant) else ""
+        name = getattr(function.value, "name", "") if isinstance(function, ConstantNode) else ""
         return self._rules.get(name, [])
 
 

@@ -6,7 +6,7 @@ from ..primitive import Primitive
 from ..specs import Spec
 from ..symbolic import Length, substitute
 from .control_ops import Control
-from .ir_graph import Apply, Constant, Graph, Node
+from .ir_graph import Apply, ConstantNode, Graph, Node
 from .ir_types import Abstract, FunctionType, TupleType
 from .visit import Scopes
 
@@ -26,8 +26,8 @@ class _Copy:
 
     def __call__(self, node: Node) -> Node:
         """Return what stands for a node; itself where it is shared."""
-        if isinstance(node, Constant) and node.value.__class__ is Graph and node.value in self._graphs:
-            return Constant(self._graphs[node.value], node.type)
+        if isinstance(node, ConstantNode) and node.value.__class__ is Graph and node.value in self._graphs:
+            return ConstantNode(self._graphs[node.value], node.type)
         return self._nodes.get(node, node)
 
     def headers(self, graphs: Sequence[Graph]) -> None:
@@ -143,8 +143,8 @@ def _bound(value: object, lengths: Mapping[str, Length]) -> object:
 
 
 def _bound_constant(node: Node, lengths: Mapping[str, Length]) -> Node:
-    if not isinstance(node, Constant) or isinstance(node.value, Primitive | Control):
+    if not isinstance(node, ConstantNode) or isinstance(node.value, Primitive | Control):
         return node
-    return Constant(
+    return ConstantNode(
         node.value if isinstance(node.value, Graph) else _bound(node.value, lengths), _bound_type(node.type, lengths)
     )

@@ -24,7 +24,7 @@ from ..errors import EngineError
 from ..tensor import Array, Parameter, Tensor
 from ..whole_file import write_whole
 from .clone import clone
-from .ir_graph import Apply, Constant, Graph, Node
+from .ir_graph import Apply, ConstantNode, Graph, Node
 from .parser import ParseError, parse
 from .printer import to_text
 from .verify import VerifyError, verify
@@ -136,7 +136,7 @@ def _entry(value: object, number: int, arrays: dict[str, Array], graph: Graph) -
 
 
 def _uses(node: Apply, value: object) -> bool:
-    constants = [x.value for x in node.arguments if isinstance(x, Constant)]
+    constants = [x.value for x in node.arguments if isinstance(x, ConstantNode)]
     return any(x is value for x in (*node.attributes.values(), *constants))
 
 

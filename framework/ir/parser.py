@@ -18,7 +18,7 @@ from ..symbolic import Dim, Quotient, SymbolicError, is_static, parse_length
 from ..tensor import Array, Tensor
 from ..tensor import Parameter as Weight
 from .control_ops import CONTROL
-from .ir_graph import Apply, Constant, Graph, Node, Where
+from .ir_graph import Apply, ConstantNode, Graph, Node, Where
 from .ir_types import Abstract, FunctionType, OpaqueType, TupleType
 from .printer import STORED_NAMES
 
@@ -420,7 +420,7 @@ class _Parser:
         operation = PRIMITIVES.get(word) or CONTROL.get(word)
         if operation is None:
             words.fail(f"there is no primitive or control operation {word!r}")
-        return Constant(operation)
+        return ConstantNode(operation)
 
     def _input(self, words: Words) -> Node:
         word = words.peek()
@@ -432,10 +432,10 @@ class _Parser:
             if word not in self._bodies:
                 words.fail(f"there is no graph {word}")
             body = self._bodies[words.take()]
-            return Constant(body.graph, body.type)
+            return ConstantNode(body.graph, body.type)
         value = words.value()
         type: Abstract | None = words.type() if words.accept(":") else None
-        return Constant(Tensor(value) if isinstance(value, np.ndarray) else value, type)
+        return ConstantNode(Tensor(value) if isinstance(value, np.ndarray) else value, type)
 
 
 def _place(note: str) -> Where:

@@ -18,7 +18,7 @@ from ..random import Key
 from ..specs import Spec
 from ..symbolic import Dim, Quotient
 from ..tensor import Array, Tensor
-from .ir_graph import Apply, Constant, Graph, Node, Parameter
+from .ir_graph import Apply, ConstantNode, Graph, Node, ParameterNode
 from .ir_types import Abstract, FunctionType, TupleType, type_of
 from .visit import Scopes
 
@@ -101,7 +101,7 @@ class _Printer:
         lines = [self._line(node) for node in scopes.order(graph)]
         return "\n  ".join([head, *lines, f"return {self._value(graph.result)}"]) + "\n}"
 
-    def _parameter(self, parameter: Parameter) -> str:
+    def _parameter(self, parameter: ParameterNode) -> str:
         text = f"{self._nodes[parameter]}: {type_text(parameter.type)}"
         if self._nodes[parameter] != f"%{parameter.name}":
             text += f" named {parameter.name!r}"
@@ -119,7 +119,7 @@ class _Printer:
 
     def _value(self, node: Node) -> str:
         """Return a node as it is used."""
-        if not isinstance(node, Constant):
+        if not isinstance(node, ConstantNode):
             return self._nodes[node]
         if isinstance(node.value, Graph):
             return self._graphs[node.value]

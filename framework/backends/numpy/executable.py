@@ -16,7 +16,7 @@ from ...compiler.passes.fuse import Fused, fuse
 from ...compiler.rewrite import rebuild
 from ...context import quiet
 from ...errors import EngineError
-from ...ir import Apply, Constant, Graph, Node, TupleType, Where
+from ...ir import Apply, ConstantNode, Graph, Node, TupleType, Where
 from ...ir.visit import Scopes
 from ...primitive import Primitive
 from ...specs import Spec
@@ -199,9 +199,9 @@ class _KernelPrimitive(Primitive):
 
 def _as_primitive(node: Apply, inputs: list[Node], graph: Graph) -> Node | None:
     function = inputs[0]
-    if not isinstance(function, Constant) or not isinstance(function.value, Fused):
+    if not isinstance(function, ConstantNode) or not isinstance(function.value, Fused):
         return None
-    kernel = Constant(_KernelPrimitive(loop_of(function.value)))
+    kernel = ConstantNode(_KernelPrimitive(loop_of(function.value)))
     return Apply(graph, [kernel, *inputs[1:]], node.type, None, node.where)
 
 
@@ -258,16 +258,16 @@ def is_straight(graph: Graph) -> bool:
     """Return whether the graph calls nothing but primitives and kernels, on arrays of known shapes."""
     for node in Scopes(graph).order(graph):
         function = node.inputs[0]
-        if not isinstance(function, Constant) or (isinstance(function.value, Graph) and not _is_kernel(function)):
+        if not isinstance(function, ConstantNode) or (isinstance(function.value, Graph) and not _is_kernel(function)):
             return False
-        if any(isinstance(x, Constant) and isinstance(x.value, Graph) for x in node.arguments):
+        if any(isinstance(x, ConstantNode) and isinstance(x.value, Graph) for x in node.arguments):
             return False
         if isinstance(node.type, Spec) and not all(isinstance(n, int) for n in node.type.shape):
             return False
     return all(isinstance(n, int) for p in graph.parameters if isinstance(p.type, Spec) for n in p.type.shape)
 
 
-def _is_kernel(function: Constant) -> bool:
+def _is_kernel(function: ConstantNode) -> bool:
     return isinstance(function.value, Fused)
 
 
@@ -320,7 +320,7 @@ def _is_alone(node: Apply) -> bool:
     What is observed is cut out of its group, and an observed run computes what the unobserved one does, to the bit.
     """
     function = node.inputs[0]
-    return isinstance(function, Constant) and function.value.name not in _EXACT
+    return isinstance(function, ConstantNode) and function.value.name not in _EXACT
 
 
 compile_graph.writes_given = True  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from math import pi, sqrt
 
 from ...dtype import Dtype
-from ...ir import Apply, Constant, Node
+from ...ir import Apply, ConstantNode, Node
 from ...primitive import Primitive
 from ...specs import Shape, Spec
 
@@ -166,7 +166,7 @@ FORMULAS["sqrt"] = FORMULAS.pop("sqrt_")
 
 def is_element_wise(node: Node) -> bool:
     """Return whether a node can be computed element by element inside a generated loop."""
-    if not isinstance(node, Apply) or not isinstance(node.type, Spec) or not isinstance(node.inputs[0], Constant):
+    if not isinstance(node, Apply) or not isinstance(node.type, Spec) or not isinstance(node.inputs[0], ConstantNode):
         return False
     primitive = node.inputs[0].value
     if not isinstance(primitive, Primitive) or primitive.name not in FORMULAS:

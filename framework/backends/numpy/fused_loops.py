@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numba
 
 from ...compiler.passes.fuse import Fused
-from ...ir import Apply, Constant, Node
+from ...ir import Apply, ConstantNode, Node
 from ...ir.ir_types import Abstract
 from ...ir.visit import order
 from ...kernels import exponential
@@ -234,13 +234,13 @@ class _LoopWriter:
 
     def _expression(self, node: Apply) -> str:
         function = node.inputs[0]
-        assert isinstance(function, Constant)
+        assert isinstance(function, ConstantNode)
         dtype = _operand_type(node)
         names = [self._operand(x, dtype) for x in node.arguments]
         return FORMULAS[function.value.name](lambda value: self._number(value, dtype), *names, **node.attributes)
 
     def _operand(self, node: Node, dtype: str) -> str:
-        if isinstance(node, Constant):
+        if isinstance(node, ConstantNode):
             return self._number(node.value, dtype)
         return self._names[node]
 

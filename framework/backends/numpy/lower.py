@@ -18,7 +18,7 @@ import numpy as np
 
 from ...compiler.passes.fuse import Fused
 from ...compiler.passes.memory_passes import schedule
-from ...ir import Apply, Constant, Graph, Node, TupleType, Where
+from ...ir import Apply, ConstantNode, Graph, Node, TupleType, Where
 from ...ir.control_ops import Control
 from ...primitive import Primitive
 from ...specs import Spec
@@ -142,7 +142,7 @@ class _Lowering:
         for place, node in enumerate(self._order):
             self._scope.place = place
             function = node.inputs[0]
-            name = getattr(function.value, "name", "") if isinstance(function, Constant) else ""
+            name = getattr(function.value, "name", "") if isinstance(function, ConstantNode) else ""
             self._scope.code.where = (name, node.where)
             self._scope.set(node, self._apply(node))
         self._scope.place = len(self._order)
@@ -155,13 +155,13 @@ class _Lowering:
     def is_view(self, node: Apply) -> bool:
         """Return whether the result may lie in the memory of the arguments."""
         function = node.inputs[0]
-        if not isinstance(function, Constant) or isinstance(function.value, Fused):
+        if not isinstance(function, ConstantNode) or isinstance(function.value, Fused):
             return False
         return self._how[node] is None
 
     def _apply(self, node: Apply) -> Value:
         function = node.inputs[0]
-        if not isinstance(function, Constant):
+        if not isinstance(function, ConstantNode):
             raise TypeError(f"{node!r} applies what is not known when it is compiled")
         what = function.value
         if isinstance(what, Fused):
@@ -321,7 +321,7 @@ class _Lowering:
 def _entry(node: Apply) -> Into | None:
     """Return how the application writes into given memory, if it can."""
     function = node.inputs[0]
-    name = function.value.name if isinstance(function, Constant) and isinstance(function.value, Primitive) else ""
+    name = function.value.name if isinstance(function, ConstantNode) and isinstance(function.value, Primitive) else ""
     if name not in INTO or not _is_tensors(node):
         return None
     return INTO[name](*_specs(node), node.attributes)

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from ...ir import Apply, Constant, Node, Where
+from ...ir import Apply, ConstantNode, Node, Where
 from ...specs import Shape, Spec
 from ...tensor import Array, Tensor
 from .fused_loops import Operand
@@ -166,12 +166,12 @@ class ProgramScope:
     def value(self, node: Node) -> Value:
         """Return the value of a node that was computed, or of a constant."""
         if node not in self._values:
-            if not isinstance(node, Constant):
+            if not isinstance(node, ConstantNode):
                 raise TypeError(f"{node!r} has no value here")
             self._values[node] = self._constant(node)
         return self._values[node]
 
-    def _constant(self, node: Constant) -> Value:
+    def _constant(self, node: ConstantNode) -> Value:
         value = node.value
         if isinstance(value, Tensor):
             value = np.ascontiguousarray(value._data).reshape(value.shape)

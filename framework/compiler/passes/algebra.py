@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 
 from ...dtype import Dtype
-from ...ir import Apply, Constant, Graph, Node
+from ...ir import Apply, ConstantNode, Graph, Node
 from ...ir.control_ops import tuple_getitem
 from ...ir.visit import users
 from ...primitive import PRIMITIVES
@@ -129,7 +129,7 @@ def _filled(found: Match) -> Node | None:
     like = found.node.type
     if not isinstance(like, Spec) or not all(isinstance(n, int) for n in like.shape):
         return None
-    number = Constant(wrap(np.asarray(found["value"], like.dtype)))
+    number = ConstantNode(wrap(np.asarray(found["value"], like.dtype)))
     return number if not like.shape else found.graph.apply(PRIMITIVES["broadcast_to"], number, shape=like.shape)
 
 
@@ -258,7 +258,11 @@ def _is_of_pool(node: Node) -> bool:
 def _sum_of_put(found: Match) -> Node | None:
     """Sum the gradients themselves: every one is put somewhere in its plane, so the sum over the plane is theirs."""
     g = found["g"].type
-    if not isinstance(g, Spec) or not set(range(2, g.ndim)) <= set(found["axes"]) or isinstance(found["g"], Constant):
+    if (
+        not isinstance(g, Spec)
+        or not set(range(2, g.ndim)) <= set(found["axes"])
+        or isinstance(found["g"], ConstantNode)
+    ):
         return None
     return found.apply("sum", found["g"], **found.node.attributes)
 

@@ -8,7 +8,7 @@ a choice by a condition that is a tensor, and recursion. A function that is left
 import numpy as np
 
 from ...errors import EngineError
-from ...ir import Apply, Constant, FunctionType, Graph, Node
+from ...ir import Apply, ConstantNode, FunctionType, Graph, Node
 from ...ir.control_ops import Control, make_tuple
 from ...ir.visit import Scopes
 from ...primitive import Primitive
@@ -97,7 +97,7 @@ class _Inliner:
     def _lookup(self, node: Node, values: dict[Node, _Value]) -> _Value:
         if node in values:
             return values[node]
-        if isinstance(node, Constant):
+        if isinstance(node, ConstantNode):
             return _Function(node.value, values) if isinstance(node.value, Graph) else node
         raise TypeError(f"{node!r} is used where it has no value; the graph that computes it does not enclose its user")
 
@@ -112,7 +112,7 @@ class _Inliner:
         if node.applies("tuple_getitem") and isinstance(arguments[0], _Tuple):
             part: _Value = arguments[0].parts[node.attributes["index"]]
             return part
-        if node.applies("switch") and isinstance(arguments[0], Constant):
+        if node.applies("switch") and isinstance(arguments[0], ConstantNode):
             return arguments[1] if bool(_plain(arguments[0].value)) else arguments[2]
         if node.applies("depend") and not isinstance(arguments[0], Node):
             return self._depend(node, arguments, home)
@@ -133,7 +133,7 @@ class _Inliner:
         """Return the value as a node that `home` can use."""
         if isinstance(value, _Function):
             graph = self._graph(value)
-            return Constant(graph, graph.type)
+            return ConstantNode(graph, graph.type)
         if isinstance(value, _Tuple):
             return home.apply(make_tuple, *(self._node(part, home) for part in value.parts))
         return value
@@ -174,11 +174,11 @@ def fold_constants(graph: Graph) -> Graph:
 
 def _folded(node: Apply, inputs: list[Node], graph: Graph) -> Node | None:
     function = inputs[0]
-    if not isinstance(function, Constant) or not isinstance(function.value, Primitive):
+    if not isinstance(function, ConstantNode) or not isinstance(function.value, Primitive):
         return None
-    if not all(isinstance(x, Constant) for x in inputs) or getattr(function.value, "is_effect", False):
+    if not all(isinstance(x, ConstantNode) for x in inputs) or getattr(function.value, "is_effect", False):
         return None
-    values = [_array(x.value) for x in inputs[1:] if isinstance(x, Constant)]
+    values = [_array(x.value) for x in inputs[1:] if isinstance(x, ConstantNode)]
     if any(value is None for value in values) or not _is_small(node, values):
         return None
     try:
@@ -188,7 +188,7 @@ def _folded(node: Apply, inputs: list[Node], graph: Graph) -> Node | None:
         return None
     if isinstance(result, tuple):
         return None
-    return Constant(wrap(np.array(result)), node.type)
+    return ConstantNode(wrap(np.array(result)), node.type)
 
 
 def _array(value: object) -> object:  # a number stays one: it is a weak operand
@@ -214,7 +214,7 @@ def share_common(graph: Graph) -> Graph:
 
     def rule(node: Apply, inputs: list[Node], home: Graph) -> Node | None:
         function = inputs[0]
-        if not isinstance(function, Constant) or not is_pure(function.value):
+        if not isinstance(function, ConstantNode) or not is_pure(function.value):
             return None
         key = (id(home), function.value, tuple(map(_identity, inputs[1:])), _frozen(node.attributes))
         try:
@@ -236,7 +236,7 @@ def is_pure(function: object) -> bool:
 
 
 def _identity(node: Node) -> object:
-    if isinstance(node, Constant) and isinstance(node.value, bool | int | float | complex | str | None):
+    if isinstance(node, ConstantNode) and isinstance(node.value, bool | int | float | complex | str | None):
         return (type(node.value), repr(node.value))  # 0.0 and -0.0 are equal and not the same
     return node
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from ...context import RECORDING
 from ...dtype import is_inexact
-from ...ir import Abstract, Apply, Constant, Graph, Node, OpaqueType, type_of
+from ...ir import Abstract, Apply, ConstantNode, Graph, Node, OpaqueType, type_of
 from ...ir.control_ops import Control
 from ...tape_node import TapeNode
 from ...tensor import Array, Tensor, wrap
@@ -61,7 +61,7 @@ def raising(capture: GraphCapture, error: BaseException | None, type: Abstract, 
             "the message of an error that is raised under a condition on traced values cannot hold such values"
         )
     attributes = {"kind": error.__class__, "arguments": tuple(error.args), "type": type}
-    function = Constant(_raise_error, OpaqueType("Control"))
+    function = ConstantNode(_raise_error, OpaqueType("Control"))
     return Apply(capture.graph, [function, *after], type, attributes, capture.where())
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from ... import ops
 from ...context import RECORDING
 from ...errors import GradientError
-from ...ir import Apply, Constant, Node
+from ...ir import Apply, ConstantNode, Node
 from ...ops.operands import cast_to
 from ...primitive import PRIMITIVES, Primitive
 from ...tensor import Array, Tensor, wrap
@@ -88,7 +88,7 @@ class Elements:
         name, home = getattr(function, "__name__", ""), getattr(function, "__module__", "") or ""
         if type(result) is not Tensor or name not in _MAKING or not home.startswith(_ENGINE) or result.requires_grad:
             return result
-        x = TracedTensor(Constant(result))
+        x = TracedTensor(ConstantNode(result))
         self._made.add(x.node)
         return x
 

@@ -9,7 +9,7 @@ with that type, until the types agree.
 
 from collections.abc import Callable
 
-from ...ir import Apply, Constant, FunctionType, Graph, Node
+from ...ir import Apply, ConstantNode, FunctionType, Graph, Node
 from ..traced import CaptureError
 from .frames import Function, Interpreter
 from .paths import changed_slots
@@ -224,5 +224,5 @@ def _call_again(interpreter: Interpreter, call: _Running, variables: dict[str, V
     types = types_of(call.result)
     result = types[0] if len(types) == 1 else capture.tuple_of(types)
     taken = FunctionType(tuple(node.type for node in nodes), result)
-    whole = Apply(capture.graph, [Constant(call.graph, taken), *nodes], result, None, capture.where())
+    whole = Apply(capture.graph, [ConstantNode(call.graph, taken), *nodes], result, None, capture.where())
     return rebuild(call.result, iter(capture.parts_of(whole, len(types))), capture)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...dtype import is_inexact
 from ...errors import GradientError
-from ...ir import Apply, Constant, Graph, Node, Parameter, TupleType
+from ...ir import Apply, ConstantNode, Graph, Node, ParameterNode, TupleType
 from ...ir.clone import clone
 from ...ir.control_ops import make_tuple, tuple_getitem
 from ...ir.visit import free_variables
@@ -171,7 +171,7 @@ class _Inner:
         nodes = [x for plan, value in zip(plans, values, strict=True) for x in extract(plan, value, capture)]
         return slots, plans, nodes
 
-    def _untouched(self, slot: Slot, own: dict[int, Parameter]) -> bool:
+    def _untouched(self, slot: Slot, own: dict[int, ParameterNode]) -> bool:
         """Return whether a weight holds what it was given for the differentiation."""
         if slot.key not in own:
             return False
@@ -185,7 +185,7 @@ class _Inner:
         closed = _closed(self.graph, free)
         count = len(self.parameters)
         gradient = grad_graph(closed, range(count), output=0)
-        function = Constant(gradient, gradient.type)
+        function = ConstantNode(gradient, gradient.type)
         whole = Apply(capture.graph, [function, *self.given, *free], gradient.result.type, None, capture.where())
         value = capture.graph.apply(tuple_getitem, whole, index=0)
         gradients = capture.graph.apply(tuple_getitem, whole, index=1)
@@ -211,7 +211,7 @@ class _Inner:
 
 def _closed(graph: Graph, free: list[Node]) -> Graph:
     """Return the graph with its free variables as last parameters."""
-    extra = {node: Parameter(graph, node.type) for node in free}
+    extra = {node: ParameterNode(graph, node.type) for node in free}
     copy = clone(graph, dict(extra))
     for parameter in extra.values():
         parameter.graph = copy

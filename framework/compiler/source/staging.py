@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from ...dtype import bool_
-from ...ir import Abstract, Apply, Constant, FunctionType, Graph, Node, OpaqueType, TupleType, Where
+from ...ir import Abstract, Apply, ConstantNode, FunctionType, Graph, Node, OpaqueType, TupleType, Where
 from ...ir.control_ops import Control, assign, depend, make_tuple, switch, tuple_getitem
 from ...nn.cell import Cell
 from ...primitive import Primitive
@@ -49,7 +49,7 @@ from .value_plans import MISSING, Leaf, Plan, extract, freeze, rebuild, types_of
 __all__ = ["ResultNeeded", "SourceCapture", "check_content", "converge", "extend", "join"]
 
 #: What stands in the place of the last effect before there is one.
-_NOTHING = Constant(Tensor(np.zeros(0, np.bool_)))
+_NOTHING = ConstantNode(Tensor(np.zeros(0, np.bool_)))
 
 
 class ResultNeeded(Exception):
@@ -429,10 +429,10 @@ def check_content(slot: Slot, plan: Plan) -> None:
 
 def _called(jump: Jump, type: Abstract) -> Node:
     taken = FunctionType(tuple(argument.type for argument in jump.arguments), type)
-    targets = [Constant(graph, taken) for graph in jump.targets]
+    targets = [ConstantNode(graph, taken) for graph in jump.targets]
     function: Node = targets[0]
     if jump.condition is not None:
-        made = Constant(switch, OpaqueType("Control"))
+        made = ConstantNode(switch, OpaqueType("Control"))
         function = Apply(jump.graph, [made, jump.condition, *targets], taken, None, jump.where)
     return Apply(jump.graph, [function, *jump.arguments], type, None, jump.where)
 
