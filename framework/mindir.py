@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 
 from . import compiler
-from .compiler.capture import Captured, GraphCapture
+from .compiler.capture import GraphCapture
+from .compiler.captured_graph import Captured
 from .compiler.jit import CAPTURE_MODES, Compiled, jit
 from .compiler.signature import ArgumentStructure, Signature, flatten
 from .context import CAPTURE

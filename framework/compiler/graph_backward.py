@@ -333,9 +333,8 @@ class Sweep:
         needs = [x in allowed and world.is_active(x) for x in arguments]
         out: Node | list[Node] | None = None
         if isinstance(node.type, TupleType):
-            g: Node | list[Node | None] = [
-                x if x is None or isinstance(x, Node) else None for x in self._parts(node.type, cotangent)
-            ]
+            parts = self._parts(node.type, cotangent)
+            g: Node | list[Node | None] = [x if isinstance(x, Node) else None for x in parts]
             if primitive.saves_output:
                 out = [world.part(node, index) for index in range(len(node.type.elements))]
         else:

@@ -26,7 +26,7 @@ from ..ir.clone import bind
 from ..specs import Shape, Spec
 from ..symbolic import Assumption, Dim, assuming, unify
 from ..tensor import Tensor
-from .capture import Apart, Captured
+from .captured_graph import Apart, Captured
 from .guards import GuardSet
 from .pipeline import backend_named
 from .signature import Signature, flatten

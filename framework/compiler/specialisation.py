@@ -14,7 +14,7 @@ from ..ir import Graph, OpaqueType, TupleType
 from ..ir.visit import order, reachable
 from ..specs import Spec
 from ..tensor import Array, Tensor, wrap
-from .capture import Captured
+from .captured_graph import Captured
 from .graph_on_tape import GraphFunction, differentiable_outputs
 from .guards import GuardSet
 from .observers import insert_observers, observer_set

@@ -9,7 +9,8 @@ import numpy as np
 from ...context import quiet
 from ...errors import EngineError
 from ...nn.cell import Cell
-from ..capture import Apart, Captured, traced_arguments
+from ..capture import traced_arguments
+from ..captured_graph import Apart, Captured
 from ..signature import Signature
 from .bytecode_interpreter import BytecodeCapture, Symbolic, Unsplittable, first_frame
 from .concrete import GraphBreak, is_engine

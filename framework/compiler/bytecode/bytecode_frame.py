@@ -1,14 +1,15 @@
-"""Frames: a function that is being interpreted, its variables, its stack and the place it has reached."""
+"""Frames: a function that is being interpreted, its variables, its stack, its place, and what runs its instructions."""
 
 import dis
 import inspect
+from collections.abc import Callable
 from functools import lru_cache
 from types import CellType, CodeType, FunctionType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ...nn.cell import Cell
 
-__all__ = ["NULL", "UNBOUND", "BytecodeFrame", "DecodedCode", "decode", "enter"]
+__all__ = ["NULL", "UNBOUND", "BytecodeFrame", "DecodedCode", "InstructionRunner", "decode", "enter"]
 
 
 class _Mark:
@@ -117,3 +118,65 @@ def enter(
     bound = inspect.signature(function, follow_wrapped=False).bind(*arguments, **options)
     bound.apply_defaults()
     return BytecodeFrame(decode(code), function.__globals__, dict(bound.arguments), closure, cell)
+
+
+class InstructionRunner(Protocol):
+    """What handlers ask of the interpreter that runs them: `Concrete`, which knows values, or `Symbolic`."""
+
+    version: tuple[int, int]
+
+    def read(self, value: object) -> object:
+        """Return the value of a variable."""
+
+    def known(self, value: object) -> object:
+        """Return a value that an instruction looks at."""
+
+    def own(self, value: object) -> object:
+        """Return the value, which the instruction made."""
+
+    def whole(self, value: object) -> Any:  # iterated over by the callers
+        """Return a container whose items an instruction reads."""
+
+    def leave(self, value: object) -> None:
+        """Return the value from the running frame."""
+
+    def call(
+        self, frame: BytecodeFrame, function: Any, arguments: tuple[object, ...], options: dict[str, object]
+    ) -> None:
+        """Push the result of the call on the stack, or enter the function."""
+
+    def is_mutable(self, value: object) -> bool:
+        """Return whether `+=` changes the object."""
+
+    def change(self, owner: object) -> None:
+        """Check that the object may be changed."""
+
+    def outside(self, what: str) -> None:
+        """Check that the frame may do this."""
+
+    def change_outside(self, what: str) -> None:
+        """Check that what lies outside of the function may be changed."""
+
+    def compute(self, function: Callable[..., object], *values: object) -> object:
+        """Return the result of an operator."""
+
+    def truth(self, value: object) -> bool:
+        """Return whether the value counts as true."""
+
+    def iterate(self, value: object) -> object:
+        """Return an iterator."""
+
+    def advance(self, iterator: Any) -> tuple[bool, object]:
+        """Return whether the iterator has a next value, and that."""
+
+    def read_global(self, frame: BytecodeFrame, name: str) -> object:
+        """Return a global or built-in."""
+
+    def read_cell(self, frame: BytecodeFrame, name: str, cell: CellType) -> object:
+        """Return a variable shared with another function."""
+
+    def read_attribute(self, owner: object, name: str) -> object:
+        """Return an attribute."""
+
+    def read_item(self, owner: Any, key: object) -> object:
+        """Return an item."""

@@ -11,74 +11,11 @@ goes into the call, or ends the graph.
 import operator
 from collections.abc import Callable
 from types import CellType, FunctionType
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
-from .bytecode_frame import NULL, UNBOUND, BytecodeFrame, Instruction
+from .bytecode_frame import NULL, UNBOUND, BytecodeFrame, Instruction, InstructionRunner
 
-__all__ = ["BASE", "Handler", "InstructionRunner", "for_iter", "on", "pop_jump", "variable"]
-
-
-class InstructionRunner(Protocol):
-    """What handlers ask of the interpreter that runs them: `Concrete`, which knows values, or `Symbolic`."""
-
-    version: tuple[int, int]
-
-    def read(self, value: object) -> object:
-        """Return the value of a variable."""
-
-    def known(self, value: object) -> object:
-        """Return a value that an instruction looks at."""
-
-    def own(self, value: object) -> object:
-        """Return the value, which the instruction made."""
-
-    def whole(self, value: object) -> Any:  # iterated over by the callers
-        """Return a container whose items an instruction reads."""
-
-    def leave(self, value: object) -> None:
-        """Return the value from the running frame."""
-
-    def call(
-        self, frame: BytecodeFrame, function: Any, arguments: tuple[object, ...], options: dict[str, object]
-    ) -> None:
-        """Push the result of the call on the stack, or enter the function."""
-
-    def is_mutable(self, value: object) -> bool:
-        """Return whether `+=` changes the object."""
-
-    def change(self, owner: object) -> None:
-        """Check that the object may be changed."""
-
-    def outside(self, what: str) -> None:
-        """Check that the frame may do this."""
-
-    def change_outside(self, what: str) -> None:
-        """Check that what lies outside of the function may be changed."""
-
-    def compute(self, function: Callable[..., object], *values: object) -> object:
-        """Return the result of an operator."""
-
-    def truth(self, value: object) -> bool:
-        """Return whether the value counts as true."""
-
-    def iterate(self, value: object) -> object:
-        """Return an iterator."""
-
-    def advance(self, iterator: Any) -> tuple[bool, object]:
-        """Return whether the iterator has a next value, and that."""
-
-    def read_global(self, frame: BytecodeFrame, name: str) -> object:
-        """Return a global or built-in."""
-
-    def read_cell(self, frame: BytecodeFrame, name: str, cell: CellType) -> object:
-        """Return a variable shared with another function."""
-
-    def read_attribute(self, owner: object, name: str) -> object:
-        """Return an attribute."""
-
-    def read_item(self, owner: Any, key: object) -> object:
-        """Return an item."""
-
+__all__ = ["BASE", "Handler", "for_iter", "on", "pop_jump", "variable"]
 
 Handler: TypeAlias = Callable[[InstructionRunner, BytecodeFrame, Instruction], None]
 #: The handlers of 3.11.

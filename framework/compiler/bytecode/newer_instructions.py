@@ -4,8 +4,8 @@ import operator
 import sys
 from types import CellType, FunctionType
 
-from .bytecode_frame import NULL, UNBOUND, BytecodeFrame, Instruction
-from .instructions import BASE, CONDITIONS, Handler, InstructionRunner, for_iter, on, pop_jump, variable
+from .bytecode_frame import NULL, UNBOUND, BytecodeFrame, Instruction, InstructionRunner
+from .instructions import BASE, CONDITIONS, Handler, for_iter, on, pop_jump, variable
 
 __all__ = ["TABLES", "handlers"]
 

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 from ...context import quiet
 from ...random import Key
 from ...tensor import Parameter, Tensor
-from ..capture import Captured, traced_arguments
+from ..capture import traced_arguments
+from ..captured_graph import Captured
 from ..guards import is_simple
 from ..jit import Compiled
 from ..signature import Signature
@@ -227,7 +228,7 @@ class FramePoint:
         return made
 
 
-class Finished(NamedTuple):
+class _Finished(NamedTuple):
     """What a function returned whose last piece has run."""
 
     value: object
@@ -252,7 +253,7 @@ class Piece:
         """Raise: it was called instead of captured, since a tensor is of a class that intercepts primitives."""
         raise NothingToDo
 
-    def run(self, frames: list[BytecodeFrame]) -> Finished | list[BytecodeFrame]:
+    def run(self, frames: list[BytecodeFrame]) -> _Finished | list[BytecodeFrame]:
         """Return the result of the function, or the frames before the next break."""
         handles: list[object] = []
         values = tuple(outside(x, handles) for frame in frames for x in (*frame.variables.values(), *frame.stack))
@@ -264,7 +265,7 @@ class Piece:
             return frames
         point, given = outcome
         if point is None:
-            return Finished(resolved(given, handles))
+            return _Finished(resolved(given, handles))
         rest = iter(resolved(part, handles) for part in given)
         return [place.frame(rest) for place in point.value.places]
 
@@ -331,7 +332,7 @@ class SplitFunction:
                 piece = self._piece(frames)
                 if piece is not None:
                     outcome = piece.run(frames)
-                    if isinstance(outcome, Finished):
+                    if isinstance(outcome, _Finished):
                         return outcome.value
                     frames = outcome
                 run = Concrete(frames)

@@ -6,7 +6,8 @@ from typing import Any
 from ...context import quiet
 from ...errors import EngineError
 from ...nn.cell import Cell
-from ..capture import Captured, traced_arguments
+from ..capture import traced_arguments
+from ..captured_graph import Captured
 from ..signature import Signature
 from ..traced import CaptureError, TracedTensor
 from .frames import Function, Interpreter
