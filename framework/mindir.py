@@ -14,7 +14,7 @@ from . import compiler
 from .compiler.capture import GraphCapture
 from .compiler.captured_graph import Captured
 from .compiler.jit import CAPTURE_MODES, Compiled, jit
-from .compiler.signature import ArgumentStructure, Signature, flatten
+from .compiler.signature import ArgumentStructure, Leaf, Signature, flatten
 from .context import CAPTURE
 from .errors import ShapeError
 from .ir import Graph, Node, OpaqueType
@@ -34,7 +34,7 @@ __all__ = ["GraphCell", "MindIRError", "export", "graph_of", "load"]
 
 def graph_of(net: Callable[..., object], inputs: Sequence[object], *, capture_mode: str = "ast") -> Graph:
     """Capture the graph of a cell or function for inputs of these types; it returns the same, lists as tuples."""
-    leaves: list[object] = []
+    leaves: list[Leaf] = []
     structure = flatten((tuple(_leaf(x) for x in inputs), {}), leaves)
     specs = tuple(x.spec if isinstance(x, _Input) else Signature.from_leaves(structure, [x]).specs[0] for x in leaves)
     module, function = CAPTURE_MODES[capture_mode]

@@ -222,7 +222,7 @@ def _child(key: KeyWords, *, word: bytes, numbers: tuple[int, ...]) -> KeyWords:
     return KeyWords(jax.pure_callback(child, jax.ShapeDtypeStruct((4,), np.uint32), key.words))
 
 
-def compile_graph(graph: Graph, *, given: dict[int, Array] | None = None) -> Callable[[Sequence[Operand]], object]:
+def compile_graph(graph: Graph, *, given: dict[int, Array] | None = None) -> Callable[[Sequence[Array | Key]], object]:
     """Return the graph as an executable of arrays, compiled by XLA when it is first called.
 
     Args:
@@ -235,7 +235,7 @@ def compile_graph(graph: Graph, *, given: dict[int, Array] | None = None) -> Cal
 
     compiled, shared = jax.jit(program), Shared()
 
-    def execute(arguments: Sequence[Operand]) -> object:
+    def execute(arguments: Sequence[Array | Key]) -> object:
         with jax.enable_x64(True):
             result, assigned = compiled(*[shared(x) for x in arguments])
         owned = Owned(arguments)

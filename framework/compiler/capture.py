@@ -32,7 +32,7 @@ from ..tensor import Tensor
 from .captured_cells import ForwardHooks, RunningCells, has_backward_hooks, hooks_of, shown_leaves
 from .captured_graph import Action, Captured, SetGrad
 from .guards import Guard, OutsideValues
-from .signature import Signature, flatten
+from .signature import Leaf, Signature, flatten
 from .traced import CaptureError, TracedKey, TracedTensor
 
 __all__ = ["GraphCapture", "trace"]
@@ -334,7 +334,7 @@ class GraphCapture:
             CaptureError: Attributes of cells changed meanwhile.
         """
         self.cells.state.check()
-        leaves: list[object] = []
+        leaves: list[Leaf] = []
         structure = flatten(output, leaves)
         self._actions[:0] = self._grads_to_set()
         nodes = [self.node_of(leaf) for leaf in leaves] + [node for _, given in self._actions for node in given]
@@ -404,9 +404,9 @@ def trace(fn: Callable[..., object], signature: Signature) -> Captured:
         return capture.complete(output)
 
 
-def traced_arguments(capture: GraphCapture, signature: Signature) -> list[object]:
+def traced_arguments(capture: GraphCapture, signature: Signature) -> list[TracedTensor | TracedKey]:
     """Return what stands for the tensors and keys of the arguments: new parameters of the outermost graph."""
-    traced: list[object] = []
+    traced: list[TracedTensor | TracedKey] = []
     for number, (type, needs) in enumerate(zip(signature.specs, signature.needs, strict=True)):
         node = capture.root.add_parameter(type, f"x{number}")
         if isinstance(type, OpaqueType):

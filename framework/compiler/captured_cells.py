@@ -13,7 +13,7 @@ from ..nn.cell import Cell
 from ..ops.observe import mark
 from ..tensor import Tensor, wrap
 from .guards import Guard, attribute_guard, is_simple, same, version_guard
-from .signature import ArgumentStructure, flatten, unflatten
+from .signature import ArgumentStructure, Leaf, flatten, unflatten
 from .traced import CaptureError, TracedTensor
 
 __all__ = ["CellState", "ForwardHooks", "RunningCells", "hooks_of"]
@@ -140,9 +140,9 @@ class _Asks:
         return self._ask(self._cell)
 
 
-def shown_leaves(value: object) -> tuple[list[object], ArgumentStructure]:
+def shown_leaves(value: object) -> tuple[list[Leaf], ArgumentStructure]:
     """Return the tensors of what a hook is shown, and how they are nested."""
-    leaves: list[object] = []
+    leaves: list[Leaf] = []
     return leaves, flatten(value, leaves)
 
 

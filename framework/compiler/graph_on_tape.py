@@ -18,7 +18,7 @@ import numpy as np
 from ..context import RECORDING
 from ..dtype import is_inexact
 from ..errors import GradientError
-from ..ir import Apply, ConstantNode, Graph, Node, TupleType
+from ..ir import Abstract, Apply, ConstantNode, Graph, Node, TupleType
 from ..ir.control_ops import Control, tuple_getitem
 from ..ir.visit import order
 from ..ops import add, zeros_like
@@ -30,6 +30,7 @@ from .graph_gradient import forward_and_pullback
 from .passes.structural_passes import inline
 from .pipeline import Executable, compile
 from .rewrite import rebuild
+from .signature import Leaf
 
 __all__ = ["GraphFunction", "differentiable_outputs"]
 
@@ -149,7 +150,7 @@ class GraphFunction:
         self._seconds: dict[tuple[tuple[int, ...], tuple[int, ...]], GraphFunction] = {}
 
     def __call__(
-        self, inputs: Sequence[object], reached: Sequence[bool], assigned: Sequence[Tensor] = ()
+        self, inputs: Sequence[Leaf], reached: Sequence[bool], assigned: Sequence[Tensor] = ()
     ) -> list[Any]:  # tensors, keys and numbers
         """Return the outputs; those that are `reached` from an input that requires a gradient are recorded."""
         by = tuple(i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad)
@@ -171,7 +172,7 @@ class GraphFunction:
         return self._pairs[by, weighted]
 
     def pull_back(
-        self, node: TapeNode, inputs: Sequence[object], needs: Sequence[bool], g: Any
+        self, node: TapeNode, inputs: tuple[Leaf, ...], needs: Sequence[bool], g: Any
     ) -> Sequence[Tensor | None]:
         """Return the gradients of the inputs, from those of the outputs."""
         by, weighted = node.attributes["by"], node.attributes["weighted"]
@@ -225,7 +226,7 @@ def _apart(residual: object, assigned: Sequence[Tensor]) -> object:
     return residual
 
 
-def _zeros(type: object) -> Tensor:
+def _zeros(type: Abstract) -> Tensor:
     assert isinstance(type, Spec)
     return wrap(np.zeros(type.shape, type.dtype))
 
@@ -245,7 +246,7 @@ def differentiable_outputs(graph: Graph, needs: Sequence[bool]) -> tuple[bool, .
     return tuple(x in live and _can_carry(x.type) for x in result.arguments)
 
 
-def _can_carry(type: object) -> bool:
+def _can_carry(type: Abstract) -> bool:
     return not isinstance(type, Spec) or is_inexact(type.dtype)
 
 

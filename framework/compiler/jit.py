@@ -29,7 +29,7 @@ from ..tensor import Tensor
 from .captured_graph import Apart, Captured
 from .guards import GuardSet
 from .pipeline import backend_named
-from .signature import Signature, flatten
+from .signature import Leaf, Signature, flatten
 from .specialisation import Options, Specialisation
 from .traced import CaptureError, TracedTensor
 
@@ -180,7 +180,7 @@ class Compiled:
 
     def _search(self, arguments: tuple[object, ...], options: dict[str, object]) -> object:
         """Return the result by another specialisation than the last, or by a new one."""
-        leaves: list[object] = []
+        leaves: list[Leaf] = []
         structure = flatten((arguments, options), leaves)
         if any(isinstance(x, Tensor) and x.__fallback__ is not None for x in leaves):
             return self._by_python(leaves, arguments, options)
@@ -210,7 +210,7 @@ class Compiled:
         self._last = made
         return made.run(arguments, options, arrays)
 
-    def _by_python(self, leaves: list[object], arguments: tuple[object, ...], options: dict[str, object]) -> object:
+    def _by_python(self, leaves: list[Leaf], arguments: tuple[object, ...], options: dict[str, object]) -> object:
         if any(isinstance(x, TracedTensor) for x in leaves):
             raise CaptureError(
                 f"'{self._name}' was called with a tensor that a function captured earlier left behind; "

@@ -5,7 +5,7 @@ Signature    of a call: equal signatures may share a graph
 checker      one generated function that asks whether a call has a signature, and gives its arrays; some 100 ns a tensor
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
@@ -14,9 +14,13 @@ import numpy as np
 from ..ir import OpaqueType, type_of
 from ..random import Key
 from ..specs import Spec
-from ..tensor import Parameter, Tensor
+from ..tensor import Array, Parameter, Tensor
 
-__all__ = ["ArgumentStructure", "Signature", "checker", "flatten", "unflatten"]
+__all__ = ["ArgumentStructure", "Leaf", "Signature", "checker", "flatten", "unflatten"]
+
+
+#: What a signature does not know by value: tensors, arrays and random keys.
+Leaf: TypeAlias = Tensor | Array | Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,7 @@ class ArgumentStructure:
 _LEAF = ArgumentStructure("leaf")
 
 
-def flatten(value: Any, leaves: list[object]) -> ArgumentStructure:
+def flatten(value: Any, leaves: list[Leaf]) -> ArgumentStructure:
     """Return the structure of a value, its tensors, arrays and random keys appended to `leaves`."""
     if isinstance(value, Tensor | np.ndarray | Key):
         leaves.append(value)
@@ -95,26 +99,26 @@ class Signature:
     needs: tuple[bool, ...] = ()
 
     @classmethod
-    def of(cls, arguments: tuple[object, ...], options: dict[str, object]) -> "tuple[Signature, list[object]]":
+    def of(cls, arguments: tuple[object, ...], options: dict[str, object]) -> "tuple[Signature, list[Array | Key]]":
         """Return the signature of a call, and the arrays of its tensors."""
-        leaves: list[object] = []
+        leaves: list[Leaf] = []
         structure = flatten((arguments, options), leaves)
         return cls.from_leaves(structure, leaves), [x._data if isinstance(x, Tensor) else x for x in leaves]
 
     @classmethod
-    def from_leaves(cls, structure: ArgumentStructure, leaves: list[object]) -> "Signature":
+    def from_leaves(cls, structure: ArgumentStructure, leaves: Sequence[Leaf]) -> "Signature":
         """Return the signature of values of this structure with these tensors."""
         needs = tuple(isinstance(x, Tensor) and x.requires_grad for x in leaves)
         specs = tuple(type_of(x) for x in leaves)
         return cls(structure, cast("tuple[Spec | OpaqueType, ...]", specs), needs)
 
-    def fill(self, tensors: list[object]) -> tuple[tuple[object, ...], dict[str, object]]:
+    def fill(self, tensors: Sequence[object]) -> tuple[tuple[object, ...], dict[str, object]]:
         """Return arguments and options of this structure, with these tensors."""
         arguments, options = unflatten(self.structure, iter(tensors))
         return arguments, options
 
 
-def checker(signature: Signature) -> Callable[..., list[object] | None]:
+def checker(signature: Signature) -> Callable[..., list[Array | Key] | None]:
     """`check(arguments, options)`: the arrays of a call of this signature, None for a call of another."""
     writer = _TestWriter()
     arguments, options = signature.structure.children
@@ -126,7 +130,7 @@ def checker(signature: Signature) -> Callable[..., list[object] | None]:
         writer.require("not options")
     lines = ["def check(arguments, options):", *writer.lines, f"    return [{', '.join(writer.arrays)}]"]
     exec("\n".join(lines), writer.names)
-    check: Callable[..., list[object] | None] = writer.names["check"]
+    check: Callable[..., list[Array | Key] | None] = writer.names["check"]
     return check
 
 

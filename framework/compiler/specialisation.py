@@ -12,6 +12,7 @@ import numpy as np
 
 from ..ir import Graph, OpaqueType, TupleType
 from ..ir.visit import order, reachable
+from ..random import Key
 from ..specs import Spec
 from ..tensor import Array, Tensor, wrap
 from .captured_graph import Captured
@@ -19,7 +20,7 @@ from .graph_on_tape import GraphFunction, differentiable_outputs
 from .guards import GuardSet
 from .observers import insert_observers, observer_set
 from .pipeline import Executable, compile
-from .signature import Signature, checker, flatten, unflatten
+from .signature import Leaf, Signature, checker, flatten, unflatten
 
 __all__ = ["Options", "Specialisation"]
 
@@ -60,7 +61,7 @@ class Specialisation:
         self._is_recorded = any(self._reached)
         self._is_single = captured.structure.kind == "leaf" and not captured.actions
 
-    def enter(self, arguments: tuple[object, ...], options: dict[str, object]) -> list[object] | None:
+    def enter(self, arguments: tuple[object, ...], options: dict[str, object]) -> list[Array | Key] | None:
         """Return the arrays of a call that this may serve, None for another call."""
         arrays = self._check(arguments, options)
         if arrays is None or not self.guards.hold():
@@ -79,7 +80,7 @@ class Specialisation:
         self._bound = bound
         return True
 
-    def run(self, arguments: tuple[object, ...], options: dict[str, object], arrays: list[object]) -> object:
+    def run(self, arguments: tuple[object, ...], options: dict[str, object], arrays: list[Array | Key]) -> object:
         """Return what the function returns for a call that was let in."""
         if self.captured.keys:
             arrays += [source() for source in self.captured.keys]
@@ -93,9 +94,11 @@ class Specialisation:
             return wrap(outputs[0]) if isinstance(outputs[0], np.ndarray) else outputs[0]
         return self._finish([wrap(x) if isinstance(x, np.ndarray) else x for x in outputs])
 
-    def _record(self, arguments: tuple[object, ...], options: dict[str, object], arrays: list[object]) -> list[object]:
+    def _record(
+        self, arguments: tuple[object, ...], options: dict[str, object], arrays: list[Array | Key]
+    ) -> list[object]:
         """Return the outputs as one node of the tape."""
-        leaves: list[object] = []
+        leaves: list[Leaf] = []
         flatten((arguments, options), leaves)
         keys = arrays[len(leaves) :]
         observers = observer_set()

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, NoReturn, TypeVar, cast
+from typing import NoReturn, TypeVar, cast
 
 import numpy as np
 
@@ -35,7 +35,7 @@ _WORD = re.compile(
     re.VERBOSE,
 )
 _LITERALS = {"None": None, "True": True, "False": False, "Ellipsis": Ellipsis}
-_CONVERTED: dict[str, Callable[[str], Any]] = {
+_CONVERTED: dict[str, Callable[[str], object]] = {
     "float": float,
     "complex": complex,
     "key": lambda text: from_bits(int(text)),
@@ -191,7 +191,7 @@ class Words:
             self.fail(f"{word} is not in the table of {len(self._table)} values that belongs to the text")
         return self._table[int(word[1:])]
 
-    def _length(self, word: str) -> object:
+    def _length(self, word: str) -> Dim | Quotient:
         text = word[1:-1]
         try:
             above, found, below = text.partition(" / (")
@@ -246,7 +246,7 @@ class Words:
         except (ValueError, OverflowError):
             self.fail(f"{len(texts)} elements do not make a tensor of shape {shape} and type {dtype}")
 
-    def _named_tuple(self, word: str) -> object:
+    def _named_tuple(self, word: str) -> tuple[object, ...]:
         module, _, name = _MOVED.get(word, word).rpartition(".")
         try:
             kind = getattr(import_module(f"{_PACKAGE}.{module}"), name, None) if module else None
@@ -259,7 +259,7 @@ class Words:
         except TypeError as error:
             self.fail(str(error))
 
-    def attribute(self) -> tuple[str, Any]:
+    def attribute(self) -> tuple[str, object]:
         """Return a name and a value."""
         key = self.take()
         self.take("=")

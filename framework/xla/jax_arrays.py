@@ -20,7 +20,7 @@ _ALIGNMENT = 64
 _LARGE = 1 << 16
 
 
-def to_jax(array: Operand) -> Operand:
+def to_jax(array: Operand | Key) -> Operand:
     """Return the array as XLA takes it: shared where it is aligned, else copied; keys as words."""
     if isinstance(array, Key):
         return words_of(array)
@@ -39,7 +39,7 @@ class Shared:
     def __init__(self) -> None:
         self._known: dict[int, tuple[ref[Array], jax.Array]] = {}
 
-    def __call__(self, array: Operand) -> Operand:
+    def __call__(self, array: Operand | Key) -> Operand:
         """Return the array as JAX takes it."""
         known = self._known.get(id(array))
         if known is not None and known[0]() is array:

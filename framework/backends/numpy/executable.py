@@ -19,6 +19,7 @@ from ...errors import EngineError
 from ...ir import Apply, ConstantNode, Graph, Node, TupleType, Where
 from ...ir.visit import Scopes
 from ...primitive import Primitive
+from ...random import Key
 from ...specs import Spec
 from ...tensor import Array
 from . import into_kernels
@@ -41,7 +42,7 @@ class _Frame:
 
     def __init__(self, buffers: Sequence[Array | None]) -> None:
         self.buffers = buffers
-        self.weights: tuple[Array, ...] = ()
+        self.weights: tuple[Array | Key, ...] = ()
         self.run: Callable[..., object] | None = None
 
 
@@ -81,7 +82,7 @@ class StraightLine:
         """Return what lies where in the block of memory that one call uses."""
         return self._plan
 
-    def __call__(self, arguments: Sequence[Any]) -> object:
+    def __call__(self, arguments: Sequence[Array | Key]) -> object:
         """Return the result for these arrays, one for each parameter."""
         if self._is_sorted:
             inputs, weights = arguments[: self._count], tuple(arguments[self._count :])
@@ -103,8 +104,9 @@ class StraightLine:
         block = _aligned_block(self._plan.size)
         return _Frame([_view_of(block, b) if b.kind == "planned" else None for b in self._lowered.buffers])
 
-    def _rebind(self, frame: _Frame, weights: tuple[Array, ...]) -> None:
+    def _rebind(self, frame: _Frame, weights: tuple[Array | Key, ...]) -> None:
         for weight in weights:
+            assert isinstance(weight, np.ndarray)
             if not weight.flags.c_contiguous:
                 raise EngineError(
                     f"a compiled function expects weights in C order, got one of shape {weight.shape} with strides "
@@ -129,7 +131,7 @@ class StraightLine:
         return places[number] if 0 <= number < len(places) else ("return", Where())
 
 
-def _are_same(bound: tuple[Array, ...], weights: tuple[Array, ...]) -> bool:
+def _are_same(bound: tuple[Array | Key, ...], weights: tuple[Array | Key, ...]) -> bool:
     for i, weight in enumerate(weights):
         if bound[i] is not weight if i < len(bound) else True:
             return False
@@ -180,7 +182,7 @@ class Stepwise:
     def __init__(self, graph: Graph) -> None:
         self._evaluator = Evaluator(rebuild(graph, _as_primitive))
 
-    def __call__(self, arguments: Sequence[Any]) -> object:
+    def __call__(self, arguments: Sequence[Array | Key]) -> object:
         """Return the result for these arrays, one for each parameter; no part of it is an argument or another part."""
         seen = {id(_owner(x)) for x in arguments if isinstance(x, np.ndarray)}
         return _apart(self._evaluator(arguments), seen)
@@ -240,7 +242,7 @@ def _owner(array: Array) -> Array:
     return array
 
 
-def compile_graph(graph: Graph, *, given: dict[int, Array] | None = None) -> Callable[[Sequence[Any]], object]:
+def compile_graph(graph: Graph, *, given: dict[int, Array] | None = None) -> Callable[[Sequence[Array | Key]], object]:
     """Return the graph as a callable of arrays.
 
     Args:

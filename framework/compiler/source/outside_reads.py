@@ -160,7 +160,7 @@ class OutsideReads:
         self.guards: list[Guard] = []
         self.is_done = False
         self._known: dict[int, tuple[Value, str]] = {}
-        self._guarded: set[tuple[int, Any]] = set()
+        self._guarded: set[tuple[int, object]] = set()
         self._lookups: dict[int, Callable[[str], Value]] = {}
 
     # Names.
@@ -346,5 +346,5 @@ def _content_guard(path: str, container: Collection[object]) -> Guard:
     return Guard(f"what {path} holds", "call", ask, "content", ask())
 
 
-def _pairs(mapping: Mapping[Any, object]) -> tuple[object, ...]:
+def _pairs(mapping: Mapping[object, object]) -> tuple[object, ...]:
     return tuple(part for pair in mapping.items() for part in pair)

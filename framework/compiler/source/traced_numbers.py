@@ -63,8 +63,8 @@ class TracedIterable:
         name: For messages.
     """
 
-    length: object
-    item: Callable[[Any], Any]
+    length: Value
+    item: Callable[[Value], Value]
     name: str
 
 
@@ -224,7 +224,7 @@ PYTHON: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def compute(sign: str, a: object, b: object) -> object:
+def compute(sign: str, a: Value, b: Value) -> Value:
     """Return `a sign b` for values of any kind, as Python would have it."""
     if not isinstance(a, TracedNumber) and not isinstance(b, TracedNumber):
         return PYTHON[sign](a, b)
@@ -250,7 +250,7 @@ def _beside(x: Tensor, number: object) -> tuple[Tensor, Tensor]:
     return cast_to(x, dtype), number_tensor(number, dtype)
 
 
-def _of_numbers(sign: str, a: object, b: object) -> object:
+def _of_numbers(sign: str, a: Value, b: Value) -> TracedNumber:
     kinds = {kind_of(a), kind_of(b)}
     common = float if float in kinds else int
     if sign in _COMPARISONS:
@@ -269,7 +269,7 @@ def _of_numbers(sign: str, a: object, b: object) -> object:
     return as_number(function(number_tensor(a, dtype), number_tensor(b, dtype)))
 
 
-def unary(sign: str, x: object) -> object:
+def unary(sign: str, x: Value) -> TracedNumber:
     """`sign x` for a traced number: +, - or ~."""
     kind = int if kind_of(x) is bool else kind_of(x)
     assert kind is not None
