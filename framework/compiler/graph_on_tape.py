@@ -172,7 +172,7 @@ class GraphFunction:
         return self._pairs[by, weighted]
 
     def pull_back(
-        self, node: TapeNode, inputs: tuple[Leaf, ...], needs: Sequence[bool], g: Any
+        self, node: TapeNode, inputs: Sequence[object], needs: Sequence[bool], g: Any
     ) -> Sequence[Tensor | None]:
         """Return the gradients of the inputs, from those of the outputs."""
         by, weighted = node.attributes["by"], node.attributes["weighted"]
@@ -184,7 +184,7 @@ class GraphFunction:
             found: Sequence[Tensor] = replay(self._second(by, weighted)._graph, [*inputs, *cotangents])
         elif RECORDING.get():
             function = self._second(by, weighted)
-            found = function([*inputs, *cotangents], (True,) * len(by))
+            found = function([*cast("Sequence[Leaf]", inputs), *cotangents], (True,) * len(by))
         else:
             arrays = self._pair(by, weighted).back([*node.outputs, *(x._data for x in cotangents)])
             found = [wrap(array) for array in arrays]
