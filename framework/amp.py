@@ -13,13 +13,11 @@ Reference:
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numpy.typing import NDArray
 
-from .dtype import as_dtype, float16, float32
+from .dtype import Array, as_dtype, float16, float32
 from .nn import basic_layers, convolution_layers, distance_loss_layers, loss_layers, normalization_layers
 from .nn.activation_layers import LogSoftmax, Softmax
 from .nn.cell import Cell
@@ -39,7 +37,7 @@ __all__ = [
 ]
 
 
-def all_finite(values: Iterable[Tensor | NDArray[Any] | None]) -> bool:
+def all_finite(values: Iterable[Tensor | Array | None]) -> bool:
     """Return whether no element of the tensors or arrays is NaN or infinite; None counts as finite."""
     arrays = (value.numpy() if isinstance(value, Tensor) else value for value in values)
     return all(array is None or bool(np.isfinite(array).all()) for array in arrays)

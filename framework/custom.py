@@ -23,13 +23,12 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from .errors import EngineError, ShapeError
 from .ops.operands import as_tensor
-from .primitive import NOT_DIFFERENTIABLE, Primitive
+from .primitive import NOT_DIFFERENTIABLE, Primitive, Rule
 from .specs import Spec
 from .tensor import Array, Tensor
 
@@ -41,10 +40,10 @@ Infer = Callable[..., Spec]
 
 def custom_op(
     name: str,
-    kernel: Callable[..., Any],
+    kernel: Callable[..., object],
     *,
     infer: Infer,
-    vjp: Callable[..., Any] | Sequence[Callable[..., Any] | None] | None = None,
+    vjp: Rule | Sequence[Rule | None] | None = None,
     out: bool = True,
 ) -> Callable[..., Tensor]:
     """Return an operator that computes with a kernel of one's own; it is recorded, compiled and mapped as any
@@ -65,7 +64,7 @@ def custom_op(
         NameTaken: A primitive of that name stands already.
     """
 
-    def evaluate(*arrays: Any, **attributes: Any) -> Array:
+    def evaluate(*arrays: Array | complex, **attributes: object) -> Array:
         given = [np.ascontiguousarray(x) if isinstance(x, np.ndarray) else x for x in arrays]
         spec = infer(*(Spec(np.shape(x), np.asarray(x).dtype) for x in given), **attributes)
         if out:
@@ -83,7 +82,7 @@ def custom_op(
     primitive = Primitive(name, evaluate, infer, rules)
 
     @wraps(kernel, assigned=("__doc__",), updated=())
-    def operator(*inputs: Any, **attributes: Any) -> Tensor:
+    def operator(*inputs: object, **attributes: object) -> Tensor:
         return primitive(*(as_tensor(x) for x in inputs), **attributes)
 
     operator.__name__ = operator.__qualname__ = name
@@ -217,7 +216,7 @@ class _Library:
         name: str,
         *,
         infer: Callable[..., Spec],
-        vjp: Callable[..., Any] | Sequence[Callable[..., Any] | None] | None = None,
+        vjp: Rule | Sequence[Rule | None] | None = None,
         numbers: Sequence[str] = (),
     ) -> Callable[..., Tensor]:
         """Return an operator that runs the kernel of that name.
@@ -240,7 +239,7 @@ class _Library:
         function.restype = ctypes.c_int
         function.argtypes = (ctypes.POINTER(_Array), ctypes.c_int, ctypes.POINTER(ctypes.c_double))
 
-        def kernel(*arrays: Any, **attributes: Any) -> None:
+        def kernel(*arrays: Array, **attributes: float) -> None:
             table, kept = _table([np.asarray(x) for x in arrays[:-1]] + [arrays[-1]])
             values = (ctypes.c_double * max(1, len(numbers)))(*(float(attributes[word]) for word in numbers))
             status = function(table, len(arrays), values)
@@ -251,7 +250,7 @@ class _Library:
         return custom_op(name, kernel, infer=infer, vjp=vjp)
 
 
-def _table(arrays: Sequence[Array]) -> tuple[Any, list[Any]]:
+def _table(arrays: Sequence[Array]) -> tuple[ctypes.Array[_Array], list[object]]:
     """Return the arrays as the kernel sees them, and what must live while it looks."""
     shapes = [(ctypes.c_longlong * max(1, x.ndim))(*x.shape) for x in arrays]
     rows = [_Array(x.ctypes.data, shape, x.ndim, x.itemsize) for x, shape in zip(arrays, shapes, strict=True)]

@@ -8,7 +8,7 @@ Reference:
 """
 
 import ctypes
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -43,6 +43,7 @@ class _Managed(ctypes.Structure):
     """DLManagedTensor, the form without a version."""
 
 
+_Pointer: TypeAlias = "ctypes._Pointer[_Managed]"
 _Deleter = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Managed))
 _Managed._fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _Deleter))
 
@@ -54,10 +55,10 @@ _rename = ctypes.pythonapi.PyCapsule_SetName
 _rename.argtypes = (ctypes.py_object, ctypes.c_char_p)
 
 # What was handed out lives until its new owner lets it go.
-_given: dict[int, Any] = {}
+_given: dict[int, object] = {}
 
 
-def _forget(managed: Any) -> None:
+def _forget(managed: _Pointer) -> None:
     _given.pop(ctypes.addressof(managed.contents), None)
 
 
@@ -79,11 +80,23 @@ def _drop(capsule: int) -> None:
 _unused = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_drop)
 
 
-def _capsule(array: Array) -> Any:
+def _capsule(array: Array) -> object:
     """Return a capsule of a bfloat16 array."""
     shape = (ctypes.c_int64 * array.ndim)(*array.shape)
     strides = (ctypes.c_int64 * array.ndim)(*(stride // array.itemsize for stride in array.strides))
-    tensor = _Tensor(array.ctypes.data, *_HOST, array.ndim, _BFLOAT, 16, 1, shape, strides, 0)
+    device_type, device_id = _HOST
+    tensor = _Tensor(
+        data=array.ctypes.data,
+        device_type=device_type,
+        device_id=device_id,
+        ndim=array.ndim,
+        code=_BFLOAT,
+        bits=16,
+        lanes=1,
+        shape=shape,
+        strides=strides,
+        byte_offset=0,
+    )
     managed = _Managed(tensor, None, _let_go)
     address = ctypes.addressof(managed)
     _given[address] = (managed, array, shape, strides)
@@ -94,11 +107,11 @@ def _capsule(array: Array) -> Any:
 def __dlpack__(  # noqa: N807 (the protocol's name)
     x: Tensor,
     *,
-    stream: Any = None,
+    stream: object = None,
     max_version: tuple[int, int] | None = None,
     dl_device: tuple[int, int] | None = None,
     copy: bool | None = None,
-) -> Any:
+) -> object:
     """Return a capsule of the values, shared; a tensor that requires a gradient is handed over without it only by
     `detach()`.
 
@@ -125,7 +138,17 @@ def __dlpack_device__(x: Tensor) -> tuple[int, int]:  # noqa: N807 (the protocol
     return _HOST
 
 
-def from_dlpack(source: Any) -> Tensor:
+class SupportsDlpack(Protocol):
+    """An array that can hand its memory over by DLPack."""
+
+    def __dlpack__(self, *, stream: None = None) -> Any:  # Python has no type of capsules
+        """Return a capsule of the memory."""
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return device type and number."""
+
+
+def from_dlpack(source: SupportsDlpack) -> Tensor:
     """Return a tensor that shares the memory of an object with `__dlpack__`: an array of NumPy, PyTorch, JAX, CuPy, ...
 
     Args:
@@ -145,11 +168,11 @@ def from_dlpack(source: Any) -> Tensor:
     return wrap(array)
 
 
-def _is_bfloat16(source: Any) -> bool:
+def _is_bfloat16(source: object) -> bool:
     return "bfloat16" in str(getattr(source, "dtype", ""))
 
 
-def _read(capsule: Any, source: Any) -> Array:
+def _read(capsule: object, source: object) -> Array:
     """Return the array of a bfloat16 capsule; its memory is let go with the array."""
     address = _pointer_of(capsule, b"dltensor")
     managed = ctypes.cast(address, ctypes.POINTER(_Managed))
@@ -175,7 +198,7 @@ def _read(capsule: Any, source: Any) -> Array:
 class _Owner:
     """Calls the producer's deleter when the last array on its memory is gone."""
 
-    def __init__(self, managed: Any, capsule: Any, source: Any) -> None:
+    def __init__(self, managed: _Pointer, capsule: object, source: object) -> None:
         _rename(capsule, b"used_dltensor")
         self._managed, self._source = managed, source
 

@@ -17,6 +17,7 @@ from .errors import DtypeError
 
 __all__ = [
     "NARROW",
+    "Array",
     "Dtype",
     "Number",
     "as_dtype",
@@ -28,8 +29,9 @@ __all__ = [
     "real_dtype",
 ]
 
-# Every NumPy element type may stand here, so the scalar type is not narrowed.
+# Every NumPy element type may stand here: it varies at run time, so the scalar type is not narrowed.
 Dtype: TypeAlias = np.dtype[Any]
+Array: TypeAlias = npt.NDArray[Any]
 Number: TypeAlias = bool | int | float
 
 bool_ = np.dtype(np.bool_)

@@ -21,7 +21,7 @@ class Handle:
 
     __slots__ = ("_hooks", "_number")
 
-    def __init__(self, hooks: Hooks, hook: Callable[..., Any]) -> None:
+    def __init__(self, hooks: Hooks, hook: Callable[..., object]) -> None:
         self._hooks = hooks
         self._number = next(_numbers)
         hooks[self._number] = hook
@@ -77,7 +77,7 @@ class AutogradNode(ABC):
     order: int
     primitive: NamedOperation
     is_packed: bool
-    inputs: tuple[Any, ...] | None
+    inputs: tuple[object, ...] | None
     hooks: dict[int, Hooks] | None
 
     def __lt__(self, other: "AutogradNode") -> bool:
@@ -88,5 +88,5 @@ class AutogradNode(ABC):
         """Return the hooks on the gradient of output `index`, to which more can be added."""
 
     @abstractmethod
-    def saved_inputs(self) -> tuple[Any, ...]:
+    def saved_inputs(self) -> tuple[object, ...]:
         """Return the arguments, if they are saved and unchanged."""

@@ -14,9 +14,10 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from functools import cache, wraps
 from inspect import signature
-from typing import Any
+from typing import Any, TypeVar
 
 from . import ops
+from .primitive import Results
 from .specs import Axes
 from .tensor import Tensor
 
@@ -46,16 +47,18 @@ _KEYWORDS = {
     "tensors": ("parts",), "threshold": ("bound",), "upscale_factor": ("factor",),
 }  # fmt: skip
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
 _OWN: dict[str, Callable[..., Any]] = {}
 
 
-def _own(function: Callable[..., Any]) -> Callable[..., Any]:
+def _own(function: _Function) -> _Function:
     """Return the function, which stands in the table instead of the one of `ops`."""
     _OWN[function.__name__.lstrip("_")] = function
     return function
 
 
-def _extreme(x: Tensor, second: Any, keepdims: bool, *, largest: bool) -> Any:
+def _extreme(x: Tensor, second: Tensor | int | None, keepdims: bool, *, largest: bool) -> Results:
     """Return one number; with an axis values and indices; with a second tensor the larger (smaller) of both."""
     if isinstance(second, Tensor):
         return ops.maximum(x, second) if largest else ops.minimum(x, second)
@@ -67,13 +70,13 @@ def _extreme(x: Tensor, second: Any, keepdims: bool, *, largest: bool) -> Any:
 
 
 @_own
-def _max(x: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
+def _max(x: Tensor, dim: Tensor | int | None = None, keepdim: bool = False, *, other: Tensor | None = None) -> Results:
     """Return the largest element; with `dim` also its index; with `other` the larger of two."""
     return _extreme(x, dim if other is None else other, keepdim, largest=True)
 
 
 @_own
-def _min(x: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
+def _min(x: Tensor, dim: Tensor | int | None = None, keepdim: bool = False, *, other: Tensor | None = None) -> Results:
     """Return the smallest element; with `dim` also its index; with `other` the smaller of two."""
     return _extreme(x, dim if other is None else other, keepdim, largest=False)
 
@@ -105,7 +108,7 @@ def _argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
 
 
 @_own
-def _unique(x: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
+def _unique(x: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Results:
     """Return the distinct elements; with the inverse and the counts where they are asked for."""
     found = ops.unique(x, sorted=sorted)
     asked = (return_inverse, return_counts)

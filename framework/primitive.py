@@ -28,13 +28,15 @@ from .dtype import is_inexact
 from .errors import DtypeError, NameTaken
 from .random import Key
 from .specs import evaluation_error
-from .tape_node import TapeNode, attach_output, unrecorded_alias
+from .tape_node import Gradient, TapeNode, attach_output, unrecorded_alias
 from .tensor import Tensor, wrap
 
 __all__ = ["NOT_DIFFERENTIABLE", "PRIMITIVES", "Primitive"]
 
 # Rules take as many arguments as their primitive has.
 Rule: TypeAlias = Callable[..., Any]
+#: What a primitive returns: a tensor, or a tuple of them if it has several outputs.
+Results: TypeAlias = Tensor | tuple[Tensor, ...]
 
 PRIMITIVES: "dict[str, Primitive]" = {}
 NOT_DIFFERENTIABLE: tuple[Rule | None, ...] = ()
@@ -89,10 +91,10 @@ class Primitive:
         self.is_effect = is_effect
         PRIMITIVES[name] = self
 
-    def __call__(self, *inputs: Any, **attributes: Any) -> Tensor:
+    def __call__(self, *inputs: object, **attributes: object) -> Tensor:
         """Return the output; a primitive of several outputs is called by `several`."""
         tracked = False
-        values = []
+        values: list[object] = []
         for x in inputs:
             if isinstance(x, Tensor):
                 if x.__fallback__ is not None:
@@ -127,11 +129,11 @@ class Primitive:
             _share_versions(made, inputs)
         return made
 
-    def several(self, *inputs: Any, **attributes: Any) -> tuple[Tensor, ...]:
+    def several(self, *inputs: object, **attributes: object) -> tuple[Tensor, ...]:
         """Return the outputs of a primitive that has more than one."""
         return self(*inputs, **attributes)  # type: ignore[return-value]
 
-    def _record(self, inputs: tuple[Any, ...], attributes: dict[str, Any], result: Any) -> Any:
+    def _record(self, inputs: tuple[object, ...], attributes: dict[str, object], result: object) -> Any:
         if type(result) is tuple:
             node = TapeNode(self, inputs, attributes, result if self.saves_output else None, len(result))
             return tuple([attach_output(array, node, index) for index, array in enumerate(result)])
@@ -148,7 +150,7 @@ class Primitive:
         return made
 
     def pull_back(
-        self, node: TapeNode, inputs: tuple[Any, ...], needs: Sequence[bool], g: Any
+        self, node: TapeNode, inputs: tuple[object, ...], needs: Sequence[bool], g: Gradient
     ) -> Sequence[Tensor | None]:
         """Return the gradients of the arguments that need one, from the gradients `g` of the outputs."""
         out = node.saved_output()
@@ -163,13 +165,13 @@ class Primitive:
         return f"Primitive({self.name!r})"
 
 
-def _wrapped(result: Any) -> Any:
+def _wrapped(result: object) -> Any:
     if type(result) is tuple:
         return tuple([wrap(array) for array in result])
     return wrap(np.asarray(result))
 
 
-def _share_versions(made: Any, inputs: tuple[Any, ...]) -> None:
+def _share_versions(made: Any, inputs: tuple[object, ...]) -> None:
     """Let results that share the memory of an input also share its count of changes in place."""
     for result in made if type(made) is tuple else (made,):
         array = result._data
@@ -182,9 +184,9 @@ def _share_versions(made: Any, inputs: tuple[Any, ...]) -> None:
                     break
 
 
-def call_fallback(primitive: Primitive, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+def call_fallback(primitive: Primitive, inputs: tuple[object, ...], attributes: dict[str, object]) -> Any:
     """Return what the first class of the inputs that handles this primitive makes of it, in order of priority."""
-    kinds: dict[Any, None] = {
+    kinds: dict[type[Any], None] = {
         type(x): None for x in inputs if isinstance(x, Tensor | Key) and x.__fallback__ is not None
     }
     for kind in sorted(kinds, key=lambda kind: -kind.__fallback_priority__):
@@ -196,7 +198,9 @@ def call_fallback(primitive: Primitive, inputs: tuple[Any, ...], attributes: dic
     raise DtypeError(f"'{primitive.name}' is not implemented by {names}; handle it in __fallback__, or pass a Tensor")
 
 
-def record_intercepted(primitive: Primitive, inputs: tuple[Any, ...], attributes: dict[str, Any], result: Any) -> Any:
+def record_intercepted(
+    primitive: Primitive, inputs: tuple[object, ...], attributes: dict[str, object], result: object
+) -> Any:
     """Return the result that an interception gave, recorded where an argument requires a gradient.
 
     The node holds the arguments and results as they are, tensors of the intercepting class: the way back is made of
@@ -209,7 +213,7 @@ def record_intercepted(primitive: Primitive, inputs: tuple[Any, ...], attributes
     outputs = result if isinstance(result, tuple) else (result,)
     if not any(isinstance(y, Tensor) and is_inexact(y.dtype) for y in outputs):
         return result
-    saved: Any = None
+    saved: object = None
     if primitive.saves_output:
         saved = tuple([unrecorded_alias(y) if isinstance(y, Tensor) else y for y in outputs])
         saved = saved if isinstance(result, tuple) else saved[0]

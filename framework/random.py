@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class Key:
     """
 
     #: A kind of keys that defines this classmethod intercepts the primitives that draw with it, as tensors can.
-    __fallback__: ClassVar[Callable[..., Any] | None] = None
+    __fallback__: ClassVar[Callable[..., object] | None] = None
 
     bits: int
 

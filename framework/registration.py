@@ -7,7 +7,7 @@ from .errors import NameTaken
 
 __all__ = ["entering"]
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
+_Function = TypeVar("_Function", bound=Callable[..., object])
 
 
 def entering(

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from .allocator import release_freed_memory
+from .dtype import Array
 from .errors import EngineError
 from .optim.optimizer_memory import Arena
 from .streams import Stream, current_stream, launch_blocking, synchronize
@@ -223,7 +224,7 @@ def _buffers() -> dict[int, int]:
     return {address: size for address, size in found.items() if size}
 
 
-def _arrays() -> Iterator[np.ndarray[Any, Any]]:
+def _arrays() -> Iterator[Array]:
     for thing in gc.get_objects():
         kind = type(thing)  # isinstance would ask proxies of other libraries for their class, and wake them
         if issubclass(kind, Tensor):

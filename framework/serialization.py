@@ -33,7 +33,7 @@ def save_checkpoint(
     source: Cell | Mapping[str, Tensor | Array] | Iterable[Parameter],
     path: str | os.PathLike[str],
     *,
-    metadata: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, object] | None = None,
 ) -> None:
     """Write the arrays to the file; if anything fails, the file keeps what it held before.
 

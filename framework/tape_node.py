@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -21,8 +21,11 @@ from .tensor import Array, Tensor, wrap
 
 __all__ = ["TapeNode", "saved_tensors_hooks"]
 
-Pack = Callable[[Tensor], Any]
+Pack = Callable[[Tensor], object]
 Unpack = Callable[[Any], Tensor]
+
+#: The gradient of an operation's output, or one for each of several outputs, None where no result used it.
+Gradient: TypeAlias = Tensor | Sequence[Tensor | None]
 
 
 class SavedTensors:
@@ -44,7 +47,7 @@ class SavedTensors:
         self._packed[key] = (weakref.ref(array, lambda _: self._packed.pop(key, None)), packed)
         return packed
 
-    def save(self, inputs: tuple[Any, ...], outputs: Any) -> "tuple[tuple[Any, ...], Any]":
+    def save(self, inputs: tuple[object, ...], outputs: object) -> "tuple[tuple[object, ...], object]":
         """Pack the arguments and outputs of a node, except for leaves that get a gradient anyway."""
         saved = tuple([_placeholder(x, self.packed(x._data)) if _can_be_packed(x) else x for x in inputs])
         if isinstance(outputs, tuple):
@@ -57,7 +60,7 @@ class PackedTensor:
 
     __slots__ = ("_content", "_dtype", "_shape", "_unpack")
 
-    def __init__(self, unpack: Unpack, content: Any, array: Array) -> None:
+    def __init__(self, unpack: Unpack, content: object, array: Array) -> None:
         self._unpack, self._content = unpack, content
         self._shape, self._dtype = array.shape, array.dtype
 
@@ -88,7 +91,7 @@ class SavedPlaceholder(Tensor):
         return _copy_position(self, wrap(self.packed.array()))
 
 
-def _can_be_packed(x: Any) -> bool:
+def _can_be_packed(x: object) -> TypeGuard[Tensor]:
     if not isinstance(x, Tensor) or x.__fallback__ is not None:
         return False
     return x._node is not None or not x.requires_grad
@@ -141,7 +144,7 @@ class Differentiable(Protocol):
     name: str
 
     def pull_back(
-        self, node: "TapeNode", inputs: tuple[Any, ...], needs: Sequence[bool], g: Any
+        self, node: "TapeNode", inputs: tuple[object, ...], needs: Sequence[bool], g: Gradient
     ) -> Sequence[Tensor | None]:
         """Return the gradients of the arguments that need one, from the gradients `g` of the outputs."""
 
@@ -175,7 +178,7 @@ class TapeNode(AutogradNode):
     def __init__(
         self,
         primitive: Differentiable,
-        inputs: tuple[Any, ...],
+        inputs: tuple[object, ...],
         attributes: dict[str, Any],
         outputs: Any,  # arrays (tensors of a class that intercepts primitives) or a tuple of them, None if not saved
         size: int,
@@ -184,8 +187,8 @@ class TapeNode(AutogradNode):
         self.is_packed = saving is not None
         if saving is not None:
             inputs, outputs = saving.save(inputs, outputs)
-        self.primitive = primitive
-        self.inputs: tuple[Any, ...] | None = inputs
+        self.primitive: Differentiable = primitive
+        self.inputs: tuple[object, ...] | None = inputs
         self.attributes = attributes
         self.outputs: Any = outputs
         self.size = size
@@ -200,7 +203,7 @@ class TapeNode(AutogradNode):
             self.hooks = {}
         return self.hooks.setdefault(index, {})
 
-    def saved_inputs(self) -> tuple[Any, ...]:
+    def saved_inputs(self) -> tuple[object, ...]:
         """Return the arguments, if they are saved and unchanged.
 
         Raises:
@@ -245,7 +248,7 @@ class TapeNode(AutogradNode):
         self.outputs = None
 
 
-def attach_output(value: Any, node: TapeNode, index: int) -> Tensor:
+def attach_output(value: Array | Tensor | PackedTensor, node: TapeNode, index: int) -> Tensor:
     """Make output `index` of a node: a tensor around an array (packed or not), or an alias of a tensor."""
     if isinstance(value, Tensor):
         result = unrecorded_alias(value)
@@ -266,7 +269,7 @@ def unrecorded_alias(x: Tensor) -> Tensor:
         return result
     result = kind.__new__(kind)
     for base in kind.__mro__:
-        slots: Any = base.__dict__.get("__slots__", ())
+        slots: str | tuple[str, ...] = base.__dict__.get("__slots__", ())
         for slot in (slots,) if isinstance(slots, str) else slots:
             if slot not in ("__weakref__", "__dict__") and hasattr(x, slot):
                 setattr(result, slot, getattr(x, slot))

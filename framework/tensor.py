@@ -7,15 +7,13 @@ import numpy as np
 import numpy.typing as npt
 
 from .context import CAPTURE, RECORDING
-from .dtype import Dtype, Number, as_dtype, float32, is_inexact
+from .dtype import Array, Dtype, Number, as_dtype, float32, is_inexact
 from .errors import DtypeError, GradientError, ShapeError
 from .hooks import AutogradNode, Handle, Hooks
 from .specs import Axes, Shape
 
 __all__ = ["METHODS", "Array", "Parameter", "Tensor", "TensorLike", "method"]
 
-# The element type varies at run time; the dtype module speaks about it.
-Array: TypeAlias = npt.NDArray[Any]
 TensorLike: TypeAlias = Union["Tensor", Number, complex]
 
 #: The functions behind operators and methods, by name; `method` fills it in. The tensor itself knows no operation.
@@ -90,7 +88,7 @@ class Tensor:
     #: A subclass that defines this classmethod, `__fallback__(primitive, inputs, attributes)`, sees every primitive
     #: that is applied to its instances and returns the result, or NotImplemented. Of several such classes among the
     #: inputs the one of the highest priority is asked first.
-    __fallback__: ClassVar[Callable[..., Any] | None] = None
+    __fallback__: ClassVar[Callable[..., object] | None] = None
     __fallback_priority__: ClassVar[int] = 30
 
     _data: Array

@@ -109,10 +109,10 @@ def test_the_page_of_benchmarks_is_generated_from_the_recorded_results() -> None
 
 
 def test_the_catalogue_of_primitives_is_current() -> None:
-    from mindscope.framework.catalogue import primitives_page
+    from mindscope.framework.primitive_catalogue import primitives_page
 
     page = (ROOT / "docs" / "catalogue" / "primitives.md").read_text()
-    assert page == primitives_page(), "run: python -m mindscope.framework.catalogue"
+    assert page == primitives_page(), "run: python -m mindscope.framework.primitive_catalogue"
 
 
 def test_the_catalogue_of_collectors_is_current() -> None:

@@ -20,8 +20,10 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..dtype import Array
+
 #: One array per column; element types are whatever the source holds.
-Item = tuple[NDArray[Any], ...]
+Item = tuple[Array, ...]
 
 #: How worker processes begin; see `Dataset.map`.
 Start = Literal["spawn", "fork", "forkserver"]
@@ -110,7 +112,7 @@ class Dataset(ABC):
 
     def map(
         self,
-        function: Callable[..., Item | NDArray[Any]],
+        function: Callable[..., Item | Array],
         *,
         seed: int | None = None,
         workers: int = 0,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..dtype import Array
 from .dataset import Dataset, Item, stage
 
 
@@ -305,7 +306,7 @@ class PaddedBatch(Dataset):
                 raise ValueError(f"padded_batch expects a value for each of {len(columns)} columns, got {len(values)}")
             yield tuple(self._padded(column, value) for column, value in zip(columns, values, strict=True))
 
-    def _padded(self, column: tuple[NDArray[Any], ...], value: float) -> NDArray[Any]:
+    def _padded(self, column: tuple[Array, ...], value: float) -> Array:
         arrays = [np.asarray(array) for array in column]
         if len({array.ndim for array in arrays}) > 1:
             axes = sorted({array.ndim for array in arrays})

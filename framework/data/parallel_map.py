@@ -18,11 +18,12 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..dtype import Array
 from ..errors import EngineError
 from .dataset import Dataset, Item, Start, stage
 
@@ -58,10 +59,10 @@ class WorkerPool:
 
     __slots__ = ("_pipes", "_processes")
 
-    def __init__(self, function: Callable[..., Any], workers: int, start: Start) -> None:
+    def __init__(self, function: Callable[..., object], workers: int, start: Start) -> None:
         context: Any = multiprocessing.get_context(start)  # the class depends on how processes start
         self._pipes: list[Connection] = []
-        self._processes: list[Any] = []
+        self._processes: list[BaseProcess] = []
         _check_picklable(function, start)
         for number in range(workers):
             here, there = context.Pipe()
@@ -75,7 +76,7 @@ class WorkerPool:
             self._pipes.append(here)
             self._processes.append(process)
 
-    def run(self, tasks: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
+    def run(self, tasks: Iterator[tuple[object, ...]]) -> Iterator[Any]:
         """Return the results of the tasks, in their order.
 
         Raises:
@@ -140,7 +141,7 @@ class WorkerPool:
 class _Feeder:
     """A thread that sends the tasks out, as many ahead as there is room for."""
 
-    def __init__(self, tasks: Iterator[tuple[Any, ...]], pipes: list[Connection]) -> None:
+    def __init__(self, tasks: Iterator[tuple[object, ...]], pipes: list[Connection]) -> None:
         self._tasks, self._pipes = tasks, pipes
         self._news = threading.Condition()
         self._sent, self._is_done = 0, False
@@ -176,7 +177,7 @@ class _Feeder:
                 self._news.notify()
 
 
-def _serve(pipe: Connection, function: Callable[..., Any], inherited: list[Connection]) -> None:
+def _serve(pipe: Connection, function: Callable[..., object], inherited: list[Connection]) -> None:
     """Answer tasks until the pipe ends. Runs in the worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for other in inherited:
@@ -230,7 +231,7 @@ def _without_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _check_picklable(function: Callable[..., Any], start: Start) -> None:
+def _check_picklable(function: Callable[..., object], start: Start) -> None:
     if start == "fork":
         return
     try:
@@ -247,7 +248,7 @@ class ColumnFunction:
 
     __slots__ = ("_function", "_seed")
 
-    def __init__(self, function: Callable[..., Item | NDArray[Any]], seed: int | None) -> None:
+    def __init__(self, function: Callable[..., Item | Array], seed: int | None) -> None:
         self._function, self._seed = function, seed
 
     def __call__(self, epoch: int, position: int, item: Item) -> Item:
@@ -269,7 +270,7 @@ class Mapped(Dataset):
     def __init__(
         self,
         source: Dataset,
-        function: Callable[..., Item | NDArray[Any]],
+        function: Callable[..., Item | Array],
         seed: int | None,
         workers: int,
         start: Start,

@@ -79,7 +79,7 @@ class NumpySlicesDataset(ArrayDataset):
         data: ArrayLike | tuple[ArrayLike, ...] | Mapping[str, ArrayLike],
         column_names: Iterable[str] | None = None,
     ) -> None:
-        columns: tuple[Any, ...]
+        columns: tuple[ArrayLike, ...]
         if isinstance(data, Mapping):
             columns = tuple(data.values())
             column_names = tuple(data) if column_names is None else column_names
@@ -144,5 +144,5 @@ class GeneratorDataset(Dataset):
                 yield _columns(item)
 
 
-def _columns(item: Any) -> Item:
+def _columns(item: object) -> Item:
     return tuple(np.asarray(column) for column in (item if isinstance(item, tuple) else (item,)))

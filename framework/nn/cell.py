@@ -44,7 +44,7 @@ class Cell:
 
     training: bool
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         if "construct" in cls.__dict__ and hasattr(cls, "bprop"):
             cls.construct = with_bprop(cls.construct)  # type: ignore[method-assign]
@@ -60,13 +60,13 @@ class Cell:
         """Return the output; every cell defines it."""
         raise NotImplementedError(f"{type(self).__name__} has no construct(); define what it computes there")
 
-    def __call__(self, *inputs: Any, **options: Any) -> Any:
+    def __call__(self, *inputs: object, **options: object) -> Any:
         """Return the output of `construct`, with the hooks around it."""
         if self._precision is not None:
             return self._precision.run(self, inputs, options)
         return self._call_construct(inputs, options)
 
-    def _call_construct(self, inputs: Values, options: dict[str, Any]) -> Any:
+    def _call_construct(self, inputs: Values, options: dict[str, object]) -> Any:
         try:
             capture = CAPTURE.get()
             if capture is not None:
@@ -89,7 +89,7 @@ class Cell:
 
     # Children and parameters.
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if isinstance(value, Cell | Parameter):
             self._insert(name, value)
         elif name in self.__dict__.get("_parameters", ()):
@@ -194,15 +194,15 @@ class Cell:
 
     # Hooks.
 
-    def register_forward_pre_hook(self, hook: "Callable[[Cell, Values], Any]") -> Handle:
+    def register_forward_pre_hook(self, hook: "Callable[[Cell, Values], object]") -> Handle:
         """Return a handle on `hook(cell, inputs)`; inputs it returns take the place of those given."""
         return Handle(self._hooks().forward_pre, hook)
 
-    def register_forward_hook(self, hook: "Callable[[Cell, Values, Any], Any]") -> Handle:
+    def register_forward_hook(self, hook: "Callable[[Cell, Values, Any], object]") -> Handle:
         """Return a handle on `hook(cell, inputs, output)`; an output it returns takes the place of the computed one."""
         return Handle(self._hooks().forward, hook)
 
-    def register_backward_pre_hook(self, hook: "Callable[[Cell, tuple[Tensor | None, ...]], Any]") -> Handle:
+    def register_backward_pre_hook(self, hook: "Callable[[Cell, tuple[Tensor | None, ...]], object]") -> Handle:
         """Return a handle on `hook(cell, grad_output)`; gradients it returns go through the cell instead.
 
         Called once for each call of the cell that a backward pass reaches, with one gradient per tensor in the output
@@ -211,7 +211,7 @@ class Cell:
         return Handle(self._hooks().backward_pre, hook)
 
     def register_backward_hook(
-        self, hook: "Callable[[Cell, tuple[Tensor | None, ...], tuple[Tensor | None, ...]], Any]"
+        self, hook: "Callable[[Cell, tuple[Tensor | None, ...], tuple[Tensor | None, ...]], object]"
     ) -> Handle:
         """Return a handle on `hook(cell, grad_input, grad_output)`; gradients it returns go on instead of `grad_input`.
 

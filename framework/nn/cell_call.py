@@ -8,9 +8,9 @@ backward hooks is fenced by two of them:
            backward hooks            backward-pre hooks
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy.typing as npt
 
@@ -32,6 +32,11 @@ __all__ = ["with_bprop"]
 #: One gradient per tensor, None where none arrived or none is needed.
 Grads = tuple[Tensor | None, ...]
 
+#: The positional arguments of a cell.
+Arguments = tuple[object, ...]
+
+_Output = TypeVar("_Output")
+
 
 class CellHooks:
     """The four kinds of hooks of one cell; cells make it with their first hook."""
@@ -44,7 +49,7 @@ class CellHooks:
         self.backward_pre: Hooks = {}
         self.backward: Hooks = {}
 
-    def run(self, cell: "Cell", inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def run(self, cell: "Cell", inputs: Arguments, options: Mapping[str, object]) -> Any:
         """Return the cell's output, every hook having had its turn."""
         if not (self.forward_pre or self.forward or self.backward_pre or self.backward):
             return cell.construct(*inputs, **options)  # they were all removed
@@ -75,7 +80,7 @@ class Gates:
         self._inputs = 0
         self._watches_inputs = False
 
-    def enter(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    def enter(self, inputs: Arguments) -> Arguments:
         """Return the inputs behind a gate, where one of them leads anywhere."""
         tensors = [x for x in inputs if isinstance(x, Tensor)]
         self._inputs = len(tensors)
@@ -84,7 +89,7 @@ class Gates:
         rest = iter(gated)
         return tuple(next(rest) if isinstance(x, Tensor) else x for x in inputs)
 
-    def leave(self, output: Any) -> Any:
+    def leave(self, output: object) -> object:
         """Return the output behind a gate: a tensor, or a tuple or list with tensors."""
         if isinstance(output, Tensor):
             return _gate([output], self._backward_pre)[0]
@@ -110,7 +115,7 @@ class Gates:
         return grads
 
 
-def _present(hooks: Hooks) -> Any:
+def _present(hooks: Hooks) -> Iterator[Callable[..., Any]]:
     """Return the hooks in order of registration; one that is removed meanwhile is not called any more."""
     for number in tuple(hooks):
         hook = hooks.get(number)
@@ -118,7 +123,7 @@ def _present(hooks: Hooks) -> Any:
             yield hook
 
 
-def _replaced(changed: Any, grads: Grads, what: str) -> Grads:
+def _replaced(changed: Tensor | Grads | list[Tensor | None] | None, grads: Grads, what: str) -> Grads:
     if changed is None:
         return grads
     given: Grads = tuple(changed) if isinstance(changed, tuple | list) else (changed,)
@@ -155,17 +160,17 @@ def _among(places: Sequence[int], count: int, show: Callable[[Grads], Grads]) ->
     return show_those
 
 
-def _evaluate(*arrays: Array, show: Any) -> Any:
+def _evaluate(*arrays: Array, show: object) -> Array | tuple[Array, ...]:
     del show
     return arrays if len(arrays) > 1 else arrays[0]
 
 
-def _infer(*specs: Spec, show: Any) -> Any:
+def _infer(*specs: Spec, show: object) -> Spec | tuple[Spec, ...]:
     del show
     return specs if len(specs) > 1 else specs[0]
 
 
-def _vjp(needs: Sequence[bool], g: Any, out: Any, *inputs: Any, show: Any) -> Grads:
+def _vjp(needs: Sequence[bool], g: Any, out: object, *inputs: object, show: Callable[[Grads], Grads]) -> Grads:
     del out
     grads: Grads = tuple(g) if len(inputs) > 1 else (g,)
     shown: Grads = show(grads) if CAPTURE.get() is None else _show_later(grads, show)
@@ -185,7 +190,7 @@ def _show_later(grads: Grads, show: Callable[[Grads], Grads]) -> Grads:
 gate = Primitive("gate", _evaluate, _infer, _vjp)
 
 
-def with_bprop(construct: Callable[..., Any]) -> Callable[..., Any]:
+def with_bprop(construct: Callable[..., _Output]) -> Callable[..., _Output]:
     """Return the `construct` of a cell class, whose gradient is what the cell's `bprop` returns.
 
     `bprop` takes the inputs, the output and the gradient of the output, and returns a gradient for each input. The cell
@@ -193,7 +198,7 @@ def with_bprop(construct: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @wraps(construct)
-    def constructed(self: Any, *inputs: Any, **options: Any) -> Any:
+    def constructed(self: Any, *inputs: object, **options: object) -> _Output:
         if is_recording():
             for name, parameter in self.parameters_and_names():
                 if parameter.requires_grad:
@@ -202,11 +207,11 @@ def with_bprop(construct: Callable[..., Any]) -> Callable[..., Any]:
                         f"parameter '{name}'; pass it as an input, or set its requires_grad to False"
                     )
 
-        def forward(*given: Any) -> tuple[Any, Any]:
+        def forward(*given: object) -> tuple[object, object]:
             output = construct(self, *given, **options)
             return output, (given, output)
 
-        def backward(residuals: Any, gradient: Any) -> Any:
+        def backward(residuals: Any, gradient: object) -> Sequence[Tensor | None]:
             given, output = residuals
             found = self.bprop(*given, output, gradient)
             return found if isinstance(found, tuple | list) else (found,)
@@ -234,7 +239,7 @@ class CellPrecision:
         self.compute = _floating(compute)
         self.output = None if output is None else _floating(output)
 
-    def run(self, cell: "Cell", inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def run(self, cell: "Cell", inputs: Arguments, options: Mapping[str, object]) -> Any:
         """Return what the cell gives for inputs so cast."""
         wide = cell._kept_wide
         changed = {
@@ -257,7 +262,7 @@ class CellPrecision:
         return f"Precision({self.compute}{'' if self.output is None else f', {self.output}'})"
 
 
-def _cast(value: Any, dtype: Dtype) -> Any:
+def _cast(value: object, dtype: Dtype) -> Any:
     """Return the value with its floating-point tensors in that dtype; tuples and lists part by part."""
     if isinstance(value, Tensor):
         return value.astype(dtype) if is_floating(value.dtype) and value.dtype != dtype else value

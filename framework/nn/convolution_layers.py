@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike
 
 from ..errors import ShapeError
 from ..ops import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
+from ..ops.sliding_window import ConvolutionOptions
 from ..random import Key
 from ..tensor import Parameter, Tensor
 from .cell import Cell
@@ -105,7 +106,7 @@ class Convolution(Cell):
         if any(self.padding) and self.pad_mode != "pad":
             raise ValueError(f"{kind} uses padding only with pad_mode='pad', got {self.padding} with {self.pad_mode!r}")
 
-    def window(self, x: Tensor) -> dict[str, Any]:
+    def window(self, x: Tensor) -> ConvolutionOptions:
         """Return the arguments of the operation, the input's shape having been checked.
 
         Raises:

@@ -1,7 +1,7 @@
 """Recurrent layers, stacked and in one or both directions, and cells that make a single step."""
 
 from math import sqrt
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -15,6 +15,11 @@ from .cell import Cell
 from .container import CellList
 from .initializers import Uniform
 from .parameters import keys_for, new_parameter, positive
+
+#: Weights and biases of a layer, by the input and by the state, in the order that the operations take them.
+Weights: TypeAlias = tuple[Parameter, Parameter, Parameter | None, Parameter | None]
+LstmState: TypeAlias = tuple[Tensor, Tensor]
+_State = TypeVar("_State", Tensor, tuple[Tensor, Tensor])
 
 
 class RecurrentWeights(Cell):
@@ -43,12 +48,12 @@ class RecurrentWeights(Cell):
             self.bias_ih = new_parameter(init, (size,), keys[2], dtype)
             self.bias_hh = new_parameter(init, (size,), keys[3], dtype)
 
-    def parts(self) -> tuple[Any, ...]:
+    def parts(self) -> Weights:
         """Return the weights in the order that the operations take them."""
         return self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
 
 
-class _Recurrent(Cell):
+class _Recurrent(Cell, Generic[_State]):
     """Recurrent layers on top of each other.
 
     Args:
@@ -95,7 +100,7 @@ class _Recurrent(Cell):
         )
         self.dropout: Dropout | None = Dropout(dropout) if dropout else None
 
-    def construct(self, x: Tensor, hx: Any = None, seq_length: Tensor | None = None) -> tuple[Tensor, Any]:
+    def construct(self, x: Tensor, hx: _State | None = None, seq_length: Tensor | None = None) -> tuple[Tensor, _State]:
         """Return the outputs and the last state.
 
         Args:
@@ -120,8 +125,15 @@ class _Recurrent(Cell):
             y = outputs[0] if self.directions == 1 else concat(outputs, -1)
         return (y.swapaxes(0, 1) if self.batch_first else y), self._together(states)
 
-    def _run(self, x: Tensor, place: int, state: Any, lengths: Tensor | None, reverse: bool) -> tuple[Tensor, Any]:
+    def _run(
+        self, x: Tensor, place: int, state: _State | None, lengths: Tensor | None, reverse: bool
+    ) -> tuple[Tensor, _State]:
         raise NotImplementedError
+
+    def _weights(self, place: int) -> Weights:
+        layer = self.layers[place]
+        assert isinstance(layer, RecurrentWeights)
+        return layer.parts()
 
     def _state(self, hx: Any, place: int) -> Any:
         return None if hx is None else hx[place]
@@ -135,7 +147,7 @@ class _Recurrent(Cell):
         return f"{self.input_size}, {self.hidden_size}{layers}" + (", bidirectional" if self.directions == 2 else "")
 
 
-class RNN(_Recurrent):
+class RNN(_Recurrent[Tensor]):
     """`h_t = f(W_ih x_t + b_ih + W_hh h_(t-1) + b_hh)`.
 
     Args:
@@ -155,12 +167,13 @@ class RNN(_Recurrent):
             raise ValueError(f"RNN expects nonlinearity tanh or relu, got {nonlinearity!r}")
         self.nonlinearity = nonlinearity
 
-    def _run(self, x: Tensor, place: int, state: Any, lengths: Tensor | None, reverse: bool) -> tuple[Tensor, Any]:
-        weights: Any = self.layers[place]
-        return rnn(x, state, *weights.parts(), nonlinearity=self.nonlinearity, lengths=lengths, reverse=reverse)
+    def _run(
+        self, x: Tensor, place: int, state: Tensor | None, lengths: Tensor | None, reverse: bool
+    ) -> tuple[Tensor, Tensor]:
+        return rnn(x, state, *self._weights(place), nonlinearity=self.nonlinearity, lengths=lengths, reverse=reverse)
 
 
-class GRU(_Recurrent):
+class GRU(_Recurrent[Tensor]):
     """Gated recurrent units; gates in the order reset, update, candidate, the reset after the product.
 
     Reference:
@@ -169,12 +182,13 @@ class GRU(_Recurrent):
 
     gates = 3
 
-    def _run(self, x: Tensor, place: int, state: Any, lengths: Tensor | None, reverse: bool) -> tuple[Tensor, Any]:
-        weights: Any = self.layers[place]
-        return gru(x, state, *weights.parts(), lengths=lengths, reverse=reverse)
+    def _run(
+        self, x: Tensor, place: int, state: Tensor | None, lengths: Tensor | None, reverse: bool
+    ) -> tuple[Tensor, Tensor]:
+        return gru(x, state, *self._weights(place), lengths=lengths, reverse=reverse)
 
 
-class LSTM(_Recurrent):
+class LSTM(_Recurrent[LstmState]):
     """Long short-term memory; gates in the order input, forget, candidate, output; the state is `(h, c)`.
 
     Reference:
@@ -183,14 +197,15 @@ class LSTM(_Recurrent):
 
     gates = 4
 
-    def _run(self, x: Tensor, place: int, state: Any, lengths: Tensor | None, reverse: bool) -> tuple[Tensor, Any]:
-        weights: Any = self.layers[place]
-        return lstm(x, state, *weights.parts(), lengths=lengths, reverse=reverse)
+    def _run(
+        self, x: Tensor, place: int, state: LstmState | None, lengths: Tensor | None, reverse: bool
+    ) -> tuple[Tensor, LstmState]:
+        return lstm(x, state, *self._weights(place), lengths=lengths, reverse=reverse)
 
-    def _state(self, hx: Any, place: int) -> Any:
+    def _state(self, hx: LstmState | None, place: int) -> LstmState | None:
         return None if hx is None else (hx[0][place], hx[1][place])
 
-    def _together(self, states: list[Any]) -> Any:
+    def _together(self, states: list[LstmState]) -> LstmState:
         return stack([h for h, _ in states]), stack([c for _, c in states])
 
 

@@ -6,9 +6,9 @@ if find_spec("onnx") is None:
     raise ImportError("ONNX models need the package 'onnx'; install the extra: pip install 'mindscope[onnx]'")
 
 from . import operators
-from .errors import BrokenModel, ExportError, OnnxError, UnknownOperator, UnsupportedFeature
 from .exporting import export, writer
 from .onnx_cell import OnnxCell, load
+from .onnx_errors import BrokenModel, ExportError, OnnxError, UnknownOperator, UnsupportedFeature
 from .operator_call import operator
 
 __all__ = [

@@ -8,12 +8,14 @@ A subgraph (of If, Loop, Scan, SequenceMap) is a program too, which starts from 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
+
+from onnx import FunctionProto
 
 from ..context import CAPTURE
 from ..errors import EngineError
 from ..tensor import Parameter, Tensor
-from .errors import BrokenModel
+from .onnx_errors import BrokenModel
 from .operator_call import Implementation, OperatorCall, Value
 
 __all__ = ["Library", "NodeStep", "OnnxProgram", "named"]
@@ -32,7 +34,7 @@ class Library:
     """
 
     opsets: Mapping[str, int]
-    functions: Mapping[tuple[str, str], Any] = field(default_factory=dict)  # onnx.FunctionProto
+    functions: Mapping[tuple[str, str], FunctionProto] = field(default_factory=dict)
 
     def version(self, domain: str) -> int:
         """Return the opset version in force; what is not imported counts as its newest."""
@@ -51,7 +53,7 @@ class NodeStep:
         done: Values that nothing needs after it.
     """
 
-    call: tuple[str, str, str, int, tuple[str, ...], Mapping[str, Any]]
+    call: tuple[str, str, str, int, tuple[str, ...], Mapping[str, object]]
     function: Implementation
     inputs: tuple[str, ...]
     bodies: "tuple[OnnxProgram, ...]" = ()

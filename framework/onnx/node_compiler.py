@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from onnx import AttributeProto, FunctionProto, TypeProto, defs, helper
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, SparseTensorProto, TypeProto, defs, helper
 
 from ..tensor import Tensor
-from .errors import UnknownOperator
 from .graph_program import Library, NodeStep, OnnxProgram
+from .onnx_errors import UnknownOperator
 from .onnx_values import code_of, from_onnx
-from .operator_call import Body, Implementation, OperatorCall, Value, find, nearest
+from .operator_call import Body, Implementation, OperatorCall, Value, array_of, find, nearest
 
 __all__ = ["Expansion", "compile_graph", "expansion_of"]
 
@@ -28,15 +28,15 @@ class Expansion:
         version: The opset version in force.
     """
 
-    def __init__(self, node: Any, schema: Any, version: int) -> None:
+    def __init__(self, node: NodeProto, schema: defs.OpSchema, version: int) -> None:
         self.node, self.schema, self.version = node, schema, version
 
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> dict[str, AttributeProto]:
         """Return the attributes that have a value where the node gives none, as `onnx.AttributeProto`s."""
         known = {name: attribute.default_value for name, attribute in self.schema.attributes.items()}
         return {name: value for name, value in known.items() if value.type}
 
-    def function(self, inputs: Sequence[Value]) -> tuple[Any, Any]:
+    def function(self, inputs: Sequence[Value]) -> tuple[tuple[bytes, ...] | None, FunctionProto]:
         """Return a key under which the definition can be kept, and the definition as an `onnx.FunctionProto`."""
         if self.schema.has_function:
             return None, self.schema.function_body
@@ -52,7 +52,12 @@ def _type_of(value: Value) -> bytes:
     if value is None:
         kind = TypeProto()
     elif isinstance(value, list):
-        inside = helper.make_tensor_type_proto(code_of(value[0].dtype), None) if value else TypeProto()
+        first = value[0] if value else None
+        inside = (
+            helper.make_tensor_type_proto(code_of(first.dtype), None)
+            if isinstance(first, Tensor | np.ndarray)
+            else TypeProto()
+        )
         kind = helper.make_sequence_type_proto(inside)
     else:
         shape = tuple(value.shape) if isinstance(value, Tensor) else value.shape
@@ -61,7 +66,7 @@ def _type_of(value: Value) -> bytes:
     return encoded
 
 
-def expansion_of(node: Any, version: int, opsets: Mapping[str, int]) -> Expansion | None:
+def expansion_of(node: NodeProto, version: int, opsets: Mapping[str, int]) -> Expansion | None:
     """Return how the standard defines the node's operator, or None where it is not defined by others (or not known)."""
     try:
         schema = defs.get_schema(node.op_type, min(version, opsets.get(node.domain, 1 << 20)), node.domain)
@@ -72,9 +77,9 @@ def expansion_of(node: Any, version: int, opsets: Mapping[str, int]) -> Expansio
     return Expansion(node, schema, version)
 
 
-def compile_graph(graph: Any, library: Library, bindings: Mapping[str, Any] | None = None) -> OnnxProgram:
+def compile_graph(graph: GraphProto, library: Library, bindings: Mapping[str, object] | None = None) -> OnnxProgram:
     """Return the program of an `onnx.GraphProto`; `bindings` are the attributes of the function it belongs to."""
-    constants = {tensor.name: from_onnx(tensor) for tensor in graph.initializer}
+    constants: dict[str, Value] = {tensor.name: from_onnx(tensor) for tensor in graph.initializer}
     for sparse in graph.sparse_initializer:
         constants[sparse.values.name] = dense(sparse)
     steps = [compile_node(node, library, bindings or {}) for node in graph.node]
@@ -82,7 +87,7 @@ def compile_graph(graph: Any, library: Library, bindings: Mapping[str, Any] | No
     return OnnxProgram(steps, inputs, [info.name for info in graph.output], constants)
 
 
-def compile_function(function: Any, library: Library, attributes: Mapping[str, Any]) -> OnnxProgram:
+def compile_function(function: FunctionProto, library: Library, attributes: Mapping[str, object]) -> OnnxProgram:
     """Return the program of an `onnx.FunctionProto` called with these attributes."""
     bindings = {a.name: _attribute(a, library, {}) for a in function.attribute_proto}
     bindings.update(attributes)
@@ -92,7 +97,7 @@ def compile_function(function: Any, library: Library, attributes: Mapping[str, A
     return OnnxProgram(steps, list(function.input), list(function.output), {}, optional=list(function.output))
 
 
-def compile_node(node: Any, library: Library, bindings: Mapping[str, Any]) -> NodeStep:
+def compile_node(node: NodeProto, library: Library, bindings: Mapping[str, object]) -> NodeStep:
     """Return the step of an `onnx.NodeProto`.
 
     Raises:
@@ -112,7 +117,7 @@ def compile_node(node: Any, library: Library, bindings: Mapping[str, Any]) -> No
     return NodeStep(call, _implementation(node, name, library, attributes), tuple(node.input), bodies)
 
 
-def _implementation(node: Any, name: str, library: Library, attributes: Mapping[str, Any]) -> Implementation:
+def _implementation(node: NodeProto, name: str, library: Library, attributes: Mapping[str, object]) -> Implementation:
     domain = _domain(node.domain)
     own = library.functions.get((domain, node.op_type))
     if own is not None:
@@ -131,9 +136,9 @@ def _implementation(node: Any, name: str, library: Library, attributes: Mapping[
     return _expanding(expansion, library, attributes)
 
 
-def _expanding(expansion: Expansion, library: Library, attributes: Mapping[str, Any]) -> Implementation:
+def _expanding(expansion: Expansion, library: Library, attributes: Mapping[str, object]) -> Implementation:
     """Run the definition that the ONNX standard gives of an operator in terms of others."""
-    programs: dict[Any, OnnxProgram] = {}
+    programs: dict[tuple[bytes, ...] | None, OnnxProgram] = {}
     whole = {**{name: _attribute(a, library, {}) for name, a in expansion.defaults().items()}, **attributes}
 
     def run(call: OperatorCall, *inputs: Value) -> tuple[Value, ...]:
@@ -153,7 +158,7 @@ def _domain(name: str) -> str:
     return "" if name == "ai.onnx" else name
 
 
-def _attribute(attribute: Any, library: Library, bindings: Mapping[str, Any]) -> Any:
+def _attribute(attribute: AttributeProto, library: Library, bindings: Mapping[str, object]) -> object:
     """Return the value of an `onnx.AttributeProto`; a subgraph as something to call."""
     kind = AttributeProto
     if attribute.type == kind.GRAPH:
@@ -174,17 +179,17 @@ def _attribute(attribute: Any, library: Library, bindings: Mapping[str, Any]) ->
     return value
 
 
-def _body(graph: Any, library: Library, bindings: Mapping[str, Any]) -> Body:
+def _body(graph: GraphProto, library: Library, bindings: Mapping[str, object]) -> Body:
     return compile_graph(graph, library, bindings).run
 
 
-def dense(sparse: Any) -> Value:  # onnx.SparseTensorProto
+def dense(sparse: SparseTensorProto) -> Value:
     """Return the dense tensor of a sparse one."""
     values, places = from_onnx(sparse.values), from_onnx(sparse.indices)
     result = np.zeros(tuple(sparse.dims), values.dtype)
-    index = places.numpy()
+    index, numbers = array_of(places), array_of(values)
     if index.ndim == 1:
-        result.reshape(-1)[index] = values.numpy()
+        result.reshape(-1)[index] = numbers
     else:
-        result[tuple(index.T)] = values.numpy()
+        result[tuple(index.T)] = numbers
     return Tensor(result)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import onnx
 
@@ -11,9 +11,9 @@ from ..dtype import is_floating
 from ..errors import ShapeError
 from ..nn import Cell
 from ..tensor import Parameter, Tensor
-from .errors import BrokenModel
 from .graph_program import Library, NodeStep, OnnxProgram
 from .node_compiler import compile_graph
+from .onnx_errors import BrokenModel
 from .onnx_values import check_input, incoming
 from .operator_call import OperatorCall, Value
 
@@ -21,6 +21,10 @@ __all__ = ["OnnxCell", "load"]
 
 #: Inputs that are statistics and not weights: no gradient is asked of them.
 _FROZEN = {"BatchNormalization": (3, 4)}
+
+
+#: A model: the path of its file, the bytes of one, or the model itself.
+Source: TypeAlias = str | PathLike[str] | bytes | bytearray | memoryview | onnx.ModelProto
 
 
 class _NodeGroup(Cell):
@@ -38,7 +42,7 @@ class OnnxNode(Cell):
         super().__init__()
         self._step = step
 
-    def construct(self, *inputs: Value) -> Any:
+    def construct(self, *inputs: Value) -> Value | tuple[Value, ...]:
         """Return the output, or a tuple of the outputs; a missing input is None."""
         results = self._step.run(OperatorCall(*self._step.call), inputs)
         return results[0] if len(results) == 1 else results
@@ -70,7 +74,7 @@ class OnnxCell(Cell):
         output_names: What it returns.
     """
 
-    def __init__(self, model: Any) -> None:  # onnx.ModelProto, checked
+    def __init__(self, model: onnx.ModelProto) -> None:  # checked
         super().__init__()
         self.name: str = model.graph.name
         self.opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
@@ -103,7 +107,7 @@ class OnnxCell(Cell):
             self.nodes._insert(name, node)  # not as an attribute: a node may be called "construct"
             self._program.runners[number] = node.run
 
-    def construct(self, *inputs: Any) -> Any:
+    def construct(self, *inputs: object) -> Value | tuple[Value, ...]:
         """Return the output, or a tuple of the outputs in the order of `output_names`.
 
         Args:
@@ -121,7 +125,7 @@ class OnnxCell(Cell):
         outputs = self._program.run({}, values)
         return outputs[0] if len(outputs) == 1 else outputs
 
-    def run(self, **inputs: Any) -> dict[str, Value]:
+    def run(self, **inputs: object) -> dict[str, Value]:
         """Return the outputs by name, from inputs by name."""
         missing = [name for name in self.input_names if name not in inputs]
         if missing or len(inputs) != len(self.input_names):
@@ -137,7 +141,7 @@ class OnnxCell(Cell):
         return f"{self.name!r}, inputs={list(self.input_names)}, outputs={list(self.output_names)}"
 
 
-def _frozen_names(graph: Any) -> set[str]:
+def _frozen_names(graph: onnx.GraphProto) -> set[str]:
     places: Mapping[str, tuple[int, ...]] = _FROZEN
     return {
         node.input[place] for node in graph.node for place in places.get(node.op_type, ()) if place < len(node.input)
@@ -164,7 +168,7 @@ def _place(root: Cell, name: str, parameter: Parameter) -> None:
     root._insert(name.replace(".", "/"), parameter)
 
 
-def load(model: "str | PathLike[str] | bytes | Any") -> OnnxCell:
+def load(model: Source) -> OnnxCell:
     """Return the model as a cell.
 
     Args:
@@ -182,7 +186,7 @@ def load(model: "str | PathLike[str] | bytes | Any") -> OnnxCell:
     return OnnxCell(_checked(_read(model), model))
 
 
-def _read(model: Any) -> Any:
+def _read(model: Any) -> onnx.ModelProto:
     if isinstance(model, onnx.ModelProto):
         return model
     is_encoded = isinstance(model, bytes | bytearray | memoryview)
@@ -197,7 +201,7 @@ def _read(model: Any) -> Any:
         ) from error
 
 
-def _checked(proto: Any, source: Any) -> Any:
+def _checked(proto: onnx.ModelProto, source: Source) -> onnx.ModelProto:
     if not proto.HasField("graph") or not proto.opset_import:
         raise BrokenModel(f"{_name(source)} holds no graph or names no opset; it is empty, truncated or no ONNX model")
     try:
@@ -209,7 +213,7 @@ def _checked(proto: Any, source: Any) -> Any:
     return proto
 
 
-def _name(source: Any) -> str:
+def _name(source: Source) -> str:
     if isinstance(source, bytes | bytearray | memoryview):
         return f"the model of {len(source)} bytes"
     return f"'{fspath(source)}'" if isinstance(source, str | PathLike) else "the model"

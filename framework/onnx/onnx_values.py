@@ -3,18 +3,22 @@
 Numbers of every type, the 8- and 4-bit ones of ml_dtypes too, are held by tensors; strings by arrays of objects.
 """
 
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
-from onnx import helper, numpy_helper
+from onnx import TensorProto, TypeProto, helper, numpy_helper
 
 from ..dtype import Dtype
 from ..errors import ShapeError
 from ..tensor import Array, Tensor, wrap
-from .errors import BrokenModel
-from .operator_call import Value
+from .onnx_errors import BrokenModel
+from .operator_call import Elements, Value
 
 __all__ = ["check_input", "dtype_of", "from_onnx", "incoming", "outgoing"]
+
+
+#: What a caller gets: arrays, lists of them (sequences), None for an empty optional.
+Outgoing: TypeAlias = Array | list["Outgoing"] | None
 
 
 def dtype_of(code: int) -> Dtype:
@@ -31,34 +35,37 @@ def code_of(dtype: Dtype) -> int:
     return int(helper.np_dtype_to_tensor_dtype(dtype))
 
 
-def from_onnx(tensor: Any) -> Value:  # onnx.TensorProto
+def from_onnx(tensor: TensorProto) -> Elements:
     """Return the value of a tensor stored in a model."""
     try:
-        return incoming(numpy_helper.to_array(tensor))
+        return _of_array(numpy_helper.to_array(tensor))
     except (ValueError, TypeError) as error:
         raise BrokenModel(f"the stored tensor '{tensor.name}' cannot be read: {error}") from error
 
 
-def incoming(value: Any) -> Value:  # what a caller hands over
+def incoming(value: object) -> Value:  # what a caller hands over
     """Return a value given from outside: arrays become tensors, those of strings stay arrays, lists are sequences."""
     if value is None or isinstance(value, Tensor):
         return value
     if isinstance(value, list | tuple):
         return [incoming(part) for part in value]
-    array = np.asarray(value)
+    return _of_array(np.asarray(value))
+
+
+def _of_array(array: Array) -> Elements:
     if array.dtype.kind in "OSU":
         return array.astype(object)
     return wrap(array)
 
 
-def outgoing(value: Value) -> Any:
+def outgoing(value: Value) -> Outgoing:
     """Return the value as arrays, lists of arrays, or None."""
     if isinstance(value, list):
         return [outgoing(part) for part in value]
     return value.numpy() if isinstance(value, Tensor) else value
 
 
-def check_input(name: str, value: Value, declared: Any) -> None:  # onnx.TypeProto
+def check_input(name: str, value: Value, declared: TypeProto) -> None:
     """Check that the value has the declared element type and shape.
 
     Raises:

@@ -8,12 +8,15 @@ import numpy as np
 
 from ..errors import NameTaken
 from ..tensor import Array, Tensor
-from .errors import UnsupportedFeature
+from .onnx_errors import UnsupportedFeature
 
-__all__ = ["OPERATORS", "Body", "OperatorCall", "Value", "find", "nearest", "operator"]
+__all__ = ["OPERATORS", "Body", "Elements", "OperatorCall", "Value", "find", "nearest", "operator"]
 
 #: What flows along the edges of a model: a tensor, an array of strings, a list (a sequence), None (an empty optional).
-Value: TypeAlias = Any
+Value: TypeAlias = Tensor | Array | list["Value"] | None
+
+#: Tensors, and arrays of words.
+Elements: TypeAlias = Tensor | Array
 
 #: A subgraph: given the values it may see of the graphs around it, and its inputs, its outputs.
 Body: TypeAlias = Callable[[dict[str, Value], Sequence[Value]], tuple[Value, ...]]
@@ -41,13 +44,13 @@ class OperatorCall:
         domain: str,
         version: int,
         outputs: tuple[str, ...],
-        attributes: Mapping[str, Any],
+        attributes: Mapping[str, object],
     ) -> None:
         self.name, self.operator, self.domain, self.version = name, operator, domain, version
         self.outputs, self.attributes = outputs, attributes
         self.visible: dict[str, Value] = {}
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: object = None) -> Any:
         """Return the attribute of that name, or the default."""
         return self.attributes.get(name, default)
 

@@ -1,7 +1,7 @@
 """Activation functions; softmax and its relatives work along one axis."""
 
 import math
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -24,7 +24,7 @@ def _wide(x: Array) -> Array:
     return x if x.dtype in (float32, float64) else x.astype(float32)
 
 
-def _flat(name: str) -> Any:
+def _flat(name: str) -> Callable[..., Array]:
     """Return an evaluation by the element-wise kernel of that name."""
 
     def evaluate(*arrays: Array) -> Array:

@@ -9,7 +9,7 @@ Reference:
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -122,9 +122,9 @@ def evaluate_gradient(
     scale: float,
 ) -> tuple[Array, ...]:
     """Return the gradients of query, key, value and mask, from blocks as they came."""
-    of_out, q, k, v, out, sums = (_wide(x) for x in (g, query, key, value, output, logarithms))
-    found = tuple(_laid_out_like(x, x.shape[-1]) for x in (q, k, v))
-    for call, arguments in attend_back(of_out, q, k, v, out, sums, *mask, found=found, causal=causal, scale=scale):
+    wide = [_wide(x) for x in (g, query, key, value, output, logarithms)]
+    found = tuple(_laid_out_like(x, x.shape[-1]) for x in wide[1:4])
+    for call, arguments in attend_back(*wide, *mask, found=found, causal=causal, scale=scale):
         call(*arguments)
     return tuple(x.astype(query.dtype, copy=False) for x in found)
 
@@ -216,10 +216,13 @@ def _compose_gradient(
 _derived = derived_from(_compose)
 
 
-def _rule(needs: Any, g: Any, out: Any, query: Tensor, key: Tensor, value: Tensor, *mask: Tensor, **how: Any) -> Any:
+def _rule(
+    needs: Sequence[bool], g: Sequence[Tensor | None], out: Sequence[Tensor], *inputs: Tensor, **how: object
+) -> Sequence[Tensor | None]:
     if g[1] is not None:  # someone used the logarithms: rare, so there is no kernel for it
-        return _derived(needs, g, out, query, key, value, *mask, **how)
-    found = _attention_gradient.several(g[0], query, key, value, *out, *mask, **how)
+        return _derived(needs, g, out, *inputs, **how)
+    query_key_value, mask = inputs[:3], inputs[3:]
+    found = _attention_gradient.several(g[0], *query_key_value, *out, *mask, **how)
     return (*found, *(None,) * len(mask))
 
 

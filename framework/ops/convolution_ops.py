@@ -6,12 +6,12 @@ derivatives of every order run at the same speed.
 """
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from .. import kernels
-from ..dtype import float32, float64
+from ..dtype import Dtype, float32, float64
 from ..errors import ShapeError
 from ..primitive import Primitive
 from ..specs import Shape, Spec
@@ -65,7 +65,7 @@ def _volume(lengths: Shape, fill: int) -> tuple[int, int, int]:
 class _Blocks:
     """The images in blocks, and the buffer for the columns of one of them; an image is a volume of depth 1."""
 
-    def __init__(self, x: Shape, w: Shape, size: Shape, window: ConvolutionWindow, dtype: Any) -> None:
+    def __init__(self, x: Shape, w: Shape, size: Shape, window: ConvolutionWindow, dtype: Dtype) -> None:
         self.size = size
         before = tuple(side[0] for side in window.padding)
         self.how = (
@@ -217,6 +217,7 @@ def _convolve(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None,
+    *,
     stride: PerAxis,
     padding: Padding,
     dilation: PerAxis,
@@ -252,7 +253,7 @@ def conv1d(
         bias: `(out)`, added to every place.
         padding: Zeros on both sides, a pair of them, or `valid`, `same`, `same_lower`.
     """
-    return _convolve(1, x, weight, bias, stride, padding, dilation, groups)
+    return _convolve(1, x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
 def conv2d(
@@ -272,7 +273,7 @@ def conv2d(
         bias: `(out)`, added to every pixel.
         padding: Zeros on both sides of both axes, of each, pairs of them, or `valid`, `same`, `same_lower`.
     """
-    return _convolve(2, x, weight, bias, stride, padding, dilation, groups)
+    return _convolve(2, x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
 def conv3d(
@@ -286,7 +287,7 @@ def conv3d(
     groups: int = 1,
 ) -> Tensor:
     """Return volumes `(n, channels, d, h, w)` correlated with `(out, channels / groups, kd, kh, kw)`; see `conv2d`."""
-    return _convolve(3, x, weight, bias, stride, padding, dilation, groups)
+    return _convolve(3, x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
 def _transpose_convolve(
@@ -294,6 +295,7 @@ def _transpose_convolve(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None,
+    *,
     stride: PerAxis,
     padding: Padding,
     output_padding: PerAxis,
@@ -343,7 +345,17 @@ def conv_transpose1d(
     groups: int = 1,
 ) -> Tensor:
     """Return the transpose of `conv1d`: rows `(n, c, w)` and a weight `(c, out / groups, k)` to `(n, out, w')`."""
-    return _transpose_convolve(1, x, weight, bias, stride, padding, output_padding, dilation, groups)
+    return _transpose_convolve(
+        1,
+        x,
+        weight,
+        bias,
+        stride=stride,
+        padding=padding,
+        output_padding=output_padding,
+        dilation=dilation,
+        groups=groups,
+    )
 
 
 def conv_transpose2d(
@@ -365,7 +377,17 @@ def conv_transpose2d(
         padding: What `conv2d` would have added on both sides and is cut off here; `same` makes `h * stride` of `h`.
         output_padding: Rows and columns added at the end, where several lengths have the same convolution.
     """
-    return _transpose_convolve(2, x, weight, bias, stride, padding, output_padding, dilation, groups)
+    return _transpose_convolve(
+        2,
+        x,
+        weight,
+        bias,
+        stride=stride,
+        padding=padding,
+        output_padding=output_padding,
+        dilation=dilation,
+        groups=groups,
+    )
 
 
 def conv_transpose3d(
@@ -380,4 +402,14 @@ def conv_transpose3d(
     groups: int = 1,
 ) -> Tensor:
     """Return the transpose of `conv3d`; see `conv_transpose2d`."""
-    return _transpose_convolve(3, x, weight, bias, stride, padding, output_padding, dilation, groups)
+    return _transpose_convolve(
+        3,
+        x,
+        weight,
+        bias,
+        stride=stride,
+        padding=padding,
+        output_padding=output_padding,
+        dilation=dilation,
+        groups=groups,
+    )

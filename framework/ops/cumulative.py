@@ -1,5 +1,6 @@
 """Running totals along an axis: sums, products, extremes, logarithms of sums."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -155,7 +156,9 @@ def _extremes_of(function: Any) -> Any:
     return evaluate
 
 
-def _extreme_gradient(needs: Any, g: Any, out: Any, x: Tensor, *, axis: int) -> tuple[Tensor | None]:
+def _extreme_gradient(
+    needs: Sequence[bool], g: Sequence[Tensor | None], out: Sequence[Tensor], x: Tensor, *, axis: int
+) -> tuple[Tensor | None]:
     if g[0] is None:
         return (None,)
     return (put_elements(g[0], out[1], axis, x.shape),)

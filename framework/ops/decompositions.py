@@ -9,7 +9,6 @@ Reference:
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -51,7 +50,7 @@ def _eigh_of(x: Array) -> tuple[Array, Array]:
     return values, vectors
 
 
-def _eigh_rule(needs: Any, g: Any, out: Any, x: Tensor) -> tuple[Tensor]:
+def _eigh_rule(needs: Sequence[bool], g: Sequence[Tensor | None], out: Sequence[Tensor], x: Tensor) -> tuple[Tensor]:
     values, vectors = out
     of_values, of_vectors = _filled(g, out)
     inner = diag_embed(cast_to(of_values, x.dtype))
@@ -97,7 +96,7 @@ def _infer_svd(x: Spec) -> tuple[Spec, Spec, Spec]:
     return Spec((*batch, m, k), x.dtype), Spec((*batch, k), x.dtype), Spec((*batch, k, n), x.dtype)
 
 
-def _svd_rule(needs: Any, g: Any, out: Any, x: Tensor) -> tuple[Tensor]:
+def _svd_rule(needs: Sequence[bool], g: Sequence[Tensor | None], out: Sequence[Tensor], x: Tensor) -> tuple[Tensor]:
     """Return the gradient by Townsend's equation; turns within the space need the gaps, turns out of it do not."""
     u, s, vh = out
     of_u, of_s, of_vh = _filled(g, out)
@@ -147,7 +146,7 @@ def _qr_of(x: Array) -> tuple[Array, Array]:
     return q, r
 
 
-def _qr_rule(needs: Any, g: Any, out: Any, x: Tensor) -> tuple[Tensor]:
+def _qr_rule(needs: Sequence[bool], g: Sequence[Tensor | None], out: Sequence[Tensor], x: Tensor) -> tuple[Tensor]:
     q, r = out
     of_q, of_r = _filled(g, out)
     m = subtract(matmul(r, adjoint(of_r)), matmul(adjoint(of_q), q))

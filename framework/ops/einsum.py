@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from functools import reduce
 from string import ascii_lowercase, ascii_uppercase
-from typing import Any
 
 import numpy as np
 
@@ -44,7 +43,7 @@ def _infer_einsum(*operands: Spec, subscripts: str) -> Spec:
     return Spec(tuple(lengths[letter] for letter in result), operands[0].dtype)
 
 
-def _einsum_of(*operands: Array, subscripts: str) -> Any:
+def _einsum_of(*operands: Array, subscripts: str) -> Array:
     _infer_einsum(*(Spec(x.shape, x.dtype) for x in operands), subscripts=subscripts)
     if operands[0].dtype in NARROW:
         wide = (x.astype(np.float32) for x in operands)

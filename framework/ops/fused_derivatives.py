@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..context import CAPTURE, is_recording, recording
+from ..primitive import Results
 from ..tape import backpropagate
+from ..tape_node import Gradient
 from ..tensor import Tensor, wrap
 from .layout import identity
 
@@ -26,10 +28,12 @@ def _alias(x: Any, needed: bool, connected: bool) -> Any:
     return fresh
 
 
-def derived_from(composition: Callable[..., Any]) -> Callable[..., Sequence[Tensor | None]]:
+def derived_from(composition: Callable[..., Results]) -> Callable[..., Sequence[Tensor | None]]:
     """Return a joint rule for a primitive that computes what `composition(*inputs, **attributes)` does."""
 
-    def rule(needs: Sequence[bool], g: Any, _: object, *inputs: Any, **attributes: Any) -> Sequence[Tensor | None]:
+    def rule(
+        needs: Sequence[bool], g: Gradient, _: object, *inputs: object, **attributes: object
+    ) -> Sequence[Tensor | None]:
         capture = CAPTURE.get()
         if capture is not None:
             traced: Sequence[Tensor | None] = capture.pull_back(composition, needs, g, inputs, attributes)
@@ -39,7 +43,7 @@ def derived_from(composition: Callable[..., Any]) -> Callable[..., Sequence[Tens
             aliases = [_alias(x, need, create_graph) for x, need in zip(inputs, needs, strict=True)]
             result = composition(*aliases, **attributes)
         outputs = result if isinstance(result, tuple) else (result,)
-        weights = g if isinstance(result, tuple) else (g,)
+        weights = (g,) if isinstance(g, Tensor) else g
         roots = [(y, w) for y, w in zip(outputs, weights, strict=True) if w is not None and y.requires_grad]
         wanted = [alias for alias, need in zip(aliases, needs, strict=True) if need]
         found = iter(

@@ -154,7 +154,7 @@ def put_elements(values: Tensor, indices: Tensor, axis: int, shape: Shape) -> Te
 
 
 Reduction: TypeAlias = Literal["none", "add", "mul", "max", "min"]
-_UPDATES: dict[str, Any] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+_UPDATES: dict[str, np.ufunc] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
 def _scatter_of(x: Array, indices: Array, updates: Array, *, axis: int, reduction: Reduction) -> Array:
@@ -244,7 +244,7 @@ def scatter_elements(
     if not isinstance(updates, Tensor):
         updates = full(indices.shape, updates, x.dtype)
     x, updates = pair(x, updates)
-    how: dict[str, Any] = {"axis": normalize_axis(axis, x.ndim), "reduction": reduction}
+    how: dict[str, object] = {"axis": normalize_axis(axis, x.ndim), "reduction": reduction}
     return _scatter(x, indices, updates, **how)
 
 

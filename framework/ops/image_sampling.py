@@ -7,10 +7,11 @@ Reference:
 
 from collections.abc import Sequence
 from itertools import product
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from ..dtype import Array
 from ..errors import ShapeError
 from ..specs import Shape
 from ..tensor import Tensor, wrap
@@ -41,8 +42,8 @@ def pixels_at(image: Tensor, places: Sequence[Tensor], padding: SamplePadding, a
     """Return the pixels `(n, *points, channels)` of `(n, channels, *lengths)` at whole places `(n, *points)`, one an
     axis."""
     lengths = image.shape[2:]
-    inside: Any = None
-    index: list[Any] = []
+    inside: Tensor | None = None
+    index: list[Tensor | slice] = []
     for place, length in zip(places, lengths, strict=True):
         if padding == "reflection":
             edge = (0.0, length - 1.0) if align_corners else (-0.5, length - 0.5)
@@ -66,7 +67,7 @@ def _cubic(t: Tensor, a: float) -> list[Tensor]:
     return [far[0], near[0], near[1], far[1]]
 
 
-def around(position: Tensor, mode: SampleMode, a: float) -> list[tuple[Tensor, Any]]:
+def around(position: Tensor, mode: SampleMode, a: float) -> list[tuple[Tensor, Tensor | None]]:
     """Return the whole places around a position, and how much each counts (None: fully)."""
     if mode == "nearest":
         up = floor(position + 0.5)
@@ -89,15 +90,15 @@ def sampled(
     cubic_a: float = -0.75,
 ) -> Tensor:
     """Return values `(n, *points, channels)` of an image at positions in pixels `(n, *points)`, one tensor an axis."""
-    total: Any = None
+    total: Tensor | None = None
     for corner in product(*(around(position, mode, cubic_a) for position in positions)):
         value = pixels_at(image, [place for place, _ in corner], padding, align_corners)
         for _, weight in corner:
             if weight is not None:
                 value = value * weight.reshape(*weight.shape, 1)
         total = value if total is None else total + value
-    result: Tensor = total
-    return result
+    assert total is not None  # there is one corner or more
+    return total
 
 
 def grid_sample(
@@ -207,18 +208,20 @@ def _region(image: Tensor, axes: Sequence[tuple[Tensor, int]], size: tuple[int, 
     (rows, down), (columns, across) = axes
     points = (1, rows.shape[0], columns.shape[0])
     positions = [rows.reshape(1, -1, 1), columns.reshape(1, 1, -1)]
-    inside: Any = None
+    inside: Tensor | None = None
     held = []
     for position, length in zip(positions, image.shape[2:], strict=True):
         here = logical_and(greater_equal(position, -1.0), less_equal(position, float(length)))
         inside = here if inside is None else logical_and(inside, here)
         held.append(minimum(maximum(position, 0.0), length - 1.0) + wrap(np.zeros(points, image.dtype)))
+    assert inside is not None  # there are two axes
     # The four weighted corners apart, for the largest of them is taken before they are added up.
     corners = []
     for corner in product(*(around(position, "linear", 0.0) for position in held)):
         value = pixels_at(image, [place for place, _ in corner], "border", True)
         for _, weight in corner:
-            value = value * weight.reshape(*weight.shape, 1)
+            if weight is not None:
+                value = value * weight.reshape(*weight.shape, 1)
         corners.append(where(inside.reshape(*inside.shape, 1), value, 0.0))
     bins = (size[0], down, size[1], across, image.shape[1])
     if mode == "avg":
@@ -277,7 +280,7 @@ def deform_conv(
 
 def _tap_positions(
     kernel: Shape, size: Shape, stride: Shape, padding: Sequence[tuple[int, int]], dilation: Shape
-) -> tuple[Any, Any]:
+) -> tuple[Array, Array]:
     """Return rows and columns `(taps, h', w')` of the window's elements before they are moved."""
     lines = [
         np.arange(kernel[i])[:, None] * dilation[i] + np.arange(size[i]) * stride[i] - padding[i][0] for i in (0, 1)

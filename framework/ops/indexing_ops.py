@@ -5,6 +5,7 @@ array is a positional input, and `ARRAY` holds its place, so that a compiled fun
 """
 
 from collections.abc import Sequence
+from types import EllipsisType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -27,8 +28,9 @@ class Slice(NamedTuple):
     step: int | None
 
 
-_Part: TypeAlias = Any  # int, Slice, None, Ellipsis or ARRAY: no common type
-_Index: TypeAlias = tuple[_Part, ...]
+#: One part of an index; the string is `ARRAY`.
+Part: TypeAlias = int | Dim | Slice | EllipsisType | str | None
+_Index: TypeAlias = tuple[Part, ...]
 
 
 def _numpy_index(index: _Index, arrays: Sequence[Array]) -> tuple[Any, ...]:
@@ -81,7 +83,7 @@ def _infer_getitem(x: Spec, *arrays: Spec, index: _Index) -> Spec:
         if isinstance(part, Slice):
             shape.append(slice_length(length, part))
             continue
-        if part != ARRAY and not -length <= part < length:
+        if isinstance(part, int | Dim) and not -length <= part < length:
             raise ShapeError(f"index {part} is out of bounds for axis {axis - 1} of length {length}")
         first = len(shape) if first is None else first
     where = first if first is not None and _are_together(index) else 0
@@ -119,10 +121,10 @@ _put: Primitive = Primitive(
 )
 
 
-def _parts(index: object) -> tuple[_Index, list[Any]]:
+def _parts(index: object) -> tuple[_Index, list[Tensor]]:
     """Return the static template of an index, and its arrays."""
-    template: list[_Part] = []
-    arrays: list[Any] = []
+    template: list[Part] = []
+    arrays: list[Tensor] = []
     for part in index if isinstance(index, tuple) else (index,):
         if part is None or part is Ellipsis:
             template.append(part)
@@ -142,7 +144,7 @@ def _parts(index: object) -> tuple[_Index, list[Any]]:
     return tuple(template), arrays
 
 
-def _static(array: Array) -> list[Any]:
+def _static(array: Array) -> list[Tensor]:
     """Return an array that is known: a mask becomes the places where it holds."""
     if array.size == 0 and array.dtype.kind == "f":
         array = array.astype(np.int64)
@@ -153,7 +155,7 @@ def _static(array: Array) -> list[Any]:
     return [Tensor(array)]
 
 
-def _integer(part: Any) -> Any:
+def _integer(part: object) -> Any:
     """Return a Python integer for whatever stands for one; a symbolic length stays what it is."""
     if isinstance(part, int | Dim):
         return part

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from functools import reduce
 from itertools import accumulate
 from math import prod
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +12,7 @@ from ..dtype import as_dtype, promote
 from ..errors import ShapeError
 from ..primitive import NOT_DIFFERENTIABLE, Primitive
 from ..specs import Axes, Shape, Spec, normalize_axes, normalize_axis, reshaped
+from ..tape_node import Gradient
 from ..tensor import Tensor, method, wrap
 from .create import zeros
 from .indexing_ops import getitem, narrow
@@ -175,8 +175,8 @@ def _infer_split(x: Spec, *, sizes: Shape, axis: int) -> tuple[Spec, ...]:
     return tuple(Spec((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype) for size in sizes)
 
 
-def _split_gradient(needs: object, g: Any, _: None, x: Tensor, *, sizes: Shape, axis: int) -> Any:
-    given: Sequence[Tensor | None] = g if len(sizes) > 1 else (g,) if isinstance(g, Tensor) else g
+def _split_gradient(needs: object, g: Gradient, _: None, x: Tensor, *, sizes: Shape, axis: int) -> tuple[Tensor]:
+    given = (g,) if isinstance(g, Tensor) else g
     parts = [
         zeros((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype) if part is None else part
         for part, size in zip(given, sizes, strict=True)

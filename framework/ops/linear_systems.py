@@ -7,8 +7,7 @@ Reference:
     the gradients that are equations of matrices.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -25,10 +24,10 @@ from .operands import as_floating, as_real, conjugate, pair
 from .reduce import broadcast_to, sum_to
 
 
-def lapack(function: Callable[..., Any]) -> Callable[..., Any]:
+def lapack(function: Callable[..., object]) -> Callable[..., Array | tuple[Array, ...]]:
     """Return the function of NumPy's linalg for all floating-point dtypes, its failure an error of ours."""
 
-    def evaluate(*arrays: Array, **attributes: Any) -> Any:
+    def evaluate(*arrays: Array, **attributes: object) -> Array | tuple[Array, ...]:
         dtype = arrays[0].dtype
         wide = [x.astype(np.float32) for x in arrays] if dtype in NARROW else arrays
         try:
@@ -98,7 +97,9 @@ def infer_solve(a: Spec, b: Spec, **_: object) -> Spec:
     return Spec((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), a.dtype)
 
 
-def _solve_rule(needs: Any, g: Tensor, out: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor | None, Tensor | None]:
+def _solve_rule(
+    needs: Sequence[bool], g: Tensor, out: Tensor, a: Tensor, b: Tensor
+) -> tuple[Tensor | None, Tensor | None]:
     of_b = _solve(adjoint(a), g)
     return sum_to(negative(matmul(of_b, adjoint(out))), a) if needs[0] else None, sum_to(of_b, b)
 
@@ -138,7 +139,7 @@ def _triangle(x: Array, lower: bool, unit: bool) -> Array:
 
 
 def _triangular_rule(
-    needs: Any, g: Tensor, out: Tensor, a: Tensor, b: Tensor, *, lower: bool, unit: bool
+    needs: Sequence[bool], g: Tensor, out: Tensor, a: Tensor, b: Tensor, *, lower: bool, unit: bool
 ) -> tuple[Tensor | None, Tensor | None]:
     of_b = _triangular(adjoint(a), g, lower=not lower, unit=unit)
     of_a = None
@@ -232,7 +233,9 @@ def det(x: Tensor) -> Tensor:
     return _det(as_floating(x))
 
 
-def _slogdet_rule(needs: Any, g: Any, out: Any, x: Tensor) -> tuple[Tensor | None]:
+def _slogdet_rule(
+    needs: Sequence[bool], g: Sequence[Tensor | None], out: Sequence[Tensor], x: Tensor
+) -> tuple[Tensor | None]:
     if g[1] is None:
         return (None,)  # the sign is constant wherever it has a slope
     return (multiply(g[1].reshape(*g[1].shape, 1, 1), adjoint(inverse(x))),)

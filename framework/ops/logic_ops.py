@@ -19,7 +19,7 @@ def _infer_pair(a: Spec, b: Spec) -> Spec:
     return Spec(broadcast_shapes(a.shape, b.shape), bool_)
 
 
-def _comparison(name: str, function: Callable[..., Any]) -> Primitive:
+def _comparison(name: str, function: Callable[..., Array]) -> Primitive:
     return Primitive(name, function, _infer_pair, NOT_DIFFERENTIABLE)
 
 
@@ -102,7 +102,7 @@ _isclose: Primitive = Primitive(
 )
 
 
-def _test(name: str, function: Callable[..., Any]) -> Primitive:
+def _test(name: str, function: Callable[..., Array]) -> Primitive:
     return Primitive(name, function, lambda x: Spec(x.shape, bool_), NOT_DIFFERENTIABLE)
 
 
@@ -150,7 +150,7 @@ def _infer_index(x: Spec, *, axis: int | None) -> Spec:
     return Spec(x.shape[:gone] + x.shape[gone + 1 :], np.dtype(np.intp))
 
 
-def _argmax_of(x: Array, *, axis: int | None) -> Any:
+def _argmax_of(x: Array, *, axis: int | None) -> Array | np.intp:
     return np.argmax(x, axis=axis)
 
 
@@ -172,11 +172,11 @@ def argmin(x: Tensor, axis: int | None = None) -> Tensor:
     return _argmin(as_tensor(x), axis=axis)
 
 
-def _bits(name: str, function: Callable[..., Any]) -> Primitive:
+def _bits(name: str, function: Callable[..., Array]) -> Primitive:
     return Primitive(name, function, infer_broadcast, NOT_DIFFERENTIABLE)
 
 
-def _whole(name: str, a: TensorLike, b: TensorLike) -> tuple[Any, Any]:
+def _whole(name: str, a: TensorLike, b: TensorLike) -> tuple[TensorLike, TensorLike]:
     """Return both operands in one integer (or bool) dtype."""
     first, second = pair(a, b)
     for x in (first, second):
@@ -185,10 +185,10 @@ def _whole(name: str, a: TensorLike, b: TensorLike) -> tuple[Any, Any]:
     return first, second
 
 
-def _shift(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+def _shift(function: Callable[..., Array]) -> Callable[[Array, Array], Array]:
     """Return a shift in which every bit is lost once the distance reaches the width, as mathematics has it."""
 
-    def evaluate(a: Any, b: Any) -> Any:
+    def evaluate(a: Array, b: Array) -> Array:
         width = 8 * (a if isinstance(a, np.ndarray) else b).dtype.itemsize
         beyond = np.asarray(b) >= width
         shifted = function(

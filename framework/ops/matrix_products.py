@@ -22,14 +22,16 @@ from .operands import as_tensor, conjugate, pair
 from .reduce import array_sum_to, sum_to
 
 
-def _product(a: Array, b: Array) -> Any:
+def _product(a: Array, b: Array) -> Array:
     """Return `a @ b`; 16-bit floats are multiplied in float32, which BLAS knows."""
     if a.dtype in NARROW:
-        return np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
-    if b.ndim == 2 and a.ndim > 2:
+        product: Array = np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
+    elif b.ndim == 2 and a.ndim > 2:
         # One large product instead of a stack of small ones.
-        return np.matmul(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[1])
-    return np.matmul(a, b)
+        product = np.matmul(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[1])
+    else:
+        product = np.matmul(a, b)
+    return product
 
 
 def _matmul_of_first(g: Tensor, _: None, a: Tensor, b: Tensor) -> Tensor:
@@ -77,7 +79,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     return _matmul(*pair(a, b))
 
 
-def _linear_of(x: Array, weight: Array, bias: Array) -> Any:
+def _linear_of(x: Array, weight: Array, bias: Array) -> Array:
     out = _product(x, weight.T)
     return np.add(out, bias, out=out)
 
@@ -273,7 +275,7 @@ def _outer_of(x: Array, g: Array, counts: Array) -> Array:
     return out.astype(x.dtype, copy=False)
 
 
-def _check_counts(counts: Spec, length: Any) -> None:
+def _check_counts(counts: Spec, length: int) -> None:
     if counts.dtype.kind not in "iu":
         raise DtypeError(f"the counts of a grouped product must be integers, got {counts.dtype}")
     if counts.ndim != 1 or counts.shape[0] != length:

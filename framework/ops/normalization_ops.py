@@ -1,7 +1,7 @@
 """Normalization over the last axis, over a batch, over groups of channels, and to unit length."""
 
+from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -196,7 +196,16 @@ def _compose_batch_norm_gradient(
     return of_x, (g * normal).sum(axes), g.sum(axes)
 
 
-def _batch_norm_rule(needs: Any, g: Any, out: Any, x: Tensor, gamma: Tensor, beta: Tensor, *, epsilon: float) -> Any:
+def _batch_norm_rule(
+    needs: Sequence[bool],
+    g: Sequence[Tensor | None],
+    out: Sequence[Tensor],
+    x: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    *,
+    epsilon: float,
+) -> Sequence[Tensor | None]:
     if g[0] is None:
         return None, None, None
     return _batch_norm_gradient.several(g[0], x, gamma, out[1].detach(), out[2].detach(), epsilon=epsilon)

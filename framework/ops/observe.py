@@ -6,11 +6,12 @@ show        hands tensors to a hook and passes on what that returns, for hooks o
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from ..context import is_recomputing
 from ..errors import ShapeError
 from ..primitive import Primitive
+from ..tape_node import Gradient
 from ..tensor import Array, Tensor, wrap
 
 
@@ -72,7 +73,7 @@ mark_gradient: Primitive = Primitive(
 )
 
 
-def _shown(*arrays: Array, hook: Callable[..., Any]) -> Any:
+def _shown(*arrays: Array, hook: Callable[..., Sequence[Tensor | None]]) -> Array | tuple[Array, ...]:
     given = tuple(wrap(array) for array in arrays)
     passed = tuple(before if after is None else after._data for before, after in zip(arrays, hook(given), strict=True))
     for before, after in zip(arrays, passed, strict=True):
@@ -84,9 +85,11 @@ def _shown(*arrays: Array, hook: Callable[..., Any]) -> Any:
     return passed if len(passed) > 1 else passed[0]
 
 
-def _shown_gradient(needs: Sequence[bool], g: Any, out: Any, *inputs: Any, hook: Callable[..., Any]) -> Any:
-    del needs, out, hook
-    return g if len(inputs) > 1 else (g,)
+def _shown_gradient(
+    needs: Sequence[bool], g: Gradient, out: object, *inputs: object, hook: object
+) -> Sequence[Tensor | None]:
+    del needs, out, inputs, hook
+    return (g,) if isinstance(g, Tensor) else g
 
 
 #: `show(*xs, hook=)` is `hook((x, ...))`, tensors like the xs; gradients pass it by.

@@ -1,6 +1,6 @@
 """Operands of element-wise operations: tensors and Python numbers brought to one dtype."""
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -96,7 +96,11 @@ def as_real(x: object, name: str) -> Tensor:
     return tensor
 
 
-def pair(a: TensorLike, b: TensorLike) -> tuple[Any, Any]:
+@overload
+def pair(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]: ...
+@overload
+def pair(a: TensorLike, b: TensorLike) -> tuple[TensorLike, TensorLike]: ...
+def pair(a: TensorLike, b: TensorLike) -> tuple[TensorLike, TensorLike]:
     """Return both operands, brought to one dtype; a Python number stays one where NumPy treats it as weak."""
     if isinstance(a, Tensor):
         if isinstance(b, Tensor):
@@ -111,7 +115,7 @@ def pair(a: TensorLike, b: TensorLike) -> tuple[Any, Any]:
     return pair(as_tensor(a), as_tensor(b))
 
 
-def _with_number(x: Tensor, number: Any) -> tuple[Tensor, Any]:
+def _with_number(x: Tensor, number: object) -> tuple[Tensor, TensorLike]:
     """Return the tensor and its partner, which is a number or becomes a tensor."""
     if isinstance(number, np.generic):
         number = number.item()  # a NumPy scalar is as weak as a Python one: it must not widen a tensor

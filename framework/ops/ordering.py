@@ -1,7 +1,8 @@
 """Order: sorting, ranks and quantiles, searches and counts, and selections whose length depends on the values."""
 
 import math
-from typing import Any, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -32,7 +33,9 @@ def _sort_of(x: Array, *, axis: int, descending: bool) -> tuple[Array, Array]:
     return np.take_along_axis(x, order, axis), np.ascontiguousarray(order)
 
 
-def _picked_gradient(needs: Any, g: Any, out: Any, x: Tensor, *, axis: int, **_: Any) -> tuple[Tensor | None]:
+def _picked_gradient(
+    needs: Sequence[bool], g: Sequence[Tensor | None], out: Sequence[Tensor], x: Tensor, *, axis: int, **_: object
+) -> tuple[Tensor | None]:
     return (None if g[0] is None else put_elements(g[0], out[1], axis, x.shape),)
 
 
@@ -241,7 +244,7 @@ def _unique_of(x: Array, *, axis: int | None, sorted: bool) -> tuple[Array, ...]
     return tuple(np.ascontiguousarray(array) for array in (values, first, inverse, counts))
 
 
-def _unknown(*_: object, **__: object) -> Any:
+def _unknown(*_: object, **__: object) -> NoReturn:
     raise DataDependentShape.of("unique", "bincount with a fixed length")
 
 
@@ -265,7 +268,7 @@ def unique(x: Tensor, axis: int | None = None, sorted: bool = True) -> Unique:
     return Unique(*_unique.several(x, axis=place, sorted=sorted))
 
 
-def _no_count(*_: object, **__: object) -> Any:
+def _no_count(*_: object, **__: object) -> NoReturn:
     raise DataDependentShape.of("nonzero", "ops.where")
 
 

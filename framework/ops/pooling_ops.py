@@ -1,7 +1,8 @@
 """Pooling: the maximum, mean, sum or norm of each window, and pooling to a given output size."""
 
+from collections.abc import Sequence
 from math import prod
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -61,7 +62,9 @@ def _pick_of(x: Array, places: Array) -> Array:
     return np.where(places < 0, x.dtype.type(0), picked)
 
 
-def _max_pool_rule(needs: Any, g: Any, out: Any, x: Tensor, **_: Any) -> tuple[Tensor | None]:
+def _max_pool_rule(
+    needs: Sequence[bool], g: Sequence[Tensor | None], out: Sequence[Tensor], x: Tensor, **_: object
+) -> tuple[Tensor | None]:
     return (None,) if g[0] is None else (_put(g[0], out[1], shape=x.shape),)
 
 
@@ -109,14 +112,9 @@ def max_pool_with_places(
         dilation: Distance of the window's elements.
         ceil_mode: Keep a last window that starts inside and leaves the image at the end.
     """
-    window = window_of(x.ndim - 2, x, kernel, stride, padding, dilation, ceil_mode)
+    window = window_of(x.ndim - 2, x, kernel, stride, padding, dilation=dilation, ceil=ceil_mode)
     values, places = _max_pool.several(x, window=window)
     return values, places
-
-
-def _max_pool_over(axes: int, x: Tensor, *arguments: Any) -> Tensor:
-    found: Tensor = _max_pool.several(x, window=window_of(axes, x, *arguments))[0]
-    return found
 
 
 def max_pool1d(
@@ -128,7 +126,7 @@ def max_pool1d(
     ceil_mode: bool = False,
 ) -> Tensor:
     """Return the largest element of each window of rows `(n, c, w)`; see `max_pool2d`."""
-    return _max_pool_over(1, x, kernel, stride, padding, dilation, ceil_mode)
+    return _max_pool.several(x, window=window_of(1, x, kernel, stride, padding, dilation=dilation, ceil=ceil_mode))[0]
 
 
 def max_pool2d(
@@ -140,7 +138,7 @@ def max_pool2d(
     ceil_mode: bool = False,
 ) -> Tensor:
     """Return the largest element of each window of images `(n, c, h, w)`; the first of equals gets the gradient."""
-    return _max_pool_over(2, x, kernel, stride, padding, dilation, ceil_mode)
+    return _max_pool.several(x, window=window_of(2, x, kernel, stride, padding, dilation=dilation, ceil=ceil_mode))[0]
 
 
 def max_pool3d(
@@ -152,7 +150,7 @@ def max_pool3d(
     ceil_mode: bool = False,
 ) -> Tensor:
     """Return the largest element of each window of volumes `(n, c, d, h, w)`; see `max_pool2d`."""
-    return _max_pool_over(3, x, kernel, stride, padding, dilation, ceil_mode)
+    return _max_pool.several(x, window=window_of(3, x, kernel, stride, padding, dilation=dilation, ceil=ceil_mode))[0]
 
 
 def max_unpool(x: Tensor, places: Tensor, shape: Shape) -> Tensor:
@@ -214,8 +212,8 @@ _avg_pool_gradient: Primitive = Primitive(
 )
 
 
-def _avg_pool_over(axes: int, x: Tensor, count_include_pad: bool, *arguments: Any) -> Tensor:
-    return _avg_pool(x, window=window_of(axes, x, *arguments), divisor="padded" if count_include_pad else "inside")
+def _avg_pool_over(x: Tensor, window: PoolWindow, count_include_pad: bool) -> Tensor:
+    return _avg_pool(x, window=window, divisor="padded" if count_include_pad else "inside")
 
 
 def avg_pool1d(
@@ -228,7 +226,8 @@ def avg_pool1d(
     count_include_pad: bool = True,
 ) -> Tensor:
     """Return the mean of each window of rows `(n, c, w)`; see `avg_pool2d`."""
-    return _avg_pool_over(1, x, count_include_pad, kernel, stride, padding, dilation, ceil_mode)
+    window = window_of(1, x, kernel, stride, padding, dilation=dilation, ceil=ceil_mode)
+    return _avg_pool_over(x, window, count_include_pad)
 
 
 def avg_pool2d(
@@ -244,7 +243,8 @@ def avg_pool2d(
 
     Padding counts as zeros, unless `count_include_pad` is false; what a window covers beyond the padding never counts.
     """
-    return _avg_pool_over(2, x, count_include_pad, kernel, stride, padding, dilation, ceil_mode)
+    window = window_of(2, x, kernel, stride, padding, dilation=dilation, ceil=ceil_mode)
+    return _avg_pool_over(x, window, count_include_pad)
 
 
 def avg_pool3d(
@@ -257,7 +257,8 @@ def avg_pool3d(
     count_include_pad: bool = True,
 ) -> Tensor:
     """Return the mean of each window of volumes `(n, c, d, h, w)`; see `avg_pool2d`."""
-    return _avg_pool_over(3, x, count_include_pad, kernel, stride, padding, dilation, ceil_mode)
+    window = window_of(3, x, kernel, stride, padding, dilation=dilation, ceil=ceil_mode)
+    return _avg_pool_over(x, window, count_include_pad)
 
 
 def sum_pool(
@@ -270,7 +271,9 @@ def sum_pool(
     ceil_mode: bool = False,
 ) -> Tensor:
     """Return the sum of each window of `(n, c, ...)` with one to three further axes."""
-    return _avg_pool(x, window=window_of(x.ndim - 2, x, kernel, stride, padding, dilation, ceil_mode), divisor="none")
+    return _avg_pool(
+        x, window=window_of(x.ndim - 2, x, kernel, stride, padding, dilation=dilation, ceil=ceil_mode), divisor="none"
+    )
 
 
 def lp_pool(

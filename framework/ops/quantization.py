@@ -4,7 +4,7 @@ Reference:
     Jacob et al. 2018, arXiv:1712.05877; ONNX operators QuantizeLinear, MatMulInteger, ConvInteger.
 """
 
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from .matrix_products import matmul
 from .operands import cast_to
 from .reduce import broadcast_to
 from .rounding_ops import clip, round
+from .sliding_window import ConvolutionOptions
 
 _CONV = {3: conv1d, 4: conv2d, 5: conv3d}
 
@@ -107,7 +108,11 @@ def matmul_integer(a: Tensor, b: Tensor, a_zero: Tensor | None = None, b_zero: T
 
 
 def conv_integer(
-    x: Tensor, weight: Tensor, x_zero: Tensor | None = None, weight_zero: Tensor | None = None, **how: Any
+    x: Tensor,
+    weight: Tensor,
+    x_zero: Tensor | None = None,
+    weight_zero: Tensor | None = None,
+    **how: Unpack[ConvolutionOptions],
 ) -> Tensor:
     """Return the convolution of `x - x_zero` with `weight - weight_zero` in int32; options as of `conv2d`.
 
@@ -154,7 +159,7 @@ def qlinear_conv(
     scale: Tensor,
     zero_point: Tensor,
     bias: Tensor | None = None,
-    **how: Any,
+    **how: Unpack[ConvolutionOptions],
 ) -> Tensor:
     """Return the convolution of quantized images, quantized by `scale` and `zero_point`; `bias` in units of both
     scales."""

@@ -6,7 +6,6 @@ draws them with rejection, none do.
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -63,14 +62,14 @@ def dropout(x: Tensor, key: Key, rate: float = 0.5) -> Tensor:
     return x if rate == 0.0 else _dropout(as_real(x, "dropout"), key, rate=rate)
 
 
-def _draw(name: str, numbers: Callable[..., Any]) -> Primitive:
+def _draw(name: str, numbers: Callable[..., Array]) -> Primitive:
     """Return a primitive that draws `numbers(generator, shape, dtype of the draw, **attributes)` with its key."""
 
-    def evaluate(key: Key, *, shape: Shape, dtype: Dtype, **how: Any) -> Array:
+    def evaluate(key: Key, *, shape: Shape, dtype: Dtype, **how: object) -> Array:
         draw = float64 if dtype == float64 else float32
         return np.asarray(numbers(key.generator(), shape, draw, **how)).astype(dtype, copy=False)
 
-    def infer(key: object, *, shape: Shape, dtype: Dtype, **_: Any) -> Spec:
+    def infer(key: object, *, shape: Shape, dtype: Dtype, **_: object) -> Spec:
         return Spec(tuple(shape), dtype)
 
     return Primitive(name, evaluate, infer, NOT_DIFFERENTIABLE)
@@ -204,7 +203,7 @@ def shuffle(key: Key, x: Tensor, axis: int = 0) -> Tensor:
     return take(x, permutation(key, x.shape[axis]), axis)
 
 
-def _by_parameter(name: str, numbers: Callable[[np.random.Generator, Array], Any], whole: bool) -> Primitive:
+def _by_parameter(name: str, numbers: Callable[[np.random.Generator, Array], Array], whole: bool) -> Primitive:
     """Return a primitive that draws one number for every element of its tensor."""
 
     def evaluate(key: Key, x: Array) -> Array:

@@ -11,7 +11,6 @@ Reference:
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from .. import kernels
 from ..context import CAPTURE
 from ..dtype import float32, float64
 from ..errors import ShapeError
-from ..primitive import Primitive
+from ..primitive import Primitive, Results
 from ..specs import Spec
 from ..tensor import Array, Tensor
 from .activation_ops import relu, sigmoid
@@ -60,11 +59,11 @@ def check_shapes(gates: Spec, w: Spec, h0: Spec, count: int) -> None:
         )
 
 
-def gradient_of(composition: Callable[..., Any], count: int) -> Callable[..., tuple[Tensor, ...]]:
+def gradient_of(composition: Callable[..., Results], count: int) -> Callable[..., tuple[Tensor, ...]]:
     """Return the gradient of a composition by its first `count` inputs, as a composition of its own."""
     rule = derived_from(composition)
 
-    def gradient(*arguments: Any, cotangents: int, **attributes: Any) -> tuple[Tensor, ...]:
+    def gradient(*arguments: Tensor, cotangents: int, **attributes: object) -> tuple[Tensor, ...]:
         weights, inputs = arguments[:cotangents], list(arguments[cotangents:])
         for i in range(count):
             if CAPTURE.get() is None and not inputs[i].requires_grad:
@@ -226,10 +225,10 @@ _compose_gru_gradient = gradient_of(compose_gru, 4)
 
 
 def _gru_rule(
-    needs: Any, g: Any, out: Any, gates: Tensor, w: Tensor, bias: Tensor, h0: Tensor, lengths: Tensor
+    needs: Sequence[bool], g: Sequence[Tensor | None], out: Sequence[Tensor], *inputs: Tensor
 ) -> tuple[Tensor | None, ...]:
     saved = out[0].detach(), out[2].detach()
-    found = _gru_gradient.several(*filled(g[:2], out[:2]), gates, w, bias, h0, lengths, *saved)
+    found = _gru_gradient.several(*filled(g[:2], out[:2]), *inputs, *saved)
     return (*found, None)
 
 
@@ -245,9 +244,7 @@ _gru_gradient: Primitive = Primitive(
     _gru_gradient_of,
     lambda gy, gh, gates, w, bias, h0, lengths, y, states: (gates, w, bias, h0),
     derived_from(
-        lambda gy, gh, gates, w, bias, h0, lengths, y, states: _compose_gru_gradient(
-            gy, gh, gates, w, bias, h0, lengths, cotangents=2
-        )
+        lambda *arguments: _compose_gru_gradient(*arguments[:-2], cotangents=2)  # without y and states
     ),
 )
 
@@ -319,18 +316,10 @@ _compose_lstm_gradient = gradient_of(compose_lstm, 5)
 
 
 def _lstm_rule(
-    needs: Any,
-    g: Any,
-    out: Any,
-    gates: Tensor,
-    w: Tensor,
-    peephole: Tensor,
-    h0: Tensor,
-    c0: Tensor,
-    lengths: Tensor,
+    needs: Sequence[bool], g: Sequence[Tensor | None], out: Sequence[Tensor], *inputs: Tensor
 ) -> tuple[Tensor | None, ...]:
     saved = out[0].detach(), out[3].detach()
-    found = _lstm_gradient.several(*filled(g[:3], out[:3]), gates, w, peephole, h0, c0, lengths, *saved)
+    found = _lstm_gradient.several(*filled(g[:3], out[:3]), *inputs, *saved)
     return (*found, None)
 
 
@@ -346,8 +335,6 @@ _lstm_gradient: Primitive = Primitive(
     _lstm_gradient_of,
     lambda gy, gh, gc, gates, w, peephole, h0, c0, lengths, y, states: (gates, w, peephole, h0, c0),
     derived_from(
-        lambda gy, gh, gc, gates, w, peephole, h0, c0, lengths, y, states: _compose_lstm_gradient(
-            gy, gh, gc, gates, w, peephole, h0, c0, lengths, cotangents=3
-        )
+        lambda *arguments: _compose_lstm_gradient(*arguments[:-2], cotangents=3)  # without y and states
     ),
 )

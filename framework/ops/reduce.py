@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -99,7 +99,10 @@ def sum_to(x: Tensor, like: TensorLike | Shape) -> Tensor:
     return _sum_to(x, shape=shape)
 
 
-def array_sum_to(x: Array, like: Any) -> Array:
+_Values = TypeVar("_Values", Tensor, Array)
+
+
+def array_sum_to(x: Array, like: Array | complex) -> Array:
     """Return what `sum_to` is for tensors: `like` is an array or a number."""
     shape = like.shape if isinstance(like, np.ndarray) else ()
     return x if x.shape == shape else _sum_to.evaluate(x, shape=shape)
@@ -114,7 +117,7 @@ def _infer_sum(x: Spec, *, axes: Shape, keepdims: bool) -> Spec:
     return Spec(reduced_shape(x.shape, axes, keepdims), dtype)
 
 
-def kept(g: Any, x: Any, axes: Shape) -> Any:  # tensors, or arrays
+def kept(g: _Values, x: _Values, axes: Shape) -> _Values:
     """Return the gradient of a reduction with the reduced axes back in place, of length 1."""
     if x.ndim == 1:
         return g if g.ndim else g.reshape((1,))
@@ -140,11 +143,13 @@ def sum(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
     return _sum(x, axes=normalize_axes(axis, x.ndim), keepdims=keepdims)
 
 
-def _mean_of(x: Array, *, axes: Shape, keepdims: bool) -> Any:
+def _mean_of(x: Array, *, axes: Shape, keepdims: bool) -> Array | np.generic:
     if x.dtype in NARROW:
-        return np.mean(x, axis=axes, keepdims=keepdims, dtype=np.float32).astype(x.dtype)
+        narrow: Array | np.generic = np.mean(x, axis=axes, keepdims=keepdims, dtype=np.float32).astype(x.dtype)
+        return narrow
     count = prod([x.shape[axis] for axis in axes])
-    return x.sum(axes, keepdims=keepdims) / x.dtype.type(count)
+    mean: Array | np.generic = x.sum(axes, keepdims=keepdims) / x.dtype.type(count)
+    return mean
 
 
 def _mean_gradient(g: Tensor, _: None, x: Tensor, *, axes: Shape, keepdims: bool) -> Tensor:

@@ -1,7 +1,6 @@
 """Rounding, and division with a remainder."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from .reduce import sum_to
 from .transcendental import power
 
 
-def _rounding(name: str, function: Callable[..., Any]) -> Primitive:
+def _rounding(name: str, function: Callable[..., Array]) -> Primitive:
     """Return a primitive whose slope is 0 wherever it has one; integers are round already."""
 
     def evaluate(x: Array) -> Array:
@@ -73,7 +72,7 @@ def floor_divide(a: TensorLike, b: TensorLike) -> Tensor:
     return _floor_divide(*pair(a, b))
 
 
-def _remainder(name: str, function: Callable[..., Any], quotient: Callable[[Tensor], Tensor]) -> Primitive:
+def _remainder(name: str, function: Callable[..., Array], quotient: Callable[[Tensor], Tensor]) -> Primitive:
     """Return `a - b quotient(a / b)`: linear in `a`, and in `b` between the jumps."""
     return Primitive(
         name,

@@ -1,8 +1,8 @@
 """Borders of a segment of a captured graph whose values are computed again on the way back instead of being kept."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 from ..primitive import Primitive
 from ..tensor import Tensor
@@ -18,15 +18,18 @@ def _pull(g: Tensor, _: None, x: Tensor, *, number: int, side: str) -> Tensor:
 #: gradient that comes "back" to it.
 segment: Primitive = Primitive("segment", lambda x, *, number, side: x, lambda x, *, number, side: x, (_pull,))
 
+_R = TypeVar("_R")
 
-def in_segment(fn: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+
+def in_segment(fn: Callable[..., _R], arguments: tuple[object, ...], options: Mapping[str, object]) -> _R:
     """Return what the function returns, its tensors marked where they go in and come out."""
     number = next(_numbers)
     given = _mapped((arguments, options), lambda x: segment(x, number=number, side="in"))
-    return _mapped(fn(*given[0], **given[1]), lambda x: segment(x, number=number, side="out"))
+    output: _R = _mapped(fn(*given[0], **given[1]), lambda x: segment(x, number=number, side="out"))
+    return output
 
 
-def _mapped(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+def _mapped(value: object, change: Callable[[Tensor], Tensor]) -> Any:
     """Return the value with its tensors changed, also in tuples, lists and dicts."""
     if isinstance(value, Tensor):
         return change(value)

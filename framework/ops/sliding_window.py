@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from math import prod
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
 
@@ -22,6 +22,24 @@ PerAxis: TypeAlias = int | Sequence[int]
 
 #: One number, one for each axis, a pair (before, after) for each axis, or how to choose.
 Padding: TypeAlias = int | Sequence[int] | Sequence[tuple[int, int]] | Literal["valid", "same", "same_lower"]
+
+
+class ConvolutionOptions(TypedDict):
+    """Keyword arguments of a convolution."""
+
+    stride: PerAxis
+    padding: Padding
+    dilation: PerAxis
+    groups: int
+
+
+class PoolOptions(TypedDict):
+    """Keyword arguments of a pool."""
+
+    stride: PerAxis
+    padding: Padding
+    dilation: PerAxis
+    ceil_mode: bool
 
 
 def per_axis(value: PerAxis, axes: int, name: str = "window") -> Shape:
@@ -144,6 +162,7 @@ def window_of(
     kernel: PerAxis,
     stride: PerAxis | None,
     padding: Padding,
+    *,
     dilation: PerAxis = 1,
     ceil: bool = False,
 ) -> PoolWindow:

@@ -1,7 +1,7 @@
 """Special functions: of the error integral, of the factorial, and logarithms of sums."""
 
 import math
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from ml_dtypes import finfo
@@ -17,10 +17,10 @@ from .reduce import sum_to
 from .transcendental import exp, log, log1p
 
 
-def _kernel(name: str, **fixed: Any) -> Any:
+def _kernel(name: str, **fixed: float) -> Callable[..., Array]:
     """Return an evaluation by the element-wise kernel of that name; 16-bit floats are computed in float32."""
 
-    def evaluate(x: Array, **attributes: Any) -> Array:
+    def evaluate(x: Array, **attributes: float) -> Array:
         wide = np.ascontiguousarray(x if x.dtype in (float32, float64) else x.astype(float32)).reshape(-1)
         out = np.empty_like(wide)
         getattr(kernels.special_kernels, name)(wide, out, *attributes.values())

@@ -1,7 +1,7 @@
 """Reductions made of others: products, truth, norms, logarithms of sums, spread."""
 
 import math
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -52,7 +52,7 @@ def prod(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
     return _prod(x, axes=normalize_axes(axis, x.ndim), keepdims=keepdims)
 
 
-def _truth(name: str, function: Any) -> Primitive:
+def _truth(name: str, function: Callable[..., Array]) -> Primitive:
     return Primitive(
         name,
         lambda x, *, axes, keepdims: np.asarray(function(x, axis=axes, keepdims=keepdims)),

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from ..dtype import Array
 from ..primitive import Primitive
 from ..tensor import Tensor, TensorLike, method
 from .arithmetic_ops import add, divide, multiply, negative, square, subtract
@@ -136,7 +136,7 @@ def tanh(x: Tensor) -> Tensor:
     return _tanh(as_floating(x))
 
 
-def _smooth(name: str, function: Callable[..., Any], slope: Callable[[Tensor, Tensor], Tensor]) -> Primitive:
+def _smooth(name: str, function: Callable[..., Array], slope: Callable[[Tensor, Tensor], Tensor]) -> Primitive:
     """Return a primitive of one tensor with the derivative `slope(output, input)`."""
     return Primitive(
         name,
@@ -216,7 +216,7 @@ def _per_square(g: Tensor, x: TensorLike, a: TensorLike, b: TensorLike) -> Tenso
     return divide(multiply(g, x), add(_square_of(a), _square_of(b)))
 
 
-def _square_of(x: Any) -> Any:  # a tensor or a number, and the same comes back
+def _square_of(x: TensorLike) -> TensorLike:  # a tensor or a number, and the same comes back
     """Return `x ** 2`."""
     return square(x) if isinstance(x, Tensor) else x * x
 
@@ -242,7 +242,7 @@ _hypot: Primitive = Primitive(
 )
 
 
-def _reals(name: str, a: TensorLike, b: TensorLike) -> tuple[Any, Any]:
+def _reals(name: str, a: TensorLike, b: TensorLike) -> tuple[TensorLike, TensorLike]:
     return pair(*(as_real(x, name) if isinstance(x, Tensor) else x for x in (a, b)))
 
 

@@ -1,12 +1,14 @@
 """Optimizers, learning rates that change, averages of weights, clipping, and scaling of the loss for half precision."""
 
+import warnings
+
 from .elementwise_optimizers import SGD, Adagrad, Adam, AdamW, AdamWeightDecay, Lion, Momentum, RMSProp, RMSprop
 from .gradient_clipping import clip_by_global_norm
 from .loss_scaling import DynamicLossScaler, StaticLossScaler
 from .optimizer import Optimizer
 from .optimizer_memory import Arena, GradientArena
 from .rate_schedules import (
-    Constant,
+    ConstantRate,
     CosineDecay,
     CosineRestarts,
     ExponentialDecay,
@@ -32,7 +34,7 @@ __all__ = [
     "AdamW",
     "AdamWeightDecay",
     "Arena",
-    "Constant",
+    "ConstantRate",
     "CosineDecay",
     "CosineRestarts",
     "DynamicLossScaler",
@@ -58,3 +60,11 @@ __all__ = [
     "WarmUp",
     "clip_by_global_norm",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Return a renamed export under its old name, for one release more."""
+    if name == "Constant":
+        warnings.warn("framework.optim.Constant is now ConstantRate; import that name", DeprecationWarning, 2)
+        return ConstantRate
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,9 +5,9 @@ from math import isfinite, sqrt
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..context import CAPTURE
+from ..dtype import Array
 from ..ops import isfinite as are_finite
 from ..ops import logical_and, square, where
 from ..tensor import Parameter, Tensor
@@ -15,7 +15,7 @@ from .optimizer_memory import is_native
 from .parameter_update import load_kernels
 
 
-def clip_by_global_norm(gradients: Iterable[Tensor | NDArray[Any] | None], max_norm: float) -> float:
+def clip_by_global_norm(gradients: Iterable[Tensor | Array | None], max_norm: float) -> float:
     """Return the global L2 norm before clipping; gradients longer than `max_norm` together are shortened to it, in
     place.
 
@@ -64,7 +64,7 @@ def _clip_in_graph(gradients: "list[Any]", max_norm: float) -> Any:
     return norm
 
 
-def global_norm(gradients: Sequence[NDArray[Any]]) -> float:
+def global_norm(gradients: Sequence[Array]) -> float:
     """Return the L2 norm of all the arrays as one vector, accumulated in float64."""
     kernels = load_kernels()
     total = 0.0
@@ -74,12 +74,12 @@ def global_norm(gradients: Sequence[NDArray[Any]]) -> float:
     return sqrt(total) if total == total else total
 
 
-def distinct(gradients: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+def distinct(gradients: Sequence[Array]) -> list[Array]:
     """Return the arrays without those that start at the same place in memory as an earlier one."""
     return list({array.__array_interface__["data"][0]: array for array in reversed(gradients)}.values())
 
 
-def scale_in_place(gradient: NDArray[Any], factor: float) -> None:
+def scale_in_place(gradient: Array, factor: float) -> None:
     """Multiply the array by `factor`.
 
     Raises:
@@ -95,7 +95,7 @@ def scale_in_place(gradient: NDArray[Any], factor: float) -> None:
         gradient[...] = gradient * gradient.dtype.type(factor)
 
 
-def _gradient_of(source: Tensor | NDArray[Any] | None) -> NDArray[Any] | None:
+def _gradient_of(source: Tensor | Array | None) -> Array | None:
     if isinstance(source, Parameter):
         source = source.grad
     return source.numpy() if isinstance(source, Tensor) else source

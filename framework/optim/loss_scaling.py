@@ -6,12 +6,12 @@ each step   gradients of s * loss, divided by s
     all are finite      make the step; n += 1; when n reaches the window: s = min(s * factor, 2**24), n = 0
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
-from typing import Any
 
 import numpy as np
 
+from ..dtype import Array
 from ..hooks import Handle, Hooks, call_hooks
 from ..tensor import Tensor
 from .gradient_clipping import distinct, scale_in_place
@@ -116,11 +116,11 @@ class DynamicLossScaler(_LossScaler):
             self.loss_scale = min(self.loss_scale * self._factor, _MOST)
             self._good_steps = 0
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, float]:
         """Return what a resumed scaler needs."""
         return {"loss_scale": self.loss_scale, "good_steps": self._good_steps}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, float]) -> None:
         """Take the scale and the count of good steps from `state`.
 
         Raises:
@@ -148,7 +148,7 @@ class StaticLossScaler(_LossScaler):
         super().__init__(scale_value)
 
 
-def _unscale(gradients: list[Any], inverse: float) -> bool:
+def _unscale(gradients: Sequence[Array], inverse: float) -> bool:
     kernels = load_kernels()
     is_finite = True
     for array in distinct(gradients):

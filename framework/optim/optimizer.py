@@ -19,9 +19,9 @@ from operator import is_
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..context import CAPTURE
+from ..dtype import Array
 from ..errors import ShapeError
 from ..hooks import Handle, Hooks, call_hooks
 from ..tensor import Parameter, Tensor
@@ -65,7 +65,7 @@ class Optimizer(ABC):
         learning_rate: Rate,
         *,
         slots: tuple[str, ...] = (),
-        **options: Any,
+        **options: object,
     ) -> None:
         groups = make_groups(params, learning_rate, options)
         self.param_groups: list[Group] = [group for group, _ in groups]
@@ -84,7 +84,7 @@ class Optimizer(ABC):
         self._after: Hooks = {}
         self._skipped: Hooks = {}
 
-    def __call__(self, gradients: Sequence[Tensor | NDArray[Any] | None]) -> None:
+    def __call__(self, gradients: Sequence[Tensor | Array | None]) -> None:
         """Make one step with these gradients, aligned with `.parameters`; None leaves a parameter as it is."""
         if len(gradients) != len(self.parameters):
             raise ShapeError(
@@ -131,7 +131,7 @@ class Optimizer(ABC):
         """Skip a step because its gradients overflowed; tell the hooks that wait for it."""
         call_hooks(self._skipped, self, loss_scale)
 
-    def slots(self) -> dict[str, tuple[NDArray[Any], ...]]:
+    def slots(self) -> dict[str, tuple[Array, ...]]:
         """Return optimizer state by slot name, one array per parameter; views of the optimizer's memory."""
         return {name: self._memory.slots(name) for name in self._memory.names}
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from ..dtype import Array, Dtype
 from ..tensor import Parameter
 
 #: Cache line and widest vector register of the machines we run on.
@@ -80,10 +81,10 @@ SlotShape = Callable[[str, tuple[int, ...], int], tuple[int, ...]]
 class ParameterPlace(NamedTuple):
     """The memory of one parameter: weight and slots, one-dimensional and in their shapes."""
 
-    weight: NDArray[Any]
-    slots: tuple[NDArray[Any], ...]
-    flat_weight: NDArray[Any]
-    flat_slots: tuple[NDArray[Any], ...]
+    weight: Array
+    slots: tuple[Array, ...]
+    flat_weight: Array
+    flat_slots: tuple[Array, ...]
 
 
 class ParameterBlock(NamedTuple):
@@ -96,8 +97,8 @@ class ParameterBlock(NamedTuple):
     members: tuple[int, ...]
     arena: Arena
     slots: tuple[Arena, ...]
-    flat: NDArray[Any]
-    flat_slots: tuple[NDArray[Any], ...]
+    flat: Array
+    flat_slots: tuple[Array, ...]
 
 
 class ParameterMemory:
@@ -143,7 +144,7 @@ class ParameterMemory:
                 view[...] = parameter.numpy()
                 parameter.move_to(view)
 
-    def slots(self, name: str) -> tuple[NDArray[Any], ...]:
+    def slots(self, name: str) -> tuple[Array, ...]:
         """Return one state array per parameter, in the parameters' order."""
         number = self.names.index(name)
         return tuple(place.slots[number] for place in self.places)
@@ -157,12 +158,12 @@ class ParameterMemory:
         return GradientArena(blocks, [where[number] for number in range(len(self._parameters))])
 
 
-def is_native(array: NDArray[Any]) -> bool:
+def is_native(array: Array) -> bool:
     """Return whether the fused kernels take arrays of this dtype as they are."""
     return array.dtype in _NATIVE
 
 
-def as_native(gradient: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+def as_native(gradient: Array, dtype: Dtype) -> Array:
     """Return the gradient contiguous and of that dtype; itself where it is so already."""
     return np.ascontiguousarray(gradient, dtype=dtype).reshape(gradient.shape)  # which makes () a vector of one
 

@@ -11,7 +11,7 @@ from .rate_schedules import Listed, Schedule, rate_at
 Group = dict[str, Any]
 
 #: Parameters, or groups of them with options of their own.
-Params = Iterable[Parameter | Mapping[str, Any]]
+Params = Iterable[Parameter | Mapping[str, object]]
 
 #: A number, a schedule, or one rate for each step.
 Rate = float | Schedule | Sequence[float]
@@ -20,7 +20,7 @@ Rate = float | Schedule | Sequence[float]
 def make_groups(
     params: Params,
     learning_rate: Rate,
-    defaults: Mapping[str, Any],
+    defaults: Mapping[str, object],
 ) -> list[tuple[Group, Schedule | None]]:
     """Complete groups, each with its schedule when its rate is one.
 
@@ -34,7 +34,7 @@ def make_groups(
     bare = [entry for entry in given if not isinstance(entry, Mapping)]
     if bare and len(bare) < len(given):
         raise TypeError("the optimizer expects either parameters or groups of them, got a mixture of both")
-    entries: list[Mapping[str, Any]] = [{"params": given}] if bare else [e for e in given if isinstance(e, Mapping)]
+    entries: list[Mapping[str, object]] = [{"params": given}] if bare else [e for e in given if isinstance(e, Mapping)]
     groups = [_make_group(number, entry, learning_rate, defaults) for number, entry in enumerate(entries)]
     _check_unique([group for group, _ in groups])
     return groups
@@ -44,7 +44,7 @@ def _make_group(
     number: int,
     entry: Mapping[str, Any],
     learning_rate: Rate,
-    defaults: Mapping[str, Any],
+    defaults: Mapping[str, object],
 ) -> tuple[Group, Schedule | None]:
     known = ["params", "lr", *defaults]
     for key in entry:

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..dtype import is_floating
+from ..dtype import Array, is_floating
 from ..errors import ShapeError
 from ..tensor import Parameter, Tensor
 from .optimizer_memory import ParameterPlace, as_native, is_native
@@ -25,18 +25,18 @@ class UpdateRule(NamedTuple):
     """
 
     kernel: Callable[..., None]
-    scalars: tuple[Any, ...]
+    scalars: tuple[object, ...]
     uses_slots: bool = True
     scope: Literal["element", "vector", "tensor"] = "element"
 
 
 @cache
-def load_kernels() -> Any:
+def load_kernels() -> ModuleType:
     """Return the module of fused kernels; numba takes half a second to import, so it waits for the first step."""
     return import_module(".update_kernels", __package__)
 
 
-def move(place: ParameterPlace, gradient: NDArray[Any], rule: UpdateRule) -> None:
+def move(place: ParameterPlace, gradient: Array, rule: UpdateRule) -> None:
     """Update weight and slots in place, half precision by way of a float32 copy."""
     is_flat = rule.scope != "tensor"
     weight, slots = (place.flat_weight, place.flat_slots) if is_flat else (place.weight, place.slots)
@@ -48,10 +48,10 @@ def move(place: ParameterPlace, gradient: NDArray[Any], rule: UpdateRule) -> Non
 
 
 #: A gradient of each parameter, None for those that have none.
-Gradients = tuple[NDArray[Any] | None, ...]
+Gradients = tuple[Array | None, ...]
 
 
-def checked(optimizer: "Optimizer", parameter: Parameter, gradient: NDArray[Any]) -> NDArray[Any]:
+def checked(optimizer: "Optimizer", parameter: Parameter, gradient: Array) -> Array:
     """Return the gradient, if it is one of that parameter."""
     if gradient.shape != parameter.shape:
         raise ShapeError(
@@ -106,7 +106,7 @@ class LaterStep:
         rest = iter(gradients)
         self._optimizer([next(rest) if is_there else None for is_there in self._places])
 
-    def destinations(self) -> tuple[NDArray[Any], ...]:
+    def destinations(self) -> tuple[Array, ...]:
         """Return where the gradients are wanted: a graph that writes them there saves the step a pass over them."""
         views = self._optimizer.gradient_arena().views
         return tuple(view for view, is_there in zip(views, self._places, strict=True) if is_there)

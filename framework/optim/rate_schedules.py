@@ -41,7 +41,7 @@ Schedule = Callable[[int], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class ConstantRate:
     """The same rate at every step, after a linear warm-up from `rate / warmup_steps`.
 
     Args:

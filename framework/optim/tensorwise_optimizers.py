@@ -1,11 +1,10 @@
 """Optimizers whose update looks at a whole parameter: Lars, Lamb, Adafactor, Muon."""
 
 from math import prod, sqrt
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..dtype import Array
 from .elementwise_optimizers import below_one, not_negative
 from .optimizer import Optimizer
 from .parameter_groups import Group, Params, Rate
@@ -93,9 +92,6 @@ class Lamb(Optimizer):
 
 #: MindSpore's name; its own wraps another optimizer instead.
 LARS = Lars
-
-
-Array = NDArray[Any]
 
 
 class Adafactor(Optimizer):

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..dtype import Array
 from ..tensor import Parameter
 from .optimizer_memory import is_native
 from .parameter_update import load_kernels
@@ -46,7 +46,7 @@ class ExponentialMovingAverage:
         if not 0.0 <= decay < 1.0:
             raise ValueError(f"ExponentialMovingAverage expects decay in [0, 1), got {decay}")
         self.decay, self.warmup, self.updates = float(decay), warmup, 0
-        self.averages: tuple[NDArray[Any], ...] = tuple(_wide(p.numpy()).copy() for p in self._parameters)
+        self.averages: tuple[Array, ...] = tuple(_wide(p.numpy()).copy() for p in self._parameters)
 
     def update(self) -> None:
         """Move the averages towards the weights as they are now."""
@@ -72,7 +72,7 @@ class ExponentialMovingAverage:
         for parameter, average in zip(self._parameters, self.averages, strict=True):
             parameter.set_data(average.astype(parameter.dtype, copy=False))
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, int | list[Array]]:
         """Return what a resumed average needs."""
         return {"updates": self.updates, "averages": [average.copy() for average in self.averages]}
 
@@ -93,5 +93,5 @@ class ExponentialMovingAverage:
             average[...] = saved
 
 
-def _wide(array: NDArray[Any]) -> NDArray[Any]:
+def _wide(array: Array) -> Array:
     return array if is_native(array) else array.astype(np.float32)

@@ -15,24 +15,27 @@ from typing import Any, NamedTuple, TypeAlias, Union
 from ..errors import EngineError
 from .polynomial import LEAST, Atom, Monomial, Terms, added, bounds, multiplied, quotient, rank, terms_of
 
+#: A number that depends on lengths, or does not.
+Scalar: TypeAlias = Union[complex, "Dim", "Quotient"]
+
 
 class Quotient:
     """A number that depends on lengths: `1.0 / n`, as a mean has it; it can be multiplied by numbers."""
 
     __slots__ = ("above", "below")
 
-    def __init__(self, above: Any, below: Any) -> None:
+    def __init__(self, above: Scalar, below: Scalar) -> None:
         self.above, self.below = above, below
 
-    def __mul__(self, number: Any) -> "Quotient":
+    def __mul__(self, number: Scalar) -> "Quotient":
         return Quotient(self.above * number, self.below)
 
     __rmul__ = __mul__
 
-    def __truediv__(self, number: Any) -> "Quotient":
+    def __truediv__(self, number: Scalar) -> "Quotient":
         return Quotient(self.above, self.below * number)
 
-    def __rtruediv__(self, number: Any) -> "Quotient":
+    def __rtruediv__(self, number: Scalar) -> "Quotient":
         return Quotient(number * self.below, self.above)
 
     def __neg__(self) -> "Quotient":
@@ -69,7 +72,7 @@ class Assumption(NamedTuple):
         return isinstance(value, int) and _RELATIONS[self.relation](value) is self.answer
 
 
-_RELATIONS: dict[str, Callable[[Any], bool]] = {
+_RELATIONS: dict[str, Callable[[int], bool]] = {
     "<": lambda x: bool(x < 0),
     "<=": lambda x: bool(x <= 0),
     ">": lambda x: bool(x > 0),
@@ -184,51 +187,51 @@ class Dim:
 
     # Arithmetic.
 
-    def __add__(self, other: object) -> Any:
+    def __add__(self, other: object) -> "Length":
         terms = terms_of(other)
         return NotImplemented if terms is None else _made(added(self._terms, terms))
 
     __radd__ = __add__
 
-    def __neg__(self) -> Any:
+    def __neg__(self) -> Length:
         return _made({monomial: -factor for monomial, factor in self._terms.items()})
 
-    def __sub__(self, other: object) -> Any:
+    def __sub__(self, other: object) -> "Length":
         terms = terms_of(other)
         return NotImplemented if terms is None else _made(added(self._terms, {m: -f for m, f in terms.items()}))
 
-    def __rsub__(self, other: object) -> Any:
+    def __rsub__(self, other: "Length") -> Length:
         return (-self) + other
 
-    def __mul__(self, other: object) -> Any:
+    def __mul__(self, other: object) -> "Length":
         terms = terms_of(other)
         return NotImplemented if terms is None else _made(multiplied(self._terms, terms))
 
     __rmul__ = __mul__
 
-    def __pow__(self, power: int) -> Any:
+    def __pow__(self, power: int) -> Length:
         return prod([self] * power)
 
-    def __floordiv__(self, other: object) -> Any:
+    def __floordiv__(self, other: object) -> Length:
         return NotImplemented if terms_of(other) is None else _divided(self, other)  # type: ignore[arg-type] # a length
 
-    def __rfloordiv__(self, other: object) -> Any:
+    def __rfloordiv__(self, other: object) -> Length:
         return NotImplemented if terms_of(other) is None else _divided(other, self)  # type: ignore[arg-type] # a length
 
-    def __mod__(self, other: object) -> Any:
+    def __mod__(self, other: "Length") -> Length:
         return NotImplemented if terms_of(other) is None else self - (self // other) * other
 
-    def __rmod__(self, other: object) -> Any:
+    def __rmod__(self, other: "Length") -> Length:
         return NotImplemented if terms_of(other) is None else other - (other // self) * self
 
     def conjugate(self) -> "Dim":
         """Return itself: lengths are real, as rules of complex tensors ask."""
         return self
 
-    def __truediv__(self, other: object) -> Any:
+    def __truediv__(self, other: Scalar) -> Quotient:
         return Quotient(self, other)
 
-    def __rtruediv__(self, other: object) -> Any:
+    def __rtruediv__(self, other: Scalar) -> Quotient:
         return Quotient(other, self)
 
     # Comparison.
@@ -274,13 +277,13 @@ class Dim:
 
     def at(self, lengths: "Mapping[str, Length]") -> "Length":
         """Return the expression with these lengths for names."""
-        total: Any = 0
+        total: Length = 0
         for monomial, factor in self._terms.items():
-            term: Any = factor
+            term: Length = factor
             for atom, power in monomial:
                 term = term * prod([_at(atom, lengths)] * power)
             total = total + term
-        return total  # type: ignore[no-any-return] # lengths give a length
+        return total
 
 
 def _words(monomial: Monomial, factor: int) -> Iterable[str]:
@@ -350,7 +353,7 @@ def _names(length: Length) -> set[str]:
     return length.names() if isinstance(length, Dim) else set()
 
 
-def _at(atom: Atom, lengths: Mapping[str, Length]) -> Any:
+def _at(atom: Atom, lengths: Mapping[str, Length]) -> Length:
     if isinstance(atom, str):
         return lengths[atom] if atom in lengths else Dim(atom)
     above, below = (part.at(lengths) if isinstance(part, Dim) else part for part in atom)

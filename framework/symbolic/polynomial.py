@@ -24,7 +24,7 @@ def rank(term: tuple[Monomial, int]) -> tuple[int, str]:
     return -sum(power for _, power in monomial), str(monomial)
 
 
-def terms_of(value: Any) -> Terms | None:
+def terms_of(value: object) -> Terms | None:
     """Return the polynomial of a length or an integer, None for anything else."""
     if hasattr(value, "_terms"):
         found: Terms = value._terms

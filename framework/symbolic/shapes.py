@@ -7,12 +7,12 @@ from typing import Any
 from .dim import Dim, Length, Quotient, SymbolicError
 
 
-def is_static(shape: Iterable[Any]) -> bool:
+def is_static(shape: Iterable[object]) -> bool:
     """Return whether every length of a shape is a number."""
     return all(isinstance(length, int) for length in shape)
 
 
-def dims_of(value: Any) -> set[str]:
+def dims_of(value: object) -> set[str]:
     """Return the names of the lengths that a value (an expression, a tuple, anything) depends on."""
     if isinstance(value, Dim):
         return value.names()
@@ -23,7 +23,7 @@ def dims_of(value: Any) -> set[str]:
     return set()
 
 
-def substitute(value: Any, lengths: Mapping[str, Length]) -> Any:
+def substitute(value: object, lengths: Mapping[str, Length]) -> Any:
     """Return the value with these lengths for names, in expressions and in tuples of them."""
     if isinstance(value, Dim):
         return value.at(lengths)
@@ -35,7 +35,7 @@ def substitute(value: Any, lengths: Mapping[str, Length]) -> Any:
     return value
 
 
-def unify(shape: Sequence[Any], actual: Sequence[int], known: dict[str, int]) -> bool:
+def unify(shape: Sequence[object], actual: Sequence[int], known: dict[str, int]) -> bool:
     """Return whether the actual shape fits the symbolic one; lengths found out are added to `known`.
 
     Axes that are a plain name tell its length; other expressions are checked once their names are known.
@@ -53,7 +53,7 @@ def unify(shape: Sequence[Any], actual: Sequence[int], known: dict[str, int]) ->
     )
 
 
-def _plain_name(length: Any) -> str | None:
+def _plain_name(length: object) -> str | None:
     names = dims_of(length)
     return next(iter(names)) if len(names) == 1 and length == Dim(next(iter(names))) else None
 
@@ -78,11 +78,10 @@ def parse_length(text: str) -> Length:
     result, rest = _parse_sum(tokens, text)
     if rest:
         raise SymbolicError(f"{text!r} is no length: what is {rest[0]!r} doing there?")
-    found: Length = result
-    return found
+    return result
 
 
-def _parse_sum(tokens: list[str], text: str) -> tuple[Any, list[str]]:
+def _parse_sum(tokens: list[str], text: str) -> tuple[Length, list[str]]:
     negative = tokens[:1] == ["-"]
     result, rest = _parse_product(tokens[negative:], text)
     result = -result if negative else result
@@ -92,7 +91,7 @@ def _parse_sum(tokens: list[str], text: str) -> tuple[Any, list[str]]:
     return result, rest
 
 
-def _parse_product(tokens: list[str], text: str) -> tuple[Any, list[str]]:
+def _parse_product(tokens: list[str], text: str) -> tuple[Length, list[str]]:
     result, rest = _parse_atom(tokens, text)
     while rest[:1] in (["*"], ["//"], ["%"]):
         factor, after = _parse_atom(rest[1:], text)
@@ -102,7 +101,7 @@ def _parse_product(tokens: list[str], text: str) -> tuple[Any, list[str]]:
     return result, rest
 
 
-def _parse_atom(tokens: list[str], text: str) -> tuple[Any, list[str]]:
+def _parse_atom(tokens: list[str], text: str) -> tuple[Length, list[str]]:
     if tokens and tokens[0] == "(":
         result, rest = _parse_sum(tokens[1:], text)
         if rest[:1] == [")"]:

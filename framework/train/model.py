@@ -92,7 +92,7 @@ def length_of(batches: Batches) -> int | None:
         return None
 
 
-def as_input(value: Any) -> Tensor:
+def as_input(value: object) -> Tensor:
     """Return the value as a tensor."""
     return value if isinstance(value, Tensor) else Tensor(value)
 
@@ -200,7 +200,7 @@ class Model:
         context = RunContext(self, 1, length_of(valid_dataset))
         return self._evaluated(valid_dataset, listed(callbacks), context)
 
-    def predict(self, *inputs: Any) -> Any:
+    def predict(self, *inputs: object) -> Any:
         """Return what the network says in evaluation mode, outside the recorded graph."""
         with evaluating(self.eval_network):
             return self.eval_network(*(as_input(x) for x in inputs))
@@ -269,7 +269,7 @@ class Model:
                     losses.update(self.loss_fn(output, target), len(target))
                 context.net_outputs = output
                 call_all(called, "on_eval_step_end", context)
-        found = {} if losses is None else {"loss": losses.eval()}
+        found: dict[str, object] = {} if losses is None else {"loss": losses.eval()}
         found.update({name: gathered.eval() for name, gathered in metrics.items()})
         context.results = {**context.results, **found} if context.cur_epoch_num == 0 else context.results
         call_all(called, "on_eval_end", context)

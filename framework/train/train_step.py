@@ -102,9 +102,10 @@ class CompiledGradients:
     def __call__(self, batch: Batch) -> Tensor:
         """Return the loss; its gradients, scaled where there is a scaler, are on the parameters."""
         if self._is_plain:
+            loss: Tensor
             loss, found = self._run(*batch)
             self._keep(found)
-            return loss  # type: ignore[no-any-return]
+            return loss
         scale = 1.0 if self._scaler is None else self._scaler.loss_scale
         total: Tensor | None = None
         for share, part in parts_of(batch, self._parts):
@@ -164,7 +165,7 @@ class CompiledStep:
         def whole(*batch: Tensor) -> Tensor:
             loss, gradients = both(*batch)
             optimizer(gradients)
-            return loss  # type: ignore[no-any-return]
+            return loss
 
         self._run = import_module("..compiler", __package__).jit(whole, jit_level=level)
         views = tuple(wrap(view) for view in optimizer.gradient_arena().views)
@@ -199,7 +200,7 @@ def parts_of(batch: Batch, count: int) -> Iterator[tuple[float, Batch]]:
         yield (end - start) / rows, tuple(_rows(x, start, end) for x in batch)
 
 
-def _rows(x: Tensor, start: int, end: int) -> Any:
+def _rows(x: Tensor, start: int, end: int) -> Tensor:
     return x[start:end]
 
 
@@ -283,7 +284,7 @@ class TrainStep:
             return own
         return self.loss_fn(self.network(*batch[:-1]), batch[-1])
 
-    def __call__(self, *batch: Any) -> Tensor:
+    def __call__(self, *batch: object) -> Tensor:
         """Make the step and return the loss; the gradients are on the parameters."""
         if not self.network.training:
             self.network.set_train()

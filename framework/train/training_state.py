@@ -77,7 +77,7 @@ def load_training_state(
     set_state((int(bits), taken))
 
 
-def _check_parts(path: str | os.PathLike[str], metadata: Mapping[str, Any], **parts: object) -> None:
+def _check_parts(path: str | os.PathLike[str], metadata: Mapping[str, object], **parts: object) -> None:
     if not {"optimizer", "random", "scaler", "loader"} <= set(metadata):
         raise CheckpointError(f"'{os.fspath(path)}' is no training state; load it with load_checkpoint()")
     for name, part in parts.items():

@@ -14,16 +14,21 @@ Reference:
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from ..context import CAPTURE, DEPTH, quiet, recording
 from ..dtype import is_inexact
 from ..errors import GradientError
 from ..ops.create import zeros_like
 from ..ops.layout import identity
+from ..primitive import Results
 from ..tape import gradients
 from ..tape_node import unrecorded_alias
 from ..tensor import Parameter, Tensor
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_T = TypeVar("_T")
 
 
 @contextmanager
@@ -66,7 +71,7 @@ def _loss_of(output: Any, has_aux: bool) -> Tensor:
     return loss
 
 
-def _argument(inputs: list[Any], position: int) -> Any:
+def _argument(inputs: Sequence[_T], position: int) -> _T:
     if not -len(inputs) <= position < len(inputs):
         raise GradientError(f"grad_position {position} names no argument: the function was called with {len(inputs)}")
     return inputs[position]
@@ -81,8 +86,8 @@ class Differentiated(NamedTuple):
         has_value: Whether the value is returned, too.
     """
 
-    made: Callable[..., Any]
-    fn: Callable[..., Any]
+    made: Callable[..., object]
+    fn: Callable[..., object]
     grad_position: int | Sequence[int] | None
     weights: Sequence[Parameter] | Parameter | None
     has_aux: bool
@@ -90,11 +95,11 @@ class Differentiated(NamedTuple):
 
 
 def value_and_grad(
-    fn: Callable[..., Any],
+    fn: Callable[_P, _R],
     grad_position: int | Sequence[int] | None = 0,
     weights: Sequence[Parameter] | Parameter | None = None,
     has_aux: bool = False,
-) -> Callable[..., tuple[Any, Any]]:
+) -> Callable[_P, tuple[_R, Any]]:
     """Return a function that returns `(what fn returns, gradients)`.
 
     Args:
@@ -113,9 +118,9 @@ def value_and_grad(
         raise GradientError("nothing to differentiate by: give grad_position, weights, or both")
 
     @wraps(fn)
-    def differentiated(*arguments: Any, **options: Any) -> tuple[Any, Any]:
+    def differentiated(*arguments: _P.args, **options: _P.kwargs) -> tuple[_R, Any]:
         with inside_transform() as nested:
-            inputs = list(arguments)
+            inputs: list[Any] = list(arguments)
             for position in positions:
                 inputs[position] = alias(_argument(inputs, position), nested)
             output = fn(*inputs, **options)
@@ -151,17 +156,17 @@ def detached(output: Any) -> Any:
 
 
 def grad(
-    fn: Callable[..., Any],
+    fn: Callable[_P, Any],
     grad_position: int | Sequence[int] | None = 0,
     weights: Sequence[Parameter] | Parameter | None = None,
     has_aux: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[_P, Any]:
     """Return a function that returns the gradients alone, or `(gradients, others)` with `has_aux`; see
     `value_and_grad`."""
     both = value_and_grad(fn, grad_position, weights, has_aux)
 
     @wraps(fn)
-    def differentiated(*arguments: Any, **options: Any) -> Any:
+    def differentiated(*arguments: _P.args, **options: _P.kwargs) -> Any:
         output, found = both(*arguments, **options)
         return (found, tuple(output[1:])) if has_aux else found
 
@@ -169,7 +174,7 @@ def grad(
     return differentiated
 
 
-def vjp(fn: Callable[..., Any], *primals: Tensor) -> tuple[Any, Callable[[Any], tuple[Tensor, ...]]]:
+def vjp(fn: Callable[..., _R], *primals: Tensor) -> tuple[_R, Callable[[Results], tuple[Tensor, ...]]]:
     """Return `fn(*primals)` and the function that pulls a cotangent of it back to the primals, as often as one likes.
 
     Args:
@@ -179,10 +184,10 @@ def vjp(fn: Callable[..., Any], *primals: Tensor) -> tuple[Any, Callable[[Any], 
     with inside_transform() as nested:
         aliases = [alias(x, nested) for x in primals]
         output = fn(*aliases)
-    outputs = output if isinstance(output, tuple) else (output,)
+    outputs: tuple[Any, ...] = output if isinstance(output, tuple) else (output,)
 
-    def pull_back(cotangent: Any) -> tuple[Tensor, ...]:
-        weights = cotangent if isinstance(output, tuple) else (cotangent,)
+    def pull_back(cotangent: Results) -> tuple[Tensor, ...]:
+        weights: Any = cotangent if isinstance(output, tuple) else (cotangent,)
         if len(weights) != len(outputs):
             raise GradientError(f"the pull-back of {len(outputs)} outputs expects a cotangent each, got {len(weights)}")
         ways = [(y, w) for y, w in zip(outputs, weights, strict=True) if y.requires_grad]
@@ -195,7 +200,7 @@ def vjp(fn: Callable[..., Any], *primals: Tensor) -> tuple[Any, Callable[[Any], 
     return output if nested else detached(output), pull_back
 
 
-def jvp(fn: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[Tensor]) -> tuple[Any, Any]:
+def jvp(fn: Callable[..., _R], primals: Sequence[Tensor], tangents: Sequence[Tensor]) -> tuple[_R, _R]:
     """Return `fn(*primals)` and its derivative along the tangents.
 
     Args:
@@ -207,13 +212,13 @@ def jvp(fn: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[Te
     return output, push(*tangents)
 
 
-def linearize(fn: Callable[..., Any], *primals: Tensor) -> tuple[Any, Callable[..., Any]]:
+def linearize(fn: Callable[..., _R], *primals: Tensor) -> tuple[_R, Callable[..., _R]]:
     """Return `fn(*primals)` and its derivative there, a linear function of tangents, to be called as often as one
     likes."""
     with inside_transform() as nested:
         aliases = [alias(x, nested) for x in primals]
         output = fn(*aliases)
-        outputs = output if isinstance(output, tuple) else (output,)
+        outputs: tuple[Any, ...] = output if isinstance(output, tuple) else (output,)
         roots = [y for y in outputs if y.requires_grad]
         probes = [zeros_like(y) for y in roots]
         for probe in probes:

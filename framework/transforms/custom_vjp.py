@@ -4,20 +4,28 @@ A call becomes one application of the primitive `custom_call`, whose attribute h
 its own rule is recorded, mapped and captured as any primitive is.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import update_wrapper
-from typing import Any
+from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 
 from ..context import CAPTURE, is_recording, no_grad
 from ..errors import GradientError
 from ..ops.create import zeros_like
-from ..primitive import Primitive
+from ..primitive import Primitive, Results
 from ..specs import Spec
+from ..tape_node import Gradient
 from ..tensor import Array, Tensor, wrap
 from ..vmap import batching, vmap
 from ..vmap.batched import Application
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+#: The halves of a custom derivative: the arguments to `(output, residuals)`, and residuals and cotangent to gradients.
+Forward: TypeAlias = Callable[..., tuple[object, object]]
+Backward: TypeAlias = Callable[[Any, Any], "Tensor | Sequence[Tensor | None] | None"]
 
 
 class TreeStructure:
@@ -29,7 +37,7 @@ class TreeStructure:
 
     __slots__ = ("_build", "leaves")
 
-    def __init__(self, leaves: int, build: Callable[[Sequence[Any]], Any]) -> None:
+    def __init__(self, leaves: int, build: Callable[[Sequence[Any]], object]) -> None:
         self.leaves, self._build = leaves, build
 
     @classmethod
@@ -37,12 +45,12 @@ class TreeStructure:
         """Return the structure of a value without tensors."""
         return cls(0, lambda _: None)
 
-    def filled(self, tensors: Sequence[Any]) -> Any:
+    def filled(self, tensors: Sequence[object]) -> Any:
         """Return the value with these tensors."""
         return self._build(tensors)
 
 
-def flatten_tree(value: Any) -> tuple[list[Tensor], TreeStructure]:
+def flatten_tree(value: object) -> tuple[list[Tensor], TreeStructure]:
     """Return the tensors of a value of tuples, lists and dicts, in order, and how they are nested."""
     if isinstance(value, Tensor):
         return [value], TreeStructure(1, lambda tensors: tensors[0])
@@ -58,7 +66,7 @@ def flatten_tree(value: Any) -> tuple[list[Tensor], TreeStructure]:
     return [], TreeStructure(0, lambda _: value)
 
 
-def _sequence(kind: type, below: Sequence[TreeStructure], tensors: Sequence[Any]) -> Any:
+def _sequence(kind: type, below: Sequence[TreeStructure], tensors: Sequence[object]) -> object:
     parts, start = [], 0
     for structure in below:
         parts.append(structure.filled(tensors[start : start + structure.leaves]))
@@ -74,7 +82,9 @@ class _CustomCall:
         backward: `(residuals, cotangents of the outputs)` to a gradient, or None, for each tensor.
     """
 
-    def __init__(self, forward: Callable[..., tuple[Any, Any]], backward: Callable[..., Sequence[Any]]) -> None:
+    def __init__(
+        self, forward: Callable[..., tuple[object, object]], backward: Callable[[Any, Any], Iterable[Tensor | None]]
+    ) -> None:
         self._forward, self._backward = forward, backward
         self.outputs = self.residuals = TreeStructure.nothing()
 
@@ -85,7 +95,7 @@ class _CustomCall:
         more, self.residuals = flatten_tree(residuals)
         return [*leaves, *more]
 
-    def backward(self, tensors: Sequence[Tensor], g: Any, out: Any) -> list[Tensor | None]:
+    def backward(self, tensors: Sequence[Tensor], g: Gradient, out: Results | list[Tensor]) -> list[Tensor | None]:
         """Return a gradient for each tensor."""
         if is_recording() or CAPTURE.get() is not None:
             out = self.forward(tensors)  # so that the residuals are functions of the tensors
@@ -97,12 +107,12 @@ class _CustomCall:
         _check_gradients(found, tensors)
         return found
 
-    def gradients(self, residuals: Sequence[Tensor], cotangents: Sequence[Tensor]) -> tuple[Any, ...]:
+    def gradients(self, residuals: Sequence[Tensor], cotangents: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
         """Return what the author's function makes of flat residuals and cotangents."""
         return tuple(self._backward(self.residuals.filled(residuals), self.outputs.filled(cotangents)))
 
 
-def _check_gradients(found: list[Any], tensors: Sequence[Tensor]) -> None:
+def _check_gradients(found: Sequence[object], tensors: Sequence[Tensor]) -> None:
     if len(found) != len(tensors):
         raise GradientError(f"a custom backward expects to return {len(tensors)} gradients, got {len(found)}")
     for i, (g, x) in enumerate(zip(found, tensors, strict=True)):
@@ -138,21 +148,21 @@ _custom: Primitive = Primitive(
 
 
 @batching("custom_call")
-def _mapped(application: Application) -> Any:
+def _mapped(application: Application) -> Tensor:
     """Return the call of the mapped functions."""
     call: _CustomCall = application.attributes["call"]
 
-    def forward(*tensors: Tensor) -> Any:
+    def forward(*tensors: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
         made = vmap(lambda *samples: tuple(call.forward(samples)), randomness="different")(*tensors)
         return made[: call.outputs.leaves], made[call.outputs.leaves :]
 
-    def backward(residuals: Any, cotangents: Any) -> Any:
+    def backward(residuals: Sequence[Tensor], cotangents: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
         return vmap(call.gradients, randomness="different")(residuals, cotangents)
 
     return application.primitive(*application.every(), call=_CustomCall(forward, backward))
 
 
-class custom_vjp:  # noqa: N801 (a decorator, written in lower case as functions are)
+class custom_vjp(Generic[_P, _R]):  # noqa: N801 (a decorator, written in lower case as functions are)
     """A function whose derivative is what its author says; decorate it, then give the two halves by `defvjp`.
 
     Tensors among the positional arguments are differentiated by. Tensors that the function takes from elsewhere are
@@ -170,12 +180,12 @@ class custom_vjp:  # noqa: N801 (a decorator, written in lower case as functions
         ... )
     """
 
-    def __init__(self, fn: Callable[..., Any]) -> None:
+    def __init__(self, fn: Callable[_P, _R]) -> None:
         self._fn = fn
-        self._halves: tuple[Callable[..., Any], Callable[..., Any]] | None = None
+        self._halves: tuple[Forward, Backward] | None = None
         update_wrapper(self, fn)
 
-    def defvjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> None:
+    def defvjp(self, forward: Forward, backward: Backward) -> None:
         """Give the function this derivative.
 
         Args:
@@ -185,7 +195,7 @@ class custom_vjp:  # noqa: N801 (a decorator, written in lower case as functions
         """
         self._halves = forward, backward
 
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
+    def __call__(self, *arguments: _P.args, **options: _P.kwargs) -> _R:
         """Return what the function returns."""
         if self._halves is None:
             raise GradientError(f"'{self._fn.__name__}' is a custom_vjp without its halves; give them by defvjp()")
@@ -194,27 +204,27 @@ class custom_vjp:  # noqa: N801 (a decorator, written in lower case as functions
 
 
 def call_with_rule(
-    fn: Callable[..., Any],
-    forward: Callable[..., Any],
-    backward: Callable[..., Any],
-    arguments: tuple[Any, ...],
-    options: dict[str, Any],
-) -> Any:
+    fn: Callable[..., _R],
+    forward: Forward,
+    backward: Backward,
+    arguments: tuple[object, ...],
+    options: Mapping[str, object],
+) -> _R:
     """Return what `fn` returns for these arguments, recorded as one operation whose derivative is made of the two
     halves."""
     places = [i for i, x in enumerate(arguments) if isinstance(x, Tensor)]
-    tensors = [arguments[i] for i in places]
+    tensors = [x for x in arguments if isinstance(x, Tensor)]
     watched = is_recording() and any(x.requires_grad for x in tensors)
     if not watched and CAPTURE.get() is None and all(x.__fallback__ is None for x in tensors):
         return fn(*arguments, **options)
 
-    def whole(*given: Tensor) -> Any:
+    def whole(*given: Tensor) -> tuple[object, object]:
         full = list(arguments)
         for i, x in zip(places, given, strict=True):
             full[i] = x
         return forward(*full, **options)
 
-    def gradients(residuals: Any, cotangent: Any) -> list[Any]:
+    def gradients(residuals: object, cotangent: object) -> list[Tensor | None]:
         found = backward(residuals, cotangent)
         every = found if isinstance(found, tuple | list) else (found,)
         if len(every) != len(arguments):
@@ -226,4 +236,5 @@ def call_with_rule(
 
     call = _CustomCall(whole, gradients)
     made = _custom.several(*tensors, call=call)
-    return call.outputs.filled(list(made)[: call.outputs.leaves])
+    output: _R = call.outputs.filled(list(made)[: call.outputs.leaves])
+    return output

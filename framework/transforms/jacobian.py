@@ -3,16 +3,19 @@
 from collections.abc import Callable, Sequence
 from functools import wraps
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..errors import GradientError
+from ..primitive import Results
 from ..tensor import Tensor, wrap
 from ..vmap import vmap
 from .autodiff import linearize, vjp
 
 __all__ = ["hessian", "jacfwd", "jacrev"]
+
+_R = TypeVar("_R")
 
 _Positions = int | Sequence[int]
 
@@ -23,10 +26,10 @@ def _units(x: Tensor) -> Tensor:
     return wrap(np.eye(count, dtype=x.dtype).reshape(count, *x.shape))
 
 
-def _at(fn: Callable[..., Any], arguments: tuple[Any, ...], positions: tuple[int, ...]) -> Callable[..., Any]:
+def _at(fn: Callable[..., _R], arguments: tuple[object, ...], positions: tuple[int, ...]) -> Callable[..., _R]:
     """Return the function of the chosen arguments alone."""
 
-    def chosen(*varied: Tensor) -> Any:
+    def chosen(*varied: Tensor) -> _R:
         full = list(arguments)
         for position, x in zip(positions, varied, strict=True):
             full[position] = x
@@ -35,7 +38,7 @@ def _at(fn: Callable[..., Any], arguments: tuple[Any, ...], positions: tuple[int
     return chosen
 
 
-def _positions(grad_position: _Positions, arguments: tuple[Any, ...]) -> tuple[int, ...]:
+def _positions(grad_position: _Positions, arguments: tuple[object, ...]) -> tuple[int, ...]:
     found = (grad_position,) if isinstance(grad_position, int) else tuple(grad_position)
     for position in found:
         if not -len(arguments) <= position < len(arguments) or not isinstance(arguments[position], Tensor):
@@ -43,7 +46,7 @@ def _positions(grad_position: _Positions, arguments: tuple[Any, ...]) -> tuple[i
     return found
 
 
-def jacrev(fn: Callable[..., Any], grad_position: _Positions = 0) -> Callable[..., Any]:
+def jacrev(fn: Callable[..., Results], grad_position: _Positions = 0) -> Callable[..., Any]:
     """Return a function that returns the Jacobian of `fn`, one pull-back for each element of the output.
 
     Args:
@@ -75,7 +78,7 @@ def _alone(outputs: Sequence[Tensor], number: int, unit: Tensor) -> tuple[Tensor
     return tuple(unit if i == number else wrap(np.zeros(y.shape, y.dtype)) for i, y in enumerate(outputs))
 
 
-def jacfwd(fn: Callable[..., Any], grad_position: _Positions = 0) -> Callable[..., Any]:
+def jacfwd(fn: Callable[..., Results], grad_position: _Positions = 0) -> Callable[..., Any]:
     """Return a function that returns the Jacobian of `fn`, one push-forward for each element of the input; see
     `jacrev`."""
 
@@ -88,7 +91,7 @@ def jacfwd(fn: Callable[..., Any], grad_position: _Positions = 0) -> Callable[..
             x = arguments[position]
             output, push = linearize(_at(fn, arguments, (position,)), x)
             pushed = vmap(push, out_axes=-1)(_units(x))
-            parts = pushed if isinstance(output, tuple) else (pushed,)
+            parts = pushed if isinstance(pushed, tuple) else (pushed,)
             columns.append(tuple(part.reshape(*part.shape[:-1], *x.shape) for part in parts))
         rows = [row[0] if isinstance(grad_position, int) else row for row in zip(*columns, strict=True)]
         return tuple(rows) if isinstance(output, tuple) else rows[0]
@@ -103,7 +106,7 @@ def hessian(fn: Callable[..., Tensor], grad_position: _Positions = 0) -> Callabl
         `(*input, *input)`; for several positions a tuple by the first of tuples by the second.
     """
 
-    def gradient(*arguments: Any) -> Any:
+    def gradient(*arguments: Any) -> Results:
         positions = _positions(grad_position, arguments)
         output, pull_back = vjp(_at(fn, arguments, positions), *(arguments[position] for position in positions))
         if not isinstance(output, Tensor) or output.shape:

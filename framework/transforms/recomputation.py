@@ -12,7 +12,7 @@ Reference:
 from collections.abc import Callable
 from contextvars import copy_context
 from functools import wraps
-from typing import Any
+from typing import Generic, ParamSpec, TypeVar
 
 from ..context import CAPTURE, RECOMPUTING, quiet, recording
 from ..errors import GradientError
@@ -24,16 +24,20 @@ from ..tensor import Tensor
 __all__ = ["recompute"]
 
 
-class _RecomputedCall:
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class _RecomputedCall(Generic[_R]):
     """One call of a recomputed function: how to run it again, and what it saved when it was."""
 
-    def __init__(self, run: Callable[[], Any], name: str) -> None:
+    def __init__(self, run: Callable[[], _R], name: str) -> None:
         self._run, self._name = run, name
         self._keys: list[Key] = []
         self._tickets = 0
         self._found: dict[int, Tensor] = {}
 
-    def forward(self) -> Any:
+    def forward(self) -> _R:
         """Return the output; of the tensors that were saved only their number is kept."""
         outer = BETWEEN.get()
 
@@ -80,7 +84,7 @@ class _RecomputedCall:
         self._found = dict(enumerate(saved))
 
 
-def recompute(fn: Callable[..., Any]) -> Callable[..., Any]:
+def recompute(fn: Callable[_P, _R]) -> Callable[_P, _R]:
     """Return the function, its intermediate tensors not kept for the way back but computed again then.
 
     What is kept are the arguments. The second run takes the same random keys; hooks and observers can ask
@@ -95,7 +99,7 @@ def recompute(fn: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @wraps(fn)
-    def run(*arguments: Any, **options: Any) -> Any:
+    def run(*arguments: _P.args, **options: _P.kwargs) -> _R:
         if CAPTURE.get() is not None:
             return in_segment(fn, arguments, options)
         return _RecomputedCall(lambda: fn(*arguments, **options), getattr(fn, "__name__", type(fn).__name__)).forward()

@@ -5,7 +5,8 @@ from typing import Any, NoReturn
 from ..devices import to
 from ..ops.create import ones
 from ..ops.layout import concat, expand_dims, reshape
-from ..random import fold_in
+from ..primitive import Results
+from ..random import Key, fold_in
 from ..specs import normalize_axis, reshaped
 from ..tensor import Tensor
 from .batched import Application, BatchingError, batching
@@ -24,19 +25,22 @@ def lined_up(call: Application) -> list[Any]:
     return lined
 
 
-@batching(
-    "abs",
-    "add", "bitcast", "cast", "clip", "complex", "equal", "greater", "greater_equal", "imag", "isclose", "isfinite",
-    "isinf", "isnan", "less", "less_equal", "logical_and", "logical_not", "logical_or", "logical_xor", "not_equal",
-    "polygamma", "real", "where",
+#: Element-wise functions whose operands broadcast.
+ELEMENTWISE = (
+    "abs", "add", "bitcast", "cast", "clip", "complex", "equal", "greater", "greater_equal", "imag", "isclose",
+    "isfinite", "isinf", "isnan", "less", "less_equal", "logical_and", "logical_not", "logical_or", "logical_xor",
+    "not_equal", "polygamma", "real", "where",
 )  # fmt: skip
-def broadcasting(call: Application) -> Any:
+
+
+@batching(*ELEMENTWISE)
+def broadcasting(call: Application) -> Tensor:
     """Return an element-wise function of operands that broadcast."""
     return call.apply(*lined_up(call))
 
 
 @batching("gelu_exact_gradient", "gelu_gradient", "relu_gradient", "silu_gradient")
-def equal_shapes(call: Application) -> Any:
+def equal_shapes(call: Application) -> Tensor:
     """Return an element-wise function whose kernel wants operands of one shape."""
     return call.apply(*call.every())
 
@@ -45,19 +49,19 @@ def equal_shapes(call: Application) -> Any:
     *("full_like", "gate", "identity", "mark", "mark_gradient", "observe", "observe_gradient", "segment", "show"),
     "stop_gradient",
 )
-def pass_through(call: Application) -> Any:
+def pass_through(call: Application) -> Tensor:
     """Return a function that does not look at the axes: it is shown all samples at once."""
     return call.apply(*call.every())
 
 
 @batching("fft", "sum")
-def over_axes(call: Application) -> Any:
+def over_axes(call: Application) -> Tensor:
     """Return a function over the attribute `axes`."""
     return call.apply(call.inputs[0], axes=tuple(axis + 1 for axis in call.attributes["axes"]))
 
 
 @batching("argmax", "argmin")
-def over_one_or_all(call: Application) -> Any:
+def over_one_or_all(call: Application) -> Tensor:
     """Return a reduction over one axis, or over all elements where `axis` is None."""
     x, axis = call.inputs[0], call.attributes["axis"]
     if axis is None:
@@ -65,24 +69,28 @@ def over_one_or_all(call: Application) -> Any:
     return call.apply(x, axis=normalize_axis(axis, call.rank(0)) + 1)
 
 
-@batching(
+#: Functions along the attribute `axis`.
+ALONG_AXIS = (
     "concat", "cummax", "cummin", "cumprod", "cumsum", "gather_elements", "irfft", "logcumsumexp", "one_hot", "rfft",
     "scatter_elements", "sort", "split", "topk",
 )  # fmt: skip
-def along_axis(call: Application) -> Any:
+
+
+@batching(*ALONG_AXIS)
+def along_axis(call: Application) -> Tensor:
     """Return a function along the attribute `axis`, counted from the left."""
     return call.apply(*call.every(), axis=call.attributes["axis"] + 1)
 
 
 @batching("put_elements")
-def into_axis(call: Application) -> Any:
+def into_axis(call: Application) -> Tensor:
     """Add values up along `axis` in zeros of `shape`."""
     shape = (call.level.size, *call.attributes["shape"])
     return call.apply(*call.every(), axis=call.attributes["axis"] + 1, shape=shape)
 
 
 @batching("log_softmax", "softmax", "softmax_gradient")
-def along_last_axis(call: Application) -> Any:
+def along_last_axis(call: Application) -> Tensor:
     """Return a function of rows, any number of axes before them."""
     every = call.every()
     if call.rank(0):
@@ -91,7 +99,7 @@ def along_last_axis(call: Application) -> Any:
 
 
 @batching("searchsorted")
-def rows_and_values(call: Application) -> Any:
+def rows_and_values(call: Application) -> Tensor:
     """Find places in sorted rows."""
     row, x = call.inputs
     if not call.batched[0] and call.rank(0) == 1:
@@ -103,7 +111,7 @@ def rows_and_values(call: Application) -> Any:
 
 
 @batching("reshape")
-def reshape_rule(call: Application) -> Any:
+def reshape_rule(call: Application) -> Tensor:
     """Reshape each sample."""
     return call.apply(
         call.inputs[0], shape=(call.level.size, *reshaped(call.samples[0].shape, call.attributes["shape"]))
@@ -111,20 +119,20 @@ def reshape_rule(call: Application) -> Any:
 
 
 @batching("transpose")
-def transpose_rule(call: Application) -> Any:
+def transpose_rule(call: Application) -> Tensor:
     """Transpose the axes of each sample."""
     return call.apply(call.inputs[0], axes=(0, *(axis % call.rank(0) + 1 for axis in call.attributes["axes"])))
 
 
 @batching("swapaxes")
-def swapaxes_rule(call: Application) -> Any:
+def swapaxes_rule(call: Application) -> Tensor:
     """Exchange two axes of each sample."""
     first, second = (normalize_axis(call.attributes[name], call.rank(0)) + 1 for name in ("first", "second"))
     return call.apply(call.inputs[0], first=first, second=second)
 
 
 @batching("broadcast_to")
-def broadcast_to_rule(call: Application) -> Any:
+def broadcast_to_rule(call: Application) -> Tensor:
     """Repeat each sample."""
     x, shape = call.inputs[0], call.attributes["shape"]
     lined = reshape(x, (x.shape[0], *(1,) * (len(shape) - call.rank(0)), *x.shape[1:]))
@@ -132,7 +140,7 @@ def broadcast_to_rule(call: Application) -> Any:
 
 
 @batching("sum_to")
-def sum_to_rule(call: Application) -> Any:
+def sum_to_rule(call: Application) -> Tensor:
     """Sum each sample to a shape that broadcasts to its own."""
     x, shape = call.inputs[0], call.attributes["shape"]
     kept = (call.level.size, *(1,) * (call.rank(0) - len(shape)), *shape)
@@ -141,19 +149,19 @@ def sum_to_rule(call: Application) -> Any:
 
 
 @batching("pad")
-def pad_rule(call: Application) -> Any:
+def pad_rule(call: Application) -> Tensor:
     """Pad each sample; the batch axis gets no padding."""
     return call.apply(call.inputs[0], widths=((0, 0), *call.attributes["widths"]))
 
 
 @batching("transfer")
-def transfer_rule(call: Application) -> Any:
+def transfer_rule(call: Application) -> Tensor:
     """Move all samples to another device."""
     return to(call.inputs[0], call.attributes["device"])
 
 
 @batching("dropout")
-def dropout_rule(call: Application) -> Any:
+def dropout_rule(call: Application) -> Tensor:
     """Drop elements: in each sample others, or in all the same."""
     x, key = call.full(0), call.inputs[1]
     if call.batched[1] or call.level.randomness == "different":
@@ -178,19 +186,19 @@ DRAWS = ("exponential", "normal", "permutation", "randint", "uniform")
 
 
 @batching(*SEQUENTIAL, *DRAWS)
-def one_by_one(call: Application) -> Any:
+def one_by_one(call: Application) -> Results:
     """Return a stack of the results for each sample."""
-    found = [call.apply(*(_sample(x, flag, i) for x, flag in _inputs(call))) for i in range(call.level.size)]
+    found = [call.results(*(_sample(x, flag, i) for x, flag in _inputs(call))) for i in range(call.level.size)]
     if isinstance(found[0], tuple):
         return tuple(concat([expand_dims(y, 0) for y in parts]) for parts in zip(*found, strict=True))
-    return concat([expand_dims(y, 0) for y in found])
+    return concat([expand_dims(y, 0) for y in found if isinstance(y, Tensor)])
 
 
-def _inputs(call: Application) -> list[tuple[Any, bool]]:
+def _inputs(call: Application) -> list[tuple[Tensor | Key, bool]]:
     return list(zip(call.inputs, call.batched, strict=True))
 
 
-def _sample(x: Any, is_batched: bool, number: int) -> Any:
+def _sample(x: Tensor | Key, is_batched: bool, number: int) -> Tensor | Key:
     if not is_batched:
         return x
     return x[number] if isinstance(x, Tensor) else fold_in(x, number)

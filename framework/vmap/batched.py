@@ -1,20 +1,21 @@
 """Tensors and keys that stand for one of many samples, and the table of rules that apply a primitive to all of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from ..context import is_recomputing
 from ..dtype import Dtype
 from ..errors import EngineError
 from ..ops.operands import as_tensor, infer_broadcast, infer_same
-from ..primitive import PRIMITIVES, Primitive
+from ..primitive import PRIMITIVES, Primitive, Results
 from ..random import Key
 from ..registration import entering
 from ..specs import Shape
-from ..tensor import Array, Tensor
+from ..tensor import Array, Tensor, TensorLike
 
 
 class BatchingError(EngineError, TypeError):
@@ -40,18 +41,22 @@ class Application(NamedTuple):
     samples: tuple[Any, ...]
     attributes: dict[str, Any]
 
-    def apply(self, *inputs: Any, **changed: Any) -> Any:
+    def apply(self, *inputs: object, **changed: object) -> Tensor:
         """Return the primitive applied to these inputs, some attributes changed."""
         return self.primitive(*inputs, **{**self.attributes, **changed})
 
-    def full(self, position: int) -> Any:
+    def results(self, *inputs: object, **changed: object) -> Results:
+        """Return what `apply` does, for a rule of primitives of which some have several outputs."""
+        return self.apply(*inputs, **changed)
+
+    def full(self, position: int) -> Tensor:
         """Return an input with all samples along axis 0, repeated if it is the same for each."""
         x = self.inputs[position]
         return x if self.batched[position] else repeated(x, self.level.size)
 
-    def whole(self, sample: Any) -> Any:
+    def whole(self, sample: Tensor) -> Tensor:
         """Return a result as the mapped function sees it, now with all samples along axis 0."""
-        return sample.value if getattr(sample, "level", None) is self.level else repeated(sample, self.level.size)
+        return all_samples(sample, self.level)
 
     def every(self) -> list[Any]:
         """Return all inputs, tensors with all samples along axis 0."""
@@ -63,7 +68,7 @@ class Application(NamedTuple):
         return len(x.shape) if isinstance(x, Tensor) else 0
 
 
-def repeated(x: Any, size: int) -> Any:
+def repeated(x: Tensor, size: int) -> Tensor:
     """Return a tensor `size` times along a new axis 0, without a copy."""
     return PRIMITIVES["broadcast_to"](PRIMITIVES["reshape"](x, shape=(1, *x.shape)), shape=(size, *x.shape))
 
@@ -82,7 +87,7 @@ def batching(*names: str) -> Callable[[BatchingRule], BatchingRule]:
     return entering(BATCHING, names, "a batching rule")
 
 
-def rule_of(primitive: Primitive, attributes: dict[str, Any]) -> BatchingRule:
+def rule_of(primitive: Primitive, attributes: Mapping[str, object]) -> BatchingRule:
     """Return the rule of a primitive: its own, or what its way of inference implies.
 
     What infers as an element-wise function, and what reduces `axes` with `keepdims`, needs no entry in the table.
@@ -141,7 +146,7 @@ class BatchedTensor(Tensor):
         self.value, self.level = value, level
 
     @classmethod
-    def __fallback__(cls, primitive: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    def __fallback__(cls, primitive: Primitive, inputs: tuple[object, ...], attributes: dict[str, object]) -> Results:
         """Return the result for all samples, by the primitive's rule."""
         return intercept(primitive, inputs, attributes)
 
@@ -157,7 +162,7 @@ class BatchedTensor(Tensor):
         """Raise: there are many values."""
         _no_single_value("item(), float(), int() or a Python condition")
 
-    def tolist(self) -> Any:
+    def tolist(self) -> NoReturn:
         """Raise: there are many values."""
         _no_single_value("tolist()")
 
@@ -172,7 +177,7 @@ class BatchedTensor(Tensor):
     def __index__(self) -> int:
         _no_single_value("a Python index or range()")
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
         _no_single_value("a NumPy function")
 
     def __repr__(self) -> str:
@@ -200,7 +205,7 @@ class BatchedKey(Key):
         object.__setattr__(self, "level", level)
 
     @classmethod
-    def __fallback__(cls, primitive: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    def __fallback__(cls, primitive: Primitive, inputs: tuple[object, ...], attributes: dict[str, object]) -> Results:
         """Return the result for all samples, by the primitive's rule."""
         return intercept(primitive, inputs, attributes)
 
@@ -209,7 +214,7 @@ class BatchedKey(Key):
         return BatchedKey(self.base.child(word, *numbers), self.level)
 
 
-def intercept(primitive: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+def intercept(primitive: Primitive, inputs: tuple[object, ...], attributes: dict[str, object]) -> Results:
     """Return what a primitive gives for inputs of which some are batched; the innermost `vmap` of them is resolved."""
     batched = [x for x in inputs if isinstance(x, BatchedTensor | BatchedKey)]
     level = max((x.level for x in batched), key=lambda level: level.depth)
@@ -226,11 +231,13 @@ def intercept(primitive: Any, inputs: tuple[Any, ...], attributes: dict[str, Any
     return BatchedTensor(result, level)
 
 
-def _inside(x: Any) -> Any:
-    return x.value if isinstance(x, BatchedTensor) else x.base
+def _inside(x: object) -> object:
+    if isinstance(x, BatchedTensor):
+        return x.value
+    return x.base if isinstance(x, BatchedKey) else x
 
 
-def all_samples(x: Any, level: VmapLevel) -> Any:
+def all_samples(x: TensorLike, level: VmapLevel) -> Tensor:
     """Return the tensor with all samples along axis 0, repeated if it is the same for each."""
     if isinstance(x, BatchedTensor) and x.level is level:
         return x.value

@@ -4,12 +4,10 @@ NumPy puts the axes picked by arrays where the first array stood if all stand si
 among them shifts that; `_Plan` knows the index for all samples at once and the order in which axes come back.
 """
 
-from typing import Any
-
 import numpy as np
 
 from ..errors import DataDependentShape
-from ..ops.indexing_ops import ARRAY, Slice
+from ..ops.indexing_ops import ARRAY, Part, Slice
 from ..ops.layout import reshape, transpose
 from ..primitive import PRIMITIVES
 from ..specs import Shape
@@ -54,16 +52,16 @@ class _Plan:
             self.order = (before, *axes[:before], *axes[before + 1 :])
 
 
-def _aligned(call: Application, position: int, picked: int) -> Any:
+def _aligned(call: Application, position: int, picked: int) -> Tensor:
     """Return an index array, axes of length 1 after the batch axis so that it broadcasts with the others."""
-    x = call.inputs[position]
+    x: Tensor = call.inputs[position]
     missing = picked - call.rank(position)
     if not call.batched[position] or not missing:
         return x
     return reshape(x, (x.shape[0], *(1,) * missing, *x.shape[1:]))
 
 
-def _expanded(index: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
+def _expanded(index: tuple[Part, ...], rank: int) -> tuple[Part, ...]:
     """Return the index with one part an axis."""
     taken = sum(part is not None and part is not Ellipsis for part in index)
     full = (_ALL,) * (rank - taken)
@@ -73,12 +71,12 @@ def _expanded(index: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
     return index[:place] + full + index[place + 1 :]
 
 
-def _in_order(x: Any, order: Shape) -> Any:
+def _in_order(x: Tensor, order: Shape) -> Tensor:
     return x if order == tuple(range(len(order))) else transpose(x, order)
 
 
 @batching("getitem")
-def getitem_rule(call: Application) -> Any:
+def getitem_rule(call: Application) -> Tensor:
     """Return `x[index]` of each sample."""
     rank = _result_rank(call, call.rank(0))
     plan = _Plan(call, call.rank(0), call.batched[0], rank)
@@ -93,7 +91,7 @@ def _result_rank(call: Application, x_rank: int) -> int:
 
 
 @batching("put")
-def put_rule(call: Application) -> Any:
+def put_rule(call: Application) -> Tensor:
     """Return the transpose of `getitem`: the values of each sample added up in zeros of its shape."""
     shape = call.attributes["shape"]
     plan = _Plan(call, len(shape), True, call.rank(0))
@@ -102,7 +100,7 @@ def put_rule(call: Application) -> Any:
 
 
 @batching("gather")
-def gather_rule(call: Application) -> Any:
+def gather_rule(call: Application) -> Tensor:
     """Return rows of a table at indices."""
     table, indices = call.inputs
     if not call.batched[0]:
@@ -114,7 +112,7 @@ def gather_rule(call: Application) -> Any:
 
 
 @batching("scatter_add")
-def scatter_add_rule(call: Application) -> Any:
+def scatter_add_rule(call: Application) -> Tensor:
     """Add values up in the rows of a table."""
     values, indices = call.inputs
     rows, depth = call.attributes["rows"], call.rank(1)

@@ -1,20 +1,21 @@
 """Batching rules of products, linear algebra, normalizations, convolutions and pools."""
 
 from string import ascii_letters
-from typing import Any
 
 from ..ops.arithmetic_ops import add, divide, multiply
+from ..ops.convolution_ops import ConvolutionWindow
 from ..ops.create import full
 from ..ops.layout import reshape, transpose
 from ..ops.matrix_products import matmul
 from ..ops.reduce import mean, sum_to
 from ..ops.transcendental import sqrt
-from ..primitive import PRIMITIVES
+from ..primitive import PRIMITIVES, Results
+from ..tensor import Tensor
 from .array_rules import lined_up
 from .batched import Application, batching
 
 
-def merged(x: Any, axis: int) -> Any:
+def merged(x: Tensor, axis: int) -> Tensor:
     """Return the batch axis (0) joined with axis `axis` of a sample, samples first."""
     order = (*range(1, axis + 1), 0, *range(axis + 1, x.ndim))
     shape = x.shape[1:]
@@ -22,7 +23,7 @@ def merged(x: Any, axis: int) -> Any:
     return reshape(x if axis == 0 else transpose(x, order), joined)
 
 
-def parted(x: Any, axis: int, size: int) -> Any:
+def parted(x: Tensor, axis: int, size: int) -> Tensor:
     """Take apart what `merged` has joined: the batch axis in front again."""
     shape = (*x.shape[:axis], size, x.shape[axis] // (size or 1), *x.shape[axis + 1 :])
     separated = reshape(x, shape)
@@ -30,7 +31,7 @@ def parted(x: Any, axis: int, size: int) -> Any:
 
 
 @batching("matmul")
-def matmul_rule(call: Application) -> Any:
+def matmul_rule(call: Application) -> Tensor:
     """Return a product of matrices; vectors become matrices of one row or column."""
     a, b = call.inputs
     rows, columns = call.rank(0), call.rank(1)
@@ -49,7 +50,7 @@ def matmul_rule(call: Application) -> Any:
     return found if shape == found.shape else reshape(found, shape)
 
 
-def _stacks(call: Application, a: Any, b: Any) -> tuple[Any, Any]:
+def _stacks(call: Application, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """Return the operands, the leading axes of their samples lined up."""
     rank = max(a.ndim - call.batched[0], b.ndim - call.batched[1])
     lined = []
@@ -60,7 +61,7 @@ def _stacks(call: Application, a: Any, b: Any) -> tuple[Any, Any]:
 
 
 @batching("linear")
-def linear_rule(call: Application) -> Any:
+def linear_rule(call: Application) -> Tensor:
     """Compute `x weight^T + bias`; with one weight for all samples they are rows of one product."""
     if not call.batched[1] and not call.batched[2]:
         return call.apply(*call.inputs)
@@ -69,7 +70,7 @@ def linear_rule(call: Application) -> Any:
 
 
 @batching("einsum")
-def einsum_rule(call: Application) -> Any:
+def einsum_rule(call: Application) -> Tensor:
     """Add a letter for the samples to each batched operand and to the result."""
     left, result = call.attributes["subscripts"].replace(" ", "").split("->")
     letter = next(letter for letter in ascii_letters if letter not in left + result)
@@ -77,17 +78,18 @@ def einsum_rule(call: Application) -> Any:
     return call.apply(*call.inputs, subscripts=f"{','.join(terms)}->{letter}{result}")
 
 
-@batching(
-    "cholesky", "det", "eigh", "inv", "pinv", "qr", "slogdet", "solve", "svd",
-    "triangular_solve",
-)  # fmt: skip
-def stacks_of_matrices(call: Application) -> Any:
+#: Functions of the last two axes.
+OF_MATRICES = ("cholesky", "det", "eigh", "inv", "pinv", "qr", "slogdet", "solve", "svd", "triangular_solve")
+
+
+@batching(*OF_MATRICES)
+def stacks_of_matrices(call: Application) -> Tensor:
     """Return a function of the last two axes, any number before them, which broadcast."""
     return call.apply(*lined_up(call))
 
 
 @batching("attention", "attention_gradient")
-def attention_rule(call: Application) -> Any:
+def attention_rule(call: Application) -> Tensor:
     """Attend with the samples as one more axis in front; a mask broadcasts from the right."""
     tensors = 3 if call.primitive.name == "attention" else 6
     every = [call.full(i) for i in range(tensors)]
@@ -99,7 +101,7 @@ def attention_rule(call: Application) -> Any:
 
 
 @batching("layer_norm", "rms_norm")
-def row_norm_rule(call: Application) -> Any:
+def row_norm_rule(call: Application) -> Tensor:
     """Return normalized rows; a scale for each sample is applied afterwards."""
     x = call.samples[0]
     if not any(call.batched[1:]):
@@ -111,7 +113,7 @@ def row_norm_rule(call: Application) -> Any:
 
 
 @batching("layer_norm_gradient")
-def layer_norm_gradient_rule(call: Application) -> Any:
+def layer_norm_gradient_rule(call: Application) -> Results:
     """Return the three gradients of each sample, from basic operations: the kernel would add up the samples' rows."""
     g, x, gamma = call.samples
     centred = x - mean(x, -1, keepdims=True)
@@ -124,7 +126,7 @@ def layer_norm_gradient_rule(call: Application) -> Any:
 
 
 @batching("rms_norm_gradient")
-def rms_norm_gradient_rule(call: Application) -> Any:
+def rms_norm_gradient_rule(call: Application) -> Results:
     """Return the two gradients of each sample, from basic operations."""
     g, x, gamma = call.samples
     scale = divide(1.0, sqrt(mean(x * x, -1, keepdims=True) + call.attributes["epsilon"]))
@@ -135,20 +137,20 @@ def rms_norm_gradient_rule(call: Application) -> Any:
 
 
 @batching("batch_norm", "batch_norm_gradient")
-def batch_norm_rule(call: Application) -> Any:
+def batch_norm_rule(call: Application) -> Results:
     """Return moments of each channel of each sample: the samples join the channels."""
     joined = [merged(x, 1 if call.rank(i) > 1 else 0) for i, x in enumerate(call.every())]
     return tuple(parted(y, 1 if y.ndim > 1 else 0, call.level.size) for y in call.apply(*joined))
 
 
-def _grouped(call: Application) -> Any:
+def _grouped(call: Application) -> ConvolutionWindow:
     """Return the window with a set of groups for each sample."""
-    window = call.attributes["window"]
+    window: ConvolutionWindow = call.attributes["window"]
     return window._replace(groups=window.groups * call.level.size)
 
 
 @batching("conv")
-def conv_rule(call: Application) -> Any:
+def conv_rule(call: Application) -> Tensor:
     """Convolve; with a weight for each sample the samples are groups."""
     size = call.level.size
     if not call.batched[1]:
@@ -160,7 +162,7 @@ def conv_rule(call: Application) -> Any:
 
 
 @batching("conv_bias")
-def conv_bias_rule(call: Application) -> Any:
+def conv_bias_rule(call: Application) -> Tensor:
     """Convolve and add a bias for each channel."""
     if not call.batched[1] and not call.batched[2]:
         return parted(call.apply(merged(call.inputs[0], 0), *call.inputs[1:]), 0, call.level.size)
@@ -170,7 +172,7 @@ def conv_bias_rule(call: Application) -> Any:
 
 
 @batching("conv_input_gradient")
-def conv_input_gradient_rule(call: Application) -> Any:
+def conv_input_gradient_rule(call: Application) -> Tensor:
     """Return the transpose of a convolution by its weight."""
     size, shape = call.level.size, call.attributes["shape"]
     if not call.batched[1]:
@@ -182,7 +184,7 @@ def conv_input_gradient_rule(call: Application) -> Any:
 
 
 @batching("conv_weight_gradient")
-def conv_weight_gradient_rule(call: Application) -> Any:
+def conv_weight_gradient_rule(call: Application) -> Tensor:
     """Return the gradient of a convolution by its weight, for each sample its own."""
     size, shape = call.level.size, call.attributes["shape"]
     tall = (size * shape[0], *shape[1:])
@@ -190,16 +192,20 @@ def conv_weight_gradient_rule(call: Application) -> Any:
     return parted(found, 0, size)
 
 
-@batching(
-    "avg_pool", "avg_pool_gradient", "cross_entropy", "cross_entropy_gradient", "max_pool", "pick_places", "put_places"
-)
-def images_rule(call: Application) -> Any:
+#: Functions of each row of axis 0 by itself.
+OF_ROWS = (
+    "avg_pool", "avg_pool_gradient", "cross_entropy", "cross_entropy_gradient", "max_pool", "pick_places", "put_places",
+)  # fmt: skip
+
+
+@batching(*OF_ROWS)
+def images_rule(call: Application) -> Results:
     """Return a function of each row of axis 0 by itself, which the samples join."""
     changed = {}
     if "shape" in call.attributes:
         shape = call.attributes["shape"]
         changed["shape"] = (call.level.size * shape[0], *shape[1:])
-    found = call.apply(*(merged(x, 0) for x in call.every()), **changed)
+    found = call.results(*(merged(x, 0) for x in call.every()), **changed)
     if isinstance(found, tuple):
         return tuple(parted(y, 0, call.level.size) for y in found)
     return parted(found, 0, call.level.size)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from ..errors import ShapeError
 from ..ops.layout import transpose
@@ -12,16 +12,19 @@ from ..random import BETWEEN, Key
 from ..tensor import Tensor
 from .batched import BatchedKey, BatchedTensor, BatchingError, VmapLevel, all_samples
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
 _DEPTH: ContextVar[int] = ContextVar("vmap_depth", default=0)
 
 
 def vmap(
-    fn: Callable[..., Any],
-    in_axes: Any = 0,
-    out_axes: Any = 0,
+    fn: Callable[_P, _R],
+    in_axes: object = 0,
+    out_axes: object = 0,
     *,
     randomness: Literal["error", "same", "different"] = "error",
-) -> Callable[..., Any]:
+) -> Callable[_P, _R]:
     """Return a function that maps `fn` over an axis of its arguments.
 
     `fn` runs once, on tensors that stand for one sample each; every primitive works on all samples at once. Inside,
@@ -47,7 +50,7 @@ def vmap(
         raise ValueError(f"vmap expects randomness 'error', 'same' or 'different', got {randomness!r}")
 
     @wraps(fn)
-    def mapped(*arguments: Any, **options: Any) -> Any:
+    def mapped(*arguments: _P.args, **options: _P.kwargs) -> _R:
         axes = _axes_of(in_axes, arguments)
         sizes = dict.fromkeys(_sizes((arguments, options), (axes, dict.fromkeys(options, 0)), "argument"))
         if len(sizes) != 1:
@@ -56,7 +59,8 @@ def vmap(
         with _running(next(iter(sizes)), randomness) as level:
             inside = _each((arguments, options), (axes, dict.fromkeys(options, 0)), lambda x, a: _enter(x, a, level))
             output = fn(*inside[0], **inside[1])
-            return _each(output, out_axes, lambda y, axis: _leave(y, axis, level))
+            outside: _R = _each(output, out_axes, lambda y, axis: _leave(y, axis, level))
+            return outside
 
     return mapped
 
@@ -85,11 +89,11 @@ def _running(size: int, randomness: str) -> Iterator[VmapLevel]:
         level.is_over = True
 
 
-def _name(fn: Any) -> str:
+def _name(fn: object) -> str:
     return getattr(fn, "__name__", type(fn).__name__)
 
 
-def _axes_of(in_axes: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+def _axes_of(in_axes: object, arguments: tuple[object, ...]) -> tuple[object, ...]:
     if in_axes is None or isinstance(in_axes, int):
         return (in_axes,) * len(arguments)
     if not isinstance(in_axes, tuple | list) or len(in_axes) != len(arguments):
@@ -99,7 +103,7 @@ def _axes_of(in_axes: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(in_axes)
 
 
-def _each(tree: Any, axes: Any, change: Callable[[Any, Any], Any]) -> Any:
+def _each(tree: object, axes: object, change: Callable[[object, Any], object]) -> Any:
     """Return the tree with its leaves changed, each with the axis that stands at its place or above it."""
     if isinstance(tree, dict):
         return {key: _each(part, axes[key] if isinstance(axes, dict) else axes, change) for key, part in tree.items()}
@@ -112,11 +116,11 @@ def _each(tree: Any, axes: Any, change: Callable[[Any, Any], Any]) -> Any:
     return change(tree, axes)
 
 
-def _sizes(tree: Any, axes: Any, what: str) -> Iterator[int]:
+def _sizes(tree: object, axes: object, what: str) -> Iterator[int]:
     """Return the lengths of all mapped axes."""
     found: list[int] = []
 
-    def measure(x: Any, axis: Any) -> None:
+    def measure(x: object, axis: int | None) -> None:
         if isinstance(x, Tensor) and axis is not None:
             if not -x.ndim <= axis < x.ndim:
                 raise ShapeError(f"vmap cannot map axis {axis} of an {what} of shape {x.shape}; see in_axes")
@@ -135,11 +139,11 @@ def _moved(x: Tensor, source: int, target: int) -> Tensor:
     return transpose(x, (*rest[:target], source, *rest[target:]))
 
 
-def _enter(x: Any, axis: Any, level: VmapLevel) -> Any:
+def _enter(x: object, axis: int | None, level: VmapLevel) -> object:
     return BatchedTensor(_moved(x, axis, 0), level) if isinstance(x, Tensor) and axis is not None else x
 
 
-def _leave(y: Any, axis: Any, level: VmapLevel) -> Any:
+def _leave(y: object, axis: int | None, level: VmapLevel) -> object:
     if y is None or not isinstance(y, Tensor | bool | int | float):
         return y
     if axis is None:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from ...ir import Apply
-from ..errors import ExportError
+from ..onnx_errors import ExportError
 from .model_builder import Builder, spec_of_node, writer
 
 #: Primitives that are one ONNX operator of the same inputs.

@@ -20,10 +20,10 @@ from ...ir import Apply, ConstantNode, Graph, Node, ParameterNode
 from ...ir.visit import order
 from ...nn import Cell
 from ...specs import Shape, Spec
-from ...symbolic import Dim
+from ...symbolic import Dim, Length
 from ...symbolic.polynomial import Atom, terms_of
 from ...tensor import Tensor
-from ..errors import ExportError
+from ..onnx_errors import ExportError
 from ..onnx_values import code_of
 from . import elementwise_writers as _elementwise
 from . import network_writers as _network
@@ -64,22 +64,23 @@ class Lengths:
         inputs: Names and shapes of the model's inputs.
     """
 
-    def __init__(self, builder: Builder, inputs: Sequence[tuple[str, Sequence[Any]]]) -> None:
+    def __init__(self, builder: Builder, inputs: Sequence[tuple[str, Sequence[Length]]]) -> None:
         self.builder = builder
         self._read: dict[str, tuple[str, int]] = {}
-        self._made: dict[Any, str] = {}
+        self._made: dict[Dim, str] = {}
         for name, shape in inputs:
             for axis, length in enumerate(shape):
                 if isinstance(length, Dim):
                     self._read.setdefault(str(length), (name, axis))
 
-    def row(self, shape: Sequence[Any]) -> str:
+    def row(self, shape: Sequence[Length]) -> str:
         """Return the name of a shape as a row of int64."""
-        if all(isinstance(length, int) for length in shape):
-            return self.builder.numbers(*shape)
+        known = [length for length in shape if isinstance(length, int)]
+        if len(known) == len(shape):
+            return self.builder.numbers(*known)
         return self.builder.add("Concat", *(self._one(length) for length in shape), axis=0)
 
-    def _one(self, length: Any) -> str:
+    def _one(self, length: Length) -> str:
         """Return the name of one length as a row of one number."""
         if isinstance(length, int):
             return self.builder.numbers(length)
@@ -103,7 +104,7 @@ class Lengths:
         return self.builder.add("Shape", name, start=axis, end=axis + 1)
 
 
-def as_declared(shape: Shape) -> list[Any]:
+def as_declared(shape: Shape) -> list[int | str]:
     """Return the shape as a model declares it: numbers, and words for open lengths."""
     return [int(length) if isinstance(length, int | np.integer) else str(length) for length in shape]
 
@@ -116,14 +117,14 @@ _IR_VERSION = 10
 
 
 def export(
-    cell: Cell | Callable[..., Any],
-    *inputs: Any,
+    cell: Cell | Callable[..., object],
+    *inputs: object,
     path: "str | PathLike[str] | None" = None,
     opset: int = 20,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     dynamic_axes: Axes | None = None,
-) -> Any:
+) -> onnx.ModelProto:
     """Return the cell as an `onnx.ModelProto`, checked, and written to `path` where one is given.
 
     The cell is run once on the examples, which say which shapes the model takes; branches of Python are taken as the
@@ -169,7 +170,7 @@ class _Writing:
         self, graph: Graph, builder: Builder, input_names: Sequence[str], output_names: Sequence[str] | None
     ) -> None:
         self.graph, self.builder = graph, builder
-        self.names: dict[Node, Any] = {}
+        self.names: dict[Node, object] = {}
         given = [x for x in graph.parameters if x.weight is None]
         self.inputs = [builder.fresh(name) for name in input_names]
         shapes = [spec_of_node(x).shape for x in given]
@@ -185,7 +186,7 @@ class _Writing:
         assert weight is not None
         self.names[parameter] = self.builder.store(weight.numpy(), str(weight.name) or f"weight{number}")
 
-    def model(self, title: str) -> Any:
+    def model(self, title: str) -> onnx.ModelProto:
         """Return the whole model."""
         for node in order(self.graph):
             self.names[node] = self._written(node)
@@ -232,7 +233,7 @@ class _Writing:
         dtype = spec_of_node(node).dtype if user is None else partner_dtype(user)
         return self.builder.number(value, dtype)
 
-    def _written(self, node: Apply) -> Any:
+    def _written(self, node: Apply) -> object:
         """Return the name, or the names, of what a node gives."""
         if node.applies("make_tuple"):
             return tuple(self.names.get(x) if not isinstance(x, ConstantNode) else x for x in node.arguments)
@@ -255,7 +256,7 @@ class _Writing:
         except EngineError as error:
             raise ExportError(f"{_place(node)}: {error}") from error
 
-    def _part(self, node: Apply) -> Any:
+    def _part(self, node: Apply) -> object:
         whole, index = self.names[node.arguments[0]], node.attributes["index"]
         if not isinstance(whole, tuple) or index >= len(whole):
             return None
@@ -283,6 +284,6 @@ def _place(node: Node) -> str:
     return f"'{name}'{f' at {where}' if where else ''}"
 
 
-def _info(name: str, node: Node) -> Any:
+def _info(name: str, node: Node) -> onnx.ValueInfoProto:
     spec = spec_of_node(node)
     return helper.make_tensor_value_info(name, code_of(spec.dtype), as_declared(spec.shape))

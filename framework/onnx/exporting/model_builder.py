@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from ...dtype import Dtype
+from ...dtype import Array, Dtype
 from ...ir import Apply, ConstantNode, Node
 from ...registration import entering
 from ...specs import Shape, Spec
 from ...tensor import Tensor
-from ..errors import ExportError
+from ..onnx_errors import ExportError
 from ..onnx_values import code_of
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Builder:
         self.stored: list[TensorProto] = []
         self.opset = opset
         self._taken: set[str] = set()
-        self._constants: dict[Any, str] = {}
+        self._constants: dict[tuple[object, ...], str] = {}
         self.where = ""
         self.lengths: Lengths | None = None
 
@@ -60,12 +60,12 @@ class Builder:
         self._taken.add(name)
         return name
 
-    def add(self, operator: str, *inputs: str, outputs: int = 1, **attributes: Any) -> str:
+    def add(self, operator: str, *inputs: str, outputs: int = 1, **attributes: object) -> str:
         """Return the name of the (first) output of a new node; the others follow as `name_1` and so on by
         `outputs_of`."""
         return self.several(operator, *inputs, outputs=outputs, **attributes)[0]
 
-    def several(self, operator: str, *inputs: str, outputs: int, **attributes: Any) -> tuple[str, ...]:
+    def several(self, operator: str, *inputs: str, outputs: int, **attributes: object) -> tuple[str, ...]:
         """Return the names of all outputs of a new node."""
         names = tuple(self.fresh(operator.lower()) for _ in range(outputs))
         given = {name: value for name, value in attributes.items() if value is not None}
@@ -75,7 +75,7 @@ class Builder:
         self.nodes.append(node)
         return names
 
-    def store(self, array: Any, hint: str = "constant") -> str:
+    def store(self, array: Array, hint: str = "constant") -> str:
         """Return the name of a stored tensor; equal small ones are stored once."""
         values = np.ascontiguousarray(array).reshape(np.shape(array))
         key = (values.dtype.str, values.dtype.name, values.shape, values.tobytes()) if values.size <= 64 else None
@@ -91,7 +91,7 @@ class Builder:
         """Return the name of a stored row of int64."""
         return self.store(np.asarray(values, np.int64))
 
-    def number(self, value: Any, dtype: Dtype) -> str:
+    def number(self, value: float | np.generic, dtype: Dtype) -> str:
         """Return the name of a stored single number."""
         return self.store(np.asarray(value).astype(dtype))
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from ...ir import Apply
 from ...ops.convolution_ops import ConvolutionWindow
-from ...ops.sliding_window import transposed_length
-from ..errors import ExportError
+from ...ops.sliding_window import PoolWindow, transposed_length
+from ..onnx_errors import ExportError
 from .model_builder import Builder, spec_of_node, writer
 
 
@@ -32,7 +32,7 @@ def einsum(builder: Builder, node: Apply, *operands: str) -> str:
     return builder.add("Einsum", *operands, equation=node.attributes["subscripts"])
 
 
-def _window(window: Any) -> dict[str, Any]:
+def _window(window: ConvolutionWindow | PoolWindow) -> dict[str, Any]:
     before, after = zip(*window.padding, strict=True)
     return {"strides": list(window.stride), "dilations": list(window.dilation), "pads": [*before, *after]}
 
@@ -58,7 +58,7 @@ def conv_transpose(builder: Builder, node: Apply, g: str, weight: str) -> str:
     return builder.add("ConvTranspose", g, weight, **how)
 
 
-def _pool(window: Any) -> dict[str, Any]:
+def _pool(window: PoolWindow) -> dict[str, Any]:
     return {"kernel_shape": list(window.kernel), "ceil_mode": int(window.ceil), **_window(window)}
 
 

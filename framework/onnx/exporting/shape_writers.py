@@ -1,20 +1,20 @@
 """Writers of primitives that move elements, and of reductions."""
 
+from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
-from ...ir import Apply
-from ...ops.indexing_ops import ARRAY, Slice
+from ...ir import Apply, Node
+from ...ops.indexing_ops import ARRAY, Part, Slice
 from ...specs import Shape
-from ..errors import ExportError
+from ..onnx_errors import ExportError
 from .model_builder import Builder, spec_of_node, writer
 
 _LAST = np.iinfo(np.int64).max
 
 
-def _shape(node: Any) -> Shape:
+def _shape(node: Node) -> Shape:
     return tuple(spec_of_node(node).shape)
 
 
@@ -97,7 +97,7 @@ def getitem(builder: Builder, node: Apply, x: str, *arrays: str) -> str:
     return builder.reshape(name, _shape(node))
 
 
-def _sliced(builder: Builder, x: str, parts: list[Any]) -> str:
+def _sliced(builder: Builder, x: str, parts: Sequence[Part]) -> str:
     cuts = [(axis, part) for axis, part in enumerate(parts) if isinstance(part, Slice) and part != (None, None, None)]
     if not cuts:
         return x
@@ -110,7 +110,7 @@ def _sliced(builder: Builder, x: str, parts: list[Any]) -> str:
     return builder.add("Slice", x, *(builder.numbers(*column) for column in zip(*rows, strict=True)))
 
 
-def _at_coordinates(builder: Builder, node: Apply, x: str, parts: list[Any], arrays: tuple[str, ...]) -> str:
+def _at_coordinates(builder: Builder, node: Apply, x: str, parts: Sequence[Part], arrays: tuple[str, ...]) -> str:
     """Write several arrays of indices: coordinates for GatherND, where they stand for the first axes."""
     depth = len(arrays)
     if parts[:depth] != [ARRAY] * depth or any(part != Slice(None, None, None) for part in parts[depth:]):

@@ -7,12 +7,12 @@ import numpy as np
 from ... import ops
 from ...errors import ShapeError
 from ...tensor import Tensor, wrap
-from ..operator_call import Body, OperatorCall, array_of, operator, whole_numbers
+from ..operator_call import Body, Elements, OperatorCall, Value, array_of, operator, whole_numbers
 from .shape_operators import concatenated, equal_parts, reshaped
 
 
 @operator("If")
-def choose(call: OperatorCall, condition: Tensor) -> tuple[Any, ...]:
+def choose(call: OperatorCall, condition: Tensor) -> tuple[Value, ...]:
     """Return the outputs of one branch or the other.
 
     Where the condition has no value yet (a function is being captured, a batch is mapped over), both are computed and
@@ -24,7 +24,7 @@ def choose(call: OperatorCall, condition: Tensor) -> tuple[Any, ...]:
     return call.run(call.get(branch))
 
 
-def _picked(call: OperatorCall, condition: Tensor) -> tuple[Any, ...]:
+def _picked(call: OperatorCall, condition: Tensor) -> tuple[Tensor, ...]:
     both = zip(call.run(call.get("then_branch")), call.run(call.get("else_branch")), strict=True)
     found = []
     for a, b in both:
@@ -35,7 +35,7 @@ def _picked(call: OperatorCall, condition: Tensor) -> tuple[Any, ...]:
 
 
 @operator("Loop")
-def loop(call: OperatorCall, trips: Any, condition: Any, *carried: Any) -> tuple[Any, ...]:
+def loop(call: OperatorCall, trips: Elements | None, condition: Elements | None, *carried: Value) -> tuple[Value, ...]:
     """Return what a body carries from one round to the next, and what it gives each round, stacked."""
     body: Body = call.get("body")
     most = None if trips is None else int(array_of(trips).reshape(-1)[0])
@@ -54,14 +54,15 @@ def loop(call: OperatorCall, trips: Any, condition: Any, *carried: Any) -> tuple
 
 
 @operator("Scan", since=9)
-def scan(call: OperatorCall, *inputs: Any) -> tuple[Any, ...]:
+def scan(call: OperatorCall, *inputs: Tensor) -> tuple[Tensor, ...]:
     """Return a body run over slices of the last inputs: what it carries on, and what it gives each round, stacked."""
     return _scan(call, inputs, call.get("num_scan_inputs"))
 
 
-def _scan(call: OperatorCall, inputs: tuple[Any, ...], scanned: int) -> tuple[Any, ...]:
+def _scan(call: OperatorCall, inputs: tuple[Tensor, ...], scanned: int) -> tuple[Tensor, ...]:
     body: Body = call.get("body")
-    state, over = list(inputs[: len(inputs) - scanned]), inputs[len(inputs) - scanned :]
+    state: list[Any] = list(inputs[: len(inputs) - scanned])
+    over = inputs[len(inputs) - scanned :]
     axes = [axis % x.ndim for axis, x in zip(call.get("scan_input_axes", (0,) * scanned), over, strict=True)]
     backwards = call.get("scan_input_directions", (0,) * scanned)
     lengths = {x.shape[axis] for x, axis in zip(over, axes, strict=True)}
@@ -89,7 +90,7 @@ def _scan(call: OperatorCall, inputs: tuple[Any, ...], scanned: int) -> tuple[An
 
 
 @operator("Scan", since=8)
-def scan_batch(call: OperatorCall, lengths: Any, *inputs: Any) -> tuple[Any, ...]:
+def scan_batch(call: OperatorCall, lengths: Elements | None, *inputs: Tensor) -> tuple[Tensor, ...]:
     """Return the scan of version 8: of each batch entry on its own."""
     if lengths is not None:
         raise call.refuse("sequence lengths")
@@ -100,45 +101,45 @@ def scan_batch(call: OperatorCall, lengths: Any, *inputs: Any) -> tuple[Any, ...
 
 
 @operator("SequenceConstruct")
-def construct(call: OperatorCall, *parts: Any) -> list[Any]:
+def construct(call: OperatorCall, *parts: Value) -> list[Value]:
     """Return the inputs as a sequence."""
     return list(parts)
 
 
 @operator("SequenceEmpty")
-def empty(call: OperatorCall) -> list[Any]:
+def empty(call: OperatorCall) -> list[Value]:
     """Return a sequence of nothing."""
     return []
 
 
 @operator("SequenceLength")
-def length(call: OperatorCall, sequence: list[Any]) -> Tensor:
+def length(call: OperatorCall, sequence: list[Value]) -> Tensor:
     """Return the number of its elements."""
     return wrap(np.asarray(len(sequence), np.int64))
 
 
 @operator("SequenceAt")
-def at(call: OperatorCall, sequence: list[Any], position: Any) -> Any:
+def at(call: OperatorCall, sequence: list[Value], position: Elements) -> Value:
     """Return the element at a position, which may count from the end."""
     return sequence[whole_numbers(position)[0]]
 
 
 @operator("SequenceInsert")
-def insert(call: OperatorCall, sequence: list[Any], value: Any, position: Any = None) -> list[Any]:
+def insert(call: OperatorCall, sequence: list[Value], value: Value, position: Elements | None = None) -> list[Value]:
     """Return the sequence with one more element, before a position or at the end."""
     place = len(sequence) if position is None else whole_numbers(position)[0]
     return [*sequence[:place], value, *sequence[place:]]
 
 
 @operator("SequenceErase")
-def erase(call: OperatorCall, sequence: list[Any], position: Any = None) -> list[Any]:
+def erase(call: OperatorCall, sequence: list[Value], position: Elements | None = None) -> list[Value]:
     """Return the sequence without the element at a position, or without the last."""
     place = (len(sequence) - 1 if position is None else whole_numbers(position)[0]) % len(sequence)
     return [*sequence[:place], *sequence[place + 1 :]]
 
 
 @operator("ConcatFromSequence")
-def concat_sequence(call: OperatorCall, sequence: list[Any]) -> Any:
+def concat_sequence(call: OperatorCall, sequence: list[Elements]) -> Elements:
     """Return the elements one after the other along an axis, an old or a new one."""
     axis = call.get("axis")
     if not call.get("new_axis", 0):
@@ -148,7 +149,7 @@ def concat_sequence(call: OperatorCall, sequence: list[Any]) -> Any:
 
 
 @operator("SplitToSequence")
-def split_to_sequence(call: OperatorCall, x: Any, split: Any = None) -> list[Any]:
+def split_to_sequence(call: OperatorCall, x: Elements, split: Elements | None = None) -> list[Elements]:
     """Return the parts of an axis: of the sizes given, of one size, or of one element each (their axis dropped if
     asked)."""
     axis = call.get("axis", 0) % x.ndim
@@ -170,7 +171,7 @@ def split_to_sequence(call: OperatorCall, x: Any, split: Any = None) -> list[Any
 
 
 @operator("SequenceMap")
-def map_sequence(call: OperatorCall, *inputs: Any) -> tuple[list[Any], ...]:
+def map_sequence(call: OperatorCall, *inputs: Tensor | list[Value]) -> tuple[list[Value], ...]:
     """Return what the body makes of each element, one sequence for each of its outputs."""
     body: Body = call.get("body")
     rounds = [call.run(body, *(x[i] if isinstance(x, list) else x for x in inputs)) for i in range(len(inputs[0]))]
@@ -178,19 +179,19 @@ def map_sequence(call: OperatorCall, *inputs: Any) -> tuple[list[Any], ...]:
 
 
 @operator("Optional")
-def optional(call: OperatorCall, value: Any = None) -> Any:
+def optional(call: OperatorCall, value: Value = None) -> Value:
     """Return the value, or none."""
     return value
 
 
 @operator("OptionalHasElement")
-def has_element(call: OperatorCall, value: Any = None) -> Tensor:
+def has_element(call: OperatorCall, value: Value = None) -> Tensor:
     """Return whether there is a value."""
     return wrap(np.asarray(value is not None))
 
 
 @operator("OptionalGetElement")
-def get_element(call: OperatorCall, value: Any) -> Any:
+def get_element(call: OperatorCall, value: Value) -> Value:
     """Return the value, which must be there."""
     if value is None:
         raise call.refuse("the value of an optional that is empty")

@@ -1,23 +1,24 @@
 """Tensors that come from nothing or from a shape: constants, ranges, identities, random numbers, windows."""
 
 import math
-from typing import Any
 
 import numpy as np
 
 from ... import ops
+from ...dtype import Dtype
 from ...random import Key, next_key
 from ...tensor import Tensor, wrap
 from ..onnx_values import dtype_of, incoming
-from ..operator_call import OperatorCall, array_of, operator, whole_numbers
+from ..operator_call import Elements, OperatorCall, Value, array_of, operator, whole_numbers
 
 
 @operator("Constant")
-def constant(call: OperatorCall) -> Any:
+def constant(call: OperatorCall) -> Value:
     """Return the value of the attribute."""
     for name in ("value", "sparse_value"):
         if name in call.attributes:
-            return call.get(name)
+            value: Value = call.get(name)
+            return value
     kinds = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
     for name, kind in kinds.items():
         if name in call.attributes:
@@ -26,7 +27,7 @@ def constant(call: OperatorCall) -> Any:
 
 
 @operator("ConstantOfShape")
-def constant_of_shape(call: OperatorCall, shape: Any) -> Tensor:
+def constant_of_shape(call: OperatorCall, shape: Elements) -> Tensor:
     """Return a tensor filled with one value, a float32 0 by default."""
     value = call.get("value")
     filling = np.zeros(1, np.float32) if value is None else array_of(value)
@@ -34,7 +35,7 @@ def constant_of_shape(call: OperatorCall, shape: Any) -> Tensor:
 
 
 @operator("Range")
-def numbers(call: OperatorCall, start: Any, limit: Any, delta: Any) -> Tensor:
+def numbers(call: OperatorCall, start: Elements, limit: Elements, delta: Elements) -> Tensor:
     """Return numbers from `start` up to `limit`, not included, by `delta`; of 16-bit floats computed in
     `stash_type`."""
     first, last, step = (array_of(x) for x in (start, limit, delta))
@@ -59,7 +60,7 @@ def _key(call: OperatorCall) -> Key:
 
 @operator("RandomUniform")
 @operator("RandomUniformLike")
-def random_uniform(call: OperatorCall, like: Any = None) -> Tensor:
+def random_uniform(call: OperatorCall, like: Elements | None = None) -> Tensor:
     """Return numbers evenly spread from `low` to `high`."""
     drawn = ops.uniform(_key(call), _shape(call, like), call.get("low", 0.0), call.get("high", 1.0))
     return ops.cast(drawn, _dtype(call, like))
@@ -67,17 +68,17 @@ def random_uniform(call: OperatorCall, like: Any = None) -> Tensor:
 
 @operator("RandomNormal")
 @operator("RandomNormalLike")
-def random_normal(call: OperatorCall, like: Any = None) -> Tensor:
+def random_normal(call: OperatorCall, like: Elements | None = None) -> Tensor:
     """Return numbers from a normal distribution."""
     drawn = ops.normal(_key(call), _shape(call, like)) * call.get("scale", 1.0) + call.get("mean", 0.0)
     return ops.cast(drawn, _dtype(call, like))
 
 
-def _shape(call: OperatorCall, like: Any) -> tuple[int, ...]:
+def _shape(call: OperatorCall, like: Elements | None) -> tuple[int, ...]:
     return tuple(like.shape) if like is not None else tuple(call.get("shape"))
 
 
-def _dtype(call: OperatorCall, like: Any) -> Any:
+def _dtype(call: OperatorCall, like: Elements | None) -> Dtype:
     if "dtype" in call.attributes:
         return dtype_of(call.get("dtype"))
     return like.dtype if like is not None else np.dtype(np.float32)
@@ -100,7 +101,9 @@ def multinomial(call: OperatorCall, logits: Tensor) -> Tensor:
 
 
 @operator("Dropout")
-def dropout(call: OperatorCall, x: Tensor, ratio: Any = None, training: Any = None) -> tuple[Tensor, Tensor]:
+def dropout(
+    call: OperatorCall, x: Tensor, ratio: Elements | None = None, training: Elements | None = None
+) -> tuple[Tensor, Tensor]:
     """Return the tensor, in training with a share of its elements set to 0; and which were kept."""
     share = float(array_of(ratio)) if ratio is not None else call.get("ratio", 0.5)
     is_training = bool(array_of(training)) if training is not None else False
@@ -110,7 +113,7 @@ def dropout(call: OperatorCall, x: Tensor, ratio: Any = None, training: Any = No
     return ops.where(kept, x * (1.0 / (1.0 - share)), 0.0), kept
 
 
-def _window(call: OperatorCall, size: Any, weights: tuple[float, ...]) -> Tensor:
+def _window(call: OperatorCall, size: Elements, weights: tuple[float, ...]) -> Tensor:
     """Return a sum of cosines over `size` places, the last of which closes the period unless `periodic`."""
     length = whole_numbers(size)[0]
     period = length if call.get("periodic", 1) else length - 1
@@ -120,18 +123,18 @@ def _window(call: OperatorCall, size: Any, weights: tuple[float, ...]) -> Tensor
 
 
 @operator("HannWindow")
-def hann_window(call: OperatorCall, size: Any) -> Tensor:
+def hann_window(call: OperatorCall, size: Elements) -> Tensor:
     """Return `1/2 - 1/2 cos`."""
     return _window(call, size, (0.5, 0.5))
 
 
 @operator("HammingWindow")
-def hamming_window(call: OperatorCall, size: Any) -> Tensor:
+def hamming_window(call: OperatorCall, size: Elements) -> Tensor:
     """Return `25/46 - 21/46 cos`."""
     return _window(call, size, (25.0 / 46.0, 21.0 / 46.0))
 
 
 @operator("BlackmanWindow")
-def blackman_window(call: OperatorCall, size: Any) -> Tensor:
+def blackman_window(call: OperatorCall, size: Elements) -> Tensor:
     """Return `0.42 - 0.5 cos + 0.08 cos 2`."""
     return _window(call, size, (0.42, 0.5, 0.08))

@@ -1,6 +1,7 @@
 """Element-wise operators: functions, arithmetic, comparisons, logic, activations."""
 
 import math
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 
 from ... import ops
 from ...tensor import Tensor
-from ..operator_call import OperatorCall, operator
+from ..operator_call import Elements, OperatorCall, Value, operator
 
 #: ONNX name to the engine's.
 _SAME = {
@@ -44,9 +45,9 @@ _SAME = {
 
 
 def _register_unary(onnx_name: str, name: str) -> None:
-    function = getattr(ops, name)
+    function: Callable[[Tensor], Tensor] = getattr(ops, name)
 
-    def run(call: OperatorCall, x: Tensor) -> Any:
+    def run(call: OperatorCall, x: Tensor) -> Tensor:
         return function(x)
 
     operator(onnx_name)(run)
@@ -57,7 +58,7 @@ for _onnx_name, _name in _SAME.items():
 
 
 @operator("Identity")
-def identity(call: OperatorCall, x: Any) -> Any:
+def identity(call: OperatorCall, x: Value) -> Value:
     """Return the same value, whatever it is."""
     return x
 
@@ -166,7 +167,7 @@ def clip_to_attributes(call: OperatorCall, x: Tensor) -> Tensor:
 
 
 @operator("BitShift")
-def bit_shift(call: OperatorCall, a: Tensor, b: Tensor) -> Any:
+def bit_shift(call: OperatorCall, a: Tensor, b: Tensor) -> Tensor:
     """Return the bits of `a` moved by `b` places."""
     return ops.left_shift(a, b) if call.get("direction") == "LEFT" else ops.right_shift(a, b)
 
@@ -201,7 +202,7 @@ _PAIRS = {
 
 
 def _register_comparison(onnx_name: str, name: str) -> None:
-    function = getattr(ops, name)
+    function: Callable[[Tensor, Tensor], Tensor] = getattr(ops, name)
 
     def run(call: OperatorCall, a: Tensor, b: Tensor) -> Tensor:
         result: Tensor = function(a, b)
@@ -215,7 +216,7 @@ for _onnx_name, _name in _PAIRS.items():
 
 
 @operator("Equal")
-def equal(call: OperatorCall, a: Any, b: Any) -> Tensor:
+def equal(call: OperatorCall, a: Elements, b: Any) -> Tensor:
     """Return whether elements are equal; words too."""
     if isinstance(a, np.ndarray):
         return Tensor(np.asarray(a == b, np.bool_))
@@ -223,7 +224,7 @@ def equal(call: OperatorCall, a: Any, b: Any) -> Tensor:
 
 
 @operator("Where")
-def where(call: OperatorCall, condition: Tensor, a: Any, b: Any) -> Any:
+def where(call: OperatorCall, condition: Tensor, a: Elements, b: Any) -> Elements:
     """Return `a` where the condition holds, else `b`; of words too."""
     if isinstance(a, np.ndarray):
         return np.where(condition.numpy(), a, b)

@@ -2,14 +2,21 @@
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ... import ops
 from ...tensor import Array, Tensor, wrap
-from ..operator_call import OperatorCall, array_of, operator
+from ..operator_call import Elements, OperatorCall, array_of, operator
+
+#: What an item or a label can be.
+Label: TypeAlias = str | int | float
+
+#: The n-grams counted, and the column of each.
+Pool: TypeAlias = dict[tuple[Label, ...], int]
 
 
 @operator("StringConcat")
@@ -56,7 +63,7 @@ def normalize_words(call: OperatorCall, x: Array) -> Array:
     return table.reshape(*x.shape[:-1], longest)
 
 
-def _pool(call: OperatorCall) -> dict[tuple[Any, ...], int]:
+def _pool(call: OperatorCall) -> Pool:
     """Return the n-grams counted, and the column of each."""
     items = call.get("pool_strings") or call.get("pool_int64s")
     starts = [*call.get("ngram_counts"), len(items)]
@@ -68,7 +75,7 @@ def _pool(call: OperatorCall) -> dict[tuple[Any, ...], int]:
     }
 
 
-def _counted(row: list[Any], call: OperatorCall, pool: dict[tuple[Any, ...], int]) -> Counter[int]:
+def _counted(row: Sequence[Label], call: OperatorCall, pool: Pool) -> Counter[int]:
     """Return how often each n-gram of the pool stands in a row, its items up to `max_skip_count` places apart."""
     shortest, longest = call.get("min_gram_length"), call.get("max_gram_length")
     found: Counter[int] = Counter()
@@ -82,7 +89,7 @@ def _counted(row: list[Any], call: OperatorCall, pool: dict[tuple[Any, ...], int
 
 
 @operator("TfIdfVectorizer")
-def count_ngrams(call: OperatorCall, x: Any) -> Tensor:
+def count_ngrams(call: OperatorCall, x: Elements) -> Tensor:
     """Return how often each n-gram of the pool appears in each row; weighted, or only whether it does."""
     values = array_of(x)
     pool, mode = _pool(call), call.get("mode")
@@ -103,7 +110,7 @@ _DOMAIN = "ai.onnx.ml"
 
 
 @operator("ArrayFeatureExtractor", domain=_DOMAIN)
-def pick_features(call: OperatorCall, x: Any, places: Any) -> Any:
+def pick_features(call: OperatorCall, x: Elements, places: Elements) -> Elements:
     """Return the elements along the last axis at the places given."""
     found = array_of(x)[..., array_of(places).reshape(-1)]
     found = found.reshape(1, -1) if found.ndim == 1 else found
@@ -119,7 +126,7 @@ def binarize(call: OperatorCall, x: Tensor) -> Tensor:
 _KINDS = ("strings", "int64s", "floats", "tensor")
 
 
-def _given(call: OperatorCall, prefix: str) -> Any:
+def _given(call: OperatorCall, prefix: str) -> list[Label] | None:
     for kind in _KINDS:
         value = call.get(f"{prefix}_{kind}")
         if value is not None:
@@ -127,7 +134,7 @@ def _given(call: OperatorCall, prefix: str) -> Any:
     return None
 
 
-def _default(call: OperatorCall, values: list[Any]) -> Any:
+def _default(call: OperatorCall, values: list[Label]) -> Any:
     tensor = call.get("default_tensor")
     if tensor is not None:
         return array_of(tensor).reshape(-1)[0]
@@ -137,7 +144,7 @@ def _default(call: OperatorCall, values: list[Any]) -> Any:
 
 
 @operator("LabelEncoder", domain=_DOMAIN)
-def encode_labels(call: OperatorCall, x: Any) -> Any:
+def encode_labels(call: OperatorCall, x: Elements) -> Elements:
     """Return for each label the value that the table gives it, or the default; NaN is a label."""
     keys, values = _given(call, "keys"), _given(call, "values")
     if keys is None or values is None:
@@ -153,7 +160,7 @@ def encode_labels(call: OperatorCall, x: Any) -> Any:
     return wrap(np.asarray(found, dtype).reshape(labels.shape))
 
 
-def _key(label: Any) -> Any:
+def _key(label: Label) -> Label:
     if isinstance(label, float):
         return "nan" if label != label else float(np.float32(label))
     return label
@@ -233,7 +240,7 @@ class _Trees:
         return found
 
 
-def _member_sets(modes: Array, values: Any) -> dict[int, Array]:
+def _member_sets(modes: Array, values: Elements | None) -> dict[int, Array]:
     """Return for each node that tests membership its set: they stand one after the other, NaN between them."""
     if values is None:
         return {}

@@ -3,20 +3,21 @@
 from importlib.util import find_spec
 from io import BytesIO
 from math import floor
-from typing import Any
 
 import numpy as np
 
 from ... import ops
 from ...tensor import Array, Tensor, wrap
-from ..operator_call import OperatorCall, array_of, operator, whole_numbers
+from ..operator_call import Elements, OperatorCall, array_of, operator, whole_numbers
 
 
 def _axes_of(call: OperatorCall, x: Tensor) -> tuple[int, ...]:
     return tuple(axis % x.ndim for axis in call.get("axes", range(x.ndim)))
 
 
-def _fitted(call: OperatorCall, x: Tensor, axes: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[Any, Any]:
+def _fitted(
+    call: OperatorCall, x: Tensor, axes: tuple[int, ...], sizes: tuple[int, ...]
+) -> tuple[tuple[int, ...], list[float]]:
     """Return sizes and scales; where the aspect is to be kept, one scale for all axes."""
     policy = call.get("keep_aspect_ratio_policy", "stretch")
     if policy == "stretch":
@@ -27,11 +28,17 @@ def _fitted(call: OperatorCall, x: Tensor, axes: tuple[int, ...], sizes: tuple[i
 
 
 @operator("Resize", since=11)
-def resize(call: OperatorCall, x: Tensor, roi: Any = None, scales: Any = None, sizes: Any = None) -> Tensor:
+def resize(
+    call: OperatorCall,
+    x: Tensor,
+    roi: Elements | None = None,
+    scales: Elements | None = None,
+    sizes: Elements | None = None,
+) -> Tensor:
     """Return the tensor with axes of other lengths."""
     axes = _axes_of(call, x)
     factors = [float(f) for f in array_of(scales).reshape(-1)] if scales is not None else []
-    wanted: Any = None
+    wanted: tuple[int, ...] | None = None
     if sizes is not None and len(array_of(sizes)):
         wanted, factors = _fitted(call, x, axes, whole_numbers(sizes))
     coordinates = call.get("coordinate_transformation_mode", "half_pixel")
@@ -60,7 +67,7 @@ def resize(call: OperatorCall, x: Tensor, roi: Any = None, scales: Any = None, s
 
 @operator("Resize", since=10)
 @operator("Upsample")
-def upsample(call: OperatorCall, x: Tensor, scales: Any = None) -> Tensor:
+def upsample(call: OperatorCall, x: Tensor, scales: Elements | None = None) -> Tensor:
     """Return the tensor with axes `scales` times as long."""
     factors = call.get("scales") if scales is None else tuple(float(f) for f in array_of(scales).reshape(-1))
     mode = {"bilinear": "linear"}.get(call.get("mode", "nearest"), call.get("mode", "nearest"))
@@ -82,13 +89,13 @@ def grid_sample(call: OperatorCall, x: Tensor, grid: Tensor) -> Tensor:
 
 
 @operator("AffineGrid")
-def affine_grid(call: OperatorCall, theta: Tensor, size: Any) -> Tensor:
+def affine_grid(call: OperatorCall, theta: Tensor, size: Elements) -> Tensor:
     """Return the grid that an affine map makes of the regular one."""
     return ops.affine_grid(theta, whole_numbers(size), bool(call.get("align_corners", 0)))
 
 
 @operator("ImageDecoder")
-def decode_image(call: OperatorCall, encoded: Any) -> Tensor:
+def decode_image(call: OperatorCall, encoded: Elements) -> Tensor:
     """Return the pixels of an encoded picture, uint8 `(h, w, channels)`."""
     if find_spec("PIL") is None:
         raise call.refuse("a picture to be decoded without the package 'pillow' being installed")
@@ -134,7 +141,12 @@ def _kept(boxes: Array, scores: Array, most: int, limit: float, least: float | N
 
 @operator("NonMaxSuppression")
 def non_max_suppression(
-    call: OperatorCall, boxes: Any, scores: Any, most: Any = None, overlap: Any = None, least: Any = None
+    call: OperatorCall,
+    boxes: Elements,
+    scores: Elements,
+    most: Elements | None = None,
+    overlap: Elements | None = None,
+    least: Elements | None = None,
 ) -> Tensor:
     """Return which boxes stay: rows of image, class, box."""
     count = 0 if most is None else int(array_of(most).reshape(-1)[0])
@@ -167,7 +179,7 @@ def roi_align(call: OperatorCall, x: Tensor, rois: Tensor, batch: Tensor) -> Ten
 
 
 @operator("MaxRoiPool")
-def max_roi_pool(call: OperatorCall, x: Tensor, rois: Any) -> Tensor:
+def max_roi_pool(call: OperatorCall, x: Tensor, rois: Elements) -> Tensor:
     """Return the largest elements of sections of regions (image, left, top, right, bottom), rounded to pixels."""
     height, width = call.get("pooled_shape")
     scale = call.get("spatial_scale", 1.0)

@@ -1,13 +1,15 @@
 """What networks are made of: matrix products, convolution, pooling, normalization."""
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from ... import ops
+from ...ops.sliding_window import ConvolutionOptions, Padding, PoolOptions
 from ...tensor import Tensor, wrap
 from ..onnx_values import dtype_of
-from ..operator_call import OperatorCall, operator, whole_numbers
+from ..operator_call import Elements, OperatorCall, operator, whole_numbers
 
 
 @operator("MatMul")
@@ -69,13 +71,13 @@ def _distinct(x: Tensor, term: str) -> tuple[Tensor, str]:
     return x, term
 
 
-_AUTO = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower", "VALID": "valid"}
+_AUTO: dict[str, Padding] = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower", "VALID": "valid"}
 _CONV = {1: ops.conv1d, 2: ops.conv2d, 3: ops.conv3d}
 _CONV_TRANSPOSE = {1: ops.conv_transpose1d, 2: ops.conv_transpose2d, 3: ops.conv_transpose3d}
 _AVG_POOL = {1: ops.avg_pool1d, 2: ops.avg_pool2d, 3: ops.avg_pool3d}
 
 
-def padding_of(call: OperatorCall, axes: int) -> Any:
+def padding_of(call: OperatorCall, axes: int) -> Padding:
     """Return the padding as the engine takes it."""
     auto = call.get("auto_pad", "NOTSET")
     if auto in _AUTO:
@@ -84,7 +86,7 @@ def padding_of(call: OperatorCall, axes: int) -> Any:
     return tuple(zip(pads[:axes], pads[axes:], strict=True))
 
 
-def _how(call: OperatorCall, axes: int) -> dict[str, Any]:
+def _how(call: OperatorCall, axes: int) -> ConvolutionOptions:
     return {
         "stride": call.get("strides", 1),
         "padding": padding_of(call, axes),
@@ -93,7 +95,7 @@ def _how(call: OperatorCall, axes: int) -> dict[str, Any]:
     }
 
 
-def _known(call: OperatorCall, table: dict[int, Any], axes: int) -> Any:
+def _known(call: OperatorCall, table: Mapping[int, Callable[..., Tensor]], axes: int) -> Callable[..., Tensor]:
     if axes not in table:
         raise call.refuse(f"windows over {axes} axes (1 to 3 are possible)")
     return table[axes]
@@ -103,8 +105,7 @@ def _known(call: OperatorCall, table: dict[int, Any], axes: int) -> Any:
 def conv(call: OperatorCall, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return images correlated with weights."""
     axes = x.ndim - 2
-    found: Tensor = _known(call, _CONV, axes)(x, weight, bias, **_how(call, axes))
-    return found
+    return _known(call, _CONV, axes)(x, weight, bias, **_how(call, axes))
 
 
 @operator("ConvTranspose")
@@ -116,11 +117,12 @@ def conv_transpose(call: OperatorCall, x: Tensor, weight: Tensor, bias: Tensor |
     wanted = call.get("output_shape")
     if wanted is not None:
         how["padding"] = _padding_for(call, x, weight, wanted[-axes:], extra)
-    found: Tensor = _known(call, _CONV_TRANSPOSE, axes)(x, weight, bias, output_padding=extra, **how)
-    return found
+    return _known(call, _CONV_TRANSPOSE, axes)(x, weight, bias, output_padding=extra, **how)
 
 
-def _padding_for(call: OperatorCall, x: Tensor, weight: Tensor, wanted: tuple[int, ...], extra: tuple[int, ...]) -> Any:
+def _padding_for(
+    call: OperatorCall, x: Tensor, weight: Tensor, wanted: tuple[int, ...], extra: tuple[int, ...]
+) -> tuple[tuple[int, int], ...]:
     axes = x.ndim - 2
     stride, dilation = call.get("strides", (1,) * axes), call.get("dilations", (1,) * axes)
     sides = []
@@ -144,10 +146,11 @@ def deform_conv(
     """Return convolution whose window's elements are moved by offsets."""
     if x.ndim != 4:
         raise call.refuse(f"a deformed convolution over {x.ndim - 2} axes (2 are possible)")
-    return ops.deform_conv(x, weight, offset, bias, mask, offset_groups=call.get("offset_group", 1), **_how(call, 2))
+    how: Any = _how(call, 2)  # the operation takes pairs of padding only
+    return ops.deform_conv(x, weight, offset, bias, mask, offset_groups=call.get("offset_group", 1), **how)
 
 
-def _pool_how(call: OperatorCall, axes: int) -> dict[str, Any]:
+def _pool_how(call: OperatorCall, axes: int) -> PoolOptions:
     return {
         "stride": call.get("strides", 1),
         "padding": padding_of(call, axes),
@@ -173,7 +176,7 @@ def max_pool(call: OperatorCall, x: Tensor) -> tuple[Tensor, ...]:
 
 def _column_major(places: Tensor, lengths: tuple[int, ...]) -> Tensor:
     """Return places in a plane, counted with the first axis running fastest."""
-    total: Any = None
+    total: Tensor | None = None
     step = 1
     rest = places
     below = int(np.prod(lengths))
@@ -183,12 +186,12 @@ def _column_major(places: Tensor, lengths: tuple[int, ...]) -> Tensor:
         rest = rest - coordinate * below
         total = coordinate * step if total is None else total + coordinate * step
         step *= length
-    result: Tensor = total
-    return result
+    assert total is not None  # a plane has axes
+    return total
 
 
 @operator("MaxUnpool")
-def max_unpool(call: OperatorCall, x: Tensor, places: Tensor, shape: Any = None) -> Tensor:
+def max_unpool(call: OperatorCall, x: Tensor, places: Tensor, shape: Elements | None = None) -> Tensor:
     """Return zeros with each element at its place in the flattened tensor that was pooled."""
     axes = x.ndim - 2
     kernel, stride = call.get("kernel_shape"), call.get("strides", (1,) * axes)
@@ -210,8 +213,7 @@ def average_pool(call: OperatorCall, x: Tensor) -> Tensor:
     axes = x.ndim - 2
     how = _pool_how(call, axes)
     include = bool(call.get("count_include_pad", 0))
-    found: Tensor = _known(call, _AVG_POOL, axes)(x, call.get("kernel_shape"), count_include_pad=include, **how)
-    return found
+    return _known(call, _AVG_POOL, axes)(x, call.get("kernel_shape"), count_include_pad=include, **how)
 
 
 @operator("LpPool")
@@ -240,7 +242,7 @@ def global_lp_pool(call: OperatorCall, x: Tensor) -> Tensor:
 
 
 @operator("Col2Im")
-def col2im(call: OperatorCall, columns: Tensor, image: Any, block: Any) -> Tensor:
+def col2im(call: OperatorCall, columns: Tensor, image: Elements, block: Elements) -> Tensor:
     """Return columns added up in images."""
     lengths, kernel = whole_numbers(image), whole_numbers(block)
     axes = len(lengths)

@@ -1,33 +1,33 @@
 """Reductions over axes, running totals, and order."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from ... import ops
+from ...dtype import Dtype
 from ...tensor import Tensor, wrap
-from ..operator_call import OperatorCall, array_of, operator, whole_numbers
+from ..operator_call import Elements, OperatorCall, Value, array_of, operator, whole_numbers
 
 
-def _log_sum(x: Tensor, axes: Any, keepdims: bool) -> Tensor:
+def _log_sum(x: Tensor, axes: tuple[int, ...] | None, keepdims: bool) -> Tensor:
     return ops.log(ops.sum(x, axes, keepdims))
 
 
-def _l1(x: Tensor, axes: Any, keepdims: bool) -> Tensor:
+def _l1(x: Tensor, axes: tuple[int, ...] | None, keepdims: bool) -> Tensor:
     return ops.sum(abs(x), axes, keepdims)
 
 
-def _l2(x: Tensor, axes: Any, keepdims: bool) -> Tensor:
+def _l2(x: Tensor, axes: tuple[int, ...] | None, keepdims: bool) -> Tensor:
     return ops.sqrt(ops.sum(x * x, axes, keepdims))
 
 
-def _sum_square(x: Tensor, axes: Any, keepdims: bool) -> Tensor:
+def _sum_square(x: Tensor, axes: tuple[int, ...] | None, keepdims: bool) -> Tensor:
     return ops.sum(x * x, axes, keepdims)
 
 
 def _extreme(name: str) -> Callable[..., Tensor]:
-    def reduced(x: Tensor, axes: Any, keepdims: bool) -> Tensor:
+    def reduced(x: Tensor, axes: tuple[int, ...] | None, keepdims: bool) -> Tensor:
         taken = x.shape if axes is None else [x.shape[axis] for axis in axes]
         if 0 not in taken:
             if x.dtype.kind == "b":
@@ -42,7 +42,7 @@ def _extreme(name: str) -> Callable[..., Tensor]:
     return reduced
 
 
-def _loser(dtype: Any, name: str) -> Any:
+def _loser(dtype: Dtype, name: str) -> float:
     if dtype.kind == "b":
         return name == "min"
     if dtype.kind in "iu":
@@ -66,7 +66,7 @@ _REDUCTIONS: dict[str, tuple[Callable[..., Tensor], int]] = {
 
 
 def _register(name: str, function: Callable[..., Tensor], axes_since: int) -> None:
-    def reduced(call: OperatorCall, x: Tensor, axes: Any = None) -> Tensor:
+    def reduced(call: OperatorCall, x: Tensor, axes: Elements | None = None) -> Tensor:
         if call.version < axes_since:
             given = call.get("axes")
         else:
@@ -115,26 +115,26 @@ def argmin(call: OperatorCall, x: Tensor) -> Tensor:
     return _extreme_place(call, x, ops.argmin)
 
 
-def _axis_of(axis: Any) -> int:
+def _axis_of(axis: Elements) -> int:
     return whole_numbers(axis)[0]
 
 
 @operator("CumSum")
-def cumsum(call: OperatorCall, x: Tensor, axis: Any) -> Tensor:
+def cumsum(call: OperatorCall, x: Tensor, axis: Elements) -> Tensor:
     """Return sums of the elements up to each, with or without it, from either end."""
     how = {"exclusive": bool(call.get("exclusive", 0)), "reverse": bool(call.get("reverse", 0))}
     return ops.cast(ops.cumsum(x, _axis_of(axis) % x.ndim, **how), x.dtype)
 
 
 @operator("CumProd")
-def cumprod(call: OperatorCall, x: Tensor, axis: Any) -> Tensor:
+def cumprod(call: OperatorCall, x: Tensor, axis: Elements) -> Tensor:
     """Return products of the elements up to each, with or without it, from either end."""
     how = {"exclusive": bool(call.get("exclusive", 0)), "reverse": bool(call.get("reverse", 0))}
     return ops.cast(ops.cumprod(x, _axis_of(axis) % x.ndim, **how), x.dtype)
 
 
 @operator("TopK")
-def top_k(call: OperatorCall, x: Tensor, k: Any = None) -> tuple[Tensor, Tensor]:
+def top_k(call: OperatorCall, x: Tensor, k: Elements | None = None) -> tuple[Tensor, Tensor]:
     """Return the `k` largest or smallest elements along an axis, and their places; of equals the first."""
     count = call.get("k") if k is None else whole_numbers(k)[0]
     axis = call.get("axis", -1) % x.ndim
@@ -143,7 +143,7 @@ def top_k(call: OperatorCall, x: Tensor, k: Any = None) -> tuple[Tensor, Tensor]
 
 
 @operator("Unique")
-def unique(call: OperatorCall, x: Any) -> tuple[Any, ...]:
+def unique(call: OperatorCall, x: Elements) -> tuple[Value, ...]:
     """Return the distinct elements (or slices along an axis), where each stands first, which one each is, and how
     many."""
     values = array_of(x)

@@ -8,32 +8,29 @@ import numpy as np
 
 from ... import ops
 from ...errors import ShapeError
-from ...tensor import Array, Tensor, wrap
-from ..operator_call import OperatorCall, array_of, operator, whole_numbers
-
-#: Tensors, and arrays of words.
-Elements = Tensor | Array
+from ...tensor import Tensor, wrap
+from ..operator_call import Elements, OperatorCall, array_of, operator, whole_numbers
 
 
-def reshaped(x: Any, shape: Sequence[int]) -> Any:
+def reshaped(x: Elements, shape: Sequence[int]) -> Elements:
     """Return the elements in another shape."""
     return x.reshape(tuple(shape)) if isinstance(x, np.ndarray) else ops.reshape(x, tuple(shape))
 
 
 @operator("Shape")
-def shape_of(call: OperatorCall, x: Any) -> Tensor:
+def shape_of(call: OperatorCall, x: Elements) -> Tensor:
     """Return the lengths of the axes from `start` to `end`, as int64."""
     return wrap(np.asarray(tuple(x.shape)[slice(call.get("start", 0), call.get("end"))], np.int64))
 
 
 @operator("Size")
-def size_of(call: OperatorCall, x: Any) -> Tensor:
+def size_of(call: OperatorCall, x: Elements) -> Tensor:
     """Return the number of elements, as int64."""
     return wrap(np.asarray(math.prod(x.shape), np.int64))
 
 
 @operator("Reshape", since=5)
-def reshape(call: OperatorCall, x: Any, shape: Any) -> Any:
+def reshape(call: OperatorCall, x: Elements, shape: Elements) -> Elements:
     """Return the elements in another shape: 0 keeps a length (unless `allowzero`), -1 takes what is left."""
     wanted = list(whole_numbers(shape))
     if not call.get("allowzero", 0):
@@ -42,19 +39,19 @@ def reshape(call: OperatorCall, x: Any, shape: Any) -> Any:
 
 
 @operator("Reshape")
-def reshape_to_attribute(call: OperatorCall, x: Any) -> Any:
+def reshape_to_attribute(call: OperatorCall, x: Elements) -> Elements:
     """Return the elements in the shape that the attribute gives."""
     return _reshape(x, [x.shape[i] if length == 0 else length for i, length in enumerate(call.get("shape"))])
 
 
-def _reshape(x: Any, wanted: list[int]) -> Any:
+def _reshape(x: Elements, wanted: list[int]) -> Elements:
     if -1 in wanted and 0 in wanted:  # no elements: what is left cannot be divided out
         wanted[wanted.index(-1)] = 0
     return reshaped(x, wanted)
 
 
 @operator("Flatten")
-def flatten(call: OperatorCall, x: Any) -> Any:
+def flatten(call: OperatorCall, x: Elements) -> Elements:
     """Return a matrix: axes before `axis` joined, and those from it on."""
     axis = call.get("axis", 1)
     axis += x.ndim if axis < 0 else 0
@@ -62,13 +59,13 @@ def flatten(call: OperatorCall, x: Any) -> Any:
 
 
 @operator("Transpose")
-def transpose(call: OperatorCall, x: Any) -> Any:
+def transpose(call: OperatorCall, x: Elements) -> Elements:
     """Return the axes in another order, reversed by default."""
     order = call.get("perm", tuple(range(x.ndim))[::-1])
     return x.transpose(order) if isinstance(x, np.ndarray) else ops.transpose(x, order)
 
 
-def _axes(call: OperatorCall, axes: Any) -> tuple[int, ...] | None:
+def _axes(call: OperatorCall, axes: Elements | None) -> tuple[int, ...] | None:
     """Return the axes from the input, or from the attribute of versions before 13."""
     if axes is not None:
         return whole_numbers(axes)
@@ -77,7 +74,7 @@ def _axes(call: OperatorCall, axes: Any) -> tuple[int, ...] | None:
 
 
 @operator("Squeeze")
-def squeeze(call: OperatorCall, x: Any, axes: Any = None) -> Any:
+def squeeze(call: OperatorCall, x: Elements, axes: Elements | None = None) -> Elements:
     """Return the tensor without the axes named, of length 1; without all such axes by default."""
     given = _axes(call, axes)
     gone = [i for i, n in enumerate(x.shape) if n == 1] if given is None else [axis % x.ndim for axis in given]
@@ -87,7 +84,7 @@ def squeeze(call: OperatorCall, x: Any, axes: Any = None) -> Any:
 
 
 @operator("Unsqueeze")
-def unsqueeze(call: OperatorCall, x: Any, axes: Any = None) -> Any:
+def unsqueeze(call: OperatorCall, x: Elements, axes: Elements | None = None) -> Elements:
     """Return the tensor with new axes of length 1 at the places named, counted in the result."""
     given = _axes(call, axes) or ()
     total = x.ndim + len(given)
@@ -97,13 +94,13 @@ def unsqueeze(call: OperatorCall, x: Any, axes: Any = None) -> Any:
 
 
 @operator("Concat")
-def concat(call: OperatorCall, *parts: Any) -> Any:
+def concat(call: OperatorCall, *parts: Elements) -> Elements:
     """Return the inputs one after the other along an axis."""
     axis = call.get("axis", 1 if call.version < 4 else 0)
     return concatenated(parts, axis)
 
 
-def concatenated(parts: Sequence[Any], axis: int) -> Any:
+def concatenated(parts: Sequence[Any], axis: int) -> Elements:
     """Return the tensors, or arrays of words, one after the other."""
     if isinstance(parts[0], np.ndarray):
         return np.concatenate(parts, axis)
@@ -111,7 +108,7 @@ def concatenated(parts: Sequence[Any], axis: int) -> Any:
 
 
 @operator("Split")
-def split(call: OperatorCall, x: Tensor, sizes: Any = None) -> tuple[Tensor, ...]:
+def split(call: OperatorCall, x: Tensor, sizes: Elements | None = None) -> tuple[Tensor, ...]:
     """Return the parts of an axis: of the sizes given, else as many as outputs are asked for, the last possibly
     smaller."""
     axis = call.get("axis", 0) % x.ndim
@@ -128,14 +125,14 @@ def equal_parts(length: int, count: int) -> tuple[int, ...]:
 
 
 @operator("Expand")
-def expand(call: OperatorCall, x: Any, shape: Any) -> Any:
+def expand(call: OperatorCall, x: Elements, shape: Elements) -> Elements:
     """Return the tensor repeated along axes of length 1; the shape may itself be stretched."""
     wanted = np.broadcast_shapes(tuple(x.shape), whole_numbers(shape))
     return np.broadcast_to(x, wanted) if isinstance(x, np.ndarray) else ops.broadcast_to(x, wanted)
 
 
 @operator("Tile", since=6)
-def tile(call: OperatorCall, x: Any, repeats: Any) -> Any:
+def tile(call: OperatorCall, x: Elements, repeats: Elements) -> Elements:
     """Return the tensor repeated along each axis."""
     counts = whole_numbers(repeats)
     return np.tile(x, counts) if isinstance(x, np.ndarray) else ops.tile(x, counts)
@@ -151,7 +148,14 @@ def _slice_of(start: int, end: int, step: int, length: int) -> slice:
 
 
 @operator("Slice", since=10)
-def slice_(call: OperatorCall, x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
+def slice_(
+    call: OperatorCall,
+    x: Elements,
+    starts: Elements,
+    ends: Elements,
+    axes: Elements | None = None,
+    steps: Elements | None = None,
+) -> Elements:
     """Return elements from `starts` to `ends` (not included) by `steps` along `axes`."""
     first, last = whole_numbers(starts), whole_numbers(ends)
     where = range(len(first)) if axes is None else whole_numbers(axes)
@@ -159,13 +163,15 @@ def slice_(call: OperatorCall, x: Any, starts: Any, ends: Any, axes: Any = None,
 
 
 @operator("Slice")
-def slice_by_attributes(call: OperatorCall, x: Any) -> Any:
+def slice_by_attributes(call: OperatorCall, x: Elements) -> Elements:
     """Return elements from `starts` to `ends` (not included) along `axes`."""
     starts, ends = call.get("starts"), call.get("ends")
     return _sliced(x, starts, ends, call.get("axes", range(len(starts))), (1,) * len(starts))
 
 
-def _sliced(x: Any, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int], steps: Sequence[int]) -> Any:
+def _sliced(
+    x: Elements, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int], steps: Sequence[int]
+) -> Elements:
     index = [slice(None)] * x.ndim
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         index[axis % x.ndim] = _slice_of(start, end, step, x.shape[axis % x.ndim])
@@ -195,7 +201,7 @@ def space_to_depth(call: OperatorCall, x: Tensor) -> Tensor:
 
 
 @operator("CenterCropPad")
-def center_crop_pad(call: OperatorCall, x: Tensor, shape: Any) -> Tensor:
+def center_crop_pad(call: OperatorCall, x: Tensor, shape: Elements) -> Tensor:
     """Return the middle of the tensor, cut or surrounded by zeros to the lengths given."""
     wanted = whole_numbers(shape)
     for axis, length in zip(call.get("axes", range(len(wanted))), wanted, strict=True):
@@ -226,7 +232,7 @@ def reverse_sequence(call: OperatorCall, x: Tensor, lengths: Tensor) -> Tensor:
 
 
 @operator("Gather")
-def gather(call: OperatorCall, x: Any, indices: Tensor) -> Any:
+def gather(call: OperatorCall, x: Elements, indices: Tensor) -> Elements:
     """Return elements along an axis at the indices, which may count from the end."""
     axis = call.get("axis", 0) % x.ndim
     if isinstance(x, np.ndarray):
@@ -260,7 +266,7 @@ def scatter_nd(call: OperatorCall, x: Tensor, indices: Tensor, updates: Tensor) 
 
 
 @operator("TensorScatter")
-def tensor_scatter(call: OperatorCall, past: Tensor, update: Tensor, starts: Any = None) -> Tensor:
+def tensor_scatter(call: OperatorCall, past: Tensor, update: Tensor, starts: Elements | None = None) -> Tensor:
     """Return a cache with new entries written along an axis from a place of its own for each batch entry."""
     axis, mode = call.get("axis", -2) % past.ndim, call.get("mode", "linear")
     length, many = past.shape[axis], update.shape[axis]
@@ -275,7 +281,7 @@ def tensor_scatter(call: OperatorCall, past: Tensor, update: Tensor, starts: Any
 
 
 @operator("OneHot")
-def one_hot(call: OperatorCall, indices: Tensor, depth: Any, values: Tensor) -> Tensor:
+def one_hot(call: OperatorCall, indices: Tensor, depth: Elements, values: Tensor) -> Tensor:
     """Return a new axis of length `depth` with the on-value at the index, the off-value elsewhere."""
     length = int(array_of(depth).reshape(-1)[0])
     axis = call.get("axis", -1) % (indices.ndim + 1)
@@ -286,14 +292,14 @@ def one_hot(call: OperatorCall, indices: Tensor, depth: Any, values: Tensor) -> 
 
 
 @operator("NonZero")
-def non_zero(call: OperatorCall, x: Any) -> Tensor:
+def non_zero(call: OperatorCall, x: Elements) -> Tensor:
     """Return the coordinates of the elements that are not zero, one column each."""
     found = np.stack(np.nonzero(np.atleast_1d(array_of(x)))) if x.ndim else np.zeros((0, int(bool(array_of(x)))))
     return wrap(found.astype(np.int64))
 
 
 @operator("Compress")
-def compress(call: OperatorCall, x: Tensor, condition: Any) -> Tensor:
+def compress(call: OperatorCall, x: Tensor, condition: Elements) -> Tensor:
     """Return the elements, or slices along an axis, where the condition holds."""
     kept = np.flatnonzero(array_of(condition))
     if "axis" not in call.attributes:
@@ -302,14 +308,16 @@ def compress(call: OperatorCall, x: Tensor, condition: Any) -> Tensor:
 
 
 @operator("Trilu")
-def triangle(call: OperatorCall, x: Tensor, k: Any = None) -> Tensor:
+def triangle(call: OperatorCall, x: Tensor, k: Elements | None = None) -> Tensor:
     """Return the upper or lower triangle of matrices, zeros elsewhere."""
     edge = 0 if k is None else int(array_of(k).item())
     return ops.triu(x, edge) if call.get("upper", 1) else ops.tril(x, edge)
 
 
 @operator("Pad", since=11)
-def pad(call: OperatorCall, x: Tensor, pads: Any, value: Any = None, axes: Any = None) -> Tensor:
+def pad(
+    call: OperatorCall, x: Tensor, pads: Elements, value: Elements | None = None, axes: Elements | None = None
+) -> Tensor:
     """Return the tensor with more (or fewer) elements on each side: constant, edge, mirrored, or from the other end."""
     where = range(x.ndim) if axes is None else [axis % x.ndim for axis in whole_numbers(axes)]
     widths = whole_numbers(pads)

@@ -1,15 +1,13 @@
 """Signals: Fourier transforms, and the scale of pitch."""
 
-from typing import Any
-
 import numpy as np
 
 from ...tensor import Array, Tensor, wrap
 from ..onnx_values import dtype_of
-from ..operator_call import OperatorCall, array_of, operator
+from ..operator_call import Elements, OperatorCall, array_of, operator
 
 
-def _number(value: Any) -> int | None:
+def _number(value: Elements | None) -> int | None:
     return None if value is None else int(array_of(value).reshape(-1)[0])
 
 
@@ -28,14 +26,14 @@ def _spectrum(x: Array, length: int, axis: int, inverse: bool, onesided: bool) -
 
 
 @operator("DFT", since=20)
-def dft(call: OperatorCall, x: Tensor, length: Any = None, axis: Any = None) -> Tensor:
+def dft(call: OperatorCall, x: Tensor, length: Elements | None = None, axis: Elements | None = None) -> Tensor:
     """Return the discrete Fourier transform along an axis, or its inverse."""
     where = -2 if axis is None else _number(axis)
     return _dft(call, x, _number(length), -2 if where is None else where)
 
 
 @operator("DFT", since=17)
-def dft_by_attribute(call: OperatorCall, x: Tensor, length: Any = None) -> Tensor:
+def dft_by_attribute(call: OperatorCall, x: Tensor, length: Elements | None = None) -> Tensor:
     """Return the discrete Fourier transform along the axis that the attribute gives."""
     return _dft(call, x, _number(length), call.get("axis", 1))
 
@@ -49,7 +47,9 @@ def _dft(call: OperatorCall, x: Tensor, length: int | None, axis: int) -> Tensor
 
 
 @operator("STFT")
-def stft(call: OperatorCall, x: Tensor, step: Any, window: Any = None, length: Any = None) -> Tensor:
+def stft(
+    call: OperatorCall, x: Tensor, step: Elements, window: Elements | None = None, length: Elements | None = None
+) -> Tensor:
     """Return the Fourier transforms of frames of a signal, `(batch, frames, frequencies, 2)`."""
     hop, values = _number(step), x.numpy()
     size = _number(length) or (window.shape[0] if window is not None else None)
@@ -64,7 +64,9 @@ def stft(call: OperatorCall, x: Tensor, step: Any, window: Any = None, length: A
 
 
 @operator("MelWeightMatrix")
-def mel_weights(call: OperatorCall, bins: Any, length: Any, rate: Any, low: Any, high: Any) -> Tensor:
+def mel_weights(
+    call: OperatorCall, bins: Elements, length: Elements, rate: Elements, low: Elements, high: Elements
+) -> Tensor:
     """Return triangles evenly spread on the mel scale, `(frequencies, bins)`.
 
     Reference:

@@ -1,13 +1,12 @@
 """Losses, and the steps of optimizers from the domain ai.onnx.preview.training."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from ... import ops
 from ...tensor import Tensor, wrap
-from ..operator_call import OperatorCall, array_of, operator
+from ..operator_call import Elements, OperatorCall, array_of, operator
 
 
 def _reduced(call: OperatorCall, log_p: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
@@ -37,7 +36,9 @@ def nll(call: OperatorCall, log_p: Tensor, target: Tensor, weight: Tensor | None
 
 
 @operator("SoftmaxCrossEntropyLoss")
-def cross_entropy(call: OperatorCall, scores: Tensor, target: Tensor, weight: Tensor | None = None) -> tuple[Any, ...]:
+def cross_entropy(
+    call: OperatorCall, scores: Tensor, target: Tensor, weight: Tensor | None = None
+) -> tuple[Tensor, ...]:
     """Return the loss of scores, and the logarithms of the probabilities."""
     log_p = ops.log_softmax(scores, 1)
     return _reduced(call, log_p, target, weight), log_p
@@ -47,8 +48,8 @@ _DOMAIN = "ai.onnx.preview.training"
 
 
 def _each(
-    call: OperatorCall, inputs: tuple[Any, ...], groups: int, step: Callable[..., tuple[Tensor, ...]]
-) -> tuple[Any, ...]:
+    call: OperatorCall, inputs: tuple[Tensor, ...], groups: int, step: Callable[..., tuple[Tensor, ...]]
+) -> tuple[Tensor, ...]:
     """Return the step taken for every tensor: `inputs` are its groups one after the other, so are the outputs."""
     count = len(inputs) // groups
     results = [step(*inputs[i::count]) for i in range(count)]
@@ -56,7 +57,7 @@ def _each(
 
 
 @operator("Adam", domain=_DOMAIN)
-def adam(call: OperatorCall, rate: Any, step: Any, *inputs: Tensor) -> tuple[Any, ...]:
+def adam(call: OperatorCall, rate: Elements, step: Elements, *inputs: Tensor) -> tuple[Tensor, ...]:
     """Update by Kingma and Ba 2014, arXiv:1412.6980; `r` is corrected for the start where the step is above 0."""
     alpha, beta, epsilon = call.get("alpha", 0.9), call.get("beta", 0.999), call.get("epsilon", 1e-6)
     before, after = call.get("norm_coefficient", 0.0), call.get("norm_coefficient_post", 0.0)
@@ -74,7 +75,7 @@ def adam(call: OperatorCall, rate: Any, step: Any, *inputs: Tensor) -> tuple[Any
 
 
 @operator("Momentum", domain=_DOMAIN)
-def momentum(call: OperatorCall, rate: Any, step: Any, *inputs: Tensor) -> tuple[Any, ...]:
+def momentum(call: OperatorCall, rate: Elements, step: Elements, *inputs: Tensor) -> tuple[Tensor, ...]:
     """Return gradient descent with momentum, or Nesterov's."""
     alpha, norm = call.get("alpha"), call.get("norm_coefficient", 0.0)
     r, share = float(array_of(rate)), call.get("beta") if int(array_of(step)) > 0 else 1.0
@@ -88,7 +89,7 @@ def momentum(call: OperatorCall, rate: Any, step: Any, *inputs: Tensor) -> tuple
 
 
 @operator("Adagrad", domain=_DOMAIN)
-def adagrad(call: OperatorCall, rate: Any, step: Any, *inputs: Tensor) -> tuple[Any, ...]:
+def adagrad(call: OperatorCall, rate: Elements, step: Elements, *inputs: Tensor) -> tuple[Tensor, ...]:
     """Update by Duchi et al. 2011, "Adaptive subgradient methods"."""
     norm, epsilon = call.get("norm_coefficient", 0.0), call.get("epsilon", 1e-6)
     r = float(array_of(rate)) / (1 + int(array_of(step)) * call.get("decay_factor", 0.0))

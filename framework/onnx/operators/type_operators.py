@@ -1,16 +1,15 @@
 """Casts between ONNX's element types, and quantized numbers; 8-bit floats and 4-bit numbers included."""
 
-from typing import Any
-
 import ml_dtypes
 import numpy as np
 
 from ... import ops
 from ...dtype import Dtype, as_dtype
 from ...errors import DtypeError
+from ...ops.sliding_window import ConvolutionOptions
 from ...tensor import Array, Tensor, wrap
 from ..onnx_values import as_strings, dtype_of
-from ..operator_call import OperatorCall, array_of, operator
+from ..operator_call import Elements, OperatorCall, array_of, operator
 from .network_operators import padding_of
 
 _STRING = 8
@@ -26,26 +25,26 @@ def is_own(dtype: Dtype) -> bool:
 
 
 @operator("Cast")
-def cast(call: OperatorCall, x: Any) -> Any:
+def cast(call: OperatorCall, x: Elements) -> Elements:
     """Return the values in another element type."""
     return _cast(call, x, call.get("to"))
 
 
 @operator("CastLike")
-def cast_like(call: OperatorCall, x: Any, like: Any) -> Any:
+def cast_like(call: OperatorCall, x: Elements, like: Elements) -> Elements:
     """Return the values in the element type of another tensor."""
     if isinstance(like, np.ndarray):
         return _cast(call, x, _STRING)
     return _to(call, x, like.dtype)
 
 
-def _cast(call: OperatorCall, x: Any, code: int) -> Any:
+def _cast(call: OperatorCall, x: Elements, code: int) -> Elements:
     if code == _STRING:
         return as_strings(array_of(x))
     return _to(call, x, dtype_of(code))
 
 
-def _to(call: OperatorCall, x: Any, dtype: Dtype) -> Tensor:
+def _to(call: OperatorCall, x: Elements, dtype: Dtype) -> Tensor:
     if isinstance(x, np.ndarray):
         return wrap(_parsed(x, dtype))
     if is_own(x.dtype) and is_own(dtype):
@@ -127,10 +126,11 @@ def quantize(call: OperatorCall, x: Tensor, scale: Tensor, zero_point: Tensor | 
     return wrap(_small(quotient, zero, dtype, saturate=bool(call.get("saturate", 1))))
 
 
-def _small(quotient: Any, zero: Any, dtype: Dtype, *, saturate: bool) -> Any:
+def _small(quotient: Array, zero: Array | None, dtype: Dtype, *, saturate: bool) -> Array:
     if dtype.name in _SMALL:
         whole = np.rint(quotient).astype(np.int32) + (0 if zero is None else zero.astype(np.int32))
-        return np.clip(whole, *_SMALL[dtype.name]).astype(dtype)
+        clipped: Array = np.clip(whole, *_SMALL[dtype.name]).astype(dtype)
+        return clipped
     if zero is not None and dtype.name.startswith(("float4", "float6")):
         quotient = quotient + zero.astype(quotient.dtype)
     return narrowed(quotient, dtype, saturate=saturate)
@@ -156,12 +156,14 @@ def dynamic_quantize(call: OperatorCall, x: Tensor) -> tuple[Tensor, Tensor, Ten
 
 
 @operator("MatMulInteger")
-def matmul_integer(call: OperatorCall, a: Tensor, b: Tensor, a_zero: Any = None, b_zero: Any = None) -> Tensor:
+def matmul_integer(
+    call: OperatorCall, a: Tensor, b: Tensor, a_zero: Tensor | None = None, b_zero: Tensor | None = None
+) -> Tensor:
     """Return the product of 8-bit matrices less their zero points, in int32."""
     return ops.matmul_integer(a, b, a_zero, b_zero)
 
 
-def _conv_how(call: OperatorCall, axes: int) -> dict[str, Any]:
+def _conv_how(call: OperatorCall, axes: int) -> ConvolutionOptions:
     return {
         "stride": call.get("strides", 1),
         "padding": padding_of(call, axes),
@@ -171,7 +173,9 @@ def _conv_how(call: OperatorCall, axes: int) -> dict[str, Any]:
 
 
 @operator("ConvInteger")
-def conv_integer(call: OperatorCall, x: Tensor, weight: Tensor, x_zero: Any = None, weight_zero: Any = None) -> Tensor:
+def conv_integer(
+    call: OperatorCall, x: Tensor, weight: Tensor, x_zero: Tensor | None = None, weight_zero: Tensor | None = None
+) -> Tensor:
     """Return the convolution of 8-bit images less their zero points, in int32."""
     return ops.conv_integer(x, weight, x_zero, weight_zero, **_conv_how(call, x.ndim - 2))
 
@@ -182,7 +186,7 @@ def qlinear_matmul(call: OperatorCall, *inputs: Tensor) -> Tensor:
     a, a_scale, a_zero, b, b_scale, b_zero, scale, zero_point = inputs
     if not is_own(a.dtype):
         raise call.refuse(f"a product of {a.dtype} matrices")
-    return ops.qlinear_matmul(a, a_scale, a_zero, b, b_scale, b_zero, scale, zero_point)
+    return ops.qlinear_matmul(a, a_scale, a_zero, b, b_scale, b_zero, scale=scale, zero_point=zero_point)
 
 
 @operator("QLinearConv")

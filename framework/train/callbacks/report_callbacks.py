@@ -100,7 +100,7 @@ class History(Callback):
 
     def __init__(self) -> None:
         self.epoch: list[int] = []
-        self.history: dict[str, list[Any]] = {}
+        self.history: dict[str, list[object]] = {}
 
     def on_train_epoch_end(self, context: RunContext) -> None:
         """Keep the results."""

@@ -1,11 +1,12 @@
 """Metrics of classification: accuracy, confusion, precision, recall, F1, area under the ROC curve."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .metric import Metric, as_values, classes_of, metric
+from ...dtype import Array
+from .metric import Metric, Samples, as_values, classes_of, metric
 
 
 @metric("accuracy", "acc")
@@ -26,7 +27,7 @@ class Accuracy(Metric):
         """Forget all batches."""
         self._right, self._count = 0, 0
 
-    def update(self, prediction: Any, target: Any) -> None:
+    def update(self, prediction: Samples, target: Samples) -> None:
         """Count the batch."""
         if self.eval_type == "classification":
             found, labels = classes_of(self, prediction, target)
@@ -64,7 +65,7 @@ class TopKCategoricalAccuracy(Metric):
         """Forget all batches."""
         self._right, self._count = 0, 0
 
-    def update(self, prediction: Any, target: Any) -> None:
+    def update(self, prediction: Samples, target: Samples) -> None:
         """Count scores `(..., classes)` and classes `(...)`."""
         scores, labels = as_values(prediction), as_values(target)
         if scores.ndim != labels.ndim + 1 or scores.shape[:-1] != labels.shape:
@@ -113,7 +114,7 @@ class ConfusionMatrix(Metric):
         size = self.num_classes or 0
         self._counts = np.zeros((size, size), np.int64)
 
-    def update(self, prediction: Any, target: Any) -> None:
+    def update(self, prediction: Samples, target: Samples) -> None:
         """Count scores `(..., classes)` or classes `(...)`, and classes `(...)`."""
         found, labels = classes_of(self, prediction, target)
         if not labels.size:
@@ -127,12 +128,12 @@ class ConfusionMatrix(Metric):
         counts[: len(self._counts), : len(self._counts)] += self._counts
         self._counts = counts
 
-    def eval(self) -> NDArray[Any]:
+    def eval(self) -> Array:
         """Return counts, or shares, `(targets, predictions)`; where nothing can be divided, 0."""
         counts = self.counts()
         if self.normalize == "none":
             return counts.copy()
-        axes: dict[str, Any] = {"target": 1, "prediction": 0, "all": None}
+        axes: dict[str, int | None] = {"target": 1, "prediction": 0, "all": None}
         return _ratio(counts.astype(np.float64), counts.sum(axes[self.normalize], keepdims=True))
 
     def counts(self) -> NDArray[np.int64]:
@@ -166,11 +167,11 @@ class _FromCounts(Metric):
         """Forget all batches."""
         self._matrix.clear()
 
-    def update(self, prediction: Any, target: Any) -> None:
+    def update(self, prediction: Samples, target: Samples) -> None:
         """Count scores `(..., classes)` or classes `(...)`, and classes `(...)`."""
         self._matrix.update(prediction, target)
 
-    def eval(self) -> Any:
+    def eval(self) -> float | NDArray[np.float64]:
         """Return one score a class, or one; where nothing can be divided, 0."""
         counts = self._matrix.counts()
         right, predicted, wanted = np.diag(counts), counts.sum(0), counts.sum(1)
@@ -181,7 +182,7 @@ class _FromCounts(Metric):
             return scores
         return float(scores.mean() if self.average == "macro" else (scores * wanted).sum() / wanted.sum())
 
-    def _score(self, right: NDArray[Any], predicted: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.float64]:
+    def _score(self, right: Array, predicted: Array, wanted: Array) -> NDArray[np.float64]:
         raise NotImplementedError
 
 
@@ -189,7 +190,7 @@ class _FromCounts(Metric):
 class Precision(_FromCounts):
     """Share of the predictions of a class that are right."""
 
-    def _score(self, right: NDArray[Any], predicted: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.float64]:
+    def _score(self, right: Array, predicted: Array, wanted: Array) -> NDArray[np.float64]:
         del wanted
         return _ratio(right, predicted)
 
@@ -198,7 +199,7 @@ class Precision(_FromCounts):
 class Recall(_FromCounts):
     """Share of the targets of a class that are found."""
 
-    def _score(self, right: NDArray[Any], predicted: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.float64]:
+    def _score(self, right: Array, predicted: Array, wanted: Array) -> NDArray[np.float64]:
         del predicted
         return _ratio(right, wanted)
 
@@ -207,11 +208,11 @@ class Recall(_FromCounts):
 class F1(_FromCounts):
     """Harmonic mean of precision and recall: `2 right / (predicted + wanted)`."""
 
-    def _score(self, right: NDArray[Any], predicted: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.float64]:
+    def _score(self, right: Array, predicted: Array, wanted: Array) -> NDArray[np.float64]:
         return _ratio(2 * right, predicted + wanted)
 
 
-def _ratio(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
+def _ratio(a: Array, b: Array) -> NDArray[np.float64]:
     out = np.zeros(np.broadcast_shapes(a.shape, b.shape))
     np.divide(a, b, out=out, where=np.broadcast_to(b != 0, out.shape))
     return out
@@ -232,7 +233,7 @@ class RocAuc(Metric):
         self._scores: list[NDArray[np.float64]] = []
         self._targets: list[NDArray[np.bool_]] = []
 
-    def update(self, prediction: Any, target: Any) -> None:
+    def update(self, prediction: Samples, target: Samples) -> None:
         """Count scores and targets of 0 and 1."""
         scores, targets = as_values(prediction).astype(np.float64), as_values(target).reshape(-1)
         scores = scores[:, 1] if scores.ndim == 2 and scores.shape[1] == 2 else scores.reshape(-1)

@@ -1,11 +1,11 @@
 """How far predictions are from their targets, and what a loss was on average."""
 
 from math import exp
-from typing import Any
 
 import numpy as np
 
-from .metric import Metric, as_values, metric
+from ...dtype import Array
+from .metric import Metric, Samples, as_values, metric
 
 
 class _MeanError(Metric):
@@ -15,7 +15,7 @@ class _MeanError(Metric):
         """Forget all batches."""
         self._total, self._count = 0.0, 0
 
-    def update(self, prediction: Any, target: Any) -> None:
+    def update(self, prediction: Samples, target: Samples) -> None:
         """Count prediction and target of one shape."""
         found, wanted = as_values(prediction), as_values(target)
         if found.shape != wanted.shape:
@@ -32,7 +32,7 @@ class _MeanError(Metric):
             raise self._none_seen()
         return self._total / self._count
 
-    def _error(self, difference: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def _error(self, difference: Array) -> Array:
         raise NotImplementedError
 
 
@@ -40,8 +40,8 @@ class _MeanError(Metric):
 class MAE(_MeanError):
     """Mean absolute difference."""
 
-    def _error(self, difference: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        absolute: np.ndarray[Any, Any] = np.abs(difference)
+    def _error(self, difference: Array) -> Array:
+        absolute: Array = np.abs(difference)
         return absolute
 
 
@@ -49,8 +49,8 @@ class MAE(_MeanError):
 class MSE(_MeanError):
     """Mean squared difference."""
 
-    def _error(self, difference: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        squared: np.ndarray[Any, Any] = np.square(difference)
+    def _error(self, difference: Array) -> Array:
+        squared: Array = np.square(difference)
         return squared
 
 
@@ -70,7 +70,7 @@ class Perplexity(Metric):
         """Forget all batches."""
         self._total, self._count = 0.0, 0
 
-    def update(self, prediction: Any, target: Any) -> None:
+    def update(self, prediction: Samples, target: Samples) -> None:
         """Count logits `(..., classes)`, not probabilities, and classes `(...)`."""
         scores, labels = as_values(prediction), as_values(target)
         if scores.ndim != labels.ndim + 1 or scores.shape[:-1] != labels.shape:
@@ -100,7 +100,7 @@ class Loss(Metric):
         """Forget all batches."""
         self._total, self._count = 0.0, 0
 
-    def update(self, prediction: Any, target: Any = 1) -> None:
+    def update(self, prediction: Samples, target: Samples = 1) -> None:
         """Count the loss `prediction` of a batch of `target` rows."""
         rows = int(as_values(target))
         self._total += float(as_values(prediction).mean()) * rows

@@ -3,15 +3,21 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from difflib import get_close_matches
-from typing import Any
+from typing import TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from ...dtype import Array
 from ...tensor import Tensor
 
 #: Metrics by the names that `Model` takes; the files of the metrics enter them.
 METRICS: "dict[str, Callable[[], Metric]]" = {}
+
+#: Predictions or targets of a batch: a tensor, an array, or lists of numbers.
+Samples: TypeAlias = Tensor | ArrayLike
+
+_Make = TypeVar("_Make", bound="Callable[[], Metric]")
 
 
 class Metric(ABC):
@@ -25,11 +31,11 @@ class Metric(ABC):
         """Forget all batches."""
 
     @abstractmethod
-    def update(self, prediction: Any, target: Any) -> None:
+    def update(self, prediction: Samples, target: Samples) -> None:
         """Count the batch: tensors, arrays or lists."""
 
     @abstractmethod
-    def eval(self) -> Any:
+    def eval(self) -> object:
         """Return the value over all batches since `clear`.
 
         Raises:
@@ -40,10 +46,10 @@ class Metric(ABC):
         return ValueError(f"{type(self).__name__} has seen no batch; call update() before eval()")
 
 
-def metric(*names: str) -> Callable[[Any], Any]:
+def metric(*names: str) -> Callable[[_Make], _Make]:
     """Return a decorator that enters a class (or what makes a metric) under these names."""
 
-    def enter(make: Callable[[], Metric]) -> Callable[[], Metric]:
+    def enter(make: _Make) -> _Make:
         for name in names:
             METRICS[name] = make
         return make
@@ -64,12 +70,12 @@ def metric_of(name: str) -> Metric:
     return METRICS[name]()
 
 
-def as_values(value: Any) -> NDArray[Any]:
+def as_values(value: Samples) -> Array:
     """Return the array behind a tensor, an array or a list."""
     return value.numpy() if isinstance(value, Tensor) else np.asarray(value)
 
 
-def classes_of(who: Metric, prediction: Any, target: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def classes_of(who: Metric, prediction: Samples, target: Samples) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the predicted and the right classes, one-dimensional, from scores `(..., classes)` or classes `(...)`.
 
     Raises:

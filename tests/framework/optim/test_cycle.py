@@ -1,7 +1,15 @@
 """Rates that rise before they fall: closed forms, PyTorch's one cycle, continuity."""
 
 import pytest
-from mindscope.framework.optim import Constant, CosineDecay, CosineRestarts, InverseSquareRoot, Listed, OneCycle, WarmUp
+from mindscope.framework.optim import (
+    ConstantRate,
+    CosineDecay,
+    CosineRestarts,
+    InverseSquareRoot,
+    Listed,
+    OneCycle,
+    WarmUp,
+)
 
 try:
     import torch
@@ -39,7 +47,7 @@ def test_a_warm_up_leads_into_the_schedule_after_it():
     schedule = WarmUp(4, CosineDecay(0.2, 10))
     assert [schedule(s) for s in range(5)] == pytest.approx([0.05, 0.1, 0.15, 0.2, 0.2])
     assert [schedule(s + 4) for s in range(12)] == [CosineDecay(0.2, 10)(s) for s in range(12)]
-    assert WarmUp(2, Constant(0.3))(9) == 0.3
+    assert WarmUp(2, ConstantRate(0.3))(9) == 0.3
 
 
 def test_an_inverse_root_peaks_at_the_end_of_its_warm_up():
@@ -56,7 +64,7 @@ def test_an_inverse_root_peaks_at_the_end_of_its_warm_up():
         (lambda: OneCycle(0.1, 9, shape="square"), "cosine or linear, got 'square'"),
         (lambda: OneCycle(0.1, 9, start_factor=0.5), "factors of 1 or more"),
         (lambda: CosineRestarts(0.1, 0), "first_steps of at least 1"),
-        (lambda: WarmUp(0, Constant(0.1)), "steps of at least 1"),
+        (lambda: WarmUp(0, ConstantRate(0.1)), "steps of at least 1"),
         (lambda: InverseSquareRoot(-0.1, 4), "finite rates"),
         (lambda: Listed([0.1, float("nan")]), "finite rates"),
     ],

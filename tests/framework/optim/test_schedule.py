@@ -5,11 +5,12 @@ from math import cos, pi
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mindscope.framework.optim import Constant, CosineDecay, ExponentialDecay, Piecewise, PolynomialDecay, StepDecay
+from mindscope.framework import optim
+from mindscope.framework.optim import ConstantRate, CosineDecay, ExponentialDecay, Piecewise, PolynomialDecay, StepDecay
 from mindscope.framework.optim.rate_schedules import rate_at
 
 SCHEDULES = {
-    "constant": Constant(0.1, warmup_steps=5),
+    "constant": ConstantRate(0.1, warmup_steps=5),
     "cosine": CosineDecay(0.1, total_steps=100, warmup_steps=10, final=0.01),
     "step": StepDecay(0.1, every=30),
     "exponential": ExponentialDecay(0.1, every=10, factor=0.5),
@@ -30,7 +31,7 @@ def test_a_schedule_is_a_pure_function_of_the_step(schedule):
 
 
 def test_warm_up_is_linear_and_its_last_step_has_the_full_rate():
-    assert [Constant(1.0, warmup_steps=4)(s) for s in range(6)] == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
+    assert [ConstantRate(1.0, warmup_steps=4)(s) for s in range(6)] == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
 
 
 def test_cosine_follows_its_formula_and_stays_at_the_floor():
@@ -60,8 +61,8 @@ def test_piecewise_changes_at_its_boundaries():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Constant(-1.0), "finite rates and factors of zero or more, got -1.0"),
-        (lambda: Constant(float("nan")), "got nan"),
+        (lambda: ConstantRate(-1.0), "finite rates and factors of zero or more, got -1.0"),
+        (lambda: ConstantRate(float("nan")), "got nan"),
         (lambda: CosineDecay(0.1, total_steps=5, warmup_steps=5), "total_steps of at least 6, got 5"),
         (lambda: StepDecay(0.1, every=0), "every of at least 1, got 0"),
         (lambda: Piecewise((5,), (0.1,)), "one rate more than boundaries, got 1 rates and 1"),
@@ -72,3 +73,8 @@ def test_piecewise_changes_at_its_boundaries():
 def test_impossible_schedules_are_refused_in_words(make, words):
     with pytest.raises(ValueError, match=words):
         make()
+
+
+def test_the_old_name_of_a_constant_rate_still_works_with_a_warning():
+    with pytest.warns(DeprecationWarning, match="Constant is now ConstantRate"):
+        assert optim.Constant is ConstantRate

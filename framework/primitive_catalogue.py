@@ -1,4 +1,4 @@
-"""The page of the catalogue that lists every primitive; `python -m mindscope.framework.catalogue` writes it anew."""
+"""The catalogue page that lists every primitive; `python -m mindscope.framework.primitive_catalogue` writes it."""
 
 from inspect import cleandoc, signature
 from pathlib import Path
@@ -11,8 +11,8 @@ from .vmap.array_rules import of_unknown_shape, one_by_one
 _HEAD = f"""# Primitives
 
 Made from the table of primitives, which {ops.__name__.rpartition(".")[2]}/ and {nn.__name__.rpartition(".")[2]}/ fill;
-`python -m mindscope.framework.catalogue` writes it anew. Each has an evaluation, an inference of shapes and dtypes, and
-a vector-Jacobian product made of primitives, proved beside each other by one contract suite.
+`python -m mindscope.framework.primitive_catalogue` writes it anew. Each has an evaluation, an inference of shapes and
+dtypes, and a vector-Jacobian product made of primitives, proved beside each other by one contract suite.
 
 `vmap`: "rule" for all samples at once, "one by one" where there is only a loop, "none" where the shape of a result
 depends on its values.
