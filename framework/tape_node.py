@@ -173,7 +173,6 @@ class TapeNode(AutogradNode):
         "size",
         "versions",
     )
-    primitive: Differentiable
 
     def __init__(
         self,
