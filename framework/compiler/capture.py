@@ -366,7 +366,7 @@ class GraphCapture:
 
 
 def _guard_of_hooks(leaf: Tensor) -> Guard:
-    """Return whether the gradient of a leaf has hooks."""
+    """Return a guard on whether the gradient of a leaf has hooks."""
     what = f"hooks on the gradient of '{getattr(leaf, 'name', '')}'"
     return Guard(what, "call", lambda: bool(leaf._hooks), what, bool(leaf._hooks), by_cell=True)
 

@@ -54,7 +54,7 @@ class Guard:
     name: str
     kind: Literal["attribute", "item", "call"]
     owner: Any = field(repr=False)  # read by attribute, item or call
-    key: Any
+    key: Any  # a name for attributes, whatever the owner takes for items
     expected: object = field(repr=False)
     by_cell: bool = False
 

@@ -118,7 +118,7 @@ class Wildcard:
     """A variable: any node for which `when` holds; an attribute of any value where it stands for one."""
 
     name: str
-    when: Callable[[Any], bool] | None = None
+    when: Callable[[Any], bool] | None = None  # of a node, or of the value of an attribute
 
 
 class CallPattern:

@@ -51,7 +51,7 @@ def _hashable(value: object) -> bool:
 class ArgumentStructure:
     """How values were nested: `kind` is "leaf", "static", or the class of a container."""
 
-    kind: Any
+    kind: Any  # a word, or a class that is called
     children: "tuple[ArgumentStructure, ...]" = ()
     keys: Any = None  # keys of a dict; a `StaticArgument`; class of a leaf that is no tensor
 
@@ -119,7 +119,7 @@ class Signature:
 
 
 def checker(signature: Signature) -> Callable[..., list[Array | Key] | None]:
-    """`check(arguments, options)`: the arrays of a call of this signature, None for a call of another."""
+    """Return `check(arguments, options)`, which gives the arrays of a call of this signature, None for another call."""
     writer = _TestWriter()
     arguments, options = signature.structure.children
     specs = iter(zip(signature.specs, signature.needs, strict=True))

@@ -141,7 +141,7 @@ class TracedKey(Key):
 
     def child(self, word: bytes, *numbers: int) -> Key:
         """Return the traced child."""
-        capture: Any = CAPTURE.get()
+        capture: Any = CAPTURE.get()  # a `GraphCapture`, whose module imports this one
         if capture is None:
             raise CaptureError("a random key of a compiled function that has ended was used; draw a new one")
         return TracedKey(capture.graph.apply(child_key, self.node, word=word, numbers=numbers))

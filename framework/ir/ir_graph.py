@@ -123,7 +123,7 @@ class Apply(Node):
         graph: "Graph",
         inputs: list[Node],
         type: Abstract,
-        attributes: dict[str, Any] | None = None,
+        attributes: dict[str, Any] | None = None,  # of the types that the primitive says
         where: Where = NOWHERE,
     ) -> None:
         super().__init__(graph, type, where)

@@ -206,7 +206,7 @@ class _Comparison:
         return a.type == b.type and same_value(a.value, b.value)
 
 
-def same_value(a: Any, b: Any) -> bool:
+def same_value(a: Any, b: Any) -> bool:  # of one type, once that is known
     """Return whether two constants or attributes are equal: arrays bit by bit, a NaN equal to itself, 1 not to True or
     1.0."""
     if isinstance(a, Tensor | np.ndarray | np.generic):

@@ -71,7 +71,7 @@ def abs(number: Number, x: str) -> str:
 
 @formula
 def sqrt_(number: Number, x: str) -> str:
-    """Square root."""
+    """Return the square root of `x`."""
     return f"np.sqrt({x})"
 
 
@@ -177,7 +177,7 @@ def is_element_wise(node: Node) -> bool:
 
 
 def _types_fit(node: Apply) -> bool:
-    """Return the arithmetic is in one floating type; conditions may be bools."""
+    """Return whether the arithmetic is in one floating type; conditions may be bools."""
     specs = [x.type for x in node.arguments]
     if not all(isinstance(spec, Spec) for spec in specs):
         return False

@@ -87,13 +87,13 @@ def smaller_order(
 
 
 def planned_bytes(lowered: Lowered) -> int:
-    """Return bytes that a call takes: the common block, and the results."""
+    """Return the bytes that a call takes: the common block, and the results."""
     results = sum(b.nbytes for b in lowered.buffers if b.kind == "output")
     return plan_memory([b for b in lowered.buffers if b.kind == "planned"], results).size + results
 
 
 def no_kernel(loop: FusedLoop, in_place: Mapping[int, int], layouts: Sequence[tuple[str, int]]) -> Callable[..., None]:
-    """Return something in the place of a kernel, which takes long to compile, where only the memory is of interest."""
+    """Return a stand-in for a kernel, for plans of memory only: kernels take long to compile."""
     del in_place, layouts
 
     def never(*_: object) -> None:

@@ -92,7 +92,7 @@ class MemoryPlan:
 
 
 def plan_memory(buffers: list[Buffer], outputs: int) -> MemoryPlan:
-    """Return offsets for the planned buffers, largest first, each in the smallest gap that is free during its life.
+    """Return the offsets of the planned buffers, largest first, each in the smallest gap that is free during its life.
 
     Reference:
         Pisarchyk and Lee 2020, arXiv:2001.03288, greedy by size for offset calculation.

@@ -121,7 +121,10 @@ def enter(
 
 
 class InstructionRunner(Protocol):
-    """What handlers ask of the interpreter that runs them: `Concrete`, which knows values, or `Symbolic`."""
+    """What handlers ask of the interpreter that runs them: `Concrete`, which knows values, or `Symbolic`.
+
+    Values that are called, iterated over or indexed are `Any`: Python itself says whether they can be.
+    """
 
     version: tuple[int, int]
 

@@ -151,6 +151,8 @@ class Symbolic(Concrete):
             self._guard_item(value, key)
         return value
 
+    # What is indexed or called below is a value of the program: Python itself says whether it can be.
+
     def _guard_item(self, owner: Any, key: object) -> object:
         value = owner[key]
         self.capture.guards += [item_guard(f"item {key!r} of a container", owner, key, value)]

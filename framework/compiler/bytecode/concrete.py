@@ -150,7 +150,8 @@ class Concrete:
         """Push the result of the call on the stack."""
         frame.stack.append(function(*arguments, **options))
 
-    # What the symbolic interpreter has to look at is plain here.
+    # What the symbolic interpreter has to look at is plain here. Values that are called, iterated over or indexed are
+    # `Any`: Python itself says whether they can be.
 
     def read(self, value: object) -> object:
         """Return the value of a variable."""

@@ -181,7 +181,7 @@ def _delete_subscript(run: InstructionRunner, frame: BytecodeFrame, now: Instruc
 @on("BUILD_TUPLE", "BUILD_LIST", "BUILD_SET", "BUILD_SLICE", "BUILD_STRING")
 def _build(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     parts = frame.pop_many(now.argument)
-    makers: dict[str, Callable[[list[Any]], object]] = {
+    makers: dict[str, Callable[[list[Any]], object]] = {  # of any values; of words for BUILD_STRING
         "BUILD_TUPLE": tuple, "BUILD_LIST": list, "BUILD_SET": set, "BUILD_SLICE": lambda x: slice(*x),
         "BUILD_STRING": "".join,
     }  # fmt: skip

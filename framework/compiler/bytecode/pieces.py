@@ -134,7 +134,7 @@ class Carried:
         self._run = run
         self._seen: set[int] = set()
 
-    def __call__(self, value: Any) -> object:
+    def __call__(self, value: Any) -> object:  # of a method its name is read
         """Return the value, or what stands for it."""
         if isinstance(value, ValueHandle):
             return HandleSlot(value.number)

@@ -95,7 +95,7 @@ class _ArrayLifetimes:
         return tuple(read)
 
     def freed_by(self, place: int) -> int:
-        """Return bytes given back when this application is computed next."""
+        """Return the bytes given back when this application is computed next."""
         return sum(self.size[root] for root in self.roots[place] if self.readers[root] == {place})
 
     def read(self, place: int) -> None:

@@ -63,7 +63,7 @@ def item(frame: Frame, owner: Value, index: Value) -> Value:
 
 @expression(ast.Slice)
 def _slice_of(frame: Frame, node: ast.Slice) -> slice:
-    """`start:stop:step`."""
+    """Return the slice `start:stop:step`."""
     parts = [None if part is None else frame.value(part) for part in (node.lower, node.upper, node.step)]
     if any(traced(part) for part in parts):
         raise frame.unsupported(
@@ -114,7 +114,7 @@ def made_function(frame: Frame, arguments: ast.arguments, definition: Definition
 
 @expression(ast.NamedExpr)
 def _named(frame: Frame, node: ast.NamedExpr) -> Value:
-    """`name := value`."""
+    """Run `name := value`, and return the value."""
     value = frame.value(node.value)
     inner = frame.scope
     while frame.scope.is_part and frame.scope.parent is not None:

@@ -33,6 +33,9 @@ __all__ = [
 
 _Handler = TypeVar("_Handler", bound=Callable[..., object])
 
+# A node is `Any` in the tables: each handler takes its own class of nodes. Arguments are values of the program, with
+# which a handler may do what Python does.
+
 # Functions by identity, and what is done when interpreted code calls them: handler(interpreter, arguments, options).
 SPECIAL: dict[object, Callable[["Interpreter", tuple[Any, ...], dict[str, Any]], object]] = {}
 
@@ -313,7 +316,7 @@ class Frame:
 
     # Names.
 
-    def load(self, name: str) -> Any:
+    def load(self, name: str) -> Any:  # as `value`
         """Return the value of a variable."""
         scope = self.scope.holder(name)
         if scope is None:

@@ -25,7 +25,7 @@ _WHOLE = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, t
 
 @statement(ast.Match)
 def _match(frame: Frame, node: ast.Match) -> Flow:
-    """`match value:`."""
+    """Run `match value:`."""
     return _choose(frame, node, frame.value(node.subject), node.cases)
 
 

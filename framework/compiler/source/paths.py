@@ -41,7 +41,7 @@ __all__ = [
     "write",
 ]
 
-# The contents are the values of the user's program: anything.
+# The contents are the values of the user's program, the keys names or what a dict is indexed by: anything.
 Container: TypeAlias = dict[Any, object] | list[object] | set[object]
 
 
@@ -184,7 +184,7 @@ class Slot(NamedTuple):
     """One place; the container is known by identity."""
 
     container: Container
-    key: Any
+    key: Any  # as in `Container`
 
     def identity(self) -> tuple[int, object]:
         """Return what tells it from other slots."""

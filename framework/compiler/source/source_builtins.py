@@ -87,7 +87,7 @@ def _rounds(start: Value, stop: Value, step: Value) -> Value:
 
 @special(enumerate)
 def _enumerated(interpreter: Interpreter, arguments: Arguments, options: Options) -> Value:
-    """`enumerate(items, start)`."""
+    """Return `enumerate(items, start)`."""
     items = loop_items(arguments[0])
     start = arguments[1] if len(arguments) > 1 else options.get("start", 0)
     if isinstance(items, TracedIterable):
@@ -99,7 +99,7 @@ def _enumerated(interpreter: Interpreter, arguments: Arguments, options: Options
 
 @special(zip)
 def _zipped(interpreter: Interpreter, arguments: Arguments, options: Options) -> Value:
-    """`zip(a, b)`: over tensors only, a loop in the graph; over tensors and lists, round by round."""
+    """Return `zip(a, b)`: over tensors only, a loop in the graph; over tensors and lists, round by round."""
     items = [loop_items(argument) for argument in arguments]
     known = [isinstance(part, TracedIterable) and isinstance(part.length, int) for part in items]
     if items and all(known):
@@ -133,7 +133,7 @@ def _backwards(interpreter: Interpreter, arguments: Arguments, options: Options)
 
 @special(list, tuple)
 def collected(interpreter: Interpreter, arguments: Arguments, options: Options, *, kind: type = list) -> Value:
-    """`list(items)` and `tuple(items)`."""
+    """Return `list(items)` or `tuple(items)`."""
     if arguments:
         items = loop_items(arguments[0])
         arguments = (interpreter.iterate(interpreter.frame, items),)
@@ -219,7 +219,7 @@ special(max)(lambda interpreter, arguments, options: _extreme(interpreter, argum
 
 @special(sum)
 def _total(interpreter: Interpreter, arguments: Arguments, options: Options) -> Value:
-    """`sum(items, start)`."""
+    """Return `sum(items, start)`."""
     result = arguments[1] if len(arguments) > 1 else options.get("start", 0)
     items = loop_items(arguments[0])
     for x in interpreter.iterate(interpreter.frame, items):
@@ -245,7 +245,7 @@ special(all)(lambda interpreter, arguments, options: _some(interpreter, argument
 
 @special(round)
 def _rounded(interpreter: Interpreter, arguments: Arguments, options: Options) -> Value:
-    """`round(x)` of a traced number, halves to even; of other things Python's."""
+    """Return `round(x)` of a traced number, halves to even; of other things Python's."""
     del interpreter
     x = arguments[0]
     if not isinstance(x, TracedNumber):
@@ -311,7 +311,7 @@ _math(math.isfinite, ops.isfinite, bool)
 
 @special(print)
 def _show(interpreter: Interpreter, arguments: Arguments, options: Options) -> None:
-    """`print(...)`: what is traced is printed when the graph runs, and so is what stands in its branches."""
+    """Run `print(...)`: what is traced is printed when the graph runs, and so is what stands in its branches."""
     unknown = set(options) - {"sep", "end", "flush"}
     if unknown:
         raise CaptureError(
@@ -355,7 +355,7 @@ def _is_instance(interpreter: Interpreter, arguments: Arguments, options: Option
 
 @special(type)
 def _type_of_value(interpreter: Interpreter, arguments: Arguments, options: Options) -> Value:
-    """`type(x)`."""
+    """Return `type(x)`."""
     del interpreter
     if len(arguments) == 1 and isinstance(arguments[0], TracedNumber):
         return arguments[0].kind

@@ -270,7 +270,7 @@ def _of_numbers(sign: str, a: Value, b: Value) -> TracedNumber:
 
 
 def unary(sign: str, x: Value) -> TracedNumber:
-    """`sign x` for a traced number: +, - or ~."""
+    """Return `sign x` of a traced number: +, - or ~."""
     kind = int if kind_of(x) is bool else kind_of(x)
     assert kind is not None
     tensor = number_tensor(x, NUMBER_DTYPES[kind])
