@@ -3,8 +3,10 @@
 Both are context variables, so threads and coroutines do not disturb each other.
 """
 
+from collections.abc import Callable, Sequence
 from contextlib import ContextDecorator
 from contextvars import ContextVar, Token
+from types import TracebackType
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,31 +25,40 @@ RECOMPUTING: ContextVar[bool] = ContextVar("recomputing", default=False)
 class Capture(Protocol):
     """What turns running code into a graph: while one is set, it sees what would otherwise be computed."""
 
-    def apply(self, primitive: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    # Primitives, tensors, keys, cells and types of nodes are `Any` here: their modules import this one.
+
+    def apply(self, primitive: Any, inputs: tuple[object, ...], attributes: dict[str, object]) -> Any:
         """Return the traced result of a primitive."""
 
-    def assign(self, target: Any, data: Any) -> None:
+    def assign(self, target: Any, data: object) -> None:
         """Let the graph overwrite the tensor `target` in place."""
 
     def next_key(self) -> Any:
         """Return the traced next random key."""
 
-    def draw_key(self, source: Any) -> Any:
+    def draw_key(self, source: Callable[[], Any]) -> Any:
         """Return a traced key that `source()` gives when the graph runs."""
 
-    def host(self, function: Any, values: tuple[Any, ...], types: tuple[Any, ...]) -> Any:
+    def host(self, function: Callable[..., object], values: tuple[object, ...], types: tuple[Any, ...]) -> Any:
         """Return the traced results, of those types, of a Python function that the graph will call with arrays."""
 
     def touch_grad(self, leaf: Any, is_overwritten: bool = False) -> None:
         """Let the graph's runs add to or overwrite `.grad` of a leaf; called before either."""
 
-    def act(self, function: Any, values: tuple[Any, ...]) -> None:
+    def act(self, function: Callable[..., object], values: tuple[object, ...]) -> None:
         """Call `function` with tensors of the traced values when the graph has run."""
 
-    def call_cell(self, cell: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def call_cell(self, cell: Any, inputs: tuple[object, ...], options: dict[str, object]) -> object:
         """Return the traced output of a cell."""
 
-    def pull_back(self, composition: Any, needs: Any, g: Any, inputs: Any, attributes: dict[str, Any]) -> Any:
+    def pull_back(
+        self,
+        composition: Callable[..., object],
+        needs: Sequence[bool],
+        g: object,
+        inputs: Sequence[object],
+        attributes: dict[str, object],
+    ) -> Sequence[Any]:
         """Return the traced cotangents of those inputs of a function that need one; only rules ask for this."""
 
 
@@ -110,7 +121,9 @@ class quiet(ContextDecorator):  # noqa: N801 (a block, as `no_grad` is)
             self._errors.__enter__()
             self._token = QUIET.set(True)
 
-    def __exit__(self, *raised: Any) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         if self._token is not None:
             QUIET.reset(self._token)
-            self._errors.__exit__(*raised)
+            self._errors.__exit__(kind, error, traceback)

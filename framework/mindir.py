@@ -7,14 +7,14 @@ The file holds the whole function and its weights; the Python code that it came 
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
-from typing import Any
 
 from . import compiler
-from .compiler.capture import Captured
+from .compiler.capture import GraphCapture
+from .compiler.captured_graph import Captured
 from .compiler.jit import CAPTURE_MODES, Compiled, jit
-from .compiler.signature import ArgumentStructure, Signature, flatten
+from .compiler.signature import ArgumentStructure, Leaf, Signature, flatten
 from .context import CAPTURE
 from .errors import ShapeError
 from .ir import Graph, Node, OpaqueType
@@ -32,9 +32,9 @@ from .tensor import Parameter, Tensor
 __all__ = ["GraphCell", "MindIRError", "export", "graph_of", "load"]
 
 
-def graph_of(net: Any, inputs: Sequence[Any], *, capture_mode: str = "ast") -> Graph:
+def graph_of(net: Callable[..., object], inputs: Sequence[object], *, capture_mode: str = "ast") -> Graph:
     """Capture the graph of a cell or function for inputs of these types; it returns the same, lists as tuples."""
-    leaves: list[Any] = []
+    leaves: list[Leaf] = []
     structure = flatten((tuple(_leaf(x) for x in inputs), {}), leaves)
     specs = tuple(x.spec if isinstance(x, _Input) else Signature.from_leaves(structure, [x]).specs[0] for x in leaves)
     module, function = CAPTURE_MODES[capture_mode]
@@ -59,7 +59,7 @@ class _Input(Tensor):
         self.requires_grad = False
 
 
-def _leaf(value: Any) -> Any:
+def _leaf(value: object) -> object:
     if isinstance(value, Spec):
         return _Input(value)
     if isinstance(value, tuple | list) and not hasattr(value, "_fields"):
@@ -81,9 +81,9 @@ def _nested(captured: Captured) -> Graph:
     return graph
 
 
-def _gathered(graph: Graph, structure: ArgumentStructure, leaves: Any) -> Node:
+def _gathered(graph: Graph, structure: ArgumentStructure, leaves: Iterator[Node]) -> Node:
     if structure.kind == "leaf":
-        return next(leaves)  # type: ignore[no-any-return] # an iterator over nodes
+        return next(leaves)
     if structure.kind == "static":
         raise MindIRError(
             f"'{graph.name}' returns {structure.keys.value!r}, which is no tensor; return tensors, in tuples if several"
@@ -93,7 +93,7 @@ def _gathered(graph: Graph, structure: ArgumentStructure, leaves: Any) -> Node:
 
 def export(
     net: Cell,
-    *inputs: Any,
+    *inputs: object,
     file_name: str | os.PathLike[str],
     file_format: str = "MINDIR",
     capture_mode: str = "ast",
@@ -146,7 +146,7 @@ class GraphCell(Cell):
             weight.name = name
         self._compiled: Compiled = jit(self._inlined, capture_mode="trace")
 
-    def construct(self, *inputs: Tensor) -> Any:
+    def construct(self, *inputs: Tensor) -> object:
         """Return what the graph returns: a tensor, or tuples of them.
 
         Raises:
@@ -171,10 +171,10 @@ class GraphCell(Cell):
             )
         return known
 
-    def _inlined(self, *inputs: Tensor) -> Any:
+    def _inlined(self, *inputs: Tensor) -> object:
         """Return the graph's body, written into the graph that is being captured."""
-        capture: Any = CAPTURE.get()
-        if capture is None:
+        capture = CAPTURE.get()
+        if not isinstance(capture, GraphCapture):
             kinds = ", ".join(type(x).__name__ for x in inputs)
             raise TypeError(
                 f"a GraphCell runs on plain tensors, got {kinds}; for those use the cell it was captured from"

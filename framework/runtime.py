@@ -4,13 +4,9 @@ Memory: what is alive is found when it is asked for, by looking at the tensors, 
 garbage collector knows, so training pays nothing for it. The peak is only known while allocations are traced
 (`start_memory_statistics`), which makes an eager step of a small network about a third slower; otherwise the figure
 is the operating system's, of the whole process.
-
-Streams do nothing on the CPU: every operation is done when its call returns. Programs written for devices that run
-asynchronously find the names they use, and what the names promise holds.
 """
 
 import gc
-import logging
 import os
 import re
 import sys
@@ -19,7 +15,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -28,6 +23,7 @@ from .allocator import release_freed_memory
 from .dtype import Array
 from .errors import EngineError
 from .optim.optimizer_memory import Arena
+from .streams import Stream, current_stream, launch_blocking, synchronize
 from .tape_node import TapeNode
 from .tensor import Tensor
 
@@ -274,57 +270,3 @@ def _bytes(size: str | int) -> int:
     if found is None or found[2] not in _UNITS:
         raise ValueError(f"set_memory expects bytes or words like '2GB', got {size!r}")
     return int(float(found[1]) * _UNITS[found[2]])
-
-
-_log = logging.getLogger(__name__)
-
-
-class Stream:
-    """The order of operations on the CPU, which is that of the calls.
-
-    Using one as a context, waiting for it or recording it costs nothing and changes nothing.
-    """
-
-    _has_told = False
-
-    def __init__(self) -> None:
-        if not Stream._has_told:
-            Stream._has_told = True
-            _log.info("streams do nothing on the CPU: every operation is done when its call returns")
-
-    def query(self) -> bool:
-        """Return whether all that was put on the stream is done: it always is."""
-        return True
-
-    def synchronize(self) -> None:
-        """Wait until all that was put on the stream is done."""
-
-    def wait_stream(self, stream: "Stream") -> None:
-        """Run what is put on this stream from here on after what was put on the other."""
-
-    def __enter__(self) -> "Stream":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Leave the block."""
-
-    def __repr__(self) -> str:
-        return "Stream(CPU: operations are done when their calls return)"
-
-
-_STREAM = Stream.__new__(Stream)
-
-
-def current_stream() -> Stream:
-    """Return the one stream there is."""
-    return _STREAM
-
-
-def synchronize() -> None:
-    """Wait until all operations are done."""
-
-
-def launch_blocking() -> None:
-    """Do nothing: every operation is done, and its errors are raised, when its call returns."""

@@ -1,8 +1,8 @@
 """The device `xla`: tensors whose values are JAX arrays; every primitive is computed by its translation to XLA."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import jax
 import numpy as np
@@ -12,18 +12,17 @@ from .context import PULLING
 from .devices import HOST, DeviceError, placed
 from .dtype import Number
 from .errors import DataDependentShape
-from .primitive import PRIMITIVES, Primitive, Results
+from .primitive import PRIMITIVES, Primitive
 from .random import Key
-from .tensor import Array, Tensor, as_array
+from .tensor import Array, Tensor, TensorLike, as_array
 from .xla import apply
 from .xla.jax_arrays import to_jax
-from .xla.translation_table import KeyWords, words_of
+from .xla.translation_table import KeyWords, Operand, Result, words_of
 
 __all__ = ["XlaTensor", "place"]
 
-
-#: What a translated primitive returns: an array of JAX, or a tuple of them.
-JaxResults: TypeAlias = jax.Array | tuple[jax.Array, ...]
+#: What a primitive is applied to.
+_Input: TypeAlias = TensorLike | Key
 
 
 def place(array: Array, platform: str) -> "XlaTensor":
@@ -63,10 +62,14 @@ class XlaTensor(Tensor):
         return f"xla:{device.platform}:{device.id}"
 
     @classmethod
-    def __fallback__(cls, primitive: Primitive, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Results:
+    def __fallback__(
+        cls, primitive: Primitive, inputs: tuple[_Input, ...], attributes: dict[str, object]
+    ) -> Tensor | tuple[Tensor, ...]:
         """Return the result on the device of the operands."""
         if primitive.name == "transfer":
-            return placed(inputs[0].numpy(), attributes["device"])
+            source = inputs[0]
+            assert isinstance(source, Tensor)
+            return placed(source.numpy(), str(attributes["device"]))
         values = _on_one_device(primitive, inputs)
         with jax.enable_x64(True):
             try:
@@ -122,7 +125,7 @@ class XlaTensor(Tensor):
         return f"XlaTensor({values}, dtype={self.dtype}, device={self.device!r})"
 
 
-def _on_one_device(primitive: Primitive, inputs: tuple[object, ...]) -> tuple[object, ...]:
+def _on_one_device(primitive: Primitive, inputs: Sequence[_Input]) -> tuple[Operand, ...]:
     """Return the operands as JAX arrays.
 
     Numbers of the host and integers (indices, masks, places) come along by themselves; on the way back so do the
@@ -132,7 +135,7 @@ def _on_one_device(primitive: Primitive, inputs: tuple[object, ...]) -> tuple[ob
         DeviceError: They are on two devices.
     """
     devices = {x.device: None for x in inputs if isinstance(x, XlaTensor)}
-    values: list[object] = []
+    values: list[Operand] = []
     for x in inputs:
         if isinstance(x, XlaTensor):
             values.append(x.array)
@@ -148,7 +151,7 @@ def _on_one_device(primitive: Primitive, inputs: tuple[object, ...]) -> tuple[ob
     return tuple(values)
 
 
-def _compute(primitive: Primitive, values: tuple[object, ...], attributes: dict[str, object]) -> JaxResults:
+def _compute(primitive: Primitive, values: tuple[Operand, ...], attributes: Mapping[str, object]) -> Result:
     numbers = tuple(None if hasattr(x, "shape") or isinstance(x, KeyWords) else x for x in values)
     arrays = [x for x, number in zip(values, numbers, strict=True) if number is None]
     try:
@@ -159,18 +162,22 @@ def _compute(primitive: Primitive, values: tuple[object, ...], attributes: dict[
 
 
 @lru_cache(4096)
-def _compiled(name: str, numbers: tuple[object, ...], attributes: dict[str, object]) -> Callable[..., JaxResults]:
+def _compiled(
+    name: str, numbers: tuple[Operand | None, ...], attributes: tuple[tuple[str, object], ...]
+) -> Callable[..., Result]:
     """Return the translation of a primitive, compiled; numbers and attributes are part of it."""
 
-    def run(*arrays: jax.Array) -> JaxResults:
+    def run(*arrays: "jax.Array | KeyWords") -> Result:
         rest = iter(arrays)
         values = tuple(next(rest) if number is None else number for number in numbers)
         return apply(PRIMITIVES[name], values, dict(attributes))
 
-    compiled: Callable[..., JaxResults] = jax.jit(run)
+    compiled: Callable[..., Result] = jax.jit(run)
     return compiled
 
 
-def _by_host(primitive: Primitive, inputs: tuple[object, ...], attributes: dict[str, object]) -> JaxResults:
+def _by_host(
+    primitive: Primitive, inputs: Sequence[_Input], attributes: Mapping[str, object]
+) -> "Operand | tuple[Operand, ...]":
     result = primitive.evaluate(*(x.numpy() if isinstance(x, Tensor) else x for x in inputs), **attributes)
     return tuple(to_jax(y) for y in result) if isinstance(result, tuple) else to_jax(np.asarray(result))

@@ -18,8 +18,6 @@ PUBLIC_NAMES = 15
 MANY_NAMES = (
     "framework/ops/",
     "framework/kernels/",
-    "framework/vmap/",
-    "framework/runtime.py",  # the names of mindspore.runtime
     "framework/onnx/operators/",
     "framework/onnx/exporting/",
     "framework/backends/numpy/formulas.py",

@@ -1,21 +1,21 @@
 """The backend of XLA: whole graphs as one compiled function of JAX arrays. Needs JAX (extra `xla`)."""
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..errors import EngineError
-from ..ir import Apply, Constant, Graph, Node
+from ..ir import Apply, ConstantNode, Graph, Node
 from ..ir.control_ops import Control
 from ..ir.visit import Scopes
 from ..primitive import Primitive
 from ..random import Key
-from ..tensor import Tensor
+from ..tensor import Array, Tensor
 from ..xla.jax_arrays import Owned, Shared
-from ..xla.translation_table import KeyWords, apply, key_of, words_of
+from ..xla.translation_table import KeyWords, Operand, apply, key_of, words_of
 
 __all__ = ["Program", "XlaLoop", "compile_graph", "loop_of"]
 
@@ -33,8 +33,8 @@ class XlaLoop(NamedTuple):
 
     last: Apply
     switch: Apply
-    step: Constant
-    leave: Constant
+    step: ConstantNode
+    leave: ConstantNode
     steps_if_true: bool
 
 
@@ -44,7 +44,7 @@ def loop_of(graph: Graph) -> XlaLoop | None:
     if not isinstance(last, Apply) or not isinstance(last.function, Apply) or not last.function.applies("switch"):
         return None
     true, false = last.function.arguments[1:]
-    if not isinstance(true, Constant) or not isinstance(false, Constant):
+    if not isinstance(true, ConstantNode) or not isinstance(false, ConstantNode):
         return None
     if _ends_in(true.value, graph):
         return XlaLoop(last, last.function, true, false, True)
@@ -59,19 +59,23 @@ def _ends_in(graph: object, callee: Graph) -> bool:
     return isinstance(last, Apply) and getattr(last.function, "value", None) is callee
 
 
+#: The values of nodes while JAX traces the program: operands, functions, operations, words, and tuples of them.
+_Values: TypeAlias = dict[Node, object]
+
+
 class _Closure(NamedTuple):
     """A graph and the values of its free variables."""
 
     graph: Graph
-    values: dict[Node, Any]
+    values: _Values
 
 
 class _Choice(NamedTuple):
     """What a switch gives: one of two functions, and which is known when the program runs."""
 
-    condition: Any
-    true: Any
-    false: Any
+    condition: jax.Array
+    true: object
+    false: object
 
 
 class Program:
@@ -81,14 +85,14 @@ class Program:
         self.root = root
         self._scopes = Scopes(root)
         self._running: list[Graph] = []
-        self.assigned: dict[Node, Any] = {}
+        self.assigned: dict[Node, jax.Array] = {}
 
-    def run(self, arguments: Sequence[Any]) -> tuple[Any, list[Any]]:
+    def run(self, arguments: Sequence[Operand]) -> tuple[object, list[jax.Array | None]]:
         """Return the result of the graph, and the new values of the weights it assigns."""
         result = self._call(_Closure(self.root, {}), list(arguments))
         return result, [self.assigned.get(p) for p in self.root.parameters]
 
-    def _call(self, function: Any, arguments: list[Any]) -> Any:
+    def _call(self, function: object, arguments: Sequence[object]) -> object:
         if isinstance(function, _Choice):
             return self._branch(function, arguments)
         if not isinstance(function, _Closure):
@@ -107,22 +111,22 @@ class Program:
         finally:
             self._running.pop()
 
-    def _body(self, closure: _Closure, arguments: list[Any]) -> Any:
+    def _body(self, closure: _Closure, arguments: Sequence[object]) -> object:
         values = self._evaluated(closure, arguments)
         return self._value(closure.graph.result, values)
 
-    def _evaluated(self, closure: _Closure, arguments: list[Any], stop: Node | None = None) -> dict[Node, Any]:
-        values: dict[Node, Any] = dict(closure.values)
+    def _evaluated(self, closure: _Closure, arguments: Sequence[object], stop: Node | None = None) -> _Values:
+        values: _Values = dict(closure.values)
         values.update(zip(closure.graph.parameters, arguments, strict=True))
         for node in self._scopes.order(closure.graph):
             if node is not stop:
                 values[node] = self._apply(node, values)
         return values
 
-    def _value(self, node: Node, values: dict[Node, Any]) -> Any:
+    def _value(self, node: Node, values: _Values) -> object:
         if node in values:
             return values[node]
-        if not isinstance(node, Constant):
+        if not isinstance(node, ConstantNode):
             raise EngineError(f"{node!r} is out of scope in a graph for XLA")
         value = node.value
         if isinstance(value, Graph):
@@ -132,16 +136,16 @@ class Program:
             return np.asarray(value._data)
         return words_of(value) if isinstance(value, Key) else value
 
-    def _apply(self, node: Apply, values: dict[Node, Any]) -> Any:
+    def _apply(self, node: Apply, values: _Values) -> object:
         function = self._value(node.function, values)
         arguments = [self._value(x, values) for x in node.arguments]
         if isinstance(function, Primitive):
-            return apply(function, tuple(arguments), node.attributes)
+            return apply(function, cast("tuple[Operand, ...]", tuple(arguments)), node.attributes)
         if isinstance(function, Control):
             return self._control(function, arguments, node)
         return self._call(function, arguments)
 
-    def _control(self, operation: Control, arguments: list[Any], node: Apply) -> Any:
+    def _control(self, operation: Control, arguments: list[object], node: Apply) -> object:
         name = operation.name
         if name == "switch":
             condition, true, false = arguments
@@ -151,16 +155,16 @@ class Program:
         if name in ("make_tuple", "make_environment"):
             return tuple(arguments)
         if name == "tuple_getitem":
-            return arguments[0][node.attributes["index"]]
+            return cast("tuple[object, ...]", arguments[0])[node.attributes["index"]]
         if name == "depend":
             return arguments[0]
         if name == "assign":
             if len(self._running) > 1:
                 raise EngineError("a weight assigned inside a branch or loop cannot be compiled for XLA")
-            self.assigned[node.arguments[0]] = arguments[1]
+            self.assigned[node.arguments[0]] = cast("jax.Array", arguments[1])
             return arguments[1]
         if name == "child_key":
-            return _child(arguments[0], node.attributes)
+            return _child(cast("KeyWords", arguments[0]), **node.attributes)
         if name == "zero_cotangent":
             return jnp.zeros(**node.attributes)
         raise EngineError(
@@ -168,7 +172,7 @@ class Program:
             f'compile with backend="numpy"'
         )
 
-    def _branch(self, choice: _Choice, arguments: list[Any]) -> Any:
+    def _branch(self, choice: _Choice, arguments: Sequence[object]) -> object:
         condition = jnp.reshape(choice.condition, ()).astype(bool)
         return jax.lax.cond(
             condition,
@@ -177,17 +181,18 @@ class Program:
             tuple(arguments),
         )
 
-    def _loop(self, loop: XlaLoop, closure: _Closure, arguments: list[Any]) -> Any:
-        def header(state: Any) -> dict[Node, Any]:
+    def _loop(self, loop: XlaLoop, closure: _Closure, arguments: Sequence[object]) -> object:
+        def header(state: Sequence[object]) -> _Values:
             return self._evaluated(closure, list(state), stop=loop.last)
 
-        def goes_on(state: Any) -> Any:
+        def goes_on(state: Sequence[object]) -> jax.Array:
             condition = jnp.reshape(self._value(loop.switch.arguments[0], header(state)), ()).astype(bool)
             return condition if loop.steps_if_true else ~condition
 
-        def advance(state: Any) -> Any:
+        def advance(state: Sequence[object]) -> tuple[object, ...]:
             values = header(state)
             inner = self._value(loop.step, values)
+            assert isinstance(inner, _Closure)
             given = [self._value(x, values) for x in loop.last.arguments]
             call = loop.step.value.result
             assert isinstance(call, Apply)
@@ -205,19 +210,19 @@ class Program:
             self._running.pop()
 
 
-def _like(new: Any, old: Any) -> Any:
+def _like(new: tuple[object, ...], old: tuple[object, ...]) -> tuple[object, ...]:
     """Return the state with the dtypes it had: what weak numbers made wider."""
-    return jax.tree.map(lambda a, b: jnp.asarray(a, b.dtype), new, old)
+    return tuple(jax.tree.map(lambda a, b: jnp.asarray(a, b.dtype), new, old))
 
 
-def _child(key: KeyWords, attributes: dict[str, Any]) -> KeyWords:
-    def child(words: Any) -> Any:
-        return words_of(key_of(words).child(attributes["word"], *attributes["numbers"])).words
+def _child(key: KeyWords, *, word: bytes, numbers: tuple[int, ...]) -> KeyWords:
+    def child(words: jax.Array) -> "jax.Array | Array":
+        return words_of(key_of(words).child(word, *numbers)).words
 
     return KeyWords(jax.pure_callback(child, jax.ShapeDtypeStruct((4,), np.uint32), key.words))
 
 
-def compile_graph(graph: Graph, *, given: dict[int, Any] | None = None) -> Any:
+def compile_graph(graph: Graph, *, given: dict[int, Array] | None = None) -> Callable[[Sequence[Array | Key]], object]:
     """Return the graph as an executable of arrays, compiled by XLA when it is first called.
 
     Args:
@@ -225,17 +230,17 @@ def compile_graph(graph: Graph, *, given: dict[int, Any] | None = None) -> Any:
         given: Arrays that outputs are to be written to, by number of the output: the arena of an optimizer.
     """
 
-    def program(*arguments: Any) -> tuple[Any, list[Any]]:
+    def program(*arguments: Operand) -> tuple[object, list[jax.Array | None]]:
         return Program(graph).run(arguments)
 
     compiled, shared = jax.jit(program), Shared()
 
-    def execute(arguments: Sequence[Any]) -> Any:
+    def execute(arguments: Sequence[Array | Key]) -> object:
         with jax.enable_x64(True):
             result, assigned = compiled(*[shared(x) for x in arguments])
         owned = Owned(arguments)
         for target, value in zip(arguments, assigned, strict=True):
-            if value is not None:
+            if value is not None and isinstance(target, np.ndarray):
                 target[...] = np.asarray(value)
         if not given:
             return jax.tree.map(owned, result)
@@ -244,7 +249,7 @@ def compile_graph(graph: Graph, *, given: dict[int, Any] | None = None) -> Any:
     return execute
 
 
-def _written(y: Any, out: Any, owned: Owned) -> Any:
+def _written(y: jax.Array, out: Array | None, owned: Owned) -> object:
     if out is None:
         return jax.tree.map(owned, y)
     out[...] = np.asarray(y)

@@ -12,15 +12,16 @@ syntax tree (ast), or of its bytecode. A capture knows
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..context import CAPTURE, RECORDING, quiet
 from ..errors import EngineError
-from ..ir import Abstract, Apply, Constant, Graph, Node, OpaqueType, Parameter, TupleType, Where, type_of
+from ..ir import Abstract, Apply, ConstantNode, Graph, Node, OpaqueType, ParameterNode, TupleType, Where, type_of
 from ..ir.control_ops import Control, assign, depend, host_call, make_tuple, take_key, tuple_getitem
+from ..nn.cell import Cell
 from ..nn.cell_call import Gates
 from ..primitive import PRIMITIVES, Primitive
 from ..random import Key, next_key
@@ -29,67 +30,36 @@ from ..tape import BACKWARD_START
 from ..tensor import Parameter as Weight
 from ..tensor import Tensor
 from .captured_cells import ForwardHooks, RunningCells, has_backward_hooks, hooks_of, shown_leaves
+from .captured_graph import Action, Captured, SetGrad
 from .guards import Guard, OutsideValues
-from .signature import ArgumentStructure, Signature, flatten
+from .signature import Leaf, Signature, flatten
 from .traced import CaptureError, TracedKey, TracedTensor
 
-__all__ = ["Action", "Apart", "Captured", "GraphCapture", "trace"]
+__all__ = ["GraphCapture", "trace"]
 
 
-class Action(NamedTuple):
-    """Something done after each run of a graph, such as the step of an optimizer.
-
-    Attributes:
-        function: Called with tensors.
-        size: With how many: the graph returns them behind its outputs, those of the first action first.
-    """
-
-    function: Callable[..., object]
-    size: int
-
-
-class Apart(Exception):
-    """A function that does not become one graph, and what runs it instead.
+class Snapshot(NamedTuple):
+    """What a capture goes back to when an instruction cannot become part of the graph.
 
     Attributes:
-        make: From the options of the compiler to a function of `(arguments, options)` of a call.
+        keys: Number of random keys.
+        actions: Number of actions.
+        guards: Number of guards.
+        depth: Number of running cells.
+        effects: The effects of each graph so far, by its identity.
+        values: What the weights hold.
+        calls: Number of calls of each cell.
+        graph: That nodes are added to.
     """
 
-    def __init__(self, reason: str, make: Callable[[Any], Callable[..., Any]]) -> None:
-        super().__init__(reason)
-        self.make = make
-
-
-class SetGrad:
-    """The action that makes a tensor the `.grad` of a leaf; without one it clears it."""
-
-    __slots__ = ("_leaf",)
-
-    def __init__(self, leaf: Tensor) -> None:
-        self._leaf = leaf
-
-    def __call__(self, *gradient: Tensor) -> None:
-        """Set the gradient of the leaf to this one."""
-        self._leaf._grad = gradient[0] if gradient else None
-
-
-class Captured(NamedTuple):
-    """What every capture mode gives.
-
-    Attributes:
-        graph: Its parameters are the tensors of the arguments, then the keys, then the weights; it returns one flat
-            tuple, the outputs and then what the actions are called with.
-        structure: How the outputs are nested.
-        guards: What must still hold outside of the arguments.
-        keys: Functions that give the keys of a run, in the order of their parameters.
-        actions: What to do after a run.
-    """
-
+    keys: int
+    actions: int
+    guards: int
+    depth: int
+    effects: dict[int, list[Node]]
+    values: dict[int, Node]
+    calls: dict[int, int]
     graph: Graph
-    structure: ArgumentStructure
-    guards: tuple[Guard, ...] = ()
-    keys: tuple[Callable[[], Key], ...] = ()
-    actions: tuple[Action, ...] = ()
 
 
 _ENGINE = str(Path(__file__).parents[1])
@@ -108,10 +78,10 @@ class GraphCapture:
     def __init__(self, name: str) -> None:
         self.root = self.graph = Graph(name)
         self.values: dict[int, Node] = {}
-        self._weights: dict[int, Parameter] = {}
-        self._kept: list[Any] = []  # what is known by id stays alive
+        self._weights: dict[int, ParameterNode] = {}
+        self._kept: list[object] = []  # what is known by id stays alive
         self._effects: dict[int, list[Node]] = {}
-        self._keys: list[tuple[Parameter, Callable[[], Key]]] = []
+        self._keys: list[tuple[ParameterNode, Callable[[], Key]]] = []
         self._actions: list[tuple[Callable[..., object], list[Node]]] = []
         self._cut: dict[Node, Node] = {}
         self.cells = RunningCells()
@@ -140,7 +110,7 @@ class GraphCapture:
 
     # Values in and out.
 
-    def node_of(self, value: Any) -> Node:
+    def node_of(self, value: object) -> Node:
         """Return the node that stands for a value: a traced one's own, a weight's parameter, or a constant."""
         if isinstance(value, TracedTensor):
             return self._seen_by_gradients(value)
@@ -152,9 +122,9 @@ class GraphCapture:
             return self.graph.apply(make_tuple, *(self.node_of(part) for part in value), where=self.where())
         if isinstance(value, Tensor):
             self._kept.append(value)
-        return Constant(value)
+        return ConstantNode(value)
 
-    def value_of(self, node: Node) -> Any:
+    def value_of(self, node: Node) -> object:
         """Return what running code sees of a node: a traced tensor, a traced key, a tuple of such, or a constant's
         value."""
         if isinstance(node.type, TupleType):
@@ -162,7 +132,7 @@ class GraphCapture:
             if isinstance(node, Apply) and node.applies("make_tuple"):
                 return tuple(self.value_of(part) for part in node.arguments)
             return tuple(self.value_of(self.graph.apply(tuple_getitem, node, index=part)) for part in parts)
-        if isinstance(node, Constant):
+        if isinstance(node, ConstantNode):
             return node.value
         if getattr(node.type, "kind", None) == Key.__name__:
             return TracedKey(node)
@@ -195,7 +165,9 @@ class GraphCapture:
 
     # The protocol of `context.Capture`.
 
-    def apply(self, primitive: Primitive | Control, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    def apply(
+        self, primitive: Primitive | Control, inputs: tuple[object, ...], attributes: dict[str, object]
+    ) -> object:
         """Return the traced result of an operation."""
         where = self.where()
         nodes = [self.node_of(x) for x in inputs]
@@ -207,7 +179,7 @@ class GraphCapture:
             raise type(error)(f"'{primitive.name}' cannot take {types}, at {where}: {message}") from error
         return self.value_of(node)
 
-    def assign(self, target: Tensor, data: Any) -> None:
+    def assign(self, target: Tensor, data: object) -> None:
         """Let the graph overwrite a weight in place; reads from here on see the new value."""
         if not isinstance(target, Weight):
             raise CaptureError(
@@ -234,7 +206,7 @@ class GraphCapture:
         self._keys.append((parameter, source))
         return TracedKey(parameter)
 
-    def host(self, function: Callable[..., Any], values: tuple[Any, ...], types: tuple[Abstract, ...]) -> Any:
+    def host(self, function: Callable[..., object], values: tuple[object, ...], types: tuple[Abstract, ...]) -> Any:
         """Return the traced results, of those types, of a Python function that the graph calls with arrays of the
         values."""
         nodes = [self.node_of(x) for x in values]
@@ -253,7 +225,7 @@ class GraphCapture:
             )
         self._grads[id(leaf)] = (leaf, leaf._grad)
 
-    def act(self, function: Callable[..., object], values: tuple[Any, ...]) -> None:
+    def act(self, function: Callable[..., object], values: tuple[object, ...]) -> None:
         """Call the function with tensors of these values after each run of the graph."""
         if self.graph is not self.root:
             raise CaptureError(
@@ -262,13 +234,14 @@ class GraphCapture:
             )
         self._actions.append((function, [self.node_of(x) for x in values]))
 
-    def call_cell(self, cell: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def call_cell(self, cell: Cell, inputs: tuple[object, ...], options: dict[str, object]) -> object:
         """Return the traced output of a cell, its tensors marked, its hooks called when the graph runs."""
         with self.cells.inside(cell) as site:
             before, after = hooks_of(cell)
             if before:
                 self._call_hooks(cell, "forward_pre", site, (inputs,))
-            gates = Gates(cell, cell._cell_hooks) if has_backward_hooks(cell) else None
+            hooks = cell._cell_hooks
+            gates = Gates(cell, hooks) if hooks is not None and has_backward_hooks(cell) else None
             entering = inputs if gates is None else gates.enter(inputs)
             output = self.construct(cell, entering, options)
             if gates is not None:
@@ -277,47 +250,63 @@ class GraphCapture:
                 self._call_hooks(cell, "forward", site, (inputs, output))
             return self.cells.marked(cell, output)
 
-    def _call_hooks(self, cell: Any, kind: str, site: str, shown: tuple[Any, ...]) -> None:
+    def _call_hooks(self, cell: Cell, kind: str, site: str, shown: tuple[object, ...]) -> None:
         leaves, structure = shown_leaves(shown)
         self.host(ForwardHooks(cell, kind, structure, site), tuple(leaves), ())
 
     # For captures that interpret code: cells that they go into themselves, and a way back from what failed.
 
-    def meet(self, cell: Any) -> None:
+    def meet(self, cell: Cell) -> None:
         """Guard what the cell holds."""
         self.cells.meet(cell)
 
-    def enter_cell(self, cell: Any) -> None:
+    def enter_cell(self, cell: Cell) -> None:
         """Make the cell the running one."""
         self.cells.enter(cell)
 
-    def leave_cell(self, cell: Any, output: Any) -> Any:
+    def leave_cell(self, cell: Cell, output: object) -> object:
         """Return the output of the running cell, marked; the one around it runs again."""
         marked = self.cells.marked(cell, output)
         self.cells.leave(self.cells.depth - 1)
         return marked
 
-    def snapshot(self) -> tuple[Any, ...]:
+    def snapshot(self) -> Snapshot:
         """Return what `restore` goes back to."""
         effects = {key: list(nodes) for key, nodes in self._effects.items()}
-        counts = len(self._keys), len(self._actions), self.cells.depth, len(self.guards)
-        return counts, effects, dict(self.values), dict(self.cells.calls), self.graph
+        return Snapshot(
+            keys=len(self._keys),
+            actions=len(self._actions),
+            guards=len(self.guards),
+            depth=self.cells.depth,
+            effects=effects,
+            values=dict(self.values),
+            calls=dict(self.cells.calls),
+            graph=self.graph,
+        )
 
-    def restore(self, before: tuple[Any, ...]) -> None:
+    def restore(self, before: Snapshot) -> None:
         """Forget effects, keys and actions since the snapshot."""
-        (keys, actions, sites, guards), self._effects, self.values, self.cells.calls, self.graph = before
-        for parameter, _ in self._keys[keys:]:
+        self._effects, self.values, self.graph = before.effects, before.values, before.graph
+        self.cells.calls = before.calls
+        for parameter, _ in self._keys[before.keys :]:
             self.root.parameters.remove(parameter)
         for weight, parameter in self._weights.items():
             self.values.setdefault(weight, parameter)
-        del self._keys[keys:], self._actions[actions:], self.guards[guards:]
-        self.cells.leave(sites)
+        del self._keys[before.keys :], self._actions[before.actions :], self.guards[before.guards :]
+        self.cells.leave(before.depth)
 
-    def construct(self, cell: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def construct(self, cell: Cell, inputs: tuple[object, ...], options: dict[str, object]) -> object:
         """Return what the cell computes; a capture that interprets code overrides this."""
         return cell.construct(*inputs, **options)
 
-    def pull_back(self, composition: Any, needs: Any, g: Any, inputs: Any, attributes: dict[str, Any]) -> Any:
+    def pull_back(
+        self,
+        composition: Callable[..., object],
+        needs: Sequence[bool],
+        g: object,
+        inputs: Sequence[object],
+        attributes: dict[str, object],
+    ) -> Sequence[object]:
         """Raise: rules are captured by the differentiation of graphs."""
         raise CaptureError("a rule of differentiation ran inside a captured function; use grad, which transforms it")
 
@@ -331,21 +320,21 @@ class GraphCapture:
         """Return the effect that the next one has to follow."""
         return self._effects.get(id(self.graph), [])[-1:]
 
-    def finish(self, output: Any) -> Graph:
+    def finish(self, output: object) -> Graph:
         """Return the graph being built, now complete: it returns `output` after all its effects."""
         node = self.node_of(output)
         effects = self._effects.get(id(self.graph), [])
         self.graph.output = self.graph.apply(depend, node, *effects) if effects else node
         return self.graph
 
-    def complete(self, output: Any) -> Captured:
+    def complete(self, output: object) -> Captured:
         """Return the whole capture, its outermost graph finished: it returns all tensors in `output`.
 
         Raises:
             CaptureError: Attributes of cells changed meanwhile.
         """
         self.cells.state.check()
-        leaves: list[Any] = []
+        leaves: list[Leaf] = []
         structure = flatten(output, leaves)
         self._actions[:0] = self._grads_to_set()
         nodes = [self.node_of(leaf) for leaf in leaves] + [node for _, given in self._actions for node in given]
@@ -377,7 +366,7 @@ class GraphCapture:
 
 
 def _guard_of_hooks(leaf: Tensor) -> Guard:
-    """Return whether the gradient of a leaf has hooks."""
+    """Return a guard on whether the gradient of a leaf has hooks."""
     what = f"hooks on the gradient of '{getattr(leaf, 'name', '')}'"
     return Guard(what, "call", lambda: bool(leaf._hooks), what, bool(leaf._hooks), by_cell=True)
 
@@ -396,7 +385,7 @@ def _described(type: Abstract) -> str:
     return f"{type.shape} {type.dtype}" if isinstance(type, Spec) else str(type)
 
 
-def trace(fn: Callable[..., Any], signature: Signature) -> Captured:
+def trace(fn: Callable[..., object], signature: Signature) -> Captured:
     """Return the graph of a function for arguments of this signature.
 
     Globals and closures of the function, and of the functions of its module that it names, are guarded where they are
@@ -415,9 +404,9 @@ def trace(fn: Callable[..., Any], signature: Signature) -> Captured:
         return capture.complete(output)
 
 
-def traced_arguments(capture: GraphCapture, signature: Signature) -> list[Any]:
+def traced_arguments(capture: GraphCapture, signature: Signature) -> list[TracedTensor | TracedKey]:
     """Return what stands for the tensors and keys of the arguments: new parameters of the outermost graph."""
-    traced: list[Any] = []
+    traced: list[TracedTensor | TracedKey] = []
     for number, (type, needs) in enumerate(zip(signature.specs, signature.needs, strict=True)):
         node = capture.root.add_parameter(type, f"x{number}")
         if isinstance(type, OpaqueType):

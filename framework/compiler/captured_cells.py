@@ -9,34 +9,35 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..errors import EngineError
+from ..nn.cell import Cell
 from ..ops.observe import mark
 from ..tensor import Tensor, wrap
 from .guards import Guard, attribute_guard, is_simple, same, version_guard
-from .signature import ArgumentStructure, flatten, unflatten
+from .signature import ArgumentStructure, Leaf, flatten, unflatten
 from .traced import CaptureError, TracedTensor
 
 __all__ = ["CellState", "ForwardHooks", "RunningCells", "hooks_of"]
 
 
-def hooks_of(cell: Any) -> tuple[bool, bool]:
+def hooks_of(cell: Cell) -> tuple[bool, bool]:
     """Return whether a cell has hooks on its way forward before `construct`, and after it; for guards and captures."""
     hooks = cell._cell_hooks
     return (False, False) if hooks is None else (bool(hooks.forward_pre), bool(hooks.forward))
 
 
-def has_backward_hooks(cell: Any) -> bool:
+def has_backward_hooks(cell: Cell) -> bool:
     """Return whether a cell has hooks on its way back."""
     hooks = cell._cell_hooks
     return hooks is not None and bool(hooks.backward or hooks.backward_pre)
 
 
-def _parts_of(cell: Any) -> tuple[str, ...]:
+def _parts_of(cell: Cell) -> tuple[str, ...]:
     """Return the names of its cells and parameters: a cell may go through all that it has."""
     return (*cell._cells, *cell._parameters)
 
 
 #: What is asked of every cell that a capture meets.
-_QUESTIONS: dict[str, Callable[[Any], Any]] = {
+_QUESTIONS: dict[str, Callable[[Cell], object]] = {
     "forward hooks": hooks_of,
     "backward hooks": has_backward_hooks,
     "parts": _parts_of,
@@ -55,10 +56,10 @@ class ForwardHooks:
 
     __slots__ = ("_cell", "_kind", "_site", "_structure")
 
-    def __init__(self, cell: Any, kind: str, structure: ArgumentStructure, site: str) -> None:
+    def __init__(self, cell: Cell, kind: str, structure: ArgumentStructure, site: str) -> None:
         self._cell, self._kind, self._structure, self._site = cell, kind, structure, site
 
-    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+    def __call__(self, *arrays: Any) -> tuple[object, ...]:
         """Call every hook that is registered now."""
         shown = unflatten(self._structure, iter([wrap(x) if hasattr(x, "shape") else x for x in arrays]))
         hooks = getattr(self._cell._cell_hooks, self._kind)
@@ -81,9 +82,9 @@ class CellState:
     """What Python keeps in the attributes of the cells that a capture meets: guards, and a watch on what changes."""
 
     def __init__(self) -> None:
-        self._before: dict[int, tuple[str, Any, dict[str, Any]]] = {}
+        self._before: dict[int, tuple[str, Cell, dict[str, object]]] = {}
 
-    def meet(self, site: str, cell: Any) -> None:
+    def meet(self, site: str, cell: Cell) -> None:
         """Note the simple attributes of the cell when it is met first."""
         if id(cell) not in self._before:
             found = {name: value for name, value in vars(cell).items() if is_simple(value)}
@@ -132,16 +133,16 @@ class _Asks:
 
     __slots__ = ("_ask", "_cell")
 
-    def __init__(self, ask: Callable[[Any], Any], cell: Any) -> None:
+    def __init__(self, ask: Callable[[Cell], object], cell: Cell) -> None:
         self._ask, self._cell = ask, cell
 
-    def __call__(self) -> Any:
+    def __call__(self) -> object:
         return self._ask(self._cell)
 
 
-def shown_leaves(value: Any) -> tuple[list[Any], ArgumentStructure]:
+def shown_leaves(value: object) -> tuple[list[Leaf], ArgumentStructure]:
     """Return the tensors of what a hook is shown, and how they are nested."""
-    leaves: list[Any] = []
+    leaves: list[Leaf] = []
     return leaves, flatten(value, leaves)
 
 
@@ -158,7 +159,7 @@ class RunningCells:
         self.calls: dict[int, int] = {}
         self._sites: dict[int, str] = {}
         self._running: list[str] = []
-        self._kept: list[Any] = []  # what is known by id stays alive
+        self._kept: list[object] = []  # what is known by id stays alive
 
     @property
     def site(self) -> str:
@@ -170,11 +171,11 @@ class RunningCells:
         """How many cells run, each inside the one before."""
         return len(self._running)
 
-    def meet(self, cell: Any) -> None:
+    def meet(self, cell: Cell) -> None:
         """Guard what the cell holds."""
         self.state.meet(self._sites.get(id(cell), type(cell).__name__), cell)
 
-    def enter(self, cell: Any) -> None:
+    def enter(self, cell: Cell) -> None:
         """Make the cell the running one."""
         if not self._running:
             for site, below in cell.cells_and_names():
@@ -187,7 +188,7 @@ class RunningCells:
         del self._running[depth:]
 
     @contextmanager
-    def inside(self, cell: Any) -> Iterator[str]:
+    def inside(self, cell: Cell) -> Iterator[str]:
         """Open a block in which the cell is the one that runs, what it holds guarded; yields its site."""
         depth = self.depth
         self.enter(cell)
@@ -197,7 +198,7 @@ class RunningCells:
         finally:
             self.leave(depth)
 
-    def marked(self, cell: Any, output: Any) -> Any:
+    def marked(self, cell: Cell, output: object) -> object:
         """Return the output of one more call of the cell, its tensors marked."""
         call = self.calls.get(id(cell), 0)
         self.calls[id(cell)] = call + 1

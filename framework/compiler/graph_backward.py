@@ -6,12 +6,12 @@ and something depends on is computed.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias, cast
 
 import numpy as np
 
 from ..context import quiet
-from ..ir import Apply, Constant, Graph, Node, TupleType, Where
+from ..ir import Apply, ConstantNode, Graph, Node, TupleType, Where
 from ..ir.control_ops import (
     ENVIRONMENT,
     Control,
@@ -49,7 +49,7 @@ _PATHS: dict[str, slice] = {
 
 def pulled_inputs(node: Apply) -> Iterator[Node]:
     """Return the arguments of a primitive or control operation that its rules can give a gradient."""
-    operation = node.function.value if isinstance(node.function, Constant) else None
+    operation = node.function.value if isinstance(node.function, ConstantNode) else None
     if isinstance(operation, Control):
         yield from node.arguments[_PATHS.get(operation.name, slice(None))]
     elif isinstance(operation, Primitive) and operation._joint is not None:
@@ -75,7 +75,7 @@ class Activity:
             pass
 
     def __contains__(self, node: Node) -> bool:
-        if isinstance(node, Constant):
+        if isinstance(node, ConstantNode):
             return isinstance(node.value, Graph) and bool(self.environment(node.value))
         return node in self._active
 
@@ -85,7 +85,7 @@ class Activity:
 
     def targets(self, function: Node) -> list[Graph] | None:
         """Return the graphs that a function node can be, where that is plain to see; else None."""
-        if isinstance(function, Constant):
+        if isinstance(function, ConstantNode):
             return [function.value] if isinstance(function.value, Graph) else None
         if isinstance(function, Apply) and function.applies("switch"):
             both = [self.targets(x) for x in function.arguments[1:]]
@@ -99,7 +99,7 @@ class Activity:
             values.append(graph.result)
             for user in self._scopes.order(graph):
                 values += [] if user.applies("switch") else user.arguments
-                if not isinstance(user.function, Constant) and self.targets(user.function) is None:
+                if not isinstance(user.function, ConstantNode) and self.targets(user.function) is None:
                     values.append(user.function)
         found: set[Graph] = set()
         seen: set[Node] = set()
@@ -108,7 +108,7 @@ class Activity:
             if node in seen or not isinstance(node.type, FunctionType):
                 continue
             seen.add(node)
-            if isinstance(node, Constant) and isinstance(node.value, Graph):
+            if isinstance(node, ConstantNode) and isinstance(node.value, Graph):
                 found.add(node.value)
             elif isinstance(node, Apply) and node.applies("switch"):
                 values += node.arguments[1:]
@@ -119,7 +119,7 @@ class Activity:
         before = len(self._active)
         for graph in self._scopes.graphs:
             for node in self._scopes.order(graph):
-                if isinstance(node.function, Constant) and isinstance(node.function.value, Primitive | Control):
+                if isinstance(node.function, ConstantNode) and isinstance(node.function.value, Primitive | Control):
                     active = any(x in self for x in pulled_inputs(node))
                 else:
                     active = self._called(node)
@@ -167,18 +167,18 @@ class RuleCapture(GraphCapture):
         primitive: Primitive,
         needs: Sequence[bool],
         cotangent: Node | Sequence[Node | None],
-        out: Node | Sequence[Node],
+        out: Node | Sequence[Node] | None,
         inputs: Sequence[Node],
-        attributes: dict[str, Any],
+        attributes: dict[str, object],
         where: Where,
     ) -> list[Node | None]:
         """Return the cotangents of the inputs that need one, from that of the output (one each, of several)."""
         self._where = where
         given = [self.value_of(x) for x in inputs]
         g = self.value_of(cotangent) if isinstance(cotangent, Node) else [self._optional(part) for part in cotangent]
-        result: Any = None
+        result: object = None
         if primitive.saves_output:
-            result = self.value_of(out) if isinstance(out, Node) else tuple(self.value_of(part) for part in out)
+            result = self.value_of(out) if isinstance(out, Node) else tuple(self.value_of(part) for part in out or ())
         with self.active(), quiet():
             if primitive._joint is not None:
                 found = primitive._joint(needs, g, result, *given, **attributes)
@@ -189,29 +189,29 @@ class RuleCapture(GraphCapture):
                 ]
         return [self.node_of(x) if need and x is not None else None for x, need in zip(found, needs, strict=True)]
 
-    def value_of(self, node: Node) -> Any:
+    def value_of(self, node: Node) -> object:
         """Return what a rule sees of a node: a constant's array as a tensor."""
         value = super().value_of(node)
         return wrap(value) if isinstance(value, np.ndarray) else value
 
-    def _optional(self, node: Node | None) -> Any:
+    def _optional(self, node: Node | None) -> object:
         return None if node is None else self.value_of(node)
 
     def pull_back(
         self,
-        composition: Callable[..., Any],
+        composition: Callable[..., object],
         needs: Sequence[bool],
-        g: Any,
-        inputs: Sequence[Any],
-        attributes: dict[str, Any],
-    ) -> list[Any]:
+        g: object,
+        inputs: Sequence[object],
+        attributes: dict[str, object],
+    ) -> list[object]:
         """Return the cotangents of the needed inputs of a function of tensors, which is captured and gone back
         through."""
         identity = PRIMITIVES["identity"]
         aliases = [self.apply(identity, (x,), {}) if need else x for x, need in zip(inputs, needs, strict=True)]
         result = composition(*aliases, **attributes)
         outputs = result if isinstance(result, tuple) else (result,)
-        weights = g if isinstance(result, tuple) else (g,)
+        weights: Sequence[object] = cast("Sequence[object]", g) if isinstance(result, tuple) else (g,)
         found = self._pull_nodes(
             self.graph,
             [self.node_of(y) for y in outputs],
@@ -223,7 +223,7 @@ class RuleCapture(GraphCapture):
 
 
 #: None, a node, or the cotangents of a tuple's parts.
-_Cotangent: TypeAlias = Any
+_Cotangent: TypeAlias = "Node | Sequence[_Cotangent] | None"
 
 
 class World(Protocol):
@@ -257,8 +257,9 @@ class Sweep:
         """Add the cotangent to those that the node has got from its other users."""
         if cotangent is None or not self._world.is_active(node):
             return
-        if isinstance(node, Constant):
+        if isinstance(node, ConstantNode):
             for index, free in enumerate(self._world.environment(node.value)):
+                assert isinstance(cotangent, Node)
                 part = self._graph.apply(environment_getitem, cotangent, self._world.image(free), index=index)
                 self.add(free, part)
             return
@@ -270,6 +271,8 @@ class Sweep:
         if isinstance(type, TupleType):
             both = zip(type.elements, self._parts(type, a), self._parts(type, b), strict=True)
             return [self._sum(part, x, y) for part, x, y in both]
+        assert isinstance(a, Node)
+        assert isinstance(b, Node)
         return self._graph.apply(PRIMITIVES["add"] if isinstance(type, Spec) else add_cotangents, a, b)
 
     def _parts(self, type: TupleType, cotangent: _Cotangent) -> Sequence[_Cotangent]:
@@ -299,12 +302,12 @@ class Sweep:
             parts = [self._complete(part, x, self._element(like, i)) for i, (part, x) in enumerate(both)]
             return self._graph.apply(make_tuple, *parts)
         if not carries_gradient(type):
-            return Constant(None)
+            return ConstantNode(None)
         if isinstance(type, Spec):
             if all(isinstance(length, int) for length in type.shape):
                 return self._graph.apply(zero_cotangent, shape=type.shape, dtype=type.dtype)
             return self._graph.apply(zero_cotangent_like, like())
-        return Constant(None, ENVIRONMENT)
+        return ConstantNode(None, ENVIRONMENT)
 
     def _element(self, whole: Callable[[], Node], index: int) -> Callable[[], Node]:
         return lambda: self._graph.apply(tuple_getitem, whole(), index=index)
@@ -315,7 +318,7 @@ class Sweep:
             cotangent = self._found.get(node)
             if cotangent is None:
                 continue
-            operation = node.function.value if isinstance(node.function, Constant) else None
+            operation = node.function.value if isinstance(node.function, ConstantNode) else None
             if isinstance(operation, Primitive):
                 self._primitive(node, operation, cotangent)
             elif isinstance(operation, Control):
@@ -328,14 +331,15 @@ class Sweep:
         world, arguments = self._world, node.arguments
         allowed = set(pulled_inputs(node))
         needs = [x in allowed and world.is_active(x) for x in arguments]
-        g: Any = cotangent
-        out: Any = None
+        out: Node | list[Node] | None = None
         if isinstance(node.type, TupleType):
-            g = [x if x is None or isinstance(x, Node) else None for x in self._parts(node.type, cotangent)]
+            parts = self._parts(node.type, cotangent)
+            g: Node | list[Node | None] = [x if isinstance(x, Node) else None for x in parts]
             if primitive.saves_output:
                 out = [world.part(node, index) for index in range(len(node.type.elements))]
-        elif primitive.saves_output:
-            out = world.image(node)
+        else:
+            assert isinstance(cotangent, Node)
+            g, out = cotangent, world.image(node) if primitive.saves_output else None
         inputs = [world.image(x) for x in arguments]
         pulled = self._rules.pull(primitive, needs, g, out, inputs, attributes=node.attributes, where=node.where)
         for x, part in zip(arguments, pulled, strict=True):
@@ -373,10 +377,11 @@ class Sweep:
             for index, x in enumerate(arguments):
                 if self._world.is_active(x):
                     like = self._world.image(x)
+                    assert isinstance(cotangent, Node)
                     self.add(x, self._graph.apply(environment_getitem, cotangent, like, index=index))
         elif name == "environment_getitem":
             whole = self._complete(node.type, cotangent, lambda: self._world.image(node))
-            before = [Constant(None)] * node.attributes["index"]
+            before = [ConstantNode(None)] * node.attributes["index"]
             self.add(arguments[0], self._graph.apply(make_environment, *before, whole))
         elif name == "add_cotangents":
             self.add(arguments[0], cotangent)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..context import quiet
 from ..errors import EngineError
-from ..ir import Apply, Constant, Graph, Node
+from ..ir import Apply, ConstantNode, Graph, Node
 from ..ir.control_ops import Control, assign
 from ..ir.visit import Scopes
 from ..primitive import Primitive
@@ -39,10 +39,10 @@ __all__ = [
 ]
 
 # What flows through a graph: arrays, numbers, keys, closures, tuples of these.
-Value: TypeAlias = Any
+Value: TypeAlias = object
 
 
-Registers: TypeAlias = list[Any]
+Registers: TypeAlias = list[object]
 
 
 class EvaluationStep(NamedTuple):
@@ -56,7 +56,7 @@ class EvaluationStep(NamedTuple):
         last: Registers that nobody reads after this step.
     """
 
-    compute: Callable[[list[Any]], Any] | None
+    compute: Callable[[list[object]], object] | None
     out: int
     inputs: tuple[int, ...]
     node: Node
@@ -206,7 +206,7 @@ class _Allocation:
         """Return the register of a node's value; constants are put into the template, closures made by a step."""
         if node in self._places:
             return self._places[node]
-        if isinstance(node, Constant):
+        if isinstance(node, ConstantNode):
             if isinstance(node.value, Graph):
                 return self._closure(node.value, user)
             self._places[node] = self._new(plain(node.value))
@@ -231,7 +231,7 @@ class _Allocation:
 
     def add(self, node: Apply) -> None:
         """Append the step for a node, after the steps for the closures it uses."""
-        function = node.function.value if isinstance(node.function, Constant) else None
+        function = node.function.value if isinstance(node.function, ConstantNode) else None
         compute = _computing(function, node)
         inputs = tuple(self.place(x, node) for x in (node.inputs if compute is None else node.arguments))
         self._places[node] = self._new(None)
@@ -278,7 +278,7 @@ def _computing(function: object, node: Apply) -> Callable[[list[Value]], Value] 
     return compute
 
 
-def _assigned(values: list[Value]) -> Array:
+def _assigned(values: list[Any]) -> Array:
     """Return the new value of a weight, which is written when the run has ended."""
     target = values[0]
     new = np.asarray(values[1], dtype=target.dtype)
@@ -311,8 +311,9 @@ class Evaluator:
     def _apart(self, value: Value) -> Value:
         if isinstance(value, tuple):
             return tuple([self._apart(part) for part in value])
-        is_constant = isinstance(value, np.ndarray) and id(owner_of(value)) in self._translator.constants
-        return value.copy() if is_constant else value
+        if isinstance(value, np.ndarray) and id(owner_of(value)) in self._translator.constants:
+            return value.copy()
+        return value
 
 
 def evaluate(graph: Graph, arguments: Sequence[Value]) -> Value:

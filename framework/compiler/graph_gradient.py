@@ -18,7 +18,7 @@ import numpy as np
 
 from ..dtype import is_inexact
 from ..errors import GradientError
-from ..ir import Apply, Constant, Graph, Node, Parameter, TupleType
+from ..ir import Apply, ConstantNode, Graph, Node, ParameterNode, TupleType
 from ..ir.clone import clone
 from ..ir.control_ops import (
     ENVIRONMENT,
@@ -84,9 +84,9 @@ class Transform:
 
     def image(self, node: Node) -> Node:
         """Return the node that holds the value on the way forward."""
-        if isinstance(node, Constant):
+        if isinstance(node, ConstantNode):
             if isinstance(node.value, Graph):
-                return Constant(self._twin(node.value), forward_type(node.value.type))
+                return ConstantNode(self._twin(node.value), forward_type(node.value.type))
             return node
         if node not in self._images and isinstance(node, Apply):  # a choice between functions, made when it is used
             self._images[node] = self._copy(node)
@@ -137,7 +137,7 @@ class Transform:
         """Let the twin compute what the graph computes."""
         for node in self._scopes.order(graph):
             function = node.function
-            if not (isinstance(function, Constant) and isinstance(function.value, Primitive | Control)):
+            if not (isinstance(function, ConstantNode) and isinstance(function.value, Primitive | Control)):
                 self._images[node] = self._call(node, self._twins[graph])
             elif not (node.applies("switch") and isinstance(node.type, FunctionType)):
                 self._images[node] = self._copy(node)
@@ -166,11 +166,11 @@ class Transform:
 
     def _plain(self, function: Node) -> Node:
         """Return a function as it was, over the values of the way forward; a loop keeps running in constant space."""
-        if isinstance(function, Constant):
+        if isinstance(function, ConstantNode):
             graph = function.value
             if graph not in self._untwinned:
                 self._untwinned[graph] = clone(graph, {free: self.image(free) for free in self._scopes.free[graph]})
-            return Constant(self._untwinned[graph], graph.type)
+            return ConstantNode(self._untwinned[graph], graph.type)
         assert isinstance(function, Apply)
         assert function.graph is not None
         condition, true, false = function.arguments
@@ -186,15 +186,15 @@ class Transform:
         sweep = self.sweep(back)
         sweep.add(graph.result, cotangent)
         sweep.run(self._scopes.order(graph))
-        environment: Node = Constant(None, ENVIRONMENT)
+        environment: Node = ConstantNode(None, ENVIRONMENT)
         if self._activity.environment(graph):
             parts = [
-                sweep.complete(free) if sweep.found(free) else Constant(None)
+                sweep.complete(free) if sweep.found(free) else ConstantNode(None)
                 for free in self._activity.environment(graph)
             ]
             environment = back.apply(make_environment, *parts)
         back.output = back.apply(make_tuple, environment, *(sweep.complete(p) for p in graph.parameters))
-        twin.output = twin.apply(make_tuple, self.image(graph.result), Constant(back, back.type))
+        twin.output = twin.apply(make_tuple, self.image(graph.result), ConstantNode(back, back.type))
 
 
 def grad_graph(graph: Graph, wrt: Sequence[int], *, output: int | None = None) -> Graph:
@@ -223,7 +223,7 @@ def grad_graph(graph: Graph, wrt: Sequence[int], *, output: int | None = None) -
             f"the gradient of '{graph.name}' needs a floating-point scalar to start from, got {loss}; reduce it to one"
         )
     transform = Transform(source, by, into)
-    seed = Constant(Tensor(np.ones(loss.shape, loss.dtype)))
+    seed = ConstantNode(Tensor(np.ones(loss.shape, loss.dtype)))
     value = transform.image(source.result)
     sweep = transform.sweep(into)
     sweep.add(source.result, _seeds(source.result.type, {output: seed}) if output is not None else seed)
@@ -275,7 +275,7 @@ def _prepared(graph: Graph, name: str) -> tuple[Graph, Graph]:
     if scopes.holders(graph):
         source = Graph(graph.name)
         copies = [source.add_parameter(p.type, p.name, p.weight) for p in graph.parameters]
-        source.output = source.call(Constant(graph, graph.type), *copies)
+        source.output = source.call(ConstantNode(graph, graph.type), *copies)
     into = Graph(name)
     for p in graph.parameters:
         into.add_parameter(p.type, p.name, p.weight)
@@ -299,7 +299,7 @@ def _seeds(type: Abstract, given: dict[int, Node]) -> list[Node | None]:
 
 def _closed(back: Graph, residuals: Sequence[Node]) -> Graph:
     """Return the graph with its free variables as first parameters."""
-    first = {x: Parameter(back, x.type, f"residual{i}") for i, x in enumerate(residuals)}
+    first = {x: ParameterNode(back, x.type, f"residual{i}") for i, x in enumerate(residuals)}
     closed = clone(back, first)
     for parameter in first.values():
         parameter.graph = closed

@@ -11,25 +11,26 @@ random keys are inputs, so they are those of the first time; assignments and hoo
 
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
 from ..context import RECORDING
 from ..dtype import is_inexact
 from ..errors import GradientError
-from ..ir import Apply, Constant, Graph, Node, TupleType
+from ..ir import Abstract, Apply, ConstantNode, Graph, Node, TupleType
 from ..ir.control_ops import Control, tuple_getitem
 from ..ir.visit import order
 from ..ops import add, zeros_like
 from ..primitive import Primitive
 from ..specs import Spec
 from ..tape_node import TapeNode
-from ..tensor import Parameter, Tensor, wrap
+from ..tensor import Tensor, TensorLike, wrap
 from .graph_gradient import forward_and_pullback
 from .passes.structural_passes import inline
 from .pipeline import Executable, compile
 from .rewrite import rebuild
+from .signature import Leaf
 
 __all__ = ["GraphFunction", "differentiable_outputs"]
 
@@ -59,27 +60,33 @@ def without_effects(graph: Graph) -> Graph:
     return rebuild(graph, pure)
 
 
-def _sum(a: Any, b: Any) -> Any:
+#: The cotangent of a tensor, or of every value of an environment.
+_Cotangent: TypeAlias = "TensorLike | tuple[_Cotangent, ...] | None"
+
+
+def _sum(a: _Cotangent, b: _Cotangent) -> _Cotangent:
     if a is None or b is None:
         return b if a is None else a
     if isinstance(a, tuple):
+        assert isinstance(b, tuple)
         return tuple(_sum(x, y) for x, y in zip_longest(a, b))
+    assert not isinstance(b, tuple)
     return add(a, b)
 
 
-def _zero(x: Any) -> Any:
+def _zero(x: object) -> _Cotangent:
     if isinstance(x, tuple):
         return tuple(_zero(part) for part in x)
     return zeros_like(x) if isinstance(x, Tensor) and is_inexact(x.dtype) else None
 
 
-def _part(environment: tuple[Any, ...] | None, like: Any, *, index: int) -> Any:
+def _part(environment: tuple[_Cotangent, ...] | None, like: object, *, index: int) -> _Cotangent:
     found = environment[index] if environment is not None and index < len(environment) else None
     return _zero(like) if found is None else found
 
 
 #: What the operations on cotangents are for tensors of any class.
-_ON_TENSORS: dict[str, Callable[..., Any]] = {
+_ON_TENSORS: dict[str, Callable[..., object]] = {
     "add_cotangents": _sum,
     "environment_getitem": _part,
     "make_environment": lambda *parts: parts,
@@ -88,14 +95,14 @@ _ON_TENSORS: dict[str, Callable[..., Any]] = {
 }
 
 
-def replay(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
+def replay(graph: Graph, inputs: Sequence[object]) -> list[Tensor]:
     """Return the outputs of a graph applied to tensors of any class, operation by operation.
 
     Raises:
         GradientError: The graph has branches or loops.
     """
     flat = inline(graph)
-    values: dict[Node, Any] = dict(zip(flat.parameters, inputs, strict=True))
+    values: dict[Node, object] = dict(zip(flat.parameters, inputs, strict=True))
     for node in order(flat):
         applied = getattr(node.function, "value", None)
         arguments = [values[x] if x in values else _constant(x) for x in node.arguments]
@@ -110,11 +117,11 @@ def replay(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
                 f"the compiled function '{graph.name}' has branches or loops over tensors, so its derivative cannot be "
                 f"transformed from outside; compile the transformed function instead: jit(vmap(f)), jit(grad(f))"
             )
-    return list(values[flat.result])
+    return list(cast("tuple[Tensor, ...]", values[flat.result]))
 
 
-def _constant(node: Node) -> Any:
-    assert isinstance(node, Constant)
+def _constant(node: Node) -> object:
+    assert isinstance(node, ConstantNode)
     value = node.value
     return wrap(value) if isinstance(value, np.ndarray) else value
 
@@ -142,7 +149,9 @@ class GraphFunction:
         self._pairs: dict[tuple[tuple[int, ...], tuple[int, ...]], _Pair] = {}
         self._seconds: dict[tuple[tuple[int, ...], tuple[int, ...]], GraphFunction] = {}
 
-    def __call__(self, inputs: Sequence[Any], reached: Sequence[bool], assigned: Sequence[Parameter] = ()) -> list[Any]:
+    def __call__(
+        self, inputs: Sequence[Leaf], reached: Sequence[bool], assigned: Sequence[Tensor] = ()
+    ) -> list[Any]:  # tensors, keys and numbers
         """Return the outputs; those that are `reached` from an input that requires a gradient are recorded."""
         by = tuple(i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad)
         weighted = tuple(i for i, is_reached in enumerate(reached) if is_reached)
@@ -162,7 +171,9 @@ class GraphFunction:
             self._pairs[by, weighted] = _Pair(*compiled)
         return self._pairs[by, weighted]
 
-    def pull_back(self, node: TapeNode, inputs: Sequence[Any], needs: Sequence[bool], g: Any) -> Sequence[Any]:
+    def pull_back(
+        self, node: TapeNode, inputs: Sequence[object], needs: Sequence[bool], g: Any
+    ) -> Sequence[Tensor | None]:
         """Return the gradients of the inputs, from those of the outputs."""
         by, weighted = node.attributes["by"], node.attributes["weighted"]
         given = g if node.size > 1 else (g,)
@@ -170,13 +181,13 @@ class GraphFunction:
         assert isinstance(types, TupleType)
         cotangents = [_zeros(types.elements[i]) if given[i] is None else given[i] for i in weighted]
         if any(x.__fallback__ is not None for x in cotangents):
-            found: Sequence[Any] = replay(self._second(by, weighted)._graph, [*inputs, *cotangents])
+            found: Sequence[Tensor] = replay(self._second(by, weighted)._graph, [*inputs, *cotangents])
         elif RECORDING.get():
             function = self._second(by, weighted)
-            found = function([*inputs, *cotangents], (True,) * len(by))
+            found = function([*cast("Sequence[Leaf]", inputs), *cotangents], (True,) * len(by))
         else:
-            found = self._pair(by, weighted).back([*node.outputs, *(x._data for x in cotangents)])
-            found = [wrap(array) for array in found]
+            arrays = self._pair(by, weighted).back([*node.outputs, *(x._data for x in cotangents)])
+            found = [wrap(array) for array in arrays]
         gradients = dict(zip(by, found, strict=True))
         return [gradients.get(i) if need else None for i, need in enumerate(needs)]
 
@@ -199,7 +210,7 @@ class GraphFunction:
         return f"GraphFunction({self.name})"
 
 
-def _output(value: Any, node: TapeNode, index: int, is_recorded: bool) -> Any:
+def _output(value: object, node: TapeNode, index: int, is_recorded: bool) -> object:
     if not isinstance(value, np.ndarray):
         return value
     result = wrap(value)
@@ -208,14 +219,14 @@ def _output(value: Any, node: TapeNode, index: int, is_recorded: bool) -> Any:
     return result
 
 
-def _apart(residual: Any, assigned: Sequence[Parameter]) -> Any:
+def _apart(residual: object, assigned: Sequence[Tensor]) -> object:
     """Return a residual that does not change when the weights that the graph assigns do so the next time."""
     if isinstance(residual, np.ndarray) and any(np.may_share_memory(residual, weight._data) for weight in assigned):
         return residual.copy()
     return residual
 
 
-def _zeros(type: Any) -> Tensor:
+def _zeros(type: Abstract) -> Tensor:
     assert isinstance(type, Spec)
     return wrap(np.zeros(type.shape, type.dtype))
 
@@ -235,7 +246,7 @@ def differentiable_outputs(graph: Graph, needs: Sequence[bool]) -> tuple[bool, .
     return tuple(x in live and _can_carry(x.type) for x in result.arguments)
 
 
-def _can_carry(type: Any) -> bool:
+def _can_carry(type: Abstract) -> bool:
     return not isinstance(type, Spec) or is_inexact(type.dtype)
 
 

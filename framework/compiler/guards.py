@@ -24,12 +24,12 @@ _SIMPLE = (bool, int, float, complex, str, bytes, type(None))
 _MISSING = object()
 
 
-def is_simple(value: Any) -> bool:
+def is_simple(value: object) -> bool:
     """Return whether a value is one that is compared by type and value."""
     return type(value) in _SIMPLE or (type(value) is tuple and all(is_simple(part) for part in value))
 
 
-def same(value: Any, expected: Any) -> bool:
+def same(value: object, expected: object) -> bool:
     """Return whether a guarded value is what it was: simple ones by type and value, others by identity."""
     if value is expected:
         return True
@@ -53,12 +53,12 @@ class Guard:
 
     name: str
     kind: Literal["attribute", "item", "call"]
-    owner: Any = field(repr=False)
-    key: Any
-    expected: Any = field(repr=False)
+    owner: Any = field(repr=False)  # read by attribute, item or call
+    key: Any  # a name for attributes, whatever the owner takes for items
+    expected: object = field(repr=False)
     by_cell: bool = False
 
-    def read(self) -> Any:
+    def read(self) -> object:
         """Return what stands there now; a mark of its own if nothing does."""
         try:
             if self.kind == "attribute":
@@ -77,17 +77,17 @@ class Guard:
         return f"{self.name} was {self.expected!r}, is {'gone' if found is _MISSING else repr(found)}"
 
 
-def attribute_guard(name: str, owner: Any, key: str, expected: Any, *, by_cell: bool = False) -> Guard:
+def attribute_guard(name: str, owner: object, key: str, expected: object, *, by_cell: bool = False) -> Guard:
     """Return a guard on `owner.key`."""
     return Guard(name, "attribute", owner, key, expected, by_cell)
 
 
-def item_guard(name: str, owner: Any, key: Any, expected: Any) -> Guard:
+def item_guard(name: str, owner: object, key: object, expected: object) -> Guard:
     """Return a guard on `owner[key]`, for globals and other mappings and lists."""
     return Guard(name, "item", owner, key, expected)
 
 
-def closure_guard(name: str, cell: CellType, expected: Any) -> Guard:
+def closure_guard(name: str, cell: CellType, expected: object) -> Guard:
     """Return a guard on a variable that a function has from outside."""
     return Guard(name, "attribute", cell, "cell_contents", expected)
 
@@ -102,7 +102,7 @@ class GuardSet:
     __slots__ = ("_ask", "_by_cell", "_stamp", "guards")
 
     def __init__(self, guards: Iterable[Guard]) -> None:
-        unique: dict[Any, Guard] = {}
+        unique: dict[tuple[int, str, object], Guard] = {}
         for guard in guards:
             unique.setdefault((id(guard.owner), guard.kind, guard.key), guard)
         self.guards = tuple(unique.values())
@@ -154,18 +154,18 @@ class OutsideValues:
         guards: One for every value.
     """
 
-    def __init__(self, fn: Callable[..., Any]) -> None:
+    def __init__(self, fn: Callable[..., object]) -> None:
         self.guards: list[Guard] = []
         self._home: str | None = getattr(fn, "__module__", None)
         seen: set[int] = set()
-        pending: list[Any] = [fn]
+        pending: list[object] = [fn]
         while pending:
             function = _function_of(pending.pop())
             if function is not None and id(function) not in seen:
                 seen.add(id(function))
                 pending += self._look_into(function)
 
-    def _look_into(self, function: FunctionType) -> Iterator[Any]:
+    def _look_into(self, function: FunctionType) -> Iterator[object]:
         """Return the functions that this one names; what it names else is guarded."""
         code = function.__code__
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
@@ -199,21 +199,21 @@ class OutsideValues:
                 )
 
 
-def version_guard(name: str, value: Any) -> list[Guard]:
+def version_guard(name: str, value: object) -> list[Guard]:
     """Return a guard on the values of a tensor that would stand in a graph as a constant."""
     if not isinstance(value, Tensor) or value.requires_grad or isinstance(value, Parameter):
         return []
     return [item_guard(f"the count of changes in place of tensor '{name}'", value._version, 0, value._version[0])]
 
 
-def _contents(cell: CellType) -> Any:
+def _contents(cell: CellType) -> object:
     try:
         return cell.cell_contents
     except ValueError:  # a variable that has no value yet
         return OutsideValues
 
 
-def _function_of(value: Any) -> FunctionType | None:
+def _function_of(value: object) -> FunctionType | None:
     """Return the Python function behind a function, method, decorated function or cell of a network; else None."""
     for _ in range(8):
         if isinstance(value, FunctionType):

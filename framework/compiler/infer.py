@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import EngineError, ShapeError
-from ..ir import Apply, Constant, Graph, Node, TupleType
+from ..ir import Apply, ConstantNode, Graph, Node, TupleType
 from ..ir.clone import clone
 from ..ir.control_ops import Control
 from ..ir.ir_types import UNKNOWN, Abstract, FunctionType
@@ -65,7 +65,7 @@ class _Inference:
         self._write()
 
     def _type(self, node: Node) -> Abstract:
-        if isinstance(node, Constant):
+        if isinstance(node, ConstantNode):
             return _Functions((), UNKNOWN, frozenset({node.value})) if isinstance(node.value, Graph) else node.type
         return self._found.get(node, UNKNOWN)
 
@@ -93,7 +93,7 @@ class _Inference:
     def _computed(self, node: Apply, graph: Graph) -> Abstract:
         function = node.function
         given = [self._type(x) for x in node.arguments]
-        if not (isinstance(function, Constant) and isinstance(function.value, Primitive | Control)):
+        if not (isinstance(function, ConstantNode) and isinstance(function.value, Primitive | Control)):
             return self._called(node, given)
         if function.value.name == "switch":
             return self._join(given[1], given[2], node, node)
@@ -158,5 +158,7 @@ def _is_unknown(type: Abstract) -> bool:
 
 def _retyped(node: Node) -> Node:
     return (
-        Constant(node.value, node.value.type) if isinstance(node, Constant) and isinstance(node.value, Graph) else node
+        ConstantNode(node.value, node.value.type)
+        if isinstance(node, ConstantNode) and isinstance(node.value, Graph)
+        else node
     )

@@ -11,25 +11,25 @@ Reference:
 
 import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from copy import deepcopy
 from difflib import get_close_matches
 from functools import partial, update_wrapper
 from importlib import import_module
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ..context import CAPTURE, DEPTH, RECORDING
 from ..errors import EngineError
-from ..ir import Graph
+from ..ir import Graph, OpaqueType
 from ..ir.clone import bind
-from ..specs import Spec
+from ..specs import Shape, Spec
 from ..symbolic import Assumption, Dim, assuming, unify
 from ..tensor import Tensor
-from .capture import Apart, Captured
+from .captured_graph import Apart, Captured
 from .guards import GuardSet
 from .pipeline import backend_named
-from .signature import Signature, flatten
+from .signature import Leaf, Signature, flatten
 from .specialisation import Options, Specialisation
 from .traced import CaptureError, TracedTensor
 
@@ -105,13 +105,13 @@ def _filled(captured: Captured, lengths: dict[str, int]) -> Captured:
 def _symbols(signature: Signature) -> tuple[Signature, dict[str, int]]:
     """Return the signature with a symbol for every length of 2 or more, and their values."""
     names: dict[int, Dim] = {}
-    specs: list[Any] = []
+    specs: list[Spec | OpaqueType] = []
     for spec in signature.specs:
         if isinstance(spec, Spec):
-            shape: Any = tuple(
+            shape = tuple(
                 length if length < 2 else names.setdefault(length, Dim(f"n{len(names)}")) for length in spec.shape
             )
-            spec = Spec(shape, spec.dtype, weak=spec.weak)
+            spec = Spec(cast("Shape", shape), spec.dtype, weak=spec.weak)
         specs.append(spec)
     lengths = {str(name): length for length, name in names.items()}
     return Signature(signature.structure, tuple(specs), signature.needs), lengths
@@ -163,11 +163,11 @@ class Compiled:
         self._last: Specialisation | None = None
         self._lock = RLock()
         self._capture = capture
-        self._apart: dict[Signature, Callable[..., Any]] = {}
+        self._apart: dict[Signature, Callable[..., object]] = {}
         self._reasons: list[str] = []
         self._dynamic = DynamicCapture(self._captured)
 
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
+    def __call__(self, *arguments: Any, **options: Any) -> Any:  # as the function takes and returns
         """Return what the function returns."""
         if CAPTURE.get() is not None:
             return self._fn(*arguments, **options)
@@ -178,9 +178,9 @@ class Compiled:
                 return last.run(arguments, options, arrays)
         return self._search(arguments, options)
 
-    def _search(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def _search(self, arguments: tuple[object, ...], options: dict[str, object]) -> object:
         """Return the result by another specialisation than the last, or by a new one."""
-        leaves: list[Any] = []
+        leaves: list[Leaf] = []
         structure = flatten((arguments, options), leaves)
         if any(isinstance(x, Tensor) and x.__fallback__ is not None for x in leaves):
             return self._by_python(leaves, arguments, options)
@@ -210,7 +210,7 @@ class Compiled:
         self._last = made
         return made.run(arguments, options, arrays)
 
-    def _by_python(self, leaves: list[Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def _by_python(self, leaves: list[Leaf], arguments: tuple[object, ...], options: dict[str, object]) -> object:
         if any(isinstance(x, TracedTensor) for x in leaves):
             raise CaptureError(
                 f"'{self._name}' was called with a tensor that a function captured earlier left behind; "
@@ -270,11 +270,11 @@ class Compiled:
         places = [place for run in self._apart.values() for place in getattr(run, "places", tuple)()]
         return (*self._reasons, *dict.fromkeys(places))
 
-    def graphs(self) -> tuple[Any, ...]:
+    def graphs(self) -> tuple[Graph, ...]:
         """Return the captured graphs, in the order in which they were made."""
         return tuple(made.captured.graph for entries in self._table.values() for made in entries)
 
-    def __get__(self, instance: Any, owner: type | None = None) -> "Compiled":
+    def __get__(self, instance: object, owner: type | None = None) -> "Compiled":
         """Return a compiled method of the instance, which keeps it."""
         if instance is None:
             return self
@@ -285,7 +285,7 @@ class Compiled:
             bound = kept[place] = _BoundCompiled(self, self._with(self._fn.__get__(instance, owner)))
         return bound.method
 
-    def _with(self, fn: Callable[..., Any]) -> "Compiled":
+    def _with(self, fn: Callable[..., object]) -> "Compiled":
         return Compiled(
             fn,
             capture_mode=self._mode,
@@ -294,7 +294,7 @@ class Compiled:
             falls_back=self._falls_back,
         )
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Compiled":
+    def __deepcopy__(self, memo: dict[int, object]) -> "Compiled":
         return self._with(deepcopy(self._fn, memo))
 
     def __repr__(self) -> str:
@@ -309,7 +309,7 @@ class _BoundCompiled:
     def __init__(self, of: Compiled, method: Compiled) -> None:
         self.of, self.method = of, method
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> None:
+    def __deepcopy__(self, memo: dict[int, object]) -> None:
         return None
 
 
@@ -373,7 +373,7 @@ def jit(
     return make(fn)
 
 
-def _check(what: str, word: object, known: Any) -> None:
+def _check(what: str, word: object, known: Collection[str]) -> None:
     if word in known:
         return
     near = get_close_matches(str(word), list(known), 1)

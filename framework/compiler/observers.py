@@ -11,10 +11,10 @@ This interface is frozen: monitors are built on it.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from ..hooks import Handle
 from ..ir import Apply, Graph, Node
+from ..nn.cell import Cell
 from ..ops.observe import ObservationHook
 from ..primitive import PRIMITIVES
 from .rewrite import rebuild
@@ -22,12 +22,12 @@ from .rewrite import rebuild
 __all__ = ["insert_observers", "observe_cells", "observer_set"]
 
 #: Whether a cell is watched: `select(site, cell)`, its site counted from the outermost cell that runs.
-Select = Callable[[str, Any], bool]
+Select = Callable[[str, Cell], bool]
 #: The tap for one output: `make_tap(site, cell, call, index)`; None watches nothing there.
-MakeTap = Callable[[str, Any, int, int], "ObservationHook | None"]
+MakeTap = Callable[[str, Cell, int, int], "ObservationHook | None"]
 
 #: `(select, make_tap)` of those attached now, by number.
-OBSERVERS: dict[int, Callable[..., Any]] = {}
+OBSERVERS: dict[int, Callable[[str, Cell, int, int], "ObservationHook | None"]] = {}
 
 
 def observe_cells(select: Select, make_tap: MakeTap) -> Handle:
@@ -44,7 +44,7 @@ def observe_cells(select: Select, make_tap: MakeTap) -> Handle:
         used again.
     """
 
-    def expand(site: str, cell: Any, call: int, index: int) -> "ObservationHook | None":
+    def expand(site: str, cell: Cell, call: int, index: int) -> "ObservationHook | None":
         return make_tap(site, cell, call, index) if select(site, cell) else None
 
     return Handle(OBSERVERS, expand)
@@ -82,5 +82,5 @@ def insert_observers(graph: Graph) -> Graph:
     return rebuild(graph, watched)
 
 
-def _applied(node: Apply) -> Any:
+def _applied(node: Apply) -> object:
     return getattr(node.function, "value", None)

@@ -17,6 +17,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from ..errors import EngineError, NameTaken
 from ..ir import Graph
+from ..random import Key
+from ..tensor import Array
 from .graph_evaluator import Evaluator
 from .passes.algebra import expand, pool_first, simplify
 from .passes.memory_passes import recompute
@@ -39,7 +41,7 @@ __all__ = [
 ]
 
 #: `backend(graph, **options)`: an executable, as `pipeline.Executable` describes it.
-Backend = Callable[..., Any]
+Backend = Callable[..., "Executable"]
 
 BACKENDS: dict[str, Backend] = {}
 
@@ -114,7 +116,7 @@ class Executable(Protocol):
     The result is an array, or a tuple as nested as the output's type; its arrays belong to the caller.
     """
 
-    def __call__(self, arguments: Sequence[Any]) -> Any:
+    def __call__(self, arguments: Sequence[Array | Key]) -> Any:  # nested as the result of the graph is
         """Return the result for these arrays; the arrays of assigned weights are overwritten in place."""
 
 
@@ -183,7 +185,7 @@ def _all_passes(backend: str) -> list[tuple[str, Pass]]:
 
 
 def compile(
-    graph: Graph, level: str = "O1", backend: str = "numpy", *, given: Mapping[int, Any] | None = None
+    graph: Graph, level: str = "O1", backend: str = "numpy", *, given: Mapping[int, Array] | None = None
 ) -> Executable:
     """Return the graph as something that runs.
 
@@ -207,7 +209,7 @@ def compile(
         return _compiled(chosen, optimize(graph, backend), given)
 
 
-def _compiled(chosen: Callable[..., Executable], optimized: Graph, given: Mapping[int, Any] | None) -> Executable:
+def _compiled(chosen: Callable[..., Executable], optimized: Graph, given: Mapping[int, Array] | None) -> Executable:
     if given and getattr(chosen, "writes_given", False):
         return chosen(optimized, given=dict(given))
     return chosen(optimized)

@@ -3,10 +3,10 @@
 A pass never changes the graph it is given. It says, for an application whose inputs have been rebuilt already, which
 node stands for it in the new graph. Only what the output needs is visited, so every pass drops dead code on its way.
 
-    x = Any("x")
-    twice_turned = rewrite(Call("negative", Call("negative", x)), x)
+    x = Wildcard("x")
+    twice_turned = rewrite(CallPattern("negative", CallPattern("negative", x)), x)
 
-    @rewriting(Call("multiply", x, Any("one", when=is_number(1.0))))
+    @rewriting(CallPattern("multiply", x, Wildcard("one", when=is_number(1.0))))
     def times_one(found: Match) -> Node | None: ...
 
 A pattern is matched at an application, from its inputs inwards. A variable that stands twice must meet the same node
@@ -15,19 +15,19 @@ twice. Rules are tried in order, wherever they fit, until none does.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any as Unknown
+from typing import Any
 
 from ..errors import EngineError
-from ..ir import Apply, Constant, Graph, Node
+from ..ir import Apply, ConstantNode, Graph, Node
 from ..primitive import PRIMITIVES
 
 __all__ = [
-    "Any",
-    "Call",
+    "CallPattern",
     "Match",
     "Rewrite",
     "Rewriting",
     "Rule",
+    "Wildcard",
     "apply_rewrites",
     "built",
     "matches",
@@ -88,13 +88,13 @@ class _Builder:
     def _missing(self, node: Node) -> list[Node]:
         if isinstance(node, Apply):
             return [x for x in reversed(node.inputs) if x not in self._nodes]
-        if isinstance(node, Constant) and isinstance(node.value, Graph) and node.value not in self._graphs:
+        if isinstance(node, ConstantNode) and isinstance(node.value, Graph) and node.value not in self._graphs:
             self._header(node.value)
             return [node.value.result]
         return []
 
     def _make(self, node: Node) -> Node:
-        if isinstance(node, Constant):
+        if isinstance(node, ConstantNode):
             return self._constant(node)
         if not isinstance(node, Apply):
             raise TypeError(f"{node!r} belongs to a graph that encloses the one to be rebuilt")
@@ -104,24 +104,24 @@ class _Builder:
         made = self._rule(node, inputs, home)
         return Apply(home, inputs, node.type, node.attributes, node.where) if made is None else made
 
-    def _constant(self, node: Constant) -> Node:
+    def _constant(self, node: ConstantNode) -> Node:
         if not isinstance(node.value, Graph):
             return node
         new = self._graphs[node.value]
         if new.output is None:
             new.output = self._nodes.get(node.value.result)  # None inside a recursion; filled in at the end
-        return Constant(new, node.type)
+        return ConstantNode(new, node.type)
 
 
 @dataclass(frozen=True, eq=False)
-class Any:
+class Wildcard:
     """A variable: any node for which `when` holds; an attribute of any value where it stands for one."""
 
     name: str
-    when: Callable[[Unknown], bool] | None = None
+    when: Callable[[Any], bool] | None = None  # of a node, or of the value of an attribute
 
 
-class Call:
+class CallPattern:
     """An application of a primitive (or of one of several) to arguments that match.
 
     Args:
@@ -132,13 +132,13 @@ class Call:
 
     __slots__ = ("arguments", "attributes", "primitives")
 
-    def __init__(self, primitives: str | tuple[str, ...], *arguments: "Pattern | float", **attributes: Unknown) -> None:
+    def __init__(self, primitives: str | tuple[str, ...], *arguments: "Pattern | float", **attributes: object) -> None:
         self.primitives = (primitives,) if isinstance(primitives, str) else primitives
         self.arguments = arguments
         self.attributes = attributes
 
 
-Pattern = Any | Call
+Pattern = Wildcard | CallPattern
 
 
 @dataclass
@@ -156,39 +156,39 @@ class Match:
     node: Apply
     graph: Graph
     rules: "Rewriting"
-    found: dict[str, Unknown] = field(default_factory=dict)
+    found: dict[str, Any] = field(default_factory=dict)
     built: set[Node] = field(default_factory=set)
 
-    def __getitem__(self, name: str) -> Unknown:
+    def __getitem__(self, name: str) -> Any:  # a node, or the value of an attribute
         """Return what a variable stands for."""
         return self.found[name]
 
-    def apply(self, primitive: str, *arguments: Node | float, **attributes: Unknown) -> Node:
+    def apply(self, primitive: str, *arguments: Node | float, **attributes: object) -> Node:
         """Return a new application, at the place of the old, or what the rules make of it."""
-        nodes = [x if isinstance(x, Node) else Constant(x) for x in arguments]
+        nodes = [x if isinstance(x, Node) else ConstantNode(x) for x in arguments]
         made = self.graph.apply(PRIMITIVES[primitive], *nodes, where=self.node.where, **attributes)
         found = self.rules.rewritten(made, self.graph)
         self.built.add(found)
         return found
 
 
-def matches(pattern: Unknown, node: Unknown, found: dict[str, Unknown]) -> bool:
+def matches(pattern: object, node: object, found: dict[str, object]) -> bool:
     """Return whether a node is as the pattern says; what its parts stand for is added to `found`."""
-    if isinstance(pattern, Any):
+    if isinstance(pattern, Wildcard):
         if pattern.name in found:
             return bool(found[pattern.name] is node or (not isinstance(node, Node) and found[pattern.name] == node))
         if pattern.when is not None and not pattern.when(node):
             return False
         found[pattern.name] = node
         return True
-    if isinstance(pattern, Call):
+    if isinstance(pattern, CallPattern):
         return _matches_call(pattern, node, found)
-    if isinstance(node, Constant):
-        return bool(is_number(pattern)(node))
+    if isinstance(node, ConstantNode):
+        return isinstance(pattern, int | float) and is_number(pattern)(node)
     return not isinstance(node, Node) and bool(pattern == node)
 
 
-def _matches_call(pattern: Call, node: Unknown, found: dict[str, Unknown]) -> bool:
+def _matches_call(pattern: CallPattern, node: object, found: dict[str, object]) -> bool:
     if not isinstance(node, Apply) or len(node.inputs) != len(pattern.arguments) + 1:
         return False
     if not any(node.applies(name) for name in pattern.primitives):
@@ -199,11 +199,11 @@ def _matches_call(pattern: Call, node: Unknown, found: dict[str, Unknown]) -> bo
     return all(matches(part, x, found) for part, x in zip(pattern.arguments, node.arguments, strict=True))
 
 
-def is_number(number: float) -> Callable[[Unknown], bool]:
+def is_number(number: float) -> Callable[[object], bool]:
     """Return whether a node is a constant whose every element is that number (0.0 is not -0.0)."""
 
-    def check(node: Unknown) -> bool:
-        if not isinstance(node, Constant):
+    def check(node: object) -> bool:
+        if not isinstance(node, ConstantNode):
             return False
         value = node.value
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -218,12 +218,12 @@ def is_number(number: float) -> Callable[[Unknown], bool]:
 
 def built(pattern: Pattern | float, match: Match) -> Node:
     """Return the nodes of a pattern whose parts were found."""
-    if isinstance(pattern, Any):
+    if isinstance(pattern, Wildcard):
         node: Node = match[pattern.name]
         return node
-    if not isinstance(pattern, Call):
-        return Constant(pattern)
-    attributes = {k: match[v.name] if isinstance(v, Any) else v for k, v in pattern.attributes.items()}
+    if not isinstance(pattern, CallPattern):
+        return ConstantNode(pattern)
+    attributes = {k: match[v.name] if isinstance(v, Wildcard) else v for k, v in pattern.attributes.items()}
     return match.apply(pattern.primitives[0], *(built(part, match) for part in pattern.arguments), **attributes)
 
 
@@ -235,16 +235,16 @@ _DEEPEST = 100
 class Rewrite:
     """One rule: `replace(match)` gives the node that stands for what `pattern` found, or None to leave it."""
 
-    pattern: Call
+    pattern: CallPattern
     replace: Callable[[Match], Node | None]
 
 
-def rewrite(pattern: Call, replacement: Pattern) -> Rewrite:
+def rewrite(pattern: CallPattern, replacement: Pattern) -> Rewrite:
     """Return the rule that puts a pattern of the same variables in the place of what was found."""
     return Rewrite(pattern, lambda match: built(replacement, match))
 
 
-def rewriting(pattern: Call) -> Callable[[Callable[[Match], Node | None]], Rewrite]:
+def rewriting(pattern: CallPattern) -> Callable[[Callable[[Match], Node | None]], Rewrite]:
     """Return the decorated function as a rule."""
     return lambda replace: Rewrite(pattern, replace)
 
@@ -301,7 +301,7 @@ class Rewriting:
         return node
 
     def _rules_for(self, function: Node) -> list[Rewrite]:
-        name = getattr(function.value, "name", "") if isinstance(function, Constant) else ""
+        name = getattr(function.value, "name", "") if isinstance(function, ConstantNode) else ""
         return self._rules.get(name, [])
 
 

@@ -5,25 +5,29 @@ Signature    of a call: equal signatures may share a graph
 checker      one generated function that asks whether a call has a signature, and gives its arrays; some 100 ns a tensor
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
 from ..ir import OpaqueType, type_of
 from ..random import Key
 from ..specs import Spec
-from ..tensor import Parameter, Tensor
+from ..tensor import Array, Parameter, Tensor
 
-__all__ = ["ArgumentStructure", "Signature", "checker", "flatten", "unflatten"]
+__all__ = ["ArgumentStructure", "Leaf", "Signature", "checker", "flatten", "unflatten"]
+
+
+#: What a signature does not know by value: tensors, arrays and random keys.
+Leaf: TypeAlias = Tensor | Array | Key
 
 
 @dataclass(frozen=True, slots=True)
 class StaticArgument:
     """A value that is compared by type and value, or by identity where it cannot be hashed."""
 
-    value: Any
+    value: object
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, StaticArgument):
@@ -35,7 +39,7 @@ class StaticArgument:
         return hash((type(self.value), self.value)) if _hashable(self.value) else id(self.value)
 
 
-def _hashable(value: Any) -> bool:
+def _hashable(value: object) -> bool:
     try:
         hash(value)
     except TypeError:
@@ -47,7 +51,7 @@ def _hashable(value: Any) -> bool:
 class ArgumentStructure:
     """How values were nested: `kind` is "leaf", "static", or the class of a container."""
 
-    kind: Any
+    kind: Any  # a word, or a class that is called
     children: "tuple[ArgumentStructure, ...]" = ()
     keys: Any = None  # keys of a dict; a `StaticArgument`; class of a leaf that is no tensor
 
@@ -55,7 +59,7 @@ class ArgumentStructure:
 _LEAF = ArgumentStructure("leaf")
 
 
-def flatten(value: Any, leaves: list[Any]) -> ArgumentStructure:
+def flatten(value: Any, leaves: list[Leaf]) -> ArgumentStructure:
     """Return the structure of a value, its tensors, arrays and random keys appended to `leaves`."""
     if isinstance(value, Tensor | np.ndarray | Key):
         leaves.append(value)
@@ -68,7 +72,7 @@ def flatten(value: Any, leaves: list[Any]) -> ArgumentStructure:
     return ArgumentStructure("static", keys=StaticArgument(value))
 
 
-def unflatten(structure: ArgumentStructure, leaves: Iterator[Any]) -> Any:
+def unflatten(structure: ArgumentStructure, leaves: Iterator[object]) -> Any:  # as the structure nests it
     """Return the value of that structure, its tensors taken from the iterator `leaves`."""
     if structure.kind == "leaf":
         return next(leaves)
@@ -95,27 +99,27 @@ class Signature:
     needs: tuple[bool, ...] = ()
 
     @classmethod
-    def of(cls, arguments: tuple[Any, ...], options: dict[str, Any]) -> "tuple[Signature, list[Any]]":
+    def of(cls, arguments: tuple[object, ...], options: dict[str, object]) -> "tuple[Signature, list[Array | Key]]":
         """Return the signature of a call, and the arrays of its tensors."""
-        leaves: list[Any] = []
+        leaves: list[Leaf] = []
         structure = flatten((arguments, options), leaves)
         return cls.from_leaves(structure, leaves), [x._data if isinstance(x, Tensor) else x for x in leaves]
 
     @classmethod
-    def from_leaves(cls, structure: ArgumentStructure, leaves: list[Any]) -> "Signature":
+    def from_leaves(cls, structure: ArgumentStructure, leaves: Sequence[Leaf]) -> "Signature":
         """Return the signature of values of this structure with these tensors."""
         needs = tuple(isinstance(x, Tensor) and x.requires_grad for x in leaves)
-        specs: Any = tuple(type_of(x) for x in leaves)
-        return cls(structure, specs, needs)
+        specs = tuple(type_of(x) for x in leaves)
+        return cls(structure, cast("tuple[Spec | OpaqueType, ...]", specs), needs)
 
-    def fill(self, tensors: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def fill(self, tensors: Sequence[object]) -> tuple[tuple[object, ...], dict[str, object]]:
         """Return arguments and options of this structure, with these tensors."""
         arguments, options = unflatten(self.structure, iter(tensors))
         return arguments, options
 
 
-def checker(signature: Signature) -> Callable[..., list[Any] | None]:
-    """`check(arguments, options)`: the arrays of a call of this signature, None for a call of another."""
+def checker(signature: Signature) -> Callable[..., list[Array | Key] | None]:
+    """Return `check(arguments, options)`, which gives the arrays of a call of this signature, None for another call."""
     writer = _TestWriter()
     arguments, options = signature.structure.children
     specs = iter(zip(signature.specs, signature.needs, strict=True))
@@ -126,8 +130,12 @@ def checker(signature: Signature) -> Callable[..., list[Any] | None]:
         writer.require("not options")
     lines = ["def check(arguments, options):", *writer.lines, f"    return [{', '.join(writer.arrays)}]"]
     exec("\n".join(lines), writer.names)
-    check: Callable[..., list[Any] | None] = writer.names["check"]
+    check: Callable[..., list[Array | Key] | None] = writer.names["check"]
     return check
+
+
+#: The tensors and keys that are still to be met: their types, and whether they require a gradient.
+_Leaves: TypeAlias = Iterator[tuple[Spec | OpaqueType, bool]]
 
 
 class _TestWriter:
@@ -143,12 +151,12 @@ class _TestWriter:
     def require(self, test: str) -> None:
         self.lines.append(f"    if not ({test}): return None")
 
-    def constant(self, value: Any) -> str:
+    def constant(self, value: object) -> str:
         name = f"c{len(self.names)}"
         self.names[name] = value
         return name
 
-    def container(self, structure: ArgumentStructure, value: str, specs: Any) -> None:
+    def container(self, structure: ArgumentStructure, value: str, specs: _Leaves) -> None:
         """Write the tests of a tuple, list or dict and all that is in it."""
         if structure.kind is dict:
             self.require(f"tuple({value}) == {self.constant(structure.keys)}")
@@ -159,7 +167,7 @@ class _TestWriter:
         for child, place in zip(structure.children, places, strict=True):
             self._value(child, place, specs)
 
-    def _value(self, structure: ArgumentStructure, place: str, specs: Any) -> None:
+    def _value(self, structure: ArgumentStructure, place: str, specs: _Leaves) -> None:
         name = f"v{len(self.lines)}"
         self.lines.append(f"    {name} = {place}")
         if structure.kind == "leaf":

@@ -6,21 +6,26 @@ arrays of the arguments + keys, taken anew + arrays of the weights, by reference
   -> tensors, nested as the function nested them; then the actions (steps of optimizers)
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from ..ir import Graph, TupleType
+from ..ir import Graph, OpaqueType, TupleType
 from ..ir.visit import order, reachable
-from ..tensor import Array, wrap
-from .capture import Captured
+from ..random import Key
+from ..specs import Spec
+from ..tensor import Array, Tensor, wrap
+from .captured_graph import Captured
 from .graph_on_tape import GraphFunction, differentiable_outputs
 from .guards import GuardSet
 from .observers import insert_observers, observer_set
 from .pipeline import Executable, compile
-from .signature import Signature, checker, flatten, unflatten
+from .signature import Leaf, Signature, checker, flatten, unflatten
 
 __all__ = ["Options", "Specialisation"]
+
+
+_Made = TypeVar("_Made")
 
 
 class Options(NamedTuple):
@@ -44,7 +49,7 @@ class Specialisation:
         self.signature, self.captured, self.options, self.mode = signature, captured, options, mode
         self.guards = GuardSet(captured.guards)
         weights = captured.graph.weights
-        self._weights: list[Any] = [parameter.weight for parameter in weights]
+        self._weights: list[Tensor] = [parameter.weight for parameter in weights if parameter.weight is not None]
         self._bound: list[Array] = [weight._data for weight in self._weights]
         self._needs_of_weights = [weight.requires_grad for weight in self._weights]
         self._check = checker(signature)
@@ -56,7 +61,7 @@ class Specialisation:
         self._is_recorded = any(self._reached)
         self._is_single = captured.structure.kind == "leaf" and not captured.actions
 
-    def enter(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> list[Any] | None:
+    def enter(self, arguments: tuple[object, ...], options: dict[str, object]) -> list[Array | Key] | None:
         """Return the arrays of a call that this may serve, None for another call."""
         arrays = self._check(arguments, options)
         if arrays is None or not self.guards.hold():
@@ -75,7 +80,7 @@ class Specialisation:
         self._bound = bound
         return True
 
-    def run(self, arguments: tuple[Any, ...], options: dict[str, Any], arrays: list[Any]) -> Any:
+    def run(self, arguments: tuple[object, ...], options: dict[str, object], arrays: list[Array | Key]) -> object:
         """Return what the function returns for a call that was let in."""
         if self.captured.keys:
             arrays += [source() for source in self.captured.keys]
@@ -89,9 +94,11 @@ class Specialisation:
             return wrap(outputs[0]) if isinstance(outputs[0], np.ndarray) else outputs[0]
         return self._finish([wrap(x) if isinstance(x, np.ndarray) else x for x in outputs])
 
-    def _record(self, arguments: tuple[Any, ...], options: dict[str, Any], arrays: list[Any]) -> list[Any]:
+    def _record(
+        self, arguments: tuple[object, ...], options: dict[str, object], arrays: list[Array | Key]
+    ) -> list[object]:
         """Return the outputs as one node of the tape."""
-        leaves: list[Any] = []
+        leaves: list[Leaf] = []
         flatten((arguments, options), leaves)
         keys = arrays[len(leaves) :]
         observers = observer_set()
@@ -102,7 +109,7 @@ class Specialisation:
         inputs = [*(wrap(x) if isinstance(x, np.ndarray) else x for x in leaves), *keys, *self._weights]
         return self._functions[observers](inputs, self._reached, self._assigned)
 
-    def _finish(self, outputs: list[Any]) -> Any:
+    def _finish(self, outputs: list[object]) -> object:
         """Return the outputs nested, after the actions."""
         actions = self.captured.actions
         if actions:
@@ -149,7 +156,7 @@ class Specialisation:
         return "a weight changed its shape, its dtype or whether it requires a gradient"
 
 
-def _keep(table: dict[tuple[int, ...], Any], observers: tuple[int, ...]) -> None:
+def _keep(table: dict[tuple[int, ...], _Made], observers: tuple[int, ...]) -> None:
     """Keep only what was made without observers and with these."""
     for stale in [key for key in table if key not in ((), observers)]:
         del table[stale]
@@ -164,8 +171,8 @@ def _difference(old: Signature, new: Signature) -> str:
     return "tensors of the arguments require gradients, unlike when it was captured"
 
 
-def _words(spec: Any) -> str:
-    return f"{spec.shape} {spec.dtype}" if hasattr(spec, "shape") else str(spec)
+def _words(spec: Spec | OpaqueType) -> str:
+    return f"{spec.shape} {spec.dtype}" if isinstance(spec, Spec) else str(spec)
 
 
 def _assigned(graph: Graph) -> list[int]:

@@ -10,7 +10,7 @@ from ..dtype import Dtype
 from ..errors import EngineError, ShapeError
 from ..ir import Node
 from ..ir.control_ops import child_key
-from ..primitive import PRIMITIVES
+from ..primitive import PRIMITIVES, Primitive
 from ..random import Key
 from ..specs import Shape, Spec
 from ..tensor import Array, Tensor
@@ -68,7 +68,7 @@ class TracedTensor(Tensor):
         return self.spec.size
 
     @classmethod
-    def __fallback__(cls, primitive: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    def __fallback__(cls, primitive: Primitive, inputs: tuple[object, ...], attributes: dict[str, object]) -> object:
         """Return the traced result; an error where no capture is running."""
         capture = CAPTURE.get()
         if capture is None:
@@ -96,7 +96,7 @@ class TracedTensor(Tensor):
         """Raise: there are no values yet."""
         _no_values("item()")
 
-    def tolist(self) -> Any:
+    def tolist(self) -> object:
         """Raise: there are no values yet."""
         _no_values("tolist()")
 
@@ -117,7 +117,7 @@ class TracedTensor(Tensor):
     def __index__(self) -> int:
         _no_values("a Python index or range()")
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> Array:
         _no_values("a NumPy function")
 
     def detach(self) -> Tensor:
@@ -141,7 +141,7 @@ class TracedKey(Key):
 
     def child(self, word: bytes, *numbers: int) -> Key:
         """Return the traced child."""
-        capture: Any = CAPTURE.get()
+        capture: Any = CAPTURE.get()  # a `GraphCapture`, whose module imports this one
         if capture is None:
             raise CaptureError("a random key of a compiled function that has ended was used; draw a new one")
         return TracedKey(capture.graph.apply(child_key, self.node, word=word, numbers=numbers))

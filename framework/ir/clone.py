@@ -1,14 +1,13 @@
 """Copies of graphs: of a whole program, of a body into the graph that called it, and for certain lengths of axes."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 from ..primitive import Primitive
 from ..specs import Spec
 from ..symbolic import Length, substitute
 from .control_ops import Control
-from .ir_graph import Apply, Constant, Graph, Node
-from .ir_types import FunctionType, TupleType
+from .ir_graph import Apply, ConstantNode, Graph, Node
+from .ir_types import Abstract, FunctionType, TupleType
 from .visit import Scopes
 
 
@@ -27,8 +26,8 @@ class _Copy:
 
     def __call__(self, node: Node) -> Node:
         """Return what stands for a node; itself where it is shared."""
-        if isinstance(node, Constant) and node.value.__class__ is Graph and node.value in self._graphs:
-            return Constant(self._graphs[node.value], node.type)
+        if isinstance(node, ConstantNode) and node.value.__class__ is Graph and node.value in self._graphs:
+            return ConstantNode(self._graphs[node.value], node.type)
         return self._nodes.get(node, node)
 
     def headers(self, graphs: Sequence[Graph]) -> None:
@@ -111,33 +110,41 @@ def bind(graph: Graph, lengths: Mapping[str, Length]) -> Graph:
     scopes = Scopes(copy)
     for inner in scopes.graphs:
         for parameter in inner.parameters:
-            parameter.type = _bound(parameter.type, lengths)
+            parameter.type = _bound_type(parameter.type, lengths)
         for node in scopes.order(inner):
-            node.type = _bound(node.type, lengths)
+            node.type = _bound_type(node.type, lengths)
             node.attributes = {key: _bound(value, lengths) for key, value in node.attributes.items()}
             node.inputs = [_bound_constant(x, lengths) for x in node.inputs]
         inner.output = _bound_constant(inner.result, lengths)
     return copy
 
 
-def _bound(value: Any, lengths: Mapping[str, Length]) -> Any:
-    """Return a type or an attribute with lengths in the place of names."""
-    if isinstance(value, Spec):
-        return Spec(substitute(value.shape, lengths), value.dtype, weak=value.weak)
-    if isinstance(value, TupleType):
-        return TupleType(tuple(_bound(part, lengths) for part in value.elements))
-    if isinstance(value, FunctionType):
-        arguments = tuple(_bound(part, lengths) for part in value.arguments)
-        return FunctionType(arguments, _bound(value.result, lengths))
+def _bound_type(type: Abstract, lengths: Mapping[str, Length]) -> Abstract:
+    """Return a type with lengths in the place of names."""
+    if isinstance(type, Spec):
+        return Spec(substitute(type.shape, lengths), type.dtype, weak=type.weak)
+    if isinstance(type, TupleType):
+        return TupleType(tuple(_bound_type(part, lengths) for part in type.elements))
+    if isinstance(type, FunctionType):
+        arguments = tuple(_bound_type(part, lengths) for part in type.arguments)
+        return FunctionType(arguments, _bound_type(type.result, lengths))
+    return type
+
+
+def _bound(value: object, lengths: Mapping[str, Length]) -> object:
+    """Return an attribute or constant with lengths in the place of names."""
+    if isinstance(value, Abstract):
+        return _bound_type(value, lengths)
     if isinstance(value, tuple):
         parts = [_bound(part, lengths) for part in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+        make: Callable[..., object] = type(value)
+        return make(*parts) if hasattr(value, "_fields") else tuple(parts)
     return substitute(value, lengths)
 
 
 def _bound_constant(node: Node, lengths: Mapping[str, Length]) -> Node:
-    if not isinstance(node, Constant) or isinstance(node.value, Primitive | Control):
+    if not isinstance(node, ConstantNode) or isinstance(node.value, Primitive | Control):
         return node
-    return Constant(
-        node.value if isinstance(node.value, Graph) else _bound(node.value, lengths), _bound(node.type, lengths)
+    return ConstantNode(
+        node.value if isinstance(node.value, Graph) else _bound(node.value, lengths), _bound_type(node.type, lengths)
     )

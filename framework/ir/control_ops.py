@@ -13,9 +13,9 @@ Which closure a `switch` chose is known when the graph runs, so an environment's
 environment may be None or shorter than the free variables; what is missing is zero.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class Control:
     __slots__ = ("evaluate", "infer", "is_effect", "name")
 
     def __init__(
-        self, name: str, evaluate: Callable[..., Any], infer: Callable[..., Abstract], *, is_effect: bool = False
+        self, name: str, evaluate: Callable[..., object], infer: Callable[..., Abstract], *, is_effect: bool = False
     ) -> None:
         if name in CONTROL:
             raise NameTaken(f"a control operation '{name}' is registered already; give the new one another name")
@@ -96,7 +96,9 @@ assign = Control("assign", _assign, lambda target, *_: target, is_effect=True)
 take_key = Control("next_key", lambda *_: next_key(), lambda *_: OpaqueType(Key.__name__), is_effect=True)
 
 
-def _host_call(*values: Any, function: Callable[..., Any], types: tuple[Abstract, ...], count: int) -> tuple[Any, ...]:
+def _host_call(
+    *values: object, function: Callable[..., Sequence[object]], types: tuple[Abstract, ...], count: int
+) -> tuple[object, ...]:
     result = function(*values[:count])
     if len(result) != len(types):
         raise EngineError(f"{function!r} returned {len(result)} values inside a compiled function, not {len(types)}")
@@ -139,7 +141,11 @@ def carries_gradient(type: Abstract) -> bool:
     return isinstance(type, FunctionType) or type == ENVIRONMENT
 
 
-def _zeros_like(x: Any) -> Any:
+#: A cotangent: an array, one for each part of a tuple or environment, or None for zero.
+_Cotangent: TypeAlias = "Array | np.generic | tuple[_Cotangent, ...] | None"
+
+
+def _zeros_like(x: object) -> _Cotangent:
     if isinstance(x, tuple):
         return tuple(_zeros_like(part) for part in x)
     if isinstance(x, np.ndarray | np.generic | float | complex):
@@ -148,15 +154,18 @@ def _zeros_like(x: Any) -> Any:
     return None
 
 
-def _add(a: Any, b: Any) -> Any:
+def _add(a: _Cotangent, b: _Cotangent) -> _Cotangent:
     if a is None or b is None:
         return b if a is None else a
     if isinstance(a, tuple):
+        assert isinstance(b, tuple)
         return tuple(_add(x, y) for x, y in zip_longest(a, b))
-    return np.add(a, b)
+    assert not isinstance(b, tuple)
+    total: Array | np.generic = np.add(a, b)
+    return total
 
 
-def _part_of(environment: tuple[Any, ...] | None, like: Any, *, index: int) -> Any:
+def _part_of(environment: tuple[_Cotangent, ...] | None, like: object, *, index: int) -> _Cotangent:
     found = environment[index] if environment is not None and index < len(environment) else None
     return _zeros_like(like) if found is None else found
 

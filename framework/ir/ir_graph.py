@@ -58,7 +58,7 @@ class Node:
         self.serial = next(_serial)
 
 
-class Parameter(Node):
+class ParameterNode(Node):
     """An argument of its graph.
 
     Attributes:
@@ -79,7 +79,7 @@ class Parameter(Node):
         return f"Parameter({self.name or self.serial}: {self.type})"
 
 
-class Constant(Node):
+class ConstantNode(Node):
     """A value known when the graph was made: a number, a tensor, a primitive, a graph, a key, None.
 
     The type of a graph that is complete is the graph's own; the one given serves while it is being built.
@@ -123,7 +123,7 @@ class Apply(Node):
         graph: "Graph",
         inputs: list[Node],
         type: Abstract,
-        attributes: dict[str, Any] | None = None,
+        attributes: dict[str, Any] | None = None,  # of the types that the primitive says
         where: Where = NOWHERE,
     ) -> None:
         super().__init__(graph, type, where)
@@ -143,11 +143,11 @@ class Apply(Node):
     def applies(self, name: str) -> bool:
         """Return whether this applies the primitive of that name."""
         function = self.inputs[0]
-        return isinstance(function, Constant) and getattr(function.value, "name", None) == name
+        return isinstance(function, ConstantNode) and getattr(function.value, "name", None) == name
 
     def __repr__(self) -> str:
         function = self.inputs[0]
-        name = getattr(function.value, "name", function.value) if isinstance(function, Constant) else function
+        name = getattr(function.value, "name", function.value) if isinstance(function, ConstantNode) else function
         return f"Apply({name}, {len(self.inputs) - 1} arguments: {self.type})"
 
 
@@ -166,12 +166,12 @@ class Graph:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.parameters: list[Parameter] = []
+        self.parameters: list[ParameterNode] = []
         self.output: Node | None = None
 
-    def add_parameter(self, type: Abstract, name: str = "", weight: Tensor | None = None) -> Parameter:
+    def add_parameter(self, type: Abstract, name: str = "", weight: Tensor | None = None) -> ParameterNode:
         """Return a new last parameter."""
-        parameter = Parameter(self, type, name, weight)
+        parameter = ParameterNode(self, type, name, weight)
         self.parameters.append(parameter)
         return parameter
 
@@ -185,12 +185,12 @@ class Graph:
         """
         inferred = primitive.infer(*(argument.type for argument in arguments), **attributes)
         result = TupleType(inferred) if isinstance(inferred, tuple) else inferred
-        return Apply(self, [Constant(primitive), *arguments], result, attributes, where)
+        return Apply(self, [ConstantNode(primitive), *arguments], result, attributes, where)
 
     def call(self, function: "Node | Graph", *arguments: Node, where: Where = NOWHERE) -> Apply:
         """Return a new application of a graph, or of a node that gives a closure."""
         if isinstance(function, Graph):
-            function = Constant(function, function.type)
+            function = ConstantNode(function, function.type)
         if not isinstance(function.type, FunctionType):
             raise TypeError(f"only functions can be applied, got a node of type {function.type}")
         return Apply(self, [function, *arguments], function.type.result, None, where)
@@ -209,11 +209,11 @@ class Graph:
         return FunctionType(tuple(parameter.type for parameter in self.parameters), result)
 
     @property
-    def weights(self) -> list[Parameter]:
+    def weights(self) -> list[ParameterNode]:
         """The parameters that the engine fills in."""
         return [parameter for parameter in self.parameters if parameter.weight is not None]
 
-    def arguments(self) -> Sequence[Parameter]:
+    def arguments(self) -> Sequence[ParameterNode]:
         """Return the parameters that the caller fills in."""
         return [parameter for parameter in self.parameters if parameter.weight is None]
 

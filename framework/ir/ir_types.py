@@ -7,7 +7,7 @@ OpaqueType      anything else that flows through a graph as it is: a random key,
 """
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -47,7 +47,7 @@ Abstract: TypeAlias = Spec | TupleType | FunctionType | OpaqueType
 UNKNOWN = OpaqueType("unknown")
 
 
-def type_of(value: Any) -> Abstract:  # any value that may stand in a constant or be given to a graph
+def type_of(value: object) -> Abstract:  # any value that may stand in a constant or be given to a graph
     """Return the type of a value: of a tensor or array its spec, of a Python number a weak one."""
     if isinstance(value, Tensor | np.ndarray | np.generic | bool | int | float | complex):
         spec: Spec = spec_of(value)

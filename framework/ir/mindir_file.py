@@ -24,7 +24,7 @@ from ..errors import EngineError
 from ..tensor import Array, Parameter, Tensor
 from ..whole_file import write_whole
 from .clone import clone
-from .ir_graph import Apply, Constant, Graph, Node
+from .ir_graph import Apply, ConstantNode, Graph, Node
 from .parser import ParseError, parse
 from .printer import to_text
 from .verify import VerifyError, verify
@@ -58,7 +58,7 @@ def save(graph: Graph, path: str | os.PathLike[str]) -> None:
         OSError: The file cannot be written.
     """
     bare = _unwatched(graph)
-    aside: list[Any] = []
+    aside: list[object] = []
     text = to_text(bare, aside)
     arrays: dict[str, Array] = {}
     table = [_entry(value, number, arrays, bare) for number, value in enumerate(aside)]
@@ -115,7 +115,7 @@ def _arrays(raw: bytes) -> dict[str, Array]:
     return found
 
 
-def _entry(value: Any, number: int, arrays: dict[str, Array], graph: Graph) -> dict[str, Any]:
+def _entry(value: object, number: int, arrays: dict[str, Array], graph: Graph) -> dict[str, object]:
     """Return what the table says of a value, whose array goes to the others."""
     if isinstance(value, Parameter):
         name = value.name or str(number)
@@ -135,8 +135,8 @@ def _entry(value: Any, number: int, arrays: dict[str, Array], graph: Graph) -> d
     )
 
 
-def _uses(node: Apply, value: Any) -> bool:
-    constants = [x.value for x in node.arguments if isinstance(x, Constant)]
+def _uses(node: Apply, value: object) -> bool:
+    constants = [x.value for x in node.arguments if isinstance(x, ConstantNode)]
     return any(x is value for x in (*node.attributes.values(), *constants))
 
 
@@ -148,7 +148,7 @@ def _storable(array: Array) -> Array:
     return array
 
 
-def _value(entry: dict[str, Any], number: int, arrays: dict[str, Array]) -> Any:
+def _value(entry: dict[str, Any], number: int, arrays: dict[str, Array]) -> object:
     dtype, shape = as_dtype(entry["dtype"]), tuple(entry["shape"])
     name = entry.get("weight") or entry["tensor"]
     array = np.ascontiguousarray(arrays[name])

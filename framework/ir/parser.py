@@ -5,20 +5,20 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar, cast
 
 import numpy as np
 
-from ..dtype import as_dtype
+from ..dtype import Dtype, as_dtype
 from ..errors import EngineError
 from ..primitive import PRIMITIVES
 from ..random import from_bits
-from ..specs import Spec
+from ..specs import Shape, Spec
 from ..symbolic import Dim, Quotient, SymbolicError, is_static, parse_length
+from ..tensor import Array, Tensor
 from ..tensor import Parameter as Weight
-from ..tensor import Tensor
 from .control_ops import CONTROL
-from .ir_graph import Apply, Constant, Graph, Node, Where
+from .ir_graph import Apply, ConstantNode, Graph, Node, Where
 from .ir_types import Abstract, FunctionType, OpaqueType, TupleType
 from .printer import STORED_NAMES
 
@@ -35,7 +35,7 @@ _WORD = re.compile(
     re.VERBOSE,
 )
 _LITERALS = {"None": None, "True": True, "False": False, "Ellipsis": Ellipsis}
-_CONVERTED: dict[str, Callable[[str], Any]] = {
+_CONVERTED: dict[str, Callable[[str], object]] = {
     "float": float,
     "complex": complex,
     "key": lambda text: from_bits(int(text)),
@@ -62,7 +62,7 @@ class Words:
         table: What `$number` stands for.
     """
 
-    def __init__(self, text: str, line: int, table: Sequence[Any]) -> None:
+    def __init__(self, text: str, line: int, table: Sequence[object]) -> None:
         self._text, self._line, self._table = text, line, table
         self._words: list[tuple[str, str]] = []
         self._place = place = 0
@@ -146,7 +146,7 @@ class Words:
         dtype = self._dtype(self.take())
         return Spec(self._shape(), dtype, weak=weak)
 
-    def _dtype(self, word: str) -> Any:
+    def _dtype(self, word: str) -> Dtype:
         if not re.fullmatch(r"bool|(u?int|b?float|complex)\d+", word):
             self.fail(f"{word!r} is no element type")
         try:
@@ -154,7 +154,7 @@ class Words:
         except EngineError as error:
             self.fail(str(error))
 
-    def _shape(self) -> Any:
+    def _shape(self) -> Shape:
         self.take("[")
         words: list[str] = []
         while self.peek() not in ("]", ""):
@@ -162,13 +162,13 @@ class Words:
         self.take("]")
         lengths = [part.strip() for part in _split(words)]
         try:
-            return tuple(parse_length(part) for part in lengths if part)
+            return cast("Shape", tuple(parse_length(part) for part in lengths if part))
         except SymbolicError as error:
             self.fail(str(error))
 
     # Values.
 
-    def value(self) -> Any:
+    def value(self) -> object:
         """Return a constant or an attribute."""
         kind, word = self.kind(), self.peek()
         if kind == "string":
@@ -186,12 +186,12 @@ class Words:
             return tuple(self.listed(self.value, ")"))
         return self._from_table(self.take()) if word.startswith("$") else self._called(self.take())
 
-    def _from_table(self, word: str) -> Any:
+    def _from_table(self, word: str) -> object:
         if not word[1:].isdigit() or int(word[1:]) >= len(self._table):
             self.fail(f"{word} is not in the table of {len(self._table)} values that belongs to the text")
         return self._table[int(word[1:])]
 
-    def _length(self, word: str) -> Any:
+    def _length(self, word: str) -> Dim | Quotient:
         text = word[1:-1]
         try:
             above, found, below = text.partition(" / (")
@@ -205,14 +205,14 @@ class Words:
             self.fail(f"{word} is no symbolic length")
         return length
 
-    def _called(self, word: str) -> Any:
+    def _called(self, word: str) -> object:
         """Return what is written like a call: `dtype(float32)`, `float64[2](1, 2)`, `ops.conv.Window(...)`,
         `type(...)`."""
         if self.peek() == "[":
             return self._tensor(self._dtype(word))
         self.take("(")
         if word == "type":
-            found: Any = self.type()
+            found: object = self.type()
         elif word == "dtype":
             found = self._dtype(self.take())
         elif word in _CONVERTED:
@@ -222,14 +222,14 @@ class Words:
         self.take(")")
         return found
 
-    def _converted(self, word: str) -> Any:
+    def _converted(self, word: str) -> object:
         text = self.take() if word == "key" else self.string()
         try:
             return _CONVERTED[word](text)
         except ValueError:
             self.fail(f"{text!r} is no {word}")
 
-    def _tensor(self, dtype: Any) -> Any:
+    def _tensor(self, dtype: Dtype) -> Array:
         shape = self._shape()
         if not is_static(shape):
             self.fail(f"a tensor has numbers for lengths, not {shape}")
@@ -246,7 +246,7 @@ class Words:
         except (ValueError, OverflowError):
             self.fail(f"{len(texts)} elements do not make a tensor of shape {shape} and type {dtype}")
 
-    def _named_tuple(self, word: str) -> Any:
+    def _named_tuple(self, word: str) -> tuple[object, ...]:
         module, _, name = _MOVED.get(word, word).rpartition(".")
         try:
             kind = getattr(import_module(f"{_PACKAGE}.{module}"), name, None) if module else None
@@ -259,7 +259,7 @@ class Words:
         except TypeError as error:
             self.fail(str(error))
 
-    def attribute(self) -> tuple[str, Any]:
+    def attribute(self) -> tuple[str, object]:
         """Return a name and a value."""
         key = self.take()
         self.take("=")
@@ -301,7 +301,7 @@ class _Body:
     result: Words | None = None
 
 
-def parse(text: str, table: Sequence[Any] = ()) -> Graph:
+def parse(text: str, table: Sequence[object] = ()) -> Graph:
     """Return the first graph of a text, with those that it uses.
 
     Args:
@@ -317,7 +317,7 @@ def parse(text: str, table: Sequence[Any] = ()) -> Graph:
 class _Parser:
     """Names that have been met."""
 
-    def __init__(self, table: Sequence[Any]) -> None:
+    def __init__(self, table: Sequence[object]) -> None:
         self._table = table
         self._nodes: dict[str, Node] = {}
         self._bodies: dict[str, _Body] = {}
@@ -371,12 +371,13 @@ class _Parser:
         words.take(":")
         type = words.type()
         title = words.string() if words.accept("named") else name[1:]
-        weight = None
+        weight: Weight | None = None
         if words.accept("="):
             words.take("weight")
-            weight = words.value()
-            if not isinstance(weight, Weight):
-                words.fail(f"the weight {name} should be a Parameter, got {weight!r}")
+            value = words.value()
+            if not isinstance(value, Weight):
+                words.fail(f"the weight {name} should be a Parameter, got {value!r}")
+            weight = value
         self._define(words, name, graph.add_parameter(type, title, weight))
 
     def _define(self, words: Words, name: str, node: Node) -> None:
@@ -419,7 +420,7 @@ class _Parser:
         operation = PRIMITIVES.get(word) or CONTROL.get(word)
         if operation is None:
             words.fail(f"there is no primitive or control operation {word!r}")
-        return Constant(operation)
+        return ConstantNode(operation)
 
     def _input(self, words: Words) -> Node:
         word = words.peek()
@@ -431,10 +432,10 @@ class _Parser:
             if word not in self._bodies:
                 words.fail(f"there is no graph {word}")
             body = self._bodies[words.take()]
-            return Constant(body.graph, body.type)
+            return ConstantNode(body.graph, body.type)
         value = words.value()
         type: Abstract | None = words.type() if words.accept(":") else None
-        return Constant(Tensor(value) if isinstance(value, np.ndarray) else value, type)
+        return ConstantNode(Tensor(value) if isinstance(value, np.ndarray) else value, type)
 
 
 def _place(note: str) -> Where:

@@ -12,15 +12,13 @@ an inner graph that uses a value of an outer one is a closure. What text cannot 
 themselves) is written as `$number` and stands in a table beside it.
 """
 
-from typing import Any
-
 import numpy as np
 
 from ..random import Key
 from ..specs import Spec
 from ..symbolic import Dim, Quotient
-from ..tensor import Tensor
-from .ir_graph import Apply, Constant, Graph, Node, Parameter
+from ..tensor import Array, Tensor
+from .ir_graph import Apply, ConstantNode, Graph, Node, ParameterNode
 from .ir_types import Abstract, FunctionType, TupleType, type_of
 from .visit import Scopes
 
@@ -37,7 +35,7 @@ STORED_NAMES = {
 _INLINE = 16
 
 
-def to_text(graph: Graph, table: list[Any] | None = None) -> str:
+def to_text(graph: Graph, table: list[object] | None = None) -> str:
     """Return the graph and all that it uses, outermost first.
 
     Args:
@@ -66,7 +64,7 @@ def type_text(type: Abstract) -> str:
 class _Printer:
     """Names of graphs and nodes, and the table."""
 
-    def __init__(self, table: list[Any] | None) -> None:
+    def __init__(self, table: list[object] | None) -> None:
         self._table = table
         self._graphs: dict[Graph, str] = {}
         self._nodes: dict[Node, str] = {}
@@ -103,7 +101,7 @@ class _Printer:
         lines = [self._line(node) for node in scopes.order(graph)]
         return "\n  ".join([head, *lines, f"return {self._value(graph.result)}"]) + "\n}"
 
-    def _parameter(self, parameter: Parameter) -> str:
+    def _parameter(self, parameter: ParameterNode) -> str:
         text = f"{self._nodes[parameter]}: {type_text(parameter.type)}"
         if self._nodes[parameter] != f"%{parameter.name}":
             text += f" named {parameter.name!r}"
@@ -121,7 +119,7 @@ class _Printer:
 
     def _value(self, node: Node) -> str:
         """Return a node as it is used."""
-        if not isinstance(node, Constant):
+        if not isinstance(node, ConstantNode):
             return self._nodes[node]
         if isinstance(node.value, Graph):
             return self._graphs[node.value]
@@ -131,7 +129,7 @@ class _Printer:
         text = self._plain(node.value)
         return text if node.type == type_of(node.value) else f"{text}: {type_text(node.type)}"
 
-    def _plain(self, value: Any) -> str:
+    def _plain(self, value: object) -> str:
         """Return a constant or an attribute."""
         if isinstance(value, Tensor | np.ndarray | np.generic):
             return self._tensor(np.asarray(value._data if isinstance(value, Tensor) else value))
@@ -144,7 +142,7 @@ class _Printer:
             return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
         return self._word(value)
 
-    def _word(self, value: Any) -> str:
+    def _word(self, value: object) -> str:
         """Return a value without parts."""
         if value is None or value is Ellipsis or isinstance(value, bool | int | str):
             return repr(value)
@@ -159,13 +157,13 @@ class _Printer:
             return f"type({type_text(value)})"
         return f"key({value.bits})" if type(value) is Key else self._aside(value, type(value).__name__)
 
-    def _tensor(self, array: Any) -> str:
+    def _tensor(self, array: Array) -> str:
         head = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
         if array.size > _INLINE:
             return self._aside(array, head)
         return f"{head}({', '.join(_element(x) for x in array.reshape(-1))})"
 
-    def _aside(self, value: Any, description: str) -> str:
+    def _aside(self, value: object, description: str) -> str:
         if self._table is None:
             return f"<...{description}>"
         for number, other in enumerate(self._table):
@@ -175,7 +173,7 @@ class _Printer:
         return f"${len(self._table) - 1}"
 
 
-def _element(x: Any) -> str:
+def _element(x: np.generic) -> str:
     """Return one element of a tensor, exactly."""
     if isinstance(x, np.bool_ | np.integer):
         return str(x)

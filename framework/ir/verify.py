@@ -14,9 +14,9 @@ import numpy as np
 
 from ..errors import EngineError
 from ..primitive import Primitive
-from ..tensor import Tensor
+from ..tensor import Array, Tensor
 from .control_ops import Control
-from .ir_graph import Apply, Constant, Graph, Node, Parameter
+from .ir_graph import Apply, ConstantNode, Graph, Node, ParameterNode
 from .ir_types import UNKNOWN, Abstract, FunctionType, TupleType, type_of
 from .printer import type_text
 from .visit import Scopes
@@ -41,7 +41,7 @@ def verify(graph: Graph) -> Graph:
         nodes = scopes.order(inner)
         for node in nodes:
             _application(inner, node)
-        if isinstance(inner.result, Constant):
+        if isinstance(inner.result, ConstantNode):
             _constant(inner, inner.result)
         _assignments(inner, nodes)
     return graph
@@ -66,14 +66,14 @@ def _parameters(graph: Graph, is_outermost: bool) -> None:
 
 def _application(graph: Graph, node: Apply) -> None:
     for x in node.arguments:
-        if isinstance(x, Constant):
+        if isinstance(x, ConstantNode):
             _constant(graph, x)
     try:
         hash(tuple(node.attributes.values()))
     except TypeError:
         _fail(graph, node, f"has attributes that cannot be hashed: {node.attributes}; use tuples for lists and dicts")
     function = node.function
-    if isinstance(function, Constant) and isinstance(function.value, Primitive | Control):
+    if isinstance(function, ConstantNode) and isinstance(function.value, Primitive | Control):
         expected = _inferred(graph, node, function.value)
     else:
         expected = _called(graph, node)
@@ -92,7 +92,7 @@ def _inferred(graph: Graph, node: Apply, operation: Primitive | Control) -> Abst
 
 def _called(graph: Graph, node: Apply) -> Abstract:
     type = node.function.type
-    if isinstance(node.function, Constant):
+    if isinstance(node.function, ConstantNode):
         _constant(graph, node.function)
     if not isinstance(type, FunctionType):
         _fail(graph, node, f"applies a {type_text(type)}, which is no function")
@@ -106,7 +106,7 @@ def _called(graph: Graph, node: Apply) -> Abstract:
     return type.result
 
 
-def _constant(graph: Graph, constant: Constant) -> None:
+def _constant(graph: Graph, constant: ConstantNode) -> None:
     value = constant.value
     if isinstance(value, Graph):
         if constant.type != value.type:
@@ -123,7 +123,7 @@ def _assignments(graph: Graph, nodes: tuple[Apply, ...]) -> None:
     for node in nodes:
         if node.applies("assign"):
             target = node.arguments[0]
-            if not isinstance(target, Parameter) or target.weight is None:
+            if not isinstance(target, ParameterNode) or target.weight is None:
                 _fail(graph, node, f"assigns to {target!r}, which is no weight")
             if target in last and not _follows(node, last[target]):
                 _fail(graph, node, "assigns to a weight that is assigned before, and nothing says which comes first")
@@ -186,10 +186,10 @@ class _Comparison:
         return True
 
     def _nodes(self, a: Node, b: Node) -> bool:
-        if isinstance(a, Constant) or isinstance(b, Constant):
-            return isinstance(a, Constant) and isinstance(b, Constant) and self._constants(a, b)
+        if isinstance(a, ConstantNode) or isinstance(b, ConstantNode):
+            return isinstance(a, ConstantNode) and isinstance(b, ConstantNode) and self._constants(a, b)
         known = self._match(a, b)
-        if known is not None or isinstance(a, Parameter) or isinstance(b, Parameter):
+        if known is not None or isinstance(a, ParameterNode) or isinstance(b, ParameterNode):
             return bool(known)  # parameters of the graphs compared are matched already
         assert isinstance(a, Apply)
         assert isinstance(b, Apply)
@@ -200,13 +200,13 @@ class _Comparison:
         self._open += zip(a.inputs, b.inputs, strict=True)
         return True
 
-    def _constants(self, a: Constant, b: Constant) -> bool:
+    def _constants(self, a: ConstantNode, b: ConstantNode) -> bool:
         if isinstance(a.value, Graph) and isinstance(b.value, Graph):
             return self._headers(a.value, b.value)
         return a.type == b.type and same_value(a.value, b.value)
 
 
-def same_value(a: Any, b: Any) -> bool:
+def same_value(a: Any, b: Any) -> bool:  # of one type, once that is known
     """Return whether two constants or attributes are equal: arrays bit by bit, a NaN equal to itself, 1 not to True or
     1.0."""
     if isinstance(a, Tensor | np.ndarray | np.generic):
@@ -220,6 +220,6 @@ def same_value(a: Any, b: Any) -> bool:
     return bool(repr(a) == repr(b) if isinstance(a, float | complex) else a == b)
 
 
-def _bits(x: Any) -> tuple[Any, ...]:
+def _bits(x: Tensor | Array | np.generic) -> tuple[object, ...]:
     array = np.asarray(x._data if isinstance(x, Tensor) else x)
     return array.shape, array.dtype, array.tobytes()

@@ -6,7 +6,7 @@ Nothing here recurses in Python: a graph may be a chain of a hundred thousand no
 from collections.abc import Iterator
 
 from ..errors import EngineError
-from .ir_graph import Apply, Constant, Graph, Node
+from .ir_graph import Apply, ConstantNode, Graph, Node
 
 __all__ = ["Scopes", "free_variables", "order", "reachable", "users"]
 
@@ -40,7 +40,7 @@ class Scopes:
             if node in self._seen[graph]:
                 continue
             self._seen[graph].add(node)
-            if isinstance(node, Constant):
+            if isinstance(node, ConstantNode):
                 if isinstance(node.value, Graph):
                     needed += self._hold(graph, node.value)
             elif node.graph is not graph:
@@ -76,7 +76,7 @@ class Scopes:
         """Return the nodes of the graph whose values must be there before the node's."""
         inputs = node.inputs if isinstance(node, Apply) and node.graph is graph else (node,)
         for x in inputs:
-            if isinstance(x, Constant):
+            if isinstance(x, ConstantNode):
                 if isinstance(x.value, Graph):
                     yield from (free for free in self.free[x.value] if free.graph is graph)
             elif x.graph is graph and x is not node:

@@ -34,13 +34,13 @@ ELEMENTWISE = (
 
 
 @batching(*ELEMENTWISE)
-def broadcasting(call: Application) -> Tensor:
+def _broadcasting(call: Application) -> Tensor:
     """Return an element-wise function of operands that broadcast."""
     return call.apply(*lined_up(call))
 
 
 @batching("gelu_exact_gradient", "gelu_gradient", "relu_gradient", "silu_gradient")
-def equal_shapes(call: Application) -> Tensor:
+def _equal_shapes(call: Application) -> Tensor:
     """Return an element-wise function whose kernel wants operands of one shape."""
     return call.apply(*call.every())
 
@@ -49,19 +49,19 @@ def equal_shapes(call: Application) -> Tensor:
     *("full_like", "gate", "identity", "mark", "mark_gradient", "observe", "observe_gradient", "segment", "show"),
     "stop_gradient",
 )
-def pass_through(call: Application) -> Tensor:
+def _pass_through(call: Application) -> Tensor:
     """Return a function that does not look at the axes: it is shown all samples at once."""
     return call.apply(*call.every())
 
 
 @batching("fft", "sum")
-def over_axes(call: Application) -> Tensor:
+def _over_axes(call: Application) -> Tensor:
     """Return a function over the attribute `axes`."""
     return call.apply(call.inputs[0], axes=tuple(axis + 1 for axis in call.attributes["axes"]))
 
 
 @batching("argmax", "argmin")
-def over_one_or_all(call: Application) -> Tensor:
+def _over_one_or_all(call: Application) -> Tensor:
     """Return a reduction over one axis, or over all elements where `axis` is None."""
     x, axis = call.inputs[0], call.attributes["axis"]
     if axis is None:
@@ -77,20 +77,20 @@ ALONG_AXIS = (
 
 
 @batching(*ALONG_AXIS)
-def along_axis(call: Application) -> Tensor:
+def _along_axis(call: Application) -> Tensor:
     """Return a function along the attribute `axis`, counted from the left."""
     return call.apply(*call.every(), axis=call.attributes["axis"] + 1)
 
 
 @batching("put_elements")
-def into_axis(call: Application) -> Tensor:
+def _into_axis(call: Application) -> Tensor:
     """Add values up along `axis` in zeros of `shape`."""
     shape = (call.level.size, *call.attributes["shape"])
     return call.apply(*call.every(), axis=call.attributes["axis"] + 1, shape=shape)
 
 
 @batching("log_softmax", "softmax", "softmax_gradient")
-def along_last_axis(call: Application) -> Tensor:
+def _along_last_axis(call: Application) -> Tensor:
     """Return a function of rows, any number of axes before them."""
     every = call.every()
     if call.rank(0):
@@ -99,7 +99,7 @@ def along_last_axis(call: Application) -> Tensor:
 
 
 @batching("searchsorted")
-def rows_and_values(call: Application) -> Tensor:
+def _rows_and_values(call: Application) -> Tensor:
     """Find places in sorted rows."""
     row, x = call.inputs
     if not call.batched[0] and call.rank(0) == 1:
@@ -111,7 +111,7 @@ def rows_and_values(call: Application) -> Tensor:
 
 
 @batching("reshape")
-def reshape_rule(call: Application) -> Tensor:
+def _reshape_rule(call: Application) -> Tensor:
     """Reshape each sample."""
     return call.apply(
         call.inputs[0], shape=(call.level.size, *reshaped(call.samples[0].shape, call.attributes["shape"]))
@@ -119,20 +119,20 @@ def reshape_rule(call: Application) -> Tensor:
 
 
 @batching("transpose")
-def transpose_rule(call: Application) -> Tensor:
+def _transpose_rule(call: Application) -> Tensor:
     """Transpose the axes of each sample."""
     return call.apply(call.inputs[0], axes=(0, *(axis % call.rank(0) + 1 for axis in call.attributes["axes"])))
 
 
 @batching("swapaxes")
-def swapaxes_rule(call: Application) -> Tensor:
+def _swapaxes_rule(call: Application) -> Tensor:
     """Exchange two axes of each sample."""
     first, second = (normalize_axis(call.attributes[name], call.rank(0)) + 1 for name in ("first", "second"))
     return call.apply(call.inputs[0], first=first, second=second)
 
 
 @batching("broadcast_to")
-def broadcast_to_rule(call: Application) -> Tensor:
+def _broadcast_to_rule(call: Application) -> Tensor:
     """Repeat each sample."""
     x, shape = call.inputs[0], call.attributes["shape"]
     lined = reshape(x, (x.shape[0], *(1,) * (len(shape) - call.rank(0)), *x.shape[1:]))
@@ -140,7 +140,7 @@ def broadcast_to_rule(call: Application) -> Tensor:
 
 
 @batching("sum_to")
-def sum_to_rule(call: Application) -> Tensor:
+def _sum_to_rule(call: Application) -> Tensor:
     """Sum each sample to a shape that broadcasts to its own."""
     x, shape = call.inputs[0], call.attributes["shape"]
     kept = (call.level.size, *(1,) * (call.rank(0) - len(shape)), *shape)
@@ -149,19 +149,19 @@ def sum_to_rule(call: Application) -> Tensor:
 
 
 @batching("pad")
-def pad_rule(call: Application) -> Tensor:
+def _pad_rule(call: Application) -> Tensor:
     """Pad each sample; the batch axis gets no padding."""
     return call.apply(call.inputs[0], widths=((0, 0), *call.attributes["widths"]))
 
 
 @batching("transfer")
-def transfer_rule(call: Application) -> Tensor:
+def _transfer_rule(call: Application) -> Tensor:
     """Move all samples to another device."""
     return to(call.inputs[0], call.attributes["device"])
 
 
 @batching("dropout")
-def dropout_rule(call: Application) -> Tensor:
+def _dropout_rule(call: Application) -> Tensor:
     """Drop elements: in each sample others, or in all the same."""
     x, key = call.full(0), call.inputs[1]
     if call.batched[1] or call.level.randomness == "different":

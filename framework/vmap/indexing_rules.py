@@ -76,7 +76,7 @@ def _in_order(x: Tensor, order: Shape) -> Tensor:
 
 
 @batching("getitem")
-def getitem_rule(call: Application) -> Tensor:
+def _getitem_rule(call: Application) -> Tensor:
     """Return `x[index]` of each sample."""
     rank = _result_rank(call, call.rank(0))
     plan = _Plan(call, call.rank(0), call.batched[0], rank)
@@ -91,7 +91,7 @@ def _result_rank(call: Application, x_rank: int) -> int:
 
 
 @batching("put")
-def put_rule(call: Application) -> Tensor:
+def _put_rule(call: Application) -> Tensor:
     """Return the transpose of `getitem`: the values of each sample added up in zeros of its shape."""
     shape = call.attributes["shape"]
     plan = _Plan(call, len(shape), True, call.rank(0))
@@ -100,7 +100,7 @@ def put_rule(call: Application) -> Tensor:
 
 
 @batching("gather")
-def gather_rule(call: Application) -> Tensor:
+def _gather_rule(call: Application) -> Tensor:
     """Return rows of a table at indices."""
     table, indices = call.inputs
     if not call.batched[0]:
@@ -112,7 +112,7 @@ def gather_rule(call: Application) -> Tensor:
 
 
 @batching("scatter_add")
-def scatter_add_rule(call: Application) -> Tensor:
+def _scatter_add_rule(call: Application) -> Tensor:
     """Add values up in the rows of a table."""
     values, indices = call.inputs
     rows, depth = call.attributes["rows"], call.rank(1)

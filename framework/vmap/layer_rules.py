@@ -15,7 +15,7 @@ from .array_rules import lined_up
 from .batched import Application, batching
 
 
-def merged(x: Tensor, axis: int) -> Tensor:
+def _merged(x: Tensor, axis: int) -> Tensor:
     """Return the batch axis (0) joined with axis `axis` of a sample, samples first."""
     order = (*range(1, axis + 1), 0, *range(axis + 1, x.ndim))
     shape = x.shape[1:]
@@ -23,15 +23,15 @@ def merged(x: Tensor, axis: int) -> Tensor:
     return reshape(x if axis == 0 else transpose(x, order), joined)
 
 
-def parted(x: Tensor, axis: int, size: int) -> Tensor:
-    """Take apart what `merged` has joined: the batch axis in front again."""
+def _parted(x: Tensor, axis: int, size: int) -> Tensor:
+    """Take apart what `_merged` has joined: the batch axis in front again."""
     shape = (*x.shape[:axis], size, x.shape[axis] // (size or 1), *x.shape[axis + 1 :])
     separated = reshape(x, shape)
     return separated if axis == 0 else transpose(separated, (axis, *range(axis), *range(axis + 1, separated.ndim)))
 
 
 @batching("matmul")
-def matmul_rule(call: Application) -> Tensor:
+def _matmul_rule(call: Application) -> Tensor:
     """Return a product of matrices; vectors become matrices of one row or column."""
     a, b = call.inputs
     rows, columns = call.rank(0), call.rank(1)
@@ -61,7 +61,7 @@ def _stacks(call: Application, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @batching("linear")
-def linear_rule(call: Application) -> Tensor:
+def _linear_rule(call: Application) -> Tensor:
     """Compute `x weight^T + bias`; with one weight for all samples they are rows of one product."""
     if not call.batched[1] and not call.batched[2]:
         return call.apply(*call.inputs)
@@ -70,7 +70,7 @@ def linear_rule(call: Application) -> Tensor:
 
 
 @batching("einsum")
-def einsum_rule(call: Application) -> Tensor:
+def _einsum_rule(call: Application) -> Tensor:
     """Add a letter for the samples to each batched operand and to the result."""
     left, result = call.attributes["subscripts"].replace(" ", "").split("->")
     letter = next(letter for letter in ascii_letters if letter not in left + result)
@@ -83,13 +83,13 @@ OF_MATRICES = ("cholesky", "det", "eigh", "inv", "pinv", "qr", "slogdet", "solve
 
 
 @batching(*OF_MATRICES)
-def stacks_of_matrices(call: Application) -> Tensor:
+def _stacks_of_matrices(call: Application) -> Tensor:
     """Return a function of the last two axes, any number before them, which broadcast."""
     return call.apply(*lined_up(call))
 
 
 @batching("attention", "attention_gradient")
-def attention_rule(call: Application) -> Tensor:
+def _attention_rule(call: Application) -> Tensor:
     """Attend with the samples as one more axis in front; a mask broadcasts from the right."""
     tensors = 3 if call.primitive.name == "attention" else 6
     every = [call.full(i) for i in range(tensors)]
@@ -101,7 +101,7 @@ def attention_rule(call: Application) -> Tensor:
 
 
 @batching("layer_norm", "rms_norm")
-def row_norm_rule(call: Application) -> Tensor:
+def _row_norm_rule(call: Application) -> Tensor:
     """Return normalized rows; a scale for each sample is applied afterwards."""
     x = call.samples[0]
     if not any(call.batched[1:]):
@@ -113,7 +113,7 @@ def row_norm_rule(call: Application) -> Tensor:
 
 
 @batching("layer_norm_gradient")
-def layer_norm_gradient_rule(call: Application) -> Results:
+def _layer_norm_gradient_rule(call: Application) -> Results:
     """Return the three gradients of each sample, from basic operations: the kernel would add up the samples' rows."""
     g, x, gamma = call.samples
     centred = x - mean(x, -1, keepdims=True)
@@ -126,7 +126,7 @@ def layer_norm_gradient_rule(call: Application) -> Results:
 
 
 @batching("rms_norm_gradient")
-def rms_norm_gradient_rule(call: Application) -> Results:
+def _rms_norm_gradient_rule(call: Application) -> Results:
     """Return the two gradients of each sample, from basic operations."""
     g, x, gamma = call.samples
     scale = divide(1.0, sqrt(mean(x * x, -1, keepdims=True) + call.attributes["epsilon"]))
@@ -137,10 +137,10 @@ def rms_norm_gradient_rule(call: Application) -> Results:
 
 
 @batching("batch_norm", "batch_norm_gradient")
-def batch_norm_rule(call: Application) -> Results:
+def _batch_norm_rule(call: Application) -> Results:
     """Return moments of each channel of each sample: the samples join the channels."""
-    joined = [merged(x, 1 if call.rank(i) > 1 else 0) for i, x in enumerate(call.every())]
-    return tuple(parted(y, 1 if y.ndim > 1 else 0, call.level.size) for y in call.apply(*joined))
+    joined = [_merged(x, 1 if call.rank(i) > 1 else 0) for i, x in enumerate(call.every())]
+    return tuple(_parted(y, 1 if y.ndim > 1 else 0, call.level.size) for y in call.apply(*joined))
 
 
 def _grouped(call: Application) -> ConvolutionWindow:
@@ -150,46 +150,46 @@ def _grouped(call: Application) -> ConvolutionWindow:
 
 
 @batching("conv")
-def conv_rule(call: Application) -> Tensor:
+def _conv_rule(call: Application) -> Tensor:
     """Convolve; with a weight for each sample the samples are groups."""
     size = call.level.size
     if not call.batched[1]:
-        return parted(call.apply(merged(call.inputs[0], 0), call.inputs[1]), 0, size)
+        return _parted(call.apply(_merged(call.inputs[0], 0), call.inputs[1]), 0, size)
     if not call.batched[0] and call.attributes["window"].groups == 1:
-        return parted(call.apply(call.inputs[0], merged(call.inputs[1], 0)), 1, size)
-    found = call.apply(merged(call.full(0), 1), merged(call.full(1), 0), window=_grouped(call))
-    return parted(found, 1, size)
+        return _parted(call.apply(call.inputs[0], _merged(call.inputs[1], 0)), 1, size)
+    found = call.apply(_merged(call.full(0), 1), _merged(call.full(1), 0), window=_grouped(call))
+    return _parted(found, 1, size)
 
 
 @batching("conv_bias")
-def conv_bias_rule(call: Application) -> Tensor:
+def _conv_bias_rule(call: Application) -> Tensor:
     """Convolve and add a bias for each channel."""
     if not call.batched[1] and not call.batched[2]:
-        return parted(call.apply(merged(call.inputs[0], 0), *call.inputs[1:]), 0, call.level.size)
+        return _parted(call.apply(_merged(call.inputs[0], 0), *call.inputs[1:]), 0, call.level.size)
     x, weight, bias = call.samples
     plain = PRIMITIVES["conv"](x, weight, **call.attributes)
     return call.whole(add(plain, reshape(bias, (bias.shape[0], *(1,) * (plain.ndim - 2)))))
 
 
 @batching("conv_input_gradient")
-def conv_input_gradient_rule(call: Application) -> Tensor:
+def _conv_input_gradient_rule(call: Application) -> Tensor:
     """Return the transpose of a convolution by its weight."""
     size, shape = call.level.size, call.attributes["shape"]
     if not call.batched[1]:
         merged_shape = (size * shape[0], *shape[1:])
-        return parted(call.apply(merged(call.inputs[0], 0), call.inputs[1], shape=merged_shape), 0, size)
+        return _parted(call.apply(_merged(call.inputs[0], 0), call.inputs[1], shape=merged_shape), 0, size)
     wide = (shape[0], size * shape[1], *shape[2:])
-    found = call.apply(merged(call.full(0), 1), merged(call.full(1), 0), window=_grouped(call), shape=wide)
-    return parted(found, 1, size)
+    found = call.apply(_merged(call.full(0), 1), _merged(call.full(1), 0), window=_grouped(call), shape=wide)
+    return _parted(found, 1, size)
 
 
 @batching("conv_weight_gradient")
-def conv_weight_gradient_rule(call: Application) -> Tensor:
+def _conv_weight_gradient_rule(call: Application) -> Tensor:
     """Return the gradient of a convolution by its weight, for each sample its own."""
     size, shape = call.level.size, call.attributes["shape"]
     tall = (size * shape[0], *shape[1:])
-    found = call.apply(merged(call.full(0), 1), merged(call.full(1), 1), window=_grouped(call), shape=tall)
-    return parted(found, 0, size)
+    found = call.apply(_merged(call.full(0), 1), _merged(call.full(1), 1), window=_grouped(call), shape=tall)
+    return _parted(found, 0, size)
 
 
 #: Functions of each row of axis 0 by itself.
@@ -199,13 +199,13 @@ OF_ROWS = (
 
 
 @batching(*OF_ROWS)
-def images_rule(call: Application) -> Results:
+def _images_rule(call: Application) -> Results:
     """Return a function of each row of axis 0 by itself, which the samples join."""
     changed = {}
     if "shape" in call.attributes:
         shape = call.attributes["shape"]
         changed["shape"] = (call.level.size * shape[0], *shape[1:])
-    found = call.results(*(merged(x, 0) for x in call.every()), **changed)
+    found = call.results(*(_merged(x, 0) for x in call.every()), **changed)
     if isinstance(found, tuple):
-        return tuple(parted(y, 0, call.level.size) for y in found)
-    return parted(found, 0, call.level.size)
+        return tuple(_parted(y, 0, call.level.size) for y in found)
+    return _parted(found, 0, call.level.size)

@@ -1,110 +1,117 @@
 """Shapes, indexing, gathering and scattering, sorting, reductions and running totals."""
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from types import EllipsisType
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..ops.indexing_ops import ARRAY, Slice
+from ..ops.sliding_window import Sides
+from ..specs import Axes, Shape
 from .translation_table import translation
+
+#: The parts of an index; `ARRAY` stands for the next of the arrays that come with it.
+_Index: TypeAlias = tuple[int | Slice | EllipsisType | str | None, ...]
 
 
 @translation("reshape")
-def _reshape(x: Any, *, shape: Any) -> Any:
+def _reshape(x: jax.Array, *, shape: Shape) -> jax.Array:
     return jnp.reshape(x, shape)
 
 
 @translation("transpose")
-def _transpose(x: Any, *, axes: Any) -> Any:
+def _transpose(x: jax.Array, *, axes: Axes) -> jax.Array:
     return jnp.transpose(x, axes)
 
 
 @translation("swapaxes")
-def _swapaxes(x: Any, *, first: int, second: int) -> Any:
+def _swapaxes(x: jax.Array, *, first: int, second: int) -> jax.Array:
     return jnp.swapaxes(x, first, second)
 
 
 @translation("broadcast_to")
-def _broadcast_to(x: Any, *, shape: Any) -> Any:
+def _broadcast_to(x: jax.Array, *, shape: Shape) -> jax.Array:
     return jnp.broadcast_to(x, shape)
 
 
 @translation("concat")
-def _concat(*parts: Any, axis: int) -> Any:
+def _concat(*parts: jax.Array, axis: int) -> jax.Array:
     return jnp.concatenate(parts, axis)
 
 
 @translation("split")
-def _split(x: Any, *, sizes: Any, axis: int) -> Any:
+def _split(x: jax.Array, *, sizes: Shape, axis: int) -> tuple[jax.Array, ...]:
     return tuple(jnp.split(x, np.cumsum(sizes)[:-1].tolist(), axis))
 
 
 @translation("pad")
-def _pad(x: Any, *, widths: Any, value: float) -> Any:
+def _pad(x: jax.Array, *, widths: Sides, value: float) -> jax.Array:
     return jax.lax.pad(x, jnp.asarray(value, x.dtype), [(before, after, 0) for before, after in widths])
 
 
 @translation("one_hot")
-def _one_hot(x: Any, *, depth: int, axis: int) -> Any:
+def _one_hot(x: jax.Array, *, depth: int, axis: int) -> jax.Array:
     return jax.nn.one_hot(jnp.where(x < 0, x + depth, x), depth, axis=axis)
 
 
-def _index(index: Any, arrays: Any) -> Any:
+def _index(index: _Index, arrays: Sequence[jax.Array]) -> tuple[object, ...]:
     rest = iter(arrays)
     return tuple(slice(*part) if isinstance(part, Slice) else next(rest) if part == ARRAY else part for part in index)
 
 
 @translation("getitem")
-def _getitem(x: Any, *arrays: Any, index: Any) -> Any:
+def _getitem(x: jax.Array, *arrays: jax.Array, index: _Index) -> jax.Array:
     return jnp.asarray(x)[_index(index, arrays)]
 
 
 @translation("put")
-def _put(g: Any, *arrays: Any, index: Any, shape: Any) -> Any:
+def _put(g: jax.Array, *arrays: jax.Array, index: _Index, shape: Shape) -> jax.Array:
     return jnp.zeros(shape, g.dtype).at[_index(index, arrays)].add(g)
 
 
 @translation("gather")
-def _gather(table: Any, indices: Any) -> Any:
+def _gather(table: jax.Array, indices: jax.Array) -> jax.Array:
     return table[indices]
 
 
 @translation("scatter_add")
-def _scatter_add(values: Any, indices: Any, *, rows: int) -> Any:
+def _scatter_add(values: jax.Array, indices: jax.Array, *, rows: int) -> jax.Array:
     return jnp.zeros((rows, *values.shape[indices.ndim :]), values.dtype).at[indices].add(values)
 
 
-def _places(indices: Any, axis: int) -> Any:
+def _places(indices: jax.Array, axis: int) -> tuple[jax.Array, ...]:
     grid = list(jnp.ogrid[tuple(slice(n) for n in indices.shape)])
     grid[axis] = indices
     return tuple(grid)
 
 
 @translation("gather_elements")
-def _gather_elements(x: Any, indices: Any, *, axis: int) -> Any:
+def _gather_elements(x: jax.Array, indices: jax.Array, *, axis: int) -> jax.Array:
     return x[_places(indices, axis)]
 
 
 @translation("put_elements")
-def _put_elements(g: Any, indices: Any, *, axis: int, shape: Any) -> Any:
+def _put_elements(g: jax.Array, indices: jax.Array, *, axis: int, shape: Shape) -> jax.Array:
     return jnp.zeros(shape, g.dtype).at[_places(indices, axis)].add(g)
 
 
 @translation("scatter_elements")
-def _scatter_elements(x: Any, indices: Any, updates: Any, *, axis: int, reduction: str) -> Any:
+def _scatter_elements(x: jax.Array, indices: jax.Array, updates: jax.Array, *, axis: int, reduction: str) -> jax.Array:
     target = x.at[_places(indices, axis)]
     methods = {"none": "set", "add": "add", "mul": "multiply", "max": "max", "min": "min"}
     return getattr(target, methods[reduction])(updates)
 
 
 @translation("bincount")
-def _bincount(x: Any, *weights: Any, length: int) -> Any:
+def _bincount(x: jax.Array, *weights: jax.Array, length: int) -> jax.Array:
     return jnp.bincount(x, *weights, length=length)
 
 
 @translation("searchsorted")
-def _searchsorted(row: Any, x: Any, *, right: bool) -> Any:
+def _searchsorted(row: jax.Array, x: jax.Array, *, right: bool) -> jax.Array:
     side = "right" if right else "left"
     if row.ndim == 1:
         return jnp.searchsorted(row, x, side)
@@ -116,7 +123,7 @@ def _searchsorted(row: Any, x: Any, *, right: bool) -> Any:
 
 
 @translation("put_places")
-def _put_places(g: Any, places: Any, *, shape: Any) -> Any:
+def _put_places(g: jax.Array, places: jax.Array, *, shape: Shape) -> jax.Array:
     planes = jnp.zeros((*shape[:2], _size(shape[2:])), g.dtype)
     n, c = jnp.ogrid[: shape[0], : shape[1]]
     flat = places.reshape(*places.shape[:2], -1)
@@ -124,35 +131,35 @@ def _put_places(g: Any, places: Any, *, shape: Any) -> Any:
 
 
 @translation("pick_places")
-def _pick_places(x: Any, places: Any) -> Any:
+def _pick_places(x: jax.Array, places: jax.Array) -> jax.Array:
     planes = x.reshape(*x.shape[:2], -1)
     return jnp.take_along_axis(planes, places.reshape(*x.shape[:2], -1), -1).reshape(places.shape)
 
 
-def _size(shape: Any) -> int:
+def _size(shape: Shape) -> int:
     total = 1
     for length in shape:
         total *= length
     return total
 
 
-def _order(x: Any, axis: int, descending: bool) -> Any:
+def _order(x: jax.Array, axis: int, descending: bool) -> jax.Array:
     return jnp.argsort(x, axis, stable=True, descending=descending)
 
 
 @translation("sort")
-def _sort(x: Any, *, axis: int, descending: bool) -> Any:
+def _sort(x: jax.Array, *, axis: int, descending: bool) -> tuple[jax.Array, jax.Array]:
     places = _order(x, axis, descending)
     return jnp.take_along_axis(x, places, axis), places
 
 
 @translation("topk")
-def _topk(x: Any, *, count: int, axis: int, largest: bool) -> Any:
+def _topk(x: jax.Array, *, count: int, axis: int, largest: bool) -> tuple[jax.Array, jax.Array]:
     places = jax.lax.slice_in_dim(_order(x, axis, largest), 0, count, axis=axis)
     return jnp.take_along_axis(x, places, axis), places
 
 
-def _extremes(accumulate: Any, x: Any, axis: int) -> Any:
+def _extremes(accumulate: Callable[..., jax.Array], x: jax.Array, axis: int) -> tuple[jax.Array, jax.Array]:
     values = accumulate(x, axis)
     fresh = (values == x) | (jnp.isnan(x) if jnp.issubdtype(x.dtype, jnp.inexact) else False)
     counter = jax.lax.broadcasted_iota(jnp.int64, x.shape, axis)
@@ -160,81 +167,81 @@ def _extremes(accumulate: Any, x: Any, axis: int) -> Any:
 
 
 @translation("cummax")
-def _cummax(x: Any, *, axis: int) -> Any:
+def _cummax(x: jax.Array, *, axis: int) -> tuple[jax.Array, jax.Array]:
     return _extremes(jax.lax.cummax, x, axis)
 
 
 @translation("cummin")
-def _cummin(x: Any, *, axis: int) -> Any:
+def _cummin(x: jax.Array, *, axis: int) -> tuple[jax.Array, jax.Array]:
     return _extremes(jax.lax.cummin, x, axis)
 
 
 _NARROW = ("float16", "bfloat16")
 
 
-def _wide(x: Any) -> Any:
+def _wide(x: jax.Array) -> jax.Array:
     return x.astype(jnp.float32) if str(x.dtype) in _NARROW else x
 
 
 @translation("sum")
-def _sum(x: Any, *, axes: Any, keepdims: bool) -> Any:
+def _sum(x: jax.Array, *, axes: Axes, keepdims: bool) -> jax.Array:
     return jnp.sum(_wide(x), axes, keepdims=keepdims)
 
 
 @translation("mean")
-def _mean(x: Any, *, axes: Any, keepdims: bool) -> Any:
+def _mean(x: jax.Array, *, axes: Axes, keepdims: bool) -> jax.Array:
     return jnp.mean(_wide(x), axes, keepdims=keepdims)
 
 
 @translation("prod")
-def _prod(x: Any, *, axes: Any, keepdims: bool) -> Any:
+def _prod(x: jax.Array, *, axes: Axes, keepdims: bool) -> jax.Array:
     return jnp.prod(_wide(x), axes, keepdims=keepdims)
 
 
 @translation("max")
-def _max(x: Any, *, axes: Any, keepdims: bool) -> Any:
+def _max(x: jax.Array, *, axes: Axes, keepdims: bool) -> jax.Array:
     return jnp.max(x, axes, keepdims=keepdims)
 
 
 @translation("min")
-def _min(x: Any, *, axes: Any, keepdims: bool) -> Any:
+def _min(x: jax.Array, *, axes: Axes, keepdims: bool) -> jax.Array:
     return jnp.min(x, axes, keepdims=keepdims)
 
 
 @translation("all")
-def _all(x: Any, *, axes: Any, keepdims: bool) -> Any:
+def _all(x: jax.Array, *, axes: Axes, keepdims: bool) -> jax.Array:
     return jnp.all(x, axes, keepdims=keepdims)
 
 
 @translation("any")
-def _any(x: Any, *, axes: Any, keepdims: bool) -> Any:
+def _any(x: jax.Array, *, axes: Axes, keepdims: bool) -> jax.Array:
     return jnp.any(x, axes, keepdims=keepdims)
 
 
 @translation("logsumexp")
-def _logsumexp(x: Any, *, axes: Any, keepdims: bool) -> Any:
+def _logsumexp(x: jax.Array, *, axes: Axes, keepdims: bool) -> jax.Array:
     return jax.nn.logsumexp(x, axes, keepdims=keepdims)
 
 
 @translation("argmax")
-def _argmax(x: Any, *, axis: int | None) -> Any:
+def _argmax(x: jax.Array, *, axis: int | None) -> jax.Array:
     return jnp.argmax(x, axis)
 
 
 @translation("argmin")
-def _argmin(x: Any, *, axis: int | None) -> Any:
+def _argmin(x: jax.Array, *, axis: int | None) -> jax.Array:
     return jnp.argmin(x, axis)
 
 
 @translation("sum_to")
-def _sum_to(x: Any, *, shape: Any) -> Any:
+def _sum_to(x: jax.Array, *, shape: Shape) -> jax.Array:
     extra = x.ndim - len(shape)
     axes = (*range(extra), *(i + extra for i, n in enumerate(shape) if n == 1 and x.shape[i + extra] != 1))
     return jnp.sum(_wide(x), axes).reshape(shape)
 
 
 @translation("softmax")
-def _softmax(x: Any, *, scale: float, causal: bool) -> Any:
+def _softmax(x: jax.Array, *, scale: float, causal: bool) -> jax.Array:
     scores = x * jnp.asarray(scale, x.dtype)
     if causal:
         n, m = x.shape[-2:]
@@ -243,17 +250,19 @@ def _softmax(x: Any, *, scale: float, causal: bool) -> Any:
 
 
 @translation("softmax_gradient")
-def _softmax_gradient(g: Any, y: Any, *, scale: float, causal: bool) -> Any:
+def _softmax_gradient(g: jax.Array, y: jax.Array, *, scale: float, causal: bool) -> jax.Array:
     del causal  # the weights of what is hidden are zero
     return scale * y * (g - jnp.sum(g * y, -1, keepdims=True))
 
 
 @translation("log_softmax")
-def _log_softmax(x: Any) -> Any:
+def _log_softmax(x: jax.Array) -> jax.Array:
     return jax.nn.log_softmax(x, -1)
 
 
-def _running(function: Any, x: Any, axis: int, exclusive: bool, reverse: bool, first: float) -> Any:
+def _running(
+    function: Callable[..., jax.Array], x: jax.Array, axis: int, exclusive: bool, reverse: bool, first: float
+) -> jax.Array:
     turned = jnp.flip(x, axis) if reverse else x
     total = function(_wide(turned), axis)
     if exclusive:
@@ -262,15 +271,15 @@ def _running(function: Any, x: Any, axis: int, exclusive: bool, reverse: bool, f
 
 
 @translation("cumsum")
-def _cumsum(x: Any, *, axis: int, exclusive: bool, reverse: bool) -> Any:
+def _cumsum(x: jax.Array, *, axis: int, exclusive: bool, reverse: bool) -> jax.Array:
     return _running(jnp.cumsum, x, axis, exclusive, reverse, 0.0)
 
 
 @translation("cumprod")
-def _cumprod(x: Any, *, axis: int, exclusive: bool, reverse: bool) -> Any:
+def _cumprod(x: jax.Array, *, axis: int, exclusive: bool, reverse: bool) -> jax.Array:
     return _running(jnp.cumprod, x, axis, exclusive, reverse, 1.0)
 
 
 @translation("logcumsumexp")
-def _logcumsumexp(x: Any, *, axis: int, reverse: bool) -> Any:
+def _logcumsumexp(x: jax.Array, *, axis: int, reverse: bool) -> jax.Array:
     return jax.lax.cumlogsumexp(x, axis, reverse)

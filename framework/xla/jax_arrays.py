@@ -2,7 +2,6 @@
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any
 from weakref import ref
 
 import jax
@@ -10,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..random import Key
-from .translation_table import words_of
+from ..tensor import Array
+from .translation_table import Operand, words_of
 
 __all__ = ["Owned", "Shared", "to_jax"]
 
@@ -20,7 +20,7 @@ _ALIGNMENT = 64
 _LARGE = 1 << 16
 
 
-def to_jax(array: Any) -> Any:
+def to_jax(array: Operand | Key) -> Operand:
     """Return the array as XLA takes it: shared where it is aligned, else copied; keys as words."""
     if isinstance(array, Key):
         return words_of(array)
@@ -37,9 +37,9 @@ class Shared:
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[ref[Any], Any]] = {}
+        self._known: dict[int, tuple[ref[Array], jax.Array]] = {}
 
-    def __call__(self, array: Any) -> Any:
+    def __call__(self, array: Operand | Key) -> Operand:
         """Return the array as JAX takes it."""
         known = self._known.get(id(array))
         if known is not None and known[0]() is array:
@@ -53,7 +53,7 @@ class Shared:
         return taken
 
 
-def _can_share(array: Any) -> bool:
+def _can_share(array: Array) -> bool:
     if array.ctypes.data % _ALIGNMENT or not array.flags.c_contiguous or not array.flags.writeable:
         return False
     return bool(array.size) and array.dtype.kind in "biufc" and array.dtype.itemsize > 1
@@ -66,10 +66,10 @@ class Owned:
     an argument; those are copied.
     """
 
-    def __init__(self, arguments: Sequence[Any]) -> None:
+    def __init__(self, arguments: Sequence[object]) -> None:
         self._taken = {x.ctypes.data for x in arguments if isinstance(x, np.ndarray)}
 
-    def __call__(self, y: Any) -> Any:
+    def __call__(self, y: jax.Array) -> Array:
         """Return the result as an array."""
         if y.nbytes < _LARGE or y.dtype.kind not in "iufc":
             return np.array(y)
@@ -79,6 +79,6 @@ class Owned:
         if device.platform != "cpu" or address in self._taken:
             return np.array(y)
         self._taken.add(address)
-        memory: Any = (ctypes.c_char * y.nbytes).from_address(address)
+        memory = (ctypes.c_char * y.nbytes).from_address(address)
         memory.owner = y  # the array's base keeps it
         return np.frombuffer(memory, y.dtype).reshape(y.shape)

@@ -4,22 +4,25 @@ What has no translation runs on the host, in the middle of the compiled function
 """
 
 import warnings
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..dtype import Number
 from ..errors import DataDependentShape, EngineError
 from ..primitive import Primitive
 from ..random import Key, from_bits
 from ..registration import entering
 from ..specs import Spec
+from ..tensor import Array
 
-__all__ = ["TRANSLATIONS", "KeyWords", "apply", "on_host", "translation", "words_of"]
+__all__ = ["TRANSLATIONS", "KeyWords", "Operand", "Result", "apply", "on_host", "translation", "words_of"]
 
-Translation: TypeAlias = Callable[..., Any]
+# Every translation takes the operands and attributes of its own primitive.
+Translation: TypeAlias = Callable[..., "Result"]
 
 TRANSLATIONS: dict[str, Translation] = {}
 
@@ -33,7 +36,12 @@ _WORD = 1 << 32
 class KeyWords(NamedTuple):
     """A random key as four numbers of 32 bits, lowest first."""
 
-    words: Any
+    words: "jax.Array | Array"
+
+
+#: What a translation takes: a tensor's array, a Python number or a key.
+Operand: TypeAlias = jax.Array | Array | Number | complex | KeyWords
+Result: TypeAlias = jax.Array | tuple[jax.Array, ...]
 
 
 def words_of(key: Key) -> KeyWords:
@@ -41,7 +49,7 @@ def words_of(key: Key) -> KeyWords:
     return KeyWords(np.array([(key.bits >> shift) % _WORD for shift in (0, 32, 64, 96)], np.uint32))
 
 
-def key_of(words: Any) -> Key:
+def key_of(words: "jax.Array | Array") -> Key:
     """Return the key of four numbers."""
     return from_bits(sum(int(word) << shift for word, shift in zip(np.asarray(words), (0, 32, 64, 96), strict=True)))
 
@@ -52,7 +60,7 @@ def translation(*names: str) -> Callable[[Translation], Translation]:
     return entering(TRANSLATIONS, names, "a translation")
 
 
-def apply(primitive: Primitive, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+def apply(primitive: Primitive, inputs: tuple[Operand, ...], attributes: Mapping[str, object]) -> Result:
     """Return what a primitive gives for JAX arrays, numbers and keys; shapes and dtypes are those it infers."""
     specs = primitive.infer(*(_spec(x) for x in inputs), **attributes)
     function = TRANSLATIONS.get(primitive.name)
@@ -66,7 +74,7 @@ def apply(primitive: Primitive, inputs: tuple[Any, ...], attributes: dict[str, A
     return tuple(_fitted(primitive, y, spec) for y, spec in zip(result, specs, strict=True))
 
 
-def _spec(x: Any) -> Any:
+def _spec(x: Operand) -> Spec | Key:
     if isinstance(x, bool):
         return Spec((), np.dtype(bool), weak=True)
     if isinstance(x, int):
@@ -78,18 +86,23 @@ def _spec(x: Any) -> Any:
     return Key(0) if isinstance(x, KeyWords) else Spec(tuple(x.shape), np.dtype(x.dtype))
 
 
-def _fitted(primitive: Primitive, y: Any, spec: Spec) -> Any:
+def _fitted(primitive: Primitive, y: jax.Array, spec: Spec) -> jax.Array:
     y = jnp.asarray(y)
     if y.shape != spec.shape:
         raise EngineError(f"the translation of '{primitive.name}' to XLA gave shape {y.shape} instead of {spec.shape}")
     return y if y.dtype == spec.dtype else y.astype(spec.dtype)
 
 
-def _shape(spec: Spec) -> Any:
+def _shape(spec: Spec) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(spec.shape, spec.dtype)
 
 
-def on_host(primitive: Primitive, inputs: tuple[Any, ...], attributes: dict[str, Any], specs: Any) -> Any:
+def on_host(
+    primitive: Primitive,
+    inputs: tuple[Operand, ...],
+    attributes: Mapping[str, object],
+    specs: Spec | tuple[Spec, ...] | None,
+) -> Result:
     """Return the result by the primitive's own evaluation, on the host; one warning for each primitive.
 
     Raises:
@@ -107,7 +120,7 @@ def on_host(primitive: Primitive, inputs: tuple[Any, ...], attributes: dict[str,
         )
     places = [i for i, x in enumerate(inputs) if isinstance(x, KeyWords) or hasattr(x, "shape")]
 
-    def evaluate(*arrays: Any) -> Any:
+    def evaluate(*arrays: jax.Array) -> Array | tuple[Array, ...]:
         values = list(inputs)
         for i, array in zip(places, arrays, strict=True):
             values[i] = key_of(array) if isinstance(inputs[i], KeyWords) else np.asarray(array)
@@ -119,8 +132,6 @@ def on_host(primitive: Primitive, inputs: tuple[Any, ...], attributes: dict[str,
         ]
         return tuple(made) if isinstance(specs, tuple) else made[0]
 
-    shapes = jax.tree.map(
-        lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype), specs, is_leaf=lambda s: isinstance(s, Spec)
-    )
-    given = [inputs[i].words if isinstance(inputs[i], KeyWords) else inputs[i] for i in places]
+    shapes = jax.tree.map(_shape, specs, is_leaf=lambda s: isinstance(s, Spec))
+    given = [x.words if isinstance(x, KeyWords) else x for x in (inputs[i] for i in places)]
     return jax.pure_callback(evaluate, shapes, *given)

@@ -16,16 +16,17 @@ from ...compiler.passes.fuse import Fused, fuse
 from ...compiler.rewrite import rebuild
 from ...context import quiet
 from ...errors import EngineError
-from ...ir import Apply, Constant, Graph, Node, TupleType, Where
+from ...ir import Apply, ConstantNode, Graph, Node, TupleType, Where
 from ...ir.visit import Scopes
 from ...primitive import Primitive
+from ...random import Key
 from ...specs import Spec
 from ...tensor import Array
 from . import into_kernels
 from .formulas import is_element_wise
 from .fused_loops import FusedLoop, kernel_of, loop_of
 from .lower import lower
-from .memory_plan import ALIGNMENT, MemoryPlan, plan_memory
+from .memory_plan import ALIGNMENT, Buffer, MemoryPlan, plan_memory
 from .program_text import Lowered
 from .threads import single_threaded_blas, thread_count
 
@@ -39,10 +40,10 @@ class _Frame:
 
     __slots__ = ("buffers", "run", "weights")
 
-    def __init__(self, buffers: list[Any]) -> None:
+    def __init__(self, buffers: Sequence[Array | None]) -> None:
         self.buffers = buffers
-        self.weights: tuple[Any, ...] = ()
-        self.run: Callable[..., Any] | None = None
+        self.weights: tuple[Array | Key, ...] = ()
+        self.run: Callable[..., object] | None = None
 
 
 class StraightLine:
@@ -65,7 +66,12 @@ class StraightLine:
             sum(b.nbytes for b in lowered.buffers if b.kind == "output"),
         )
         self.source = _source(lowered)
-        names: dict[str, Any] = {"empty": np.empty, "array": np.array, "asarray": np.asarray, "copyto": np.copyto}
+        names: dict[str, Callable[..., Any]] = {
+            "empty": np.empty,
+            "array": np.array,
+            "asarray": np.asarray,
+            "copyto": np.copyto,
+        }
         names |= {"ascontiguousarray": np.ascontiguousarray, "broadcast_to": np.broadcast_to}
         exec(compile(self.source, _FILE, "exec"), names)
         self._bind = names["bind"]
@@ -76,7 +82,7 @@ class StraightLine:
         """Return what lies where in the block of memory that one call uses."""
         return self._plan
 
-    def __call__(self, arguments: Sequence[Any]) -> Any:
+    def __call__(self, arguments: Sequence[Array | Key]) -> object:
         """Return the result for these arrays, one for each parameter."""
         if self._is_sorted:
             inputs, weights = arguments[: self._count], tuple(arguments[self._count :])
@@ -98,8 +104,9 @@ class StraightLine:
         block = _aligned_block(self._plan.size)
         return _Frame([_view_of(block, b) if b.kind == "planned" else None for b in self._lowered.buffers])
 
-    def _rebind(self, frame: _Frame, weights: tuple[Any, ...]) -> None:
+    def _rebind(self, frame: _Frame, weights: tuple[Array | Key, ...]) -> None:
         for weight in weights:
+            assert isinstance(weight, np.ndarray)
             if not weight.flags.c_contiguous:
                 raise EngineError(
                     f"a compiled function expects weights in C order, got one of shape {weight.shape} with strides "
@@ -124,7 +131,7 @@ class StraightLine:
         return places[number] if 0 <= number < len(places) else ("return", Where())
 
 
-def _are_same(bound: tuple[Any, ...], weights: tuple[Any, ...]) -> bool:
+def _are_same(bound: tuple[Array | Key, ...], weights: tuple[Array | Key, ...]) -> bool:
     for i, weight in enumerate(weights):
         if bound[i] is not weight if i < len(bound) else True:
             return False
@@ -159,7 +166,7 @@ def _aligned_block(size: int) -> Array:
     return raw[start : start + size]
 
 
-def _view_of(block: Array, buffer: Any) -> Array:
+def _view_of(block: Array, buffer: Buffer) -> Array:
     part = block[buffer.offset : buffer.offset + buffer.nbytes]
     view: Array = part.view(buffer.dtype).reshape(buffer.shape)
     return view
@@ -175,7 +182,7 @@ class Stepwise:
     def __init__(self, graph: Graph) -> None:
         self._evaluator = Evaluator(rebuild(graph, _as_primitive))
 
-    def __call__(self, arguments: Sequence[Any]) -> Any:
+    def __call__(self, arguments: Sequence[Array | Key]) -> object:
         """Return the result for these arrays, one for each parameter; no part of it is an argument or another part."""
         seen = {id(_owner(x)) for x in arguments if isinstance(x, np.ndarray)}
         return _apart(self._evaluator(arguments), seen)
@@ -194,20 +201,20 @@ class _KernelPrimitive(Primitive):
 
 def _as_primitive(node: Apply, inputs: list[Node], graph: Graph) -> Node | None:
     function = inputs[0]
-    if not isinstance(function, Constant) or not isinstance(function.value, Fused):
+    if not isinstance(function, ConstantNode) or not isinstance(function.value, Fused):
         return None
-    kernel = Constant(_KernelPrimitive(loop_of(function.value)))
+    kernel = ConstantNode(_KernelPrimitive(loop_of(function.value)))
     return Apply(graph, [kernel, *inputs[1:]], node.type, None, node.where)
 
 
-def _allocating(loop: FusedLoop) -> Any:
+def _allocating(loop: FusedLoop) -> Callable[..., Array | tuple[Array, ...]]:
     """Return the evaluation of a kernel that makes its results."""
     result = loop.fused.result.type
     specs = result.elements if isinstance(result, TupleType) else (result,)
     layouts = [(x.dtype, len(x.shape)) for x in (*loop.inputs, *loop.outputs)]
     kernel = kernel_of(loop, {}, layouts)
 
-    def evaluate(*arrays: Any) -> Any:
+    def evaluate(*arrays: Array) -> Array | tuple[Array, ...]:
         given = [np.ascontiguousarray(x).reshape(y.shape) for x, y in zip(arrays, loop.inputs, strict=True)]
         made = [np.empty(spec.shape, spec.dtype) for spec in specs if isinstance(spec, Spec)]
         kernel(*given, *(x.reshape(y.shape) for x, y in zip(made, loop.outputs, strict=True)))
@@ -216,7 +223,7 @@ def _allocating(loop: FusedLoop) -> Any:
     return evaluate
 
 
-def _apart(value: Any, seen: set[int]) -> Any:
+def _apart(value: object, seen: set[int]) -> object:
     """Return the value, arrays copied whose memory has been seen."""
     if isinstance(value, tuple):
         return tuple([_apart(part, seen) for part in value])
@@ -235,7 +242,7 @@ def _owner(array: Array) -> Array:
     return array
 
 
-def compile_graph(graph: Graph, *, given: dict[int, Array] | None = None) -> Callable[[Sequence[Any]], Any]:
+def compile_graph(graph: Graph, *, given: dict[int, Array] | None = None) -> Callable[[Sequence[Array | Key]], object]:
     """Return the graph as a callable of arrays.
 
     Args:
@@ -253,16 +260,16 @@ def is_straight(graph: Graph) -> bool:
     """Return whether the graph calls nothing but primitives and kernels, on arrays of known shapes."""
     for node in Scopes(graph).order(graph):
         function = node.inputs[0]
-        if not isinstance(function, Constant) or (isinstance(function.value, Graph) and not _is_kernel(function)):
+        if not isinstance(function, ConstantNode) or (isinstance(function.value, Graph) and not _is_kernel(function)):
             return False
-        if any(isinstance(x, Constant) and isinstance(x.value, Graph) for x in node.arguments):
+        if any(isinstance(x, ConstantNode) and isinstance(x.value, Graph) for x in node.arguments):
             return False
         if isinstance(node.type, Spec) and not all(isinstance(n, int) for n in node.type.shape):
             return False
     return all(isinstance(n, int) for p in graph.parameters if isinstance(p.type, Spec) for n in p.type.shape)
 
 
-def _is_kernel(function: Constant) -> bool:
+def _is_kernel(function: ConstantNode) -> bool:
     return isinstance(function.value, Fused)
 
 
@@ -315,7 +322,7 @@ def _is_alone(node: Apply) -> bool:
     What is observed is cut out of its group, and an observed run computes what the unobserved one does, to the bit.
     """
     function = node.inputs[0]
-    return isinstance(function, Constant) and function.value.name not in _EXACT
+    return isinstance(function, ConstantNode) and function.value.name not in _EXACT
 
 
 compile_graph.writes_given = True  # type: ignore[attr-defined]

@@ -6,11 +6,11 @@ Only primitives whose loop compiles to vector instructions stand here; NumPy's o
 
 from collections.abc import Callable
 from math import pi, sqrt
-from typing import Any
 
-from ...ir import Apply, Constant, Node
+from ...dtype import Dtype
+from ...ir import Apply, ConstantNode, Node
 from ...primitive import Primitive
-from ...specs import Spec
+from ...specs import Shape, Spec
 
 __all__ = ["FORMULAS", "Number", "is_element_wise"]
 
@@ -71,7 +71,7 @@ def abs(number: Number, x: str) -> str:
 
 @formula
 def sqrt_(number: Number, x: str) -> str:
-    """Square root."""
+    """Return the square root of `x`."""
     return f"np.sqrt({x})"
 
 
@@ -88,13 +88,13 @@ def identity(number: Number, x: str) -> str:
 
 
 @formula
-def broadcast_to(number: Number, x: str, *, shape: Any) -> str:
+def broadcast_to(number: Number, x: str, *, shape: Shape) -> str:
     """Return `x`; the loop repeats it."""
     return x
 
 
 @formula
-def cast(number: Number, x: str, *, dtype: Any) -> str:
+def cast(number: Number, x: str, *, dtype: Dtype) -> str:
     """Return `x` in another floating type."""
     return f"np.{dtype.name}({x})"
 
@@ -166,7 +166,7 @@ FORMULAS["sqrt"] = FORMULAS.pop("sqrt_")
 
 def is_element_wise(node: Node) -> bool:
     """Return whether a node can be computed element by element inside a generated loop."""
-    if not isinstance(node, Apply) or not isinstance(node.type, Spec) or not isinstance(node.inputs[0], Constant):
+    if not isinstance(node, Apply) or not isinstance(node.type, Spec) or not isinstance(node.inputs[0], ConstantNode):
         return False
     primitive = node.inputs[0].value
     if not isinstance(primitive, Primitive) or primitive.name not in FORMULAS:
@@ -177,7 +177,7 @@ def is_element_wise(node: Node) -> bool:
 
 
 def _types_fit(node: Apply) -> bool:
-    """Return the arithmetic is in one floating type; conditions may be bools."""
+    """Return whether the arithmetic is in one floating type; conditions may be bools."""
     specs = [x.type for x in node.arguments]
     if not all(isinstance(spec, Spec) for spec in specs):
         return False

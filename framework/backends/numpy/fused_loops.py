@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 import numba
 
 from ...compiler.passes.fuse import Fused
-from ...ir import Apply, Constant, Node
+from ...ir import Apply, ConstantNode, Node
+from ...ir.ir_types import Abstract
 from ...ir.visit import order
 from ...kernels import exponential
 from ...specs import Shape, Spec
@@ -108,8 +109,9 @@ def _whole_shape(fused: Fused) -> Shape:
     raise ValueError(f"'{fused.name}' computes no tensor")
 
 
-def _mask(spec: Any, whole: Shape) -> tuple[bool, ...]:
+def _mask(spec: Abstract, whole: Shape) -> tuple[bool, ...]:
     """Return for each axis of the whole whether an operand of this type varies along it."""
+    assert isinstance(spec, Spec)
     shape = (1,) * (len(whole) - len(spec.shape)) + spec.shape
     return tuple(length != 1 for length in shape)
 
@@ -232,13 +234,13 @@ class _LoopWriter:
 
     def _expression(self, node: Apply) -> str:
         function = node.inputs[0]
-        assert isinstance(function, Constant)
+        assert isinstance(function, ConstantNode)
         dtype = _operand_type(node)
         names = [self._operand(x, dtype) for x in node.arguments]
         return FORMULAS[function.value.name](lambda value: self._number(value, dtype), *names, **node.attributes)
 
     def _operand(self, node: Node, dtype: str) -> str:
-        if isinstance(node, Constant):
+        if isinstance(node, ConstantNode):
             return self._number(node.value, dtype)
         return self._names[node]
 
@@ -263,7 +265,7 @@ from mindscope.framework.kernels.exponential import exp, gelu_slope, silu_slope
 '''
 
 
-_KERNELS: dict[tuple[str, tuple[Any, ...]], Callable[..., None]] = {}
+_KERNELS: dict[tuple[str, tuple[object, ...]], Callable[..., None]] = {}
 
 
 def cache_folder() -> Path:
@@ -275,7 +277,7 @@ def cache_folder() -> Path:
     return (Path(home) if home else Path.home() / ".cache") / "mindscope"
 
 
-def kernel_from_source(source: str, signature: tuple[Any, ...]) -> Callable[..., None]:
+def kernel_from_source(source: str, signature: tuple[object, ...]) -> Callable[..., None]:
     """Compile the function `kernel` of the source for arguments of these numba types; equal sources share one."""
     key = (source, signature)
     if key not in _KERNELS:
@@ -284,10 +286,10 @@ def kernel_from_source(source: str, signature: tuple[Any, ...]) -> Callable[...,
     return _KERNELS[key]
 
 
-def _compiled(function: Callable[..., None], signature: tuple[Any, ...], is_cached: bool) -> Callable[..., None]:
+def _compiled(function: Callable[..., None], signature: tuple[object, ...], is_cached: bool) -> Callable[..., None]:
     """Return the entry point for this signature: it takes the arguments as they are, without looking at their types."""
     # No fast arithmetic: an operation gives the same bits in every group that it may be fused into.
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+    options = {"nogil": True, "error_model": "numpy"}
     kind = numba.void(*signature)
     if is_cached:
         try:
@@ -342,7 +344,7 @@ def kernel_of(loop: FusedLoop, in_place: Mapping[int, int], layouts: Sequence[tu
     """Return the loop compiled for contiguous arrays of these dtypes and numbers of axes."""
     from numba import types  # noqa: PLC0415 (numba takes longer to import than the rest of the engine)
 
-    signature: list[Any] = [types.Array(getattr(types, _name(dtype)), ndim, "C") for dtype, ndim in layouts]
+    signature = [types.Array(getattr(types, _name(dtype)), ndim, "C") for dtype, ndim in layouts]
     return kernel_from_source(loop.source(dict(in_place)), tuple(signature))
 
 

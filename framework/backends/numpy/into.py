@@ -10,12 +10,13 @@ allocates the result at every call.
 
 from collections.abc import Callable, Mapping
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from ...registration import entering
 from ...specs import Shape, Spec
+from ...tensor import Array
 from .threads import product
 
 __all__ = ["INTO", "Into", "into"]
@@ -36,7 +37,7 @@ class Into(NamedTuple):
         prepare: Where all arrays are the same at every call, `prepare(*arrays)` gives, once, what is called then.
     """
 
-    run: Callable[..., Any]
+    run: Callable[..., object]
     inputs: tuple[Shape | None, ...]
     outputs: tuple[Shape | None, ...] = (None,)
     over: tuple[int, ...] = ()
@@ -44,11 +45,11 @@ class Into(NamedTuple):
     is_dense: bool = False
     scratch: tuple[Spec, ...] = ()
     orders: tuple[Shape | None, ...] = ()
-    prepare: Callable[..., Callable[[], Any]] | None = None
+    prepare: Callable[..., Callable[[], object]] | None = None
 
 
 #: `builder(input specs, output specs, attributes)`, by primitive.
-Builder = Callable[[list[Spec], list[Spec], Mapping[str, Any]], Into | None]
+Builder = Callable[[list[Spec], list[Spec], Mapping[str, object]], Into | None]
 
 INTO: dict[str, Builder] = {}
 
@@ -58,7 +59,7 @@ def into(*names: str) -> Callable[[Builder], Builder]:
     return entering(INTO, names, "a way to write the result into memory")
 
 
-_UFUNCS: dict[str, Any] = {
+_UFUNCS: dict[str, Callable[..., object]] = {
     "add": np.add,
     "subtract": np.subtract,
     "multiply": np.multiply,
@@ -95,7 +96,7 @@ _UFUNCS: dict[str, Any] = {
 def _ufunc(name: str) -> Builder:
     function = _UFUNCS[name]
 
-    def build(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+    def build(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
         if attributes or not _is_native(*outputs):
             return None
         kinds = {x.dtype for x in inputs if not x.weak}
@@ -116,7 +117,7 @@ def _is_native(*specs: Spec) -> bool:
 
 
 @into("relu")
-def _relu(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+def _relu(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
     if not _is_native(*inputs):
         return None
     zero = inputs[0].dtype.type(0)
@@ -124,14 +125,14 @@ def _relu(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]
 
 
 @into("cast")
-def _cast(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+def _cast(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
     if inputs[0].weak or (inputs[0].dtype.kind == "c" and outputs[0].dtype.kind not in "cb"):
         return None
     return Into(lambda x, out: np.copyto(out, x, casting="unsafe"), (None,), is_strided=True)
 
 
 @into("matmul")
-def _matmul(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+def _matmul(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
     """Multiply, stacks included; an operand whose rows are not contiguous, nor its columns, is copied first."""
     if inputs[0].dtype != inputs[1].dtype or not _is_native(*inputs) or inputs[0].dtype.kind not in "fc":
         return None
@@ -139,7 +140,7 @@ def _matmul(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, An
 
 
 @into("sum_to")
-def _sum_to(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+def _sum_to(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
     """Sum over leading axes: a vector of ones times the matrix, which BLAS sums at memory speed."""
     x, kept = inputs[0], outputs[0]
     aligned = (1,) * (len(x.shape) - len(kept.shape)) + kept.shape
@@ -152,8 +153,8 @@ def _sum_to(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, An
 
 
 @into("sum")
-def _sum(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
-    x, axes = inputs[0], attributes["axes"]
+def _sum(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
+    x, axes = inputs[0], cast("Shape", attributes["axes"])
     if x.dtype != outputs[0].dtype or not _is_native(x):
         return None
     kept = tuple(1 if i in axes else length for i, length in enumerate(x.shape))
@@ -161,12 +162,12 @@ def _sum(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any])
 
 
 @into("where")
-def _where(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+def _where(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
     dtypes = {x.dtype for x in inputs[1:] if not x.weak}
     if dtypes != {outputs[0].dtype} or not _is_native(*outputs):
         return None
 
-    def run(condition: Any, a: Any, b: Any, out: Any) -> None:
+    def run(condition: Array, a: Array, b: Array, out: Array) -> None:
         np.copyto(out, b)
         np.copyto(out, a, where=condition)
 
@@ -174,6 +175,6 @@ def _where(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any
 
 
 @into("concat")
-def _concat(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
-    axis = attributes["axis"]
+def _concat(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
+    axis = cast("int", attributes["axis"])
     return Into(lambda *x: np.concatenate(x[:-1], axis, x[-1]), (None,) * len(inputs), is_strided=True)

@@ -2,14 +2,18 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from math import prod
-from typing import Any
+from typing import cast
 
 import numpy as np
 
 from ... import kernels
+from ...dtype import Dtype
 from ...errors import ShapeError
 from ...ops.attention_ops import Call, attend, attend_back
+from ...ops.convolution_ops import ConvolutionWindow
+from ...ops.sliding_window import PoolWindow
 from ...specs import Shape, Spec
+from ...tensor import Array
 from .into import Into, into
 from .threads import at_once, parts_of, thread_count
 
@@ -28,7 +32,7 @@ def _fits(*specs: Spec) -> bool:
 def _flat(name: str) -> None:
     """Register an element-wise kernel over flat arrays of one shape."""
 
-    def build(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+    def build(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
         if attributes or not _fits(*inputs) or any(x.shape != outputs[0].shape for x in inputs):
             return None
         kernel = getattr(kernels.elementwise_kernels, name)
@@ -46,27 +50,27 @@ for _name in (
 
 
 @into("softmax")
-def _softmax(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+def _softmax(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
     x = inputs[0]
     if not _fits(x) or set(attributes) != {"scale", "causal"}:
         return None
-    scale, length = float(attributes["scale"]), x.shape[-2] if attributes["causal"] else 0
+    scale, length = float(cast("float", attributes["scale"])), x.shape[-2] if attributes["causal"] else 0
     kernel = kernels.softmax_kernels.softmax
     return Into(lambda x, out: kernel(x, out, scale, length), (_rows(x),), (_rows(x),))
 
 
 @into("softmax_gradient")
-def _softmax_gradient(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+def _softmax_gradient(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
     y = inputs[1]
     if not _fits(*inputs) or set(attributes) != {"scale", "causal"}:
         return None
-    scale, length = float(attributes["scale"]), y.shape[-2] if attributes["causal"] else 0
+    scale, length = float(cast("float", attributes["scale"])), y.shape[-2] if attributes["causal"] else 0
     kernel = kernels.softmax_kernels.softmax_gradient
     return Into(lambda g, y, out: kernel(g, y, out, scale, length), (_rows(y), _rows(y)), (_rows(y),))
 
 
 @into("layer_norm")
-def _layer_norm(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+def _layer_norm(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
     if not _fits(*inputs):
         return None
     epsilon, rows = attributes["epsilon"], _rows(inputs[0])
@@ -75,7 +79,7 @@ def _layer_norm(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str
 
 
 @into("layer_norm_gradient")
-def _layer_norm_gradient(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+def _layer_norm_gradient(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
     if not _fits(*inputs):
         return None
     epsilon, rows = attributes["epsilon"], _rows(inputs[1])
@@ -84,7 +88,7 @@ def _layer_norm_gradient(inputs: list[Spec], outputs: list[Spec], attributes: Ma
 
 
 @into("rms_norm")
-def _rms_norm(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+def _rms_norm(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
     if not _fits(*inputs):
         return None
     epsilon, rows = attributes["epsilon"], _rows(inputs[0])
@@ -93,7 +97,7 @@ def _rms_norm(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, 
 
 
 @into("rms_norm_gradient")
-def _rms_norm_gradient(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+def _rms_norm_gradient(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
     if not _fits(*inputs):
         return None
     epsilon, rows = attributes["epsilon"], _rows(inputs[1])
@@ -101,14 +105,19 @@ def _rms_norm_gradient(inputs: list[Spec], outputs: list[Spec], attributes: Mapp
     return Into(lambda *arrays: kernel(*arrays, epsilon), (rows, rows, None), (rows, None))
 
 
+def _ignored_and_smoothing(attributes: Mapping[str, object]) -> tuple[int, float]:
+    return cast("int", attributes["ignore"]), float(cast("float", attributes["smoothing"]))
+
+
 @into("cross_entropy")
-def _cross_entropy(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+def _cross_entropy(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
     if not _fits(inputs[0]) or set(attributes) != {"ignore", "smoothing"}:
         return None
-    ignore, smoothing, classes = attributes["ignore"], float(attributes["smoothing"]), inputs[0].shape[1]
+    ignore, smoothing = _ignored_and_smoothing(attributes)
+    classes = inputs[0].shape[1]
     kernel = kernels.softmax_kernels.cross_entropy
 
-    def run(logits: Any, labels: Any, out: Any) -> None:
+    def run(logits: Array, labels: Array, out: Array) -> None:
         wrong = kernel(logits, labels, out, ignore, smoothing)
         if wrong >= 0:
             raise ShapeError(
@@ -119,42 +128,42 @@ def _cross_entropy(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[
 
 
 @into("cross_entropy_gradient")
-def _cross_entropy_gradient(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+def _cross_entropy_gradient(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
     if not _fits(*inputs[:2]) or set(attributes) != {"ignore", "smoothing"}:
         return None
-    ignore, smoothing = attributes["ignore"], float(attributes["smoothing"])
+    ignore, smoothing = _ignored_and_smoothing(attributes)
     kernel = kernels.softmax_kernels.cross_entropy_gradient
     return Into(lambda g, x, labels, out: kernel(g, x, labels, out, ignore, smoothing), (None, None, None))
 
 
 @into("gather")
-def _gather(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+def _gather(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
     table, indices = inputs
     if attributes or indices.dtype.kind not in "iu" or not table.shape[0]:
         return None
     rows = table.shape[0]
 
-    def run(table: Any, indices: Any, out: Any) -> None:
+    def run(table: Array, indices: Array, out: Array) -> None:
         np.take(table, indices, 0, out, "wrap" if _all_exist(indices, rows) else "raise")
 
     return Into(run, (None, None))
 
 
-def _all_exist(indices: Any, rows: int) -> bool:
+def _all_exist(indices: Array, rows: int) -> bool:
     """Return whether every index, negative ones counted from the end, names a row: then no buffering is needed."""
     return not indices.size or bool(-rows <= indices.min() and indices.max() < rows)
 
 
 @into("scatter_add")
-def _scatter_add(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+def _scatter_add(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
     g, indices = inputs
     if not _fits(g) or set(attributes) != {"rows"} or indices.dtype.kind not in "iu":
         return None
-    count, rows = prod(indices.shape), attributes["rows"]
+    count, rows = prod(indices.shape), cast("int", attributes["rows"])
     width = prod(g.shape[len(indices.shape) :])
     kernel = kernels.scatter.add_rows
 
-    def run(values: Any, indices: Any, out: Any) -> None:
+    def run(values: Array, indices: Array, out: Array) -> None:
         out[...] = 0
         wrong = kernel(values, indices, out)
         if wrong >= 0:
@@ -178,7 +187,7 @@ class _Columns:
         scratch: The columns of one block for each thread.
     """
 
-    def __init__(self, x: Shape, w: Shape, size: Shape, window: Any, dtype: Any) -> None:
+    def __init__(self, x: Shape, w: Shape, size: Shape, window: ConvolutionWindow, dtype: Dtype) -> None:
         before = tuple(side[0] for side in window.padding)
         self.how = (
             _triple(w[2:], 1),
@@ -195,13 +204,13 @@ class _Columns:
         self.shares = [(_blocks(part, images), slice(i * images, (i + 1) * images)) for i, part in enumerate(parts)]
         self.scratch = Spec((len(parts) * images, depth, length), dtype)
 
-    def gather(self, images: Any, columns: Any) -> Any:
+    def gather(self, images: Array, columns: Array) -> Array:
         """Return the columns of some images."""
         part = columns[: len(images)]
         kernels.window_kernels.gather_columns(images.reshape(len(images), *self.volume), part, *self.how)
         return part
 
-    def run(self, work: Callable[..., None], columns: Any) -> None:
+    def run(self, work: Callable[..., None], columns: Array) -> None:
         """Run `work(number, blocks, columns)` for every share."""
         tasks = [(work, (i, blocks, columns[own])) for i, (blocks, own) in enumerate(self.shares)]
         if len(tasks) == 1:
@@ -228,18 +237,22 @@ def _is_dense(*specs: Spec) -> bool:
     )
 
 
+def _window_of(attributes: Mapping[str, object]) -> ConvolutionWindow:
+    return cast("ConvolutionWindow", attributes["window"])
+
+
 @into("conv", "conv_bias")
-def _conv(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
-    (x, w), y, window = inputs[:2], outputs[0], attributes["window"]
+def _conv(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
+    (x, w), y, window = inputs[:2], outputs[0], _window_of(attributes)
     if window.groups != 1 or not _is_dense(*inputs, y):
         return None
     plan = _Columns(x.shape, w.shape, y.shape[2:], window, x.dtype)
     flat, matrix = (*y.shape[:2], prod(y.shape[2:])), (w.shape[0], prod(w.shape[1:]))
 
-    def run(images: Any, weights: Any, *rest: Any) -> None:
+    def run(images: Array, weights: Array, *rest: Array) -> None:
         *bias, out, columns = rest
 
-        def work(_: int, blocks: list[slice], own: Any) -> None:
+        def work(_: int, blocks: list[slice], own: Array) -> None:
             for part in blocks:
                 np.matmul(weights, plan.gather(images[part], own), out[part])
                 if bias:
@@ -252,17 +265,17 @@ def _conv(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]
 
 
 @into("conv_input_gradient")
-def _conv_input(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
-    (g, w), x, window = inputs, outputs[0], attributes["window"]
+def _conv_input(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
+    (g, w), x, window = inputs, outputs[0], _window_of(attributes)
     if window.groups != 1 or not _is_dense(*inputs, x):
         return None
     plan = _Columns(x.shape, w.shape, g.shape[2:], window, g.dtype)
     flat, matrix = (*g.shape[:2], prod(g.shape[2:])), (w.shape[0], prod(w.shape[1:]))
 
-    def run(g: Any, weights: Any, out: Any, columns: Any) -> None:
+    def run(g: Array, weights: Array, out: Array, columns: Array) -> None:
         turned = weights.T
 
-        def work(_: int, blocks: list[slice], own: Any) -> None:
+        def work(_: int, blocks: list[slice], own: Array) -> None:
             for part in blocks:
                 gathered = own[: part.stop - part.start]
                 np.matmul(turned, g[part], gathered)
@@ -274,8 +287,8 @@ def _conv_input(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str
 
 
 @into("conv_weight_gradient")
-def _conv_weight(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
-    (g, x), w, window = inputs, outputs[0], attributes["window"]
+def _conv_weight(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
+    (g, x), w, window = inputs, outputs[0], _window_of(attributes)
     if window.groups != 1 or not _is_dense(*inputs, w):
         return None
     plan = _Columns(x.shape, w.shape, g.shape[2:], window, g.dtype)
@@ -283,8 +296,8 @@ def _conv_weight(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[st
     products = Spec((plan.scratch.shape[0], *matrix), g.dtype)
     totals = Spec((len(plan.shares), *matrix), g.dtype)
 
-    def run(g: Any, images: Any, out: Any, columns: Any, products: Any, totals: Any) -> None:
-        def work(number: int, blocks: list[slice], own: Any) -> None:
+    def run(g: Array, images: Array, out: Array, columns: Array, products: Array, totals: Array) -> None:
+        def work(number: int, blocks: list[slice], own: Array) -> None:
             found = products[plan.shares[number][1]]
             totals[number] = 0
             for part in blocks:
@@ -299,9 +312,9 @@ def _conv_weight(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[st
 
 
 @into("max_pool")
-def _max_pool(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+def _max_pool(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
     """Pool images without gaps; halving both axes has a kernel of its own, which vectorises."""
-    x, y, window = inputs[0], outputs[0], attributes["window"]
+    x, y, window = inputs[0], outputs[0], cast("PoolWindow", attributes["window"])
     if len(window.kernel) != 2 or set(window.dilation) != {1} or window.ceil or not _is_dense(x, y):
         return None
     before = (window.padding[0][0], window.padding[1][0])
@@ -315,14 +328,14 @@ def _max_pool(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, 
 
 
 @into("put_places")
-def _put_places(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+def _put_places(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
     g, shape = inputs[0], outputs[0].shape
     if not _is_dense(g, outputs[0]) or not inputs[1].size:
         return None
     planes = prod(shape[:2])
     flat, whole = (planes, prod(g.shape[2:])), (planes, prod(shape[2:]))
 
-    def run(g: Any, places: Any, out: Any) -> None:
+    def run(g: Array, places: Array, out: Array) -> None:
         wrong = kernels.pooling_kernels.put_places(g, places, out)
         if wrong >= 0:
             raise ShapeError(f"place {places.reshape(-1)[wrong]} does not exist in planes of {shape[2:]}")
@@ -350,7 +363,7 @@ def _all(calls: Iterable[Call]) -> Callable[[], None]:
     return run
 
 
-def _split(q: Any, part: Callable[[slice], Callable[[], None]]) -> Callable[[], None]:
+def _split(q: Array, part: Callable[[slice], Callable[[], None]]) -> Callable[[], None]:
     """Return the work, by parts of the batch where several threads may do it."""
     count = thread_count()
     if count == 1 or q.ndim < 3 or len(q) < count:
@@ -364,17 +377,19 @@ def _now(prepare: Callable[..., Callable[[], None]]) -> Callable[..., None]:
 
 
 @into("attention")
-def _attention(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+def _attention(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
     if not _attention_fits(*inputs[:3]) or set(attributes) != {"causal", "scale"}:
         return None
-    how = dict(attributes)
+    causal, scale = cast("bool", attributes["causal"]), cast("float", attributes["scale"])
 
-    def prepare(q: Any, k: Any, v: Any, *rest: Any) -> Callable[[], None]:
+    def prepare(q: Array, k: Array, v: Array, *rest: Array) -> Callable[[], None]:
         *mask, out, sums = rest
 
         def part(some: slice) -> Callable[[], None]:
             masks = [m if m.ndim < q.ndim or len(m) == 1 else m[some] for m in mask]
-            return _all(attend(q[some], k[some], v[some], *masks, out=out[some], sums=sums[some], **how))
+            return _all(
+                attend(q[some], k[some], v[some], *masks, out=out[some], sums=sums[some], causal=causal, scale=scale)
+            )
 
         return _split(q, part)
 
@@ -391,19 +406,19 @@ def _attention(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str,
 
 
 @into("attention_gradient")
-def _attention_gradient(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, Any]) -> Into | None:
+def _attention_gradient(inputs: list[Spec], outputs: list[Spec], attributes: Mapping[str, object]) -> Into | None:
     if not _attention_fits(*inputs[:6]) or set(attributes) != {"causal", "scale"}:
         return None
-    how = dict(attributes)
+    causal, scale = cast("bool", attributes["causal"]), cast("float", attributes["scale"])
 
-    def prepare(*arrays: Any) -> Callable[[], None]:
+    def prepare(*arrays: Array) -> Callable[[], None]:
         *given, of_q, of_k, of_v = arrays
         mask = given[6:]
 
         def part(some: slice) -> Callable[[], None]:
             masks = [m if m.ndim < of_q.ndim or len(m) == 1 else m[some] for m in mask]
             found = (of_q[some], of_k[some], of_v[some])
-            return _all(attend_back(*(x[some] for x in given[:6]), *masks, found=found, **how))
+            return _all(attend_back(*(x[some] for x in given[:6]), *masks, found=found, causal=causal, scale=scale))
 
         return _split(of_q, part)
 

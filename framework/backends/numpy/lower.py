@@ -12,13 +12,13 @@ An array that is returned is allocated anew at every call, so the caller may kee
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
 from ...compiler.passes.fuse import Fused
 from ...compiler.passes.memory_passes import schedule
-from ...ir import Apply, Constant, Graph, Node, TupleType, Where
+from ...ir import Apply, ConstantNode, Graph, Node, TupleType, Where
 from ...ir.control_ops import Control
 from ...primitive import Primitive
 from ...specs import Spec
@@ -31,7 +31,7 @@ from .program_text import Assignments, Lowered, ProgramScope, ResultMemory
 __all__ = ["VIEWS", "Kernels", "lower", "no_kernel", "planned_bytes", "smaller_order", "view_source"]
 
 #: `function(array, **attributes)`: the array seen otherwise, or a tuple of such; a copy where it cannot be seen so.
-VIEWS: dict[str, Callable[..., Any]] = {
+VIEWS: dict[str, Callable[..., Array | tuple[Array, ...]]] = {
     "identity": lambda x: x,
     "stop_gradient": lambda x: x,
     "reshape": lambda x, *, shape: x.reshape(shape),
@@ -47,7 +47,7 @@ def _cuts(sizes: tuple[int, ...], axis: int) -> list[tuple[slice, ...]]:
     return [(*(slice(None),) * axis, slice(end - size, end)) for size, end in zip(sizes, ends, strict=True)]
 
 
-def view_source(name: str, base: str, before: Array, after: Array, attributes: dict[str, Any]) -> str | None:
+def view_source(name: str, base: str, before: Array, after: Array, attributes: Mapping[str, Any]) -> str | None:
     """Return Python source of the view where it is short, else None: `before` seen as `after`."""
     if name in ("identity", "stop_gradient"):
         return base
@@ -87,13 +87,13 @@ def smaller_order(
 
 
 def planned_bytes(lowered: Lowered) -> int:
-    """Return bytes that a call takes: the common block, and the results."""
+    """Return the bytes that a call takes: the common block, and the results."""
     results = sum(b.nbytes for b in lowered.buffers if b.kind == "output")
     return plan_memory([b for b in lowered.buffers if b.kind == "planned"], results).size + results
 
 
 def no_kernel(loop: FusedLoop, in_place: Mapping[int, int], layouts: Sequence[tuple[str, int]]) -> Callable[..., None]:
-    """Return something in the place of a kernel, which takes long to compile, where only the memory is of interest."""
+    """Return a stand-in for a kernel, for plans of memory only: kernels take long to compile."""
     del in_place, layouts
 
     def never(*_: object) -> None:
@@ -142,7 +142,7 @@ class _Lowering:
         for place, node in enumerate(self._order):
             self._scope.place = place
             function = node.inputs[0]
-            name = getattr(function.value, "name", "") if isinstance(function, Constant) else ""
+            name = getattr(function.value, "name", "") if isinstance(function, ConstantNode) else ""
             self._scope.code.where = (name, node.where)
             self._scope.set(node, self._apply(node))
         self._scope.place = len(self._order)
@@ -155,13 +155,13 @@ class _Lowering:
     def is_view(self, node: Apply) -> bool:
         """Return whether the result may lie in the memory of the arguments."""
         function = node.inputs[0]
-        if not isinstance(function, Constant) or isinstance(function.value, Fused):
+        if not isinstance(function, ConstantNode) or isinstance(function.value, Fused):
             return False
         return self._how[node] is None
 
     def _apply(self, node: Apply) -> Value:
         function = node.inputs[0]
-        if not isinstance(function, Constant):
+        if not isinstance(function, ConstantNode):
             raise TypeError(f"{node!r} applies what is not known when it is compiled")
         what = function.value
         if isinstance(what, Fused):
@@ -321,7 +321,7 @@ class _Lowering:
 def _entry(node: Apply) -> Into | None:
     """Return how the application writes into given memory, if it can."""
     function = node.inputs[0]
-    name = function.value.name if isinstance(function, Constant) and isinstance(function.value, Primitive) else ""
+    name = function.value.name if isinstance(function, ConstantNode) and isinstance(function.value, Primitive) else ""
     if name not in INTO or not _is_tensors(node):
         return None
     return INTO[name](*_specs(node), node.attributes)
@@ -332,9 +332,9 @@ def _is_tensors(node: Apply) -> bool:
     return all(isinstance(t, Spec) for t in (*outputs, *(x.type for x in node.arguments)))
 
 
-def _specs(node: Apply) -> tuple[list[Any], list[Any]]:
+def _specs(node: Apply) -> tuple[list[Spec], list[Spec]]:
     outputs = node.type.elements if isinstance(node.type, TupleType) else (node.type,)
-    return [x.type for x in node.arguments], list(outputs)
+    return cast("list[Spec]", [x.type for x in node.arguments]), cast("list[Spec]", list(outputs))
 
 
 def _part(whole: Value, node: Apply) -> Value:

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from ...dtype import Dtype
 from ...ir import Apply, Node, TupleType
 from ...specs import Shape
 from ...tensor import Array
@@ -48,7 +49,7 @@ class Buffer:
 
     name: str
     shape: Shape
-    dtype: object
+    dtype: Dtype
     nbytes: int
     first: int
     last: int
@@ -91,7 +92,7 @@ class MemoryPlan:
 
 
 def plan_memory(buffers: list[Buffer], outputs: int) -> MemoryPlan:
-    """Return offsets for the planned buffers, largest first, each in the smallest gap that is free during its life.
+    """Return the offsets of the planned buffers, largest first, each in the smallest gap that is free during its life.
 
     Reference:
         Pisarchyk and Lee 2020, arXiv:2001.03288, greedy by size for offset calculation.
@@ -145,7 +146,7 @@ class Value:
     parts: "tuple[Value, ...] | None" = None
 
 
-def proxy(shape: Shape, dtype: Any) -> Array:
+def proxy(shape: Shape, dtype: Dtype) -> Array:
     """Return an array to look at, not into: its memory is never touched, so a large one costs nothing."""
     return np.empty(shape, dtype)
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from ...ir import Apply, Constant, Node, Where
+from ...ir import Apply, ConstantNode, Node, Where
 from ...specs import Shape, Spec
 from ...tensor import Array, Tensor
+from .fused_loops import Operand
 from .memory_plan import Buffer, Lifetimes, Root, Value, have_same_owner, is_whole, lies_in_any, proxy
 
 __all__ = ["Assignments", "Listing", "Lowered", "ProgramScope", "ResultMemory"]
@@ -31,7 +32,7 @@ class Lowered:
     weights: list[str]
     static: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
-    constants: list[Any] = field(default_factory=list)
+    constants: list[object] = field(default_factory=list)
     buffers: list[Buffer] = field(default_factory=list)
     places: list[tuple[str, Where]] = field(default_factory=list)
     result: str = "None"
@@ -70,7 +71,7 @@ class Listing:
         for part in value.parts or ():
             self._touch(part)
 
-    def constant(self, value: Any) -> str:  # any object the source needs
+    def constant(self, value: object) -> str:
         """Return the name of an object."""
         if id(value) not in self._constants:
             self._constants[id(value)] = f"k{len(self.made.constants)}"
@@ -165,12 +166,12 @@ class ProgramScope:
     def value(self, node: Node) -> Value:
         """Return the value of a node that was computed, or of a constant."""
         if node not in self._values:
-            if not isinstance(node, Constant):
+            if not isinstance(node, ConstantNode):
                 raise TypeError(f"{node!r} has no value here")
             self._values[node] = self._constant(node)
         return self._values[node]
 
-    def _constant(self, node: Constant) -> Value:
+    def _constant(self, node: ConstantNode) -> Value:
         value = node.value
         if isinstance(value, Tensor):
             value = np.ascontiguousarray(value._data).reshape(value.shape)
@@ -292,7 +293,9 @@ class ResultMemory:
         assert value.array is not None
         return bool(value.array.shape == spec.shape and value.array.dtype == spec.dtype)
 
-    def taken_input(self, root: Root, spec: Spec, operands: Sequence[Any], out: Any, taken: set[int]) -> int | None:
+    def taken_input(
+        self, root: Root, spec: Spec, operands: Sequence[Operand], out: Operand, taken: set[int]
+    ) -> int | None:
         """Return the number of an input that dies here and can hold the output."""
         node = root[0]
         assert isinstance(node, Apply)

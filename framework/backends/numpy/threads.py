@@ -13,22 +13,22 @@ from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ...specs import Spec
+from ...tensor import Array
 
 __all__ = ["Task", "at_once", "parts_of", "product", "single_threaded_blas", "thread_count"]
 
 #: A function and its arguments.
-Task = tuple[Callable[..., object], tuple[Any, ...]]
+Task = tuple[Callable[..., object], tuple[object, ...]]
 
 _NAMES = ("scipy_openblas_{}_num_threads64_", "openblas_{}_num_threads64_", "openblas_{}_num_threads")
 
 
 @cache
-def _blas() -> tuple[Any, Any] | None:
+def _blas() -> tuple[Callable[[], int], Callable[[int], object]] | None:
     """Return the functions that get and set the number of threads of NumPy's own OpenBLAS, if it has one."""
     folder = Path(np.__file__).resolve().parent
     found = [*folder.parent.glob("numpy.libs/*openblas*"), *folder.glob(".libs/*openblas*")]
@@ -160,7 +160,7 @@ def _crew(process: int) -> _Crew:
 _WORTH_A_THREAD = 4_000_000
 
 
-def product(a: Spec, b: Spec, out: Spec) -> Callable[..., Any]:
+def product(a: Spec, b: Spec, out: Spec) -> Callable[..., object]:
     """`run(a, b, out)` for arrays of these specs."""
     count = thread_count()
     if count == 1 or out.size * a.shape[-1] < _WORTH_A_THREAD * count or len(out.shape) < 2:
@@ -174,11 +174,11 @@ def product(a: Spec, b: Spec, out: Spec) -> Callable[..., Any]:
     return lambda a, b, out: at_once([(np.matmul, (a, b[:, part], out[:, part])) for part in columns])
 
 
-def _by_stack(a: Spec, b: Spec, out: Spec, count: int) -> Callable[..., Any]:
+def _by_stack(a: Spec, b: Spec, out: Spec, count: int) -> Callable[..., object]:
     parts = parts_of(out.shape[0], count)
     cut_a, cut_b = (x.shape[:1] == out.shape[:1] and len(x.shape) == len(out.shape) for x in (a, b))
 
-    def run(a: Any, b: Any, out: Any) -> None:
+    def run(a: Array, b: Array, out: Array) -> None:
         at_once([(np.matmul, (a[part] if cut_a else a, b[part] if cut_b else b, out[part])) for part in parts])
 
     return run

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from functools import partial
 from types import FunctionType
-from typing import Any
 
 import numpy as np
 
 from ...context import quiet
 from ...errors import EngineError
 from ...nn.cell import Cell
-from ..capture import Apart, Captured, traced_arguments
+from ..capture import traced_arguments
+from ..captured_graph import Apart, Captured
 from ..signature import Signature
 from .bytecode_interpreter import BytecodeCapture, Symbolic, Unsplittable, first_frame
 from .concrete import GraphBreak, is_engine
@@ -19,7 +19,7 @@ from .pieces import SplitFunction
 __all__ = ["capture_bytecode"]
 
 
-def capture_bytecode(fn: Callable[..., Any], signature: Signature) -> Captured:
+def capture_bytecode(fn: Callable[..., object], signature: Signature) -> Captured:
     """Return the graph of a function for arguments of this signature.
 
     Raises:
@@ -46,7 +46,7 @@ def capture_bytecode(fn: Callable[..., Any], signature: Signature) -> Captured:
             raise Apart(str(reason), lambda options: InPieces(fn, SplitFunction(fn, options))) from reason
 
 
-def _check(run: Symbolic, output: Any) -> None:
+def _check(run: Symbolic, output: object) -> None:
     """Raise unless every run of a graph can make the result anew.
 
     Raises:
@@ -59,7 +59,7 @@ def _check(run: Symbolic, output: Any) -> None:
             _check(run, part)
 
 
-def _plainly(fn: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _plainly(fn: Callable[..., object], arguments: tuple[object, ...], options: dict[str, object]) -> object:
     return fn(*arguments, **options)
 
 
@@ -71,10 +71,10 @@ class InPieces:
         split: Of it.
     """
 
-    def __init__(self, fn: Callable[..., Any], split: SplitFunction) -> None:
+    def __init__(self, fn: Callable[..., object], split: SplitFunction) -> None:
         self._fn, self.split = fn, split
 
-    def __call__(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def __call__(self, arguments: tuple[object, ...], options: dict[str, object]) -> object:
         """Return what it returns for the arguments and options of a call."""
         try:
             frame = first_frame(self._fn, arguments, options)

@@ -1,12 +1,15 @@
-"""Frames: a function that is being interpreted, its variables, its stack and the place it has reached."""
+"""Frames: a function that is being interpreted, its variables, its stack, its place, and what runs its instructions."""
 
 import dis
 import inspect
+from collections.abc import Callable
 from functools import lru_cache
 from types import CellType, CodeType, FunctionType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-__all__ = ["NULL", "UNBOUND", "BytecodeFrame", "DecodedCode", "decode", "enter"]
+from ...nn.cell import Cell
+
+__all__ = ["NULL", "UNBOUND", "BytecodeFrame", "DecodedCode", "InstructionRunner", "decode", "enter"]
 
 
 class _Mark:
@@ -30,7 +33,7 @@ class Instruction(NamedTuple):
 
     name: str
     argument: int
-    value: Any
+    value: Any  # a name, a number or a constant, by the kind of instruction
     line: int
 
 
@@ -76,12 +79,13 @@ class BytecodeFrame:
     def __init__(
         self,
         code: DecodedCode,
-        space: dict[str, Any],
+        space: dict[str, object],
         variables: dict[str, Any],
         closure: tuple[CellType, ...] = (),
-        cell: Any = None,
+        cell: Cell | None = None,
     ) -> None:
         self.code, self.globals, self.variables, self.closure, self.cell = code, space, variables, closure, cell
+        # Instructions do with a value whatever the program does: no type fits all of them.
         self.stack: list[Any] = []
         self.index = 0
         self.names: tuple[str, ...] = ()
@@ -101,7 +105,7 @@ class BytecodeFrame:
 
 
 def enter(
-    function: FunctionType, arguments: tuple[Any, ...], options: dict[str, Any], cell: Any = None
+    function: FunctionType, arguments: tuple[object, ...], options: dict[str, object], cell: Cell | None = None
 ) -> BytecodeFrame:
     """Return the frame of a call.
 
@@ -114,3 +118,68 @@ def enter(
     bound = inspect.signature(function, follow_wrapped=False).bind(*arguments, **options)
     bound.apply_defaults()
     return BytecodeFrame(decode(code), function.__globals__, dict(bound.arguments), closure, cell)
+
+
+class InstructionRunner(Protocol):
+    """What handlers ask of the interpreter that runs them: `Concrete`, which knows values, or `Symbolic`.
+
+    Values that are called, iterated over or indexed are `Any`: Python itself says whether they can be.
+    """
+
+    version: tuple[int, int]
+
+    def read(self, value: object) -> object:
+        """Return the value of a variable."""
+
+    def known(self, value: object) -> object:
+        """Return a value that an instruction looks at."""
+
+    def own(self, value: object) -> object:
+        """Return the value, which the instruction made."""
+
+    def whole(self, value: object) -> Any:  # iterated over by the callers
+        """Return a container whose items an instruction reads."""
+
+    def leave(self, value: object) -> None:
+        """Return the value from the running frame."""
+
+    def call(
+        self, frame: BytecodeFrame, function: Any, arguments: tuple[object, ...], options: dict[str, object]
+    ) -> None:
+        """Push the result of the call on the stack, or enter the function."""
+
+    def is_mutable(self, value: object) -> bool:
+        """Return whether `+=` changes the object."""
+
+    def change(self, owner: object) -> None:
+        """Check that the object may be changed."""
+
+    def outside(self, what: str) -> None:
+        """Check that the frame may do this."""
+
+    def change_outside(self, what: str) -> None:
+        """Check that what lies outside of the function may be changed."""
+
+    def compute(self, function: Callable[..., object], *values: object) -> object:
+        """Return the result of an operator."""
+
+    def truth(self, value: object) -> bool:
+        """Return whether the value counts as true."""
+
+    def iterate(self, value: object) -> object:
+        """Return an iterator."""
+
+    def advance(self, iterator: Any) -> tuple[bool, object]:
+        """Return whether the iterator has a next value, and that."""
+
+    def read_global(self, frame: BytecodeFrame, name: str) -> object:
+        """Return a global or built-in."""
+
+    def read_cell(self, frame: BytecodeFrame, name: str, cell: CellType) -> object:
+        """Return a variable shared with another function."""
+
+    def read_attribute(self, owner: object, name: str) -> object:
+        """Return an attribute."""
+
+    def read_item(self, owner: Any, key: object) -> object:
+        """Return an item."""

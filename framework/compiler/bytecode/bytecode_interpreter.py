@@ -4,7 +4,7 @@ What `Symbolic` cannot put into the graph it leaves alone: it raises `GraphBreak
 instruction, and the instruction is run by `Concrete`. So whatever happens, happens as in plain Python.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -56,14 +56,14 @@ class Symbolic(Concrete):
         handles: What the guards on handles are asked of.
     """
 
-    def __init__(self, capture: Any, frames: list[BytecodeFrame], handles: Any = ()) -> None:
+    def __init__(self, capture: "BytecodeCapture", frames: list[BytecodeFrame], handles: object = ()) -> None:
         super().__init__(frames)
         self.capture = capture
         self._handles = handles
-        self._owned: dict[int, Any] = {}
-        self._found: dict[int, Any] = {}
+        self._owned: dict[int, object] = {}
+        self._found: dict[int, object] = {}
 
-    def run(self) -> Any:
+    def run(self) -> object:
         """Return the result of the outermost frame.
 
         Raises:
@@ -87,7 +87,7 @@ class Symbolic(Concrete):
 
     # Values from outside.
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: object) -> object:
         """Return the value; of a handle what it holds, if that is guarded from now on."""
         if not isinstance(value, ValueHandle):
             return value
@@ -97,45 +97,45 @@ class Symbolic(Concrete):
         self.capture.guards.append(item_guard("a value from before", self._handles, value.number, held))
         return self.find(held)
 
-    def known(self, value: Any) -> Any:
+    def known(self, value: object) -> Any:  # whatever the program does with the value
         """Return the value, which may not be a handle."""
         value = self.read(value)
         if isinstance(value, ValueHandle):
             raise GraphBreak("an object from outside is used")
         return value
 
-    def own(self, value: Any) -> Any:
+    def own(self, value: object) -> object:
         """Return the value, which was made here: it may be changed."""
         self._owned[id(value)] = value
         return value
 
-    def owns(self, value: Any) -> bool:
+    def owns(self, value: object) -> bool:
         """Return whether the object was made here."""
         return id(value) in self._owned
 
-    def find(self, value: Any) -> Any:
+    def find(self, value: object) -> object:
         """Return the value, which was found outside and is guarded."""
         self._found[id(value)] = value
         return value
 
-    def is_from_outside(self, value: Any) -> bool:
+    def is_from_outside(self, value: object) -> bool:
         """Return whether the object was there before: it is the same for every run."""
         return id(value) in self._found or value is NULL or isinstance(value, (*_STABLE, BuiltinFunctionType))
 
-    def change(self, owner: Any) -> None:
+    def change(self, owner: object) -> None:
         """Raise unless the object was made here."""
         if id(owner) not in self._owned:
             raise GraphBreak("an object from outside is changed")
 
-    def outside(self, what: Any) -> None:
+    def outside(self, what: str) -> None:
         """Raise: this is not for a graph."""
         raise GraphBreak(f"{what} is not part of a graph")
 
-    def change_outside(self, what: Any) -> None:
+    def change_outside(self, what: str) -> None:
         """Raise: something outside of the function changes."""
         raise GraphBreak(f"{what} is changed")
 
-    def whole(self, value: Any) -> Any:
+    def whole(self, value: object) -> Any:  # iterated over and indexed by the callers
         """Return the container, everything in it guarded if it is from outside."""
         value = self.known(value)
         if id(value) in self._owned or isinstance(value, tuple | str | range | Tensor | frozenset | bytes):
@@ -151,25 +151,27 @@ class Symbolic(Concrete):
             self._guard_item(value, key)
         return value
 
-    def _guard_item(self, owner: Any, key: Any) -> Any:
+    # What is indexed or called below is a value of the program: Python itself says whether it can be.
+
+    def _guard_item(self, owner: Any, key: object) -> object:
         value = owner[key]
         self.capture.guards += [item_guard(f"item {key!r} of a container", owner, key, value)]
         self.capture.guards += version_guard(f"item {key!r}", value)
         return self.find(value)
 
-    def compute(self, function: Any, *values: Any) -> Any:
+    def compute(self, function: Callable[..., object], *values: object) -> object:
         """Return the result of an operator on traced tensors and known values."""
         return function(*(self.known(x) for x in values))
 
-    def truth(self, value: Any) -> bool:
+    def truth(self, value: object) -> bool:
         """Return whether a known value counts as true; a traced tensor ends the graph."""
         value = self.known(value)
         return bool(value) if isinstance(value, Tensor | Cell) else bool(self._looked_at(value))
 
-    def _looked_at(self, value: Any) -> Any:
+    def _looked_at(self, value: object) -> object:
         return self.whole(value) if isinstance(value, list | dict) else value
 
-    def iterate(self, value: Any) -> Any:
+    def iterate(self, value: object) -> object:
         """Return an iterator over known values."""
         value = self.known(value)
         if isinstance(value, Steps):
@@ -177,7 +179,7 @@ class Symbolic(Concrete):
         whole = self.whole(value)
         return Steps(whole if isinstance(whole, list | tuple | range | str) else list(whole))
 
-    def advance(self, iterator: Any) -> tuple[bool, Any]:
+    def advance(self, iterator: object) -> tuple[bool, object]:
         """Return the next value of an iterator that was made here."""
         if not isinstance(iterator, Steps):
             raise GraphBreak("an iterator from outside is asked")
@@ -186,7 +188,7 @@ class Symbolic(Concrete):
         iterator.index += 1
         return True, iterator.items[iterator.index - 1]
 
-    def read_global(self, frame: BytecodeFrame, name: str) -> Any:
+    def read_global(self, frame: BytecodeFrame, name: str) -> object:
         """Return a global, guarded; or a built-in."""
         if name not in frame.globals:
             return builtin(frame, name)
@@ -194,7 +196,7 @@ class Symbolic(Concrete):
         self.capture.guards += [item_guard(f"global '{name}'", frame.globals, name, value), *version_guard(name, value)]
         return self.find(value)
 
-    def read_cell(self, frame: BytecodeFrame, name: str, cell: CellType) -> Any:
+    def read_cell(self, frame: BytecodeFrame, name: str, cell: CellType) -> object:
         """Return a variable of an enclosing function, guarded; one of this function as it is."""
         value = cell.cell_contents
         if name in frame.code.code.co_freevars and id(cell) not in self._owned:
@@ -203,7 +205,7 @@ class Symbolic(Concrete):
             self.find(value)
         return value
 
-    def read_attribute(self, owner: Any, name: str) -> Any:
+    def read_attribute(self, owner: object, name: str) -> object:
         """Return an attribute; guarded where it may change."""
         owner = self.known(owner)
         value = getattr(owner, name)
@@ -221,7 +223,7 @@ class Symbolic(Concrete):
         self.capture.guards += [guard, *version_guard(name, value)]
         return self.find(value)
 
-    def read_item(self, owner: Any, key: Any) -> Any:
+    def read_item(self, owner: Any, key: object) -> object:
         """Return an item; guarded where it may change."""
         owner, key = self.known(owner), self.known(key)
         if isinstance(owner, list | dict) and id(owner) not in self._owned:
@@ -236,7 +238,9 @@ class Symbolic(Concrete):
 
     # Calls.
 
-    def call(self, frame: BytecodeFrame, function: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+    def call(
+        self, frame: BytecodeFrame, function: Any, arguments: tuple[object, ...], options: dict[str, object]
+    ) -> None:
         """Enter the function, or push its result on the stack."""
         function = self.known(function)
         if isinstance(function, Compiled):
@@ -253,7 +257,9 @@ class Symbolic(Concrete):
             return
         frame.stack.append(self._native(function, arguments, options))
 
-    def _call_cell(self, frame: BytecodeFrame, cell: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+    def _call_cell(
+        self, frame: BytecodeFrame, cell: Cell, arguments: tuple[object, ...], options: dict[str, object]
+    ) -> None:
         construct = function_of(type(cell).__dict__.get("construct"))
         is_plain = type(cell).__call__ is Cell.__call__ and not any(hooks_of(cell)) and not has_backward_hooks(cell)
         if construct is None or is_engine(construct) or not is_plain or not can_interpret(construct.__code__):
@@ -262,7 +268,7 @@ class Symbolic(Concrete):
         self.frames.append(enter(construct, (cell, *arguments), options, cell))
         self.capture.enter_cell(cell)
 
-    def _native(self, function: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def _native(self, function: object, arguments: tuple[object, ...], options: dict[str, object]) -> object:
         """Return the result of a function that builds the graph or only computes."""
         if not self._may_run(function):
             raise GraphBreak(f"{getattr(function, '__qualname__', function)!r} is called")
@@ -275,7 +281,7 @@ class Symbolic(Concrete):
             return self.own(list(result))
         return self.own(result) if isinstance(result, list | dict | set) else result
 
-    def interpreted(self, function: Any) -> Any:
+    def interpreted(self, function: object) -> Any:  # what the engine is given to call, or another value
         """Return what the engine is given to call for a function of the user: its interpretation; other things as they
         are.
 
@@ -297,7 +303,7 @@ class Symbolic(Concrete):
         made.__kwdefaults__ = python.__kwdefaults__
         return made
 
-    def _interpret(self, function: Any, *arguments: Any, **options: Any) -> Any:
+    def _interpret(self, function: Any, *arguments: object, **options: object) -> object:
         if CAPTURE.get() is None:  # a hook that was registered during the capture
             return function(*arguments, **options)
         python = function_of(function)
@@ -306,11 +312,11 @@ class Symbolic(Concrete):
         given = (function.__self__, *arguments) if isinstance(function, MethodType) else arguments
         return self.capture.interpret(Symbolic(self.capture, [enter(python, given, options)], self._handles))
 
-    def _all_known(self, values: Any) -> list[Any]:
+    def _all_known(self, values: Iterable[object]) -> list[object]:
         known = [self.known(x) for x in values]
         return [list(x.rest()) if isinstance(x, Steps) else self._looked_at(x) for x in known]
 
-    def _may_run(self, function: Any) -> bool:
+    def _may_run(self, function: object) -> bool:
         owner = getattr(function, "__self__", None)
         if owner is not None and not isinstance(owner, ModuleType | type) and isinstance(owner, MUTABLE):
             is_reading = getattr(function, "__name__", "") in READING
@@ -319,7 +325,7 @@ class Symbolic(Concrete):
             return is_reading or id(owner) in self._owned
         return function_of(function) is not None or is_pure(function) or is_engine(type(function))
 
-    def leave(self, value: Any) -> None:
+    def leave(self, value: object) -> None:
         """Return the value from the running frame, marked if it is that of a cell."""
         frame = self.frames[-1]
         if frame.cell is not None:
@@ -346,7 +352,7 @@ class BytecodeCapture(GraphCapture):
         frame = self.running[-1].frames[-1]
         return Where(site, frame.code.code.co_filename, frame.line)
 
-    def construct(self, cell: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def construct(self, cell: Cell, inputs: tuple[object, ...], options: dict[str, object]) -> object:
         """Return what a cell computes that another cell, one of the engine, has called."""
         function = function_of(type(cell).construct)
         if function is None or is_engine(function):
@@ -355,7 +361,7 @@ class BytecodeCapture(GraphCapture):
             raise GraphBreak(f"'{function.__qualname__}' is called by the engine")
         return self.interpret(Symbolic(self, [enter(function, (cell, *inputs), options)]))
 
-    def interpret(self, run: Symbolic) -> Any:
+    def interpret(self, run: Symbolic) -> object:
         """Return the result of the outermost frame.
 
         Raises:
@@ -368,7 +374,7 @@ class BytecodeCapture(GraphCapture):
             self.running.pop()
 
 
-def first_frame(fn: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> BytecodeFrame:
+def first_frame(fn: Callable[..., object], arguments: tuple[object, ...], options: dict[str, object]) -> BytecodeFrame:
     """Return the frame of a call of a function, method or cell.
 
     Raises:

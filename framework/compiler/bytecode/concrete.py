@@ -8,6 +8,7 @@ break       everything else: it may do something, or need values
 import builtins
 import inspect
 import sys
+from collections.abc import Callable, Sequence, Sized
 from functools import lru_cache
 from pathlib import Path
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
@@ -61,7 +62,7 @@ def can_interpret(code: CodeType) -> bool:
     return bool(known) and all(instruction.name in known for instruction in decode(code).instructions)
 
 
-def is_engine(function: Any) -> bool:
+def is_engine(function: object) -> bool:
     """Return whether a function or class is the engine's own."""
     code = getattr(function, "__code__", None)
     if isinstance(code, CodeType):
@@ -78,7 +79,7 @@ def is_library(code: CodeType) -> bool:
     return name.startswith((home, "<frozen")) or "site-packages" in name or "dist-packages" in name
 
 
-def is_pure(function: Any) -> bool:
+def is_pure(function: object) -> bool:
     """Return whether a callable that is no Python function only computes its result."""
     try:
         if function in _PURE_BUILTINS:
@@ -106,7 +107,7 @@ def _is_numpy(module: str) -> bool:
     return module.startswith("numpy") and "random" not in module
 
 
-def function_of(callable_: Any) -> FunctionType | None:
+def function_of(callable_: object) -> FunctionType | None:
     """Return the Python function behind a function or method, else None."""
     if isinstance(callable_, MethodType):
         callable_ = callable_.__func__
@@ -120,11 +121,11 @@ MUTABLE = (list, dict, set, bytearray, np.ndarray)
 class Concrete:
     """Runs frames on real values."""
 
-    version = sys.version_info[:2]
+    version: tuple[int, int] = sys.version_info[:2]
 
     def __init__(self, frames: list[BytecodeFrame]) -> None:
         self.frames = frames
-        self.result: Any = None
+        self.result: object = None
         self._handlers = handlers()
 
     def step(self) -> bool:
@@ -135,7 +136,7 @@ class Concrete:
         self._handlers[instruction.name](self, frame, instruction)
         return bool(self.frames)
 
-    def leave(self, value: Any) -> None:
+    def leave(self, value: object) -> None:
         """Return the value from the running frame."""
         self.frames.pop()
         if self.frames:
@@ -143,70 +144,73 @@ class Concrete:
         else:
             self.result = value
 
-    def call(self, frame: BytecodeFrame, function: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+    def call(
+        self, frame: BytecodeFrame, function: Any, arguments: tuple[object, ...], options: dict[str, object]
+    ) -> None:
         """Push the result of the call on the stack."""
         frame.stack.append(function(*arguments, **options))
 
-    # What the symbolic interpreter has to look at is plain here.
+    # What the symbolic interpreter has to look at is plain here. Values that are called, iterated over or indexed are
+    # `Any`: Python itself says whether they can be.
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: object) -> object:
         """Return the value of a variable."""
         return value
 
     known = own = whole = read
 
-    def is_mutable(self, value: Any) -> bool:
+    def is_mutable(self, value: object) -> bool:
         """Return whether `+=` changes the object."""
         return isinstance(value, MUTABLE)
 
-    def change(self, owner: Any) -> None:
+    def change(self, owner: object) -> None:
         """Allow any change of the object."""
 
-    def outside(self, what: Any) -> None:
+    def outside(self, what: str) -> None:
         """Allow it, whatever it is."""
 
-    def change_outside(self, what: Any) -> None:
+    def change_outside(self, what: str) -> None:
         """Allow changes of what lies outside of the function."""
 
-    def compute(self, function: Any, *values: Any) -> Any:
+    def compute(self, function: Callable[..., object], *values: object) -> object:
         """Return the result of an operator."""
         return function(*values)
 
-    def truth(self, value: Any) -> bool:
+    def truth(self, value: object) -> bool:
         """Return whether the value counts as true."""
         return bool(value)
 
-    def iterate(self, value: Any) -> Any:
+    def iterate(self, value: Any) -> object:
         """Return an iterator."""
         return iter(value)
 
-    def advance(self, iterator: Any) -> tuple[bool, Any]:
+    def advance(self, iterator: Any) -> tuple[bool, object]:
         """Return whether the iterator has a next value, and that."""
         for value in iterator:
             return True, value
         return False, None
 
-    def read_global(self, frame: BytecodeFrame, name: str) -> Any:
+    def read_global(self, frame: BytecodeFrame, name: str) -> object:
         """Return a global or built-in."""
         if name in frame.globals:
             return frame.globals[name]
         return builtin(frame, name)
 
-    def read_cell(self, frame: BytecodeFrame, name: str, cell: CellType) -> Any:
+    def read_cell(self, frame: BytecodeFrame, name: str, cell: CellType) -> object:
         """Return a variable shared with another function."""
         del frame, name
         return cell.cell_contents
 
-    def read_attribute(self, owner: Any, name: str) -> Any:
+    def read_attribute(self, owner: object, name: str) -> object:
         """Return an attribute."""
         return getattr(owner, name)
 
-    def read_item(self, owner: Any, key: Any) -> Any:
+    def read_item(self, owner: Any, key: object) -> object:
         """Return an item."""
         return owner[key]
 
 
-def builtin(frame: BytecodeFrame, name: str) -> Any:
+def builtin(frame: BytecodeFrame, name: str) -> object:
     """Return what Python itself has under that name."""
     found = frame.globals["__builtins__"]
     space = found if isinstance(found, dict) else vars(found)
@@ -229,7 +233,7 @@ class ValueHandle:
 
     __slots__ = ("number", "value")
 
-    def __init__(self, number: int, value: Any) -> None:
+    def __init__(self, number: int, value: object) -> None:
         self.number, self.value = number, value
 
 
@@ -238,10 +242,10 @@ class Steps:
 
     __slots__ = ("index", "items")
 
-    def __init__(self, items: Any) -> None:
+    def __init__(self, items: Sequence[object]) -> None:
         self.items, self.index = items, 0
 
-    def rest(self) -> list[Any]:
+    def rest(self) -> list[object]:
         """Return what is still to come."""
         return list(self.items[self.index :])
 
@@ -251,7 +255,7 @@ class Length:
 
     __slots__ = ("_of",)
 
-    def __init__(self, of: Any) -> None:
+    def __init__(self, of: Sized) -> None:
         self._of = of
 
     @property
@@ -260,18 +264,18 @@ class Length:
         return len(self._of)
 
 
-def is_engine_or_numpy(owner: Any) -> bool:
+def is_engine_or_numpy(owner: object) -> bool:
     """Return whether a module or class never changes."""
     name: str = getattr(owner, "__module__", None) or getattr(owner, "__name__", None) or ""
     return is_engine(owner) or name.partition(".")[0] in ("numpy", "math", "mindscope")
 
 
-def is_object(value: Any) -> bool:
+def is_object(value: object) -> bool:
     """Return whether a value is an object of a class of the user, which stays the same from call to call."""
     return not isinstance(value, (*MUTABLE, tuple, Tensor, TracedTensor, TracedKey)) and not hasattr(value, "__next__")
 
 
-def is_callable_part(value: Any) -> bool:
+def is_callable_part(value: object) -> bool:
     """Return whether a value is a method of something else, made anew at every look."""
     owner = getattr(value, "__self__", None)
     return callable(value) and owner is not None and not isinstance(owner, ModuleType)

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from types import CellType, FunctionType
 from typing import Any, TypeAlias
 
-from .bytecode_frame import NULL, UNBOUND, BytecodeFrame, Instruction
+from .bytecode_frame import NULL, UNBOUND, BytecodeFrame, Instruction, InstructionRunner
 
 __all__ = ["BASE", "Handler", "for_iter", "on", "pop_jump", "variable"]
 
-Handler: TypeAlias = Callable[[Any, BytecodeFrame, Instruction], None]
+Handler: TypeAlias = Callable[[InstructionRunner, BytecodeFrame, Instruction], None]
 #: The handlers of 3.11.
 BASE: dict[str, Handler] = {}
 
@@ -34,42 +34,42 @@ def on(*names: str, table: dict[str, Handler] = BASE) -> Callable[[Handler], Han
 
 
 @on("RESUME", "NOP", "PRECALL", "COPY_FREE_VARS", "NOT_TAKEN")
-def _nothing(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _nothing(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     del run, frame, now
 
 
 @on("POP_TOP")
-def _pop(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _pop(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     frame.stack.pop()
 
 
 @on("PUSH_NULL")
-def _push_null(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _push_null(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     frame.stack.append(NULL)
 
 
 @on("SWAP")
-def _swap(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _swap(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     stack, i = frame.stack, -now.argument
     stack[i], stack[-1] = stack[-1], stack[i]
 
 
 @on("COPY")
-def _copy(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _copy(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     frame.stack.append(frame.stack[-now.argument])
 
 
 @on("LOAD_CONST")
-def _load_const(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _load_const(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     frame.stack.append(now.value)
 
 
 @on("LOAD_FAST", "LOAD_CLOSURE", "LOAD_FAST_CHECK")
-def _load_fast(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _load_fast(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     frame.stack.append(variable(run, frame, now.value))
 
 
-def variable(run: Any, frame: BytecodeFrame, name: str) -> Any:
+def variable(run: InstructionRunner, frame: BytecodeFrame, name: str) -> object:
     """Return the value of a local variable, the cell of a shared one."""
     value = frame.variables.get(name, UNBOUND)
     if value is UNBOUND:
@@ -80,24 +80,24 @@ def variable(run: Any, frame: BytecodeFrame, name: str) -> Any:
 
 
 @on("STORE_FAST")
-def _store_fast(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _store_fast(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     frame.variables[now.value] = frame.stack.pop()
 
 
 @on("DELETE_FAST")
-def _delete_fast(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _delete_fast(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     del frame.variables[now.value]
 
 
 @on("LOAD_GLOBAL")
-def _load_global(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _load_global(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     if now.argument & 1:
         frame.stack.append(NULL)
     frame.stack.append(run.read_global(frame, now.value))
 
 
 @on("MAKE_CELL")
-def _make_cell(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _make_cell(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     value = frame.variables.get(now.value, UNBOUND)
     frame.variables[now.value] = CellType() if value is UNBOUND else CellType(value)
 
@@ -109,19 +109,19 @@ def _cell(frame: BytecodeFrame, name: str) -> CellType:
 
 
 @on("LOAD_DEREF")
-def _load_deref(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _load_deref(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     frame.stack.append(run.read_cell(frame, now.value, _cell(frame, now.value)))
 
 
 @on("STORE_DEREF")
-def _store_deref(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _store_deref(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     if now.value in frame.code.code.co_freevars:
         run.change_outside("a variable of an enclosing function")
     _cell(frame, now.value).cell_contents = frame.stack.pop()
 
 
 @on("MAKE_FUNCTION")
-def _make_function(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _make_function(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     code, flags = frame.stack.pop(), now.argument
     closure = frame.stack.pop() if flags & 8 else ()
     notes = frame.stack.pop() if flags & 4 else None
@@ -135,53 +135,53 @@ def _make_function(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
 
 
 @on("LOAD_ATTR")
-def _load_attr(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _load_attr(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     frame.stack.append(run.read_attribute(frame.stack.pop(), now.value))
 
 
 @on("LOAD_METHOD")
-def _load_method(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _load_method(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     method = run.read_attribute(frame.stack.pop(), now.value)
     frame.stack += [NULL, method]
 
 
 @on("STORE_ATTR")
-def _store_attr(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _store_attr(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     run.change_outside("an attribute")
     owner, value = frame.stack.pop(), frame.stack.pop()
     setattr(owner, now.value, value)
 
 
 @on("STORE_GLOBAL")
-def _store_global(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _store_global(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     run.change_outside("a global")
     frame.globals[now.value] = frame.stack.pop()
 
 
 @on("BINARY_SUBSCR")
-def _subscript(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _subscript(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     owner, key = frame.pop_many(2)
     frame.stack.append(run.read_item(owner, key))
 
 
 @on("STORE_SUBSCR")
-def _store_subscript(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _store_subscript(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     value, owner, key = frame.pop_many(3)
     run.change(owner)
     owner[key] = value
 
 
 @on("DELETE_SUBSCR")
-def _delete_subscript(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _delete_subscript(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     owner, key = frame.pop_many(2)
     run.change(owner)
     del owner[key]
 
 
 @on("BUILD_TUPLE", "BUILD_LIST", "BUILD_SET", "BUILD_SLICE", "BUILD_STRING")
-def _build(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _build(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     parts = frame.pop_many(now.argument)
-    makers: dict[str, Callable[[list[Any]], Any]] = {
+    makers: dict[str, Callable[[list[Any]], object]] = {  # of any values; of words for BUILD_STRING
         "BUILD_TUPLE": tuple, "BUILD_LIST": list, "BUILD_SET": set, "BUILD_SLICE": lambda x: slice(*x),
         "BUILD_STRING": "".join,
     }  # fmt: skip
@@ -189,44 +189,44 @@ def _build(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
 
 
 @on("BUILD_MAP")
-def _build_map(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _build_map(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     parts = frame.pop_many(2 * now.argument)
     frame.stack.append(run.own(dict(zip(parts[::2], parts[1::2], strict=True))))
 
 
 @on("BUILD_CONST_KEY_MAP")
-def _build_const_key_map(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _build_const_key_map(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     keys = frame.stack.pop()
     frame.stack.append(run.own(dict(zip(keys, frame.pop_many(now.argument), strict=True))))
 
 
 @on("LIST_EXTEND", "SET_UPDATE", "DICT_UPDATE", "DICT_MERGE")
-def _extend(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _extend(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     more = run.whole(frame.stack.pop())
     target = frame.stack[-now.argument]
     (target.extend if isinstance(target, list) else target.update)(more)
 
 
 @on("LIST_APPEND", "SET_ADD")
-def _append(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _append(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     value = frame.stack.pop()
     target = frame.stack[-now.argument]
     (target.append if isinstance(target, list) else target.add)(value)
 
 
 @on("MAP_ADD")
-def _map_add(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _map_add(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     key, value = frame.pop_many(2)
     frame.stack[-now.argument][key] = value
 
 
 @on("LIST_TO_TUPLE")
-def _list_to_tuple(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _list_to_tuple(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     frame.stack.append(run.own(tuple(frame.stack.pop())))
 
 
 @on("UNPACK_SEQUENCE")
-def _unpack(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _unpack(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     parts = list(run.whole(frame.stack.pop()))
     if len(parts) != now.argument:
         raise ValueError(f"expected {now.argument} values to unpack, got {len(parts)}")
@@ -234,7 +234,7 @@ def _unpack(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
 
 
 @on("UNPACK_EX")
-def _unpack_rest(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _unpack_rest(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     parts, before, after = list(run.whole(frame.stack.pop())), now.argument & 255, now.argument >> 8
     if len(parts) < before + after:
         raise ValueError(f"not enough values to unpack: {before + after} or more expected, got {len(parts)}")
@@ -243,7 +243,7 @@ def _unpack_rest(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
 
 
 @on("FORMAT_VALUE")
-def _format(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _format(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     spec = frame.stack.pop() if now.argument & 4 else ""
     value = frame.stack.pop()
     change = (None, str, repr, ascii)[now.argument & 3]
@@ -270,7 +270,7 @@ _IN_PLACE: tuple[Callable[[Any, Any], Any], ...] = (
 
 
 @on("BINARY_OP")
-def _binary(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _binary(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     a, b = frame.pop_many(2)
     is_in_place, symbol = now.argument >= len(_OPERATORS), now.argument % len(_OPERATORS)
     if is_in_place and run.is_mutable(a):
@@ -282,7 +282,7 @@ def _binary(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
 
 
 @on("COMPARE_OP")
-def _compare(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _compare(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     a, b = frame.pop_many(2)
     symbol, must_be_bool = now.value, False
     if symbol.startswith("bool("):
@@ -292,32 +292,32 @@ def _compare(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
 
 
 @on("IS_OP")
-def _is(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _is(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     a, b = (run.known(x) for x in frame.pop_many(2))
     frame.stack.append((a is b) != bool(now.argument))
 
 
 @on("CONTAINS_OP")
-def _contains(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _contains(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     a, b = frame.pop_many(2)
     frame.stack.append((run.compute(operator.contains, run.whole(b), a)) != bool(now.argument))
 
 
 @on("UNARY_NEGATIVE", "UNARY_POSITIVE", "UNARY_INVERT", "UNARY_NOT", "TO_BOOL")
-def _unary(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
-    function = {
+def _unary(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
+    operators: dict[str, Callable[[Any], object]] = {
         "UNARY_NEGATIVE": operator.neg, "UNARY_POSITIVE": operator.pos, "UNARY_INVERT": operator.invert,
         "UNARY_NOT": operator.not_, "TO_BOOL": operator.truth,
-    }[now.name]  # fmt: skip
-    frame.stack.append(run.compute(function, frame.stack.pop()))
+    }  # fmt: skip
+    frame.stack.append(run.compute(operators[now.name], frame.stack.pop()))
 
 
 @on("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
-def _jump(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _jump(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     frame.index = now.value
 
 
-CONDITIONS: dict[str, Callable[[Any, Any], bool]] = {
+CONDITIONS: dict[str, Callable[[InstructionRunner, object], bool]] = {
     "TRUE": lambda run, x: run.truth(x),
     "FALSE": lambda run, x: not run.truth(x),
     "NONE": lambda run, x: run.known(x) is None,
@@ -325,10 +325,10 @@ CONDITIONS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def pop_jump(test: Callable[[Any, Any], bool]) -> Handler:
+def pop_jump(test: Callable[[InstructionRunner, object], bool]) -> Handler:
     """Return a handler that jumps where the test holds for the value on top, which it takes off."""
 
-    def handler(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+    def handler(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
         if test(run, frame.stack.pop()):
             frame.index = now.value
 
@@ -340,7 +340,7 @@ for _word, _test in CONDITIONS.items():
 
 
 @on("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP")
-def _jump_or_pop(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _jump_or_pop(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     if run.truth(frame.stack[-1]) == (now.name == "JUMP_IF_TRUE_OR_POP"):
         frame.index = now.value
     else:
@@ -348,12 +348,12 @@ def _jump_or_pop(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
 
 
 @on("GET_ITER")
-def _get_iter(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _get_iter(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     frame.stack.append(run.iterate(frame.stack.pop()))
 
 
 @on("FOR_ITER")
-def for_iter(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def for_iter(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     """Push the next value on the stack, or take the iterator off and leave the loop."""
     found, value = run.advance(frame.stack[-1])
     if found:
@@ -364,12 +364,12 @@ def for_iter(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
 
 
 @on("KW_NAMES")
-def _names(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _names(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     frame.names = frame.code.code.co_consts[now.argument]
 
 
 @on("CALL")
-def _call(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _call(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     arguments = frame.pop_many(now.argument)
     first, second = frame.pop_many(2)
     if first is NULL:
@@ -382,7 +382,7 @@ def _call(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
 
 
 @on("CALL_FUNCTION_EX")
-def _call_spread(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _call_spread(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     options = dict(frame.stack.pop()) if now.argument & 1 else {}
     arguments = tuple(run.whole(frame.stack.pop()))
     function = frame.stack.pop()
@@ -392,17 +392,17 @@ def _call_spread(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
 
 
 @on("RETURN_VALUE")
-def _return(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _return(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     run.leave(frame.stack.pop())
 
 
 @on("LOAD_ASSERTION_ERROR")
-def _assertion_error(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _assertion_error(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     frame.stack.append(AssertionError)
 
 
 @on("RAISE_VARARGS")
-def _raise(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _raise(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     run.outside("raise")
     given = frame.pop_many(now.argument)
     if not given:
@@ -412,12 +412,12 @@ def _raise(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
 
 
 @on("IMPORT_NAME")
-def _import(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _import(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     run.outside("import")
     level, names = frame.pop_many(2)
     frame.stack.append(__import__(now.value, frame.globals, None, names, level))
 
 
 @on("IMPORT_FROM")
-def _import_from(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _import_from(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     frame.stack.append(getattr(frame.stack[-1], now.value))

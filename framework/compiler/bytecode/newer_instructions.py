@@ -3,9 +3,8 @@
 import operator
 import sys
 from types import CellType, FunctionType
-from typing import Any
 
-from .bytecode_frame import NULL, UNBOUND, BytecodeFrame, Instruction
+from .bytecode_frame import NULL, UNBOUND, BytecodeFrame, Instruction, InstructionRunner
 from .instructions import BASE, CONDITIONS, Handler, for_iter, on, pop_jump, variable
 
 __all__ = ["TABLES", "handlers"]
@@ -27,7 +26,7 @@ for _word, _test in CONDITIONS.items():
 
 
 @on("FOR_ITER", table=_312)
-def _for_iter_312(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _for_iter_312(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     for_iter(run, frame, now)
     code = frame.code.instructions
     if frame.index == now.value and code[frame.index].name == "END_FOR":
@@ -37,23 +36,23 @@ def _for_iter_312(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
 
 
 @on("RETURN_CONST", table=_312)
-def _return_const(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _return_const(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     run.leave(now.value)
 
 
 @on("LOAD_ATTR", table=_312)
-def _load_attr_312(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _load_attr_312(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     value = run.read_attribute(frame.stack.pop(), now.value)
     frame.stack += [NULL, value] if now.argument & 1 else [value]
 
 
 @on("LOAD_FAST_AND_CLEAR", table=_312)
-def _load_fast_and_clear(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _load_fast_and_clear(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     frame.stack.append(frame.variables.pop(now.value, UNBOUND))
 
 
 @on("STORE_FAST", table=_312)
-def _store_fast_312(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _store_fast_312(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     value = frame.stack.pop()
     if value is UNBOUND:
         frame.variables.pop(now.value, None)
@@ -62,20 +61,20 @@ def _store_fast_312(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
 
 
 @on("BINARY_SLICE", table=_312)
-def _binary_slice(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _binary_slice(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     owner, start, stop = frame.pop_many(3)
     frame.stack.append(run.read_item(owner, slice(start, stop)))
 
 
 @on("STORE_SLICE", table=_312)
-def _store_slice(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _store_slice(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     value, owner, start, stop = frame.pop_many(4)
     run.change(owner)
     owner[slice(start, stop)] = value
 
 
 @on("CALL_INTRINSIC_1", table=_312)
-def _intrinsic(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _intrinsic(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     if now.argument == 5:  # +x
         frame.stack.append(run.compute(operator.pos, frame.stack.pop()))
     elif now.argument == 6:  # list to tuple
@@ -89,20 +88,20 @@ def _intrinsic(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
 
 
 @on("LOAD_GLOBAL", table=_313)
-def _load_global_313(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _load_global_313(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     frame.stack.append(run.read_global(frame, now.value))
     if now.argument & 1:
         frame.stack.append(NULL)
 
 
 @on("LOAD_ATTR", table=_313)
-def _load_attr_313(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _load_attr_313(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     value = run.read_attribute(frame.stack.pop(), now.value)
     frame.stack += [value, NULL] if now.argument & 1 else [value]
 
 
 @on("CALL", "CALL_KW", table=_313)
-def _call_313(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _call_313(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     names = frame.stack.pop() if now.name == "CALL_KW" else ()
     arguments = frame.pop_many(now.argument)
     function, first = frame.pop_many(2)
@@ -113,7 +112,7 @@ def _call_313(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
 
 
 @on("CALL_FUNCTION_EX", table=_313)
-def _call_spread_313(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _call_spread_313(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     options = dict(frame.stack.pop()) if now.argument & 1 else {}
     arguments = tuple(run.whole(frame.stack.pop()))
     function, first = frame.pop_many(2)
@@ -121,31 +120,31 @@ def _call_spread_313(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
 
 
 @on("LOAD_FAST_LOAD_FAST", table=_313)
-def _load_two(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _load_two(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     frame.stack += [variable(run, frame, name) for name in now.value]
 
 
 @on("STORE_FAST_LOAD_FAST", table=_313)
-def _store_and_load(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _store_and_load(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     frame.variables[now.value[0]] = frame.stack.pop()
     frame.stack.append(variable(run, frame, now.value[1]))
 
 
 @on("STORE_FAST_STORE_FAST", table=_313)
-def _store_two(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _store_two(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     frame.variables[now.value[0]] = frame.stack.pop()
     frame.variables[now.value[1]] = frame.stack.pop()
 
 
 @on("MAKE_FUNCTION", table=_313)
-def _make_function_313(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _make_function_313(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     code = frame.stack.pop()
     cells = tuple(CellType() for _ in code.co_freevars)
     frame.stack.append(run.own(FunctionType(code, frame.globals, code.co_name, None, cells)))
 
 
 @on("SET_FUNCTION_ATTRIBUTE", table=_313)
-def _function_attribute(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _function_attribute(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     value, made = frame.pop_many(2)
     code = made.__code__
     defaults = value if now.argument == 1 else made.__defaults__
@@ -156,14 +155,15 @@ def _function_attribute(run: Any, frame: BytecodeFrame, now: Instruction) -> Non
 
 
 @on("FORMAT_SIMPLE", "FORMAT_WITH_SPEC", table=_313)
-def _format_313(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
+def _format_313(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
     spec = frame.stack.pop() if now.name == "FORMAT_WITH_SPEC" else ""
     frame.stack.append(run.compute(lambda x: format(x, spec), frame.stack.pop()))
 
 
 @on("CONVERT_VALUE", table=_313)
-def _convert(run: Any, frame: BytecodeFrame, now: Instruction) -> None:
-    frame.stack.append(run.compute((None, str, repr, ascii)[now.argument], frame.stack.pop()))
+def _convert(run: InstructionRunner, frame: BytecodeFrame, now: Instruction) -> None:
+    change = (str, str, repr, ascii)[now.argument]  # CONVERT_VALUE has no 0
+    frame.stack.append(run.compute(change, frame.stack.pop()))
 
 
 TABLES[3, 11] = BASE

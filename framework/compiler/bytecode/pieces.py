@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 from ...context import quiet
 from ...random import Key
 from ...tensor import Parameter, Tensor
-from ..capture import Captured, traced_arguments
+from ..capture import traced_arguments
+from ..captured_graph import Captured
 from ..guards import is_simple
 from ..jit import Compiled
 from ..signature import Signature
@@ -59,21 +60,21 @@ class FixedObject:
 
     __slots__ = ("value",)
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self.value = value
 
 
 class Bound(NamedTuple):
     """In the place of a method of a tensor, or of a container that a piece made."""
 
-    owner: Any
+    owner: object
     name: str
 
 
 class RemainingItems(NamedTuple):
     """In the place of an iterator: what it will still give."""
 
-    items: Any
+    items: tuple[object, ...]
 
 
 class Handles:
@@ -82,10 +83,10 @@ class Handles:
     def __init__(self) -> None:
         self._of = local()
 
-    def __getitem__(self, number: int) -> Any:
+    def __getitem__(self, number: int) -> object:
         return self._of.values[number]
 
-    def set(self, values: list[Any]) -> None:
+    def set(self, values: list[object]) -> None:
         """Use these handles from now on."""
         self._of.values = values
 
@@ -94,25 +95,31 @@ class NothingToDo(Exception):
     """A piece would do nothing, or leaves behind what cannot be carried to the next."""
 
 
-def outside(value: Any, handles: list[Any]) -> Any:
+def _with_parts(whole: tuple[object, ...], parts: list[object]) -> tuple[object, ...]:
+    """Return a tuple of the same class that has these parts."""
+    make: Callable[..., tuple[object, ...]] = type(whole)
+    return make(*parts) if hasattr(whole, "_fields") else tuple(parts)
+
+
+def outside(value: object, handles: list[object]) -> object:
     """Return what a piece is given for a value: a tensor or key itself, a tuple with such part by part, else a slot."""
     if (isinstance(value, Tensor) and not isinstance(value, Parameter)) or isinstance(value, Key):
         return value
     if isinstance(value, tuple) and any(isinstance(x, Tensor | Key | tuple) for x in value):
         parts = [outside(x, handles) for x in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+        return _with_parts(value, parts)
     handles.append(value)
     return HandleSlot(len(handles) - 1)
 
 
-def inside(value: Any, handles: Handles) -> Any:
+def inside(value: object, handles: Handles) -> object:
     """Return what stands in the frames of a piece for what it was given."""
     if isinstance(value, HandleSlot):
         held = handles[value.number]
         return held if held is NULL or held is UNBOUND else ValueHandle(value.number, held)
     if isinstance(value, tuple):
         parts = [inside(x, handles) for x in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+        return _with_parts(value, parts)
     return value
 
 
@@ -127,7 +134,7 @@ class Carried:
         self._run = run
         self._seen: set[int] = set()
 
-    def __call__(self, value: Any) -> Any:
+    def __call__(self, value: Any) -> object:  # of a method its name is read
         """Return the value, or what stands for it."""
         if isinstance(value, ValueHandle):
             return HandleSlot(value.number)
@@ -137,7 +144,7 @@ class Carried:
             return RemainingItems(tuple(self(x) for x in value.rest()))
         if isinstance(value, tuple):
             parts = [self(x) for x in value]
-            return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+            return _with_parts(value, parts)
         if self._run.owns(value) and isinstance(value, list | dict | set):
             return self._container(value)
         owner = getattr(value, "__self__", None)
@@ -147,7 +154,7 @@ class Carried:
             raise NothingToDo
         return FixedObject(value)
 
-    def _container(self, value: Any) -> Any:
+    def _container(self, value: list[object] | dict[object, object] | set[object]) -> object:
         if id(value) in self._seen or isinstance(value, set):
             raise NothingToDo
         self._seen.add(id(value))
@@ -156,7 +163,7 @@ class Carried:
         return [self(x) for x in value]
 
 
-def resolved(value: Any, handles: list[Any]) -> Any:
+def resolved(value: object, handles: list[object]) -> object:
     """Return a value that a piece returned, as plain Python knows it."""
     if isinstance(value, HandleSlot):
         return handles[value.number]
@@ -168,7 +175,7 @@ def resolved(value: Any, handles: list[Any]) -> Any:
         return iter([resolved(x, handles) for x in value.items])
     if isinstance(value, tuple):
         parts = [resolved(x, handles) for x in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+        return _with_parts(value, parts)
     if isinstance(value, list):
         return [resolved(x, handles) for x in value]
     if isinstance(value, dict):
@@ -186,7 +193,7 @@ ASSIGNING = ("STORE_SUBSCR", "STORE_SLICE")
 class Point(NamedTuple):
     """Where the frames stand; a piece is compiled for each."""
 
-    places: tuple[Any, ...]
+    places: "tuple[FramePoint, ...]"
 
 
 class FramePoint:
@@ -212,13 +219,19 @@ class FramePoint:
         """Of the function."""
         return self._code.code.co_name
 
-    def frame(self, values: Iterator[Any]) -> BytecodeFrame:
+    def frame(self, values: Iterator[object]) -> BytecodeFrame:
         """Return a frame at this place with these values."""
         variables = {name: next(values) for name in self.variables}
         made = BytecodeFrame(self._code, self._space, variables, self._closure, self._cell)
         made.stack = [next(values) for _ in range(self.depth)]
         made.index, made.names = self._index, self._names
         return made
+
+
+class _Finished(NamedTuple):
+    """What a function returned whose last piece has run."""
+
+    value: object
 
 
 class Piece:
@@ -236,27 +249,27 @@ class Piece:
         """Whether it does something, and does not have to be compiled for every call."""
         return not self._is_empty and len(self.compiled.explain()) <= PATIENCE
 
-    def __call__(self, *values: Any) -> Any:
+    def __call__(self, *values: object) -> object:
         """Raise: it was called instead of captured, since a tensor is of a class that intercepts primitives."""
         raise NothingToDo
 
-    def run(self, frames: list[BytecodeFrame]) -> tuple[bool, Any]:
-        """Return True and the result of the function, or False and the frames before the next break."""
-        handles: list[Any] = []
+    def run(self, frames: list[BytecodeFrame]) -> _Finished | list[BytecodeFrame]:
+        """Return the result of the function, or the frames before the next break."""
+        handles: list[object] = []
         values = tuple(outside(x, handles) for frame in frames for x in (*frame.variables.values(), *frame.stack))
         self._handles.set(handles)
         try:
             outcome = self.compiled(*values)
         except NothingToDo:
             self._is_empty = True
-            return False, frames
+            return frames
         point, given = outcome
         if point is None:
-            return True, resolved(given, handles)
+            return _Finished(resolved(given, handles))
         rest = iter(resolved(part, handles) for part in given)
-        return False, [place.frame(rest) for place in point.value.places]
+        return [place.frame(rest) for place in point.value.places]
 
-    def _capture(self, fn: Callable[..., Any], signature: Signature) -> Captured:
+    def _capture(self, fn: Callable[..., object], signature: Signature) -> Captured:
         """Return the graph of this piece; it returns `(None, result)` or `(the next point, values of its frames)`."""
         del fn
         capture = BytecodeCapture(self.__name__)
@@ -270,7 +283,7 @@ class Piece:
                     capture.enter_cell(frame.cell)
             return capture.complete(self._course(capture, frames))
 
-    def _course(self, capture: BytecodeCapture, frames: list[BytecodeFrame]) -> Any:
+    def _course(self, capture: BytecodeCapture, frames: list[BytecodeFrame]) -> object:
         start = [(frame.index, len(frame.stack)) for frame in frames]
         run = Symbolic(capture, frames, self._handles)
         carried = Carried(run)
@@ -306,22 +319,22 @@ class SplitFunction:
         options: For the compiler.
     """
 
-    def __init__(self, fn: Callable[..., Any], options: Options) -> None:
+    def __init__(self, fn: Callable[..., object], options: Options) -> None:
         self._fn, self._options = fn, options
         self._pieces: dict[Point, Piece] = {}
         self._breaks: dict[tuple[str, int], str] = {}
 
-    def __call__(self, frame: BytecodeFrame) -> Any:
+    def __call__(self, frame: BytecodeFrame) -> object:
         """Return what the function returns whose first frame this is."""
         frames = [frame]
         with quiet():
             while True:
                 piece = self._piece(frames)
                 if piece is not None:
-                    is_done, result = piece.run(frames)
-                    if is_done:
-                        return result
-                    frames = result
+                    outcome = piece.run(frames)
+                    if isinstance(outcome, _Finished):
+                        return outcome.value
+                    frames = outcome
                 run = Concrete(frames)
                 if not run.step():
                     return run.result

@@ -11,21 +11,21 @@ where the gradient is 0 wherever it is put; therefore both rewrites are made tog
 """
 
 from math import prod
-from typing import Any as Unknown
 
 import numpy as np
 
-from ...ir import Apply, Constant, Graph, Node
+from ...dtype import Dtype
+from ...ir import Apply, ConstantNode, Graph, Node
 from ...ir.control_ops import tuple_getitem
 from ...ir.visit import users
 from ...primitive import PRIMITIVES
 from ...specs import Spec
 from ...tensor import wrap
-from ..rewrite import Any, Call, Match, Rewrite, apply_rewrites, rebuild, rewrite, rewriting
+from ..rewrite import CallPattern, Match, Rewrite, Wildcard, apply_rewrites, rebuild, rewrite, rewriting
 
 __all__ = ["expand", "pool_first", "simplify"]
 
-_x, _y = Any("x"), Any("y")
+_x, _y = Wildcard("x"), Wildcard("y")
 
 
 def simplify(graph: Graph) -> Graph:
@@ -39,22 +39,22 @@ def _same_type(found: Match) -> Node | None:
     return x if x.type == found.node.type else None
 
 
-@rewriting(Call("reshape", Call("reshape", _x), shape=Any("shape")))
+@rewriting(CallPattern("reshape", CallPattern("reshape", _x), shape=Wildcard("shape")))
 def _reshape_twice(found: Match) -> Node:
     return found.apply("reshape", found["x"], shape=found["shape"])
 
 
-@rewriting(Call("transpose", _x, axes=Any("axes")))
+@rewriting(CallPattern("transpose", _x, axes=Wildcard("axes")))
 def _turn_nothing(found: Match) -> Node | None:
     return found["x"] if tuple(found["axes"]) == tuple(range(len(found["axes"]))) else None
 
 
-@rewriting(Call("transpose", Call("transpose", _x, axes=Any("inner")), axes=Any("outer")))
+@rewriting(CallPattern("transpose", CallPattern("transpose", _x, axes=Wildcard("inner")), axes=Wildcard("outer")))
 def _turn_twice(found: Match) -> Node:
     return found.apply("transpose", found["x"], axes=tuple(found["inner"][axis] for axis in found["outer"]))
 
 
-@rewriting(Call("swapaxes", _x, first=Any("first"), second=Any("second")))
+@rewriting(CallPattern("swapaxes", _x, first=Wildcard("first"), second=Wildcard("second")))
 def _swap(found: Match) -> Node | None:
     """Rewrite as a transpose, so that chains of both become one."""
     x: Node = found["x"]
@@ -66,7 +66,7 @@ def _swap(found: Match) -> Node | None:
     return found.apply("transpose", x, axes=tuple(axes))
 
 
-@rewriting(Call("reshape", Call("transpose", _x, axes=Any("axes"))))
+@rewriting(CallPattern("reshape", CallPattern("transpose", _x, axes=Wildcard("axes"))))
 def _turn_of_ones(found: Match) -> Node | None:
     """Replace a transpose that moves only axes of length 1 by a reshape."""
     x: Node = found["x"]
@@ -78,12 +78,12 @@ def _turn_of_ones(found: Match) -> Node | None:
     return found.apply("reshape", x, shape=found.node.type.shape)
 
 
-@rewriting(Call("broadcast_to", Call("broadcast_to", _x), shape=Any("shape")))
+@rewriting(CallPattern("broadcast_to", CallPattern("broadcast_to", _x), shape=Wildcard("shape")))
 def _broadcast_twice(found: Match) -> Node:
     return found.apply("broadcast_to", found["x"], shape=found["shape"])
 
 
-@rewriting(Call("cast", Call("cast", _x, dtype=Any("inner")), dtype=Any("outer")))
+@rewriting(CallPattern("cast", CallPattern("cast", _x, dtype=Wildcard("inner")), dtype=Wildcard("outer")))
 def _cast_twice(found: Match) -> Node | None:
     """Replace a cast to a wider type and back (or on) by the last cast alone."""
     x: Node = found["x"]
@@ -92,14 +92,14 @@ def _cast_twice(found: Match) -> Node | None:
     return found.apply("cast", x, dtype=found["outer"])
 
 
-def _holds(wide: Unknown, narrow: Unknown) -> bool:
+def _holds(wide: Dtype, narrow: Dtype) -> bool:
     """Return whether every value of the narrow floating or integer type is one of the wide."""
     if wide.kind != narrow.kind or narrow.kind not in "fiu":
         return bool(narrow.kind == "b" and wide.kind in "iuf")
     return bool(wide.itemsize >= narrow.itemsize)
 
 
-@rewriting(Call(("add", "subtract", "multiply", "maximum", "minimum", "divide"), Any("a"), Any("b")))
+@rewriting(CallPattern(("add", "subtract", "multiply", "maximum", "minimum", "divide"), Wildcard("a"), Wildcard("b")))
 def _spread_for_nothing(found: Match) -> Node | None:
     """Drop `broadcast_to` in front of an operation that broadcasts, where the other operand has the whole shape."""
     a, b = found["a"], found["b"]
@@ -118,22 +118,22 @@ def _is_spread(node: Node) -> bool:
     return isinstance(node, Apply) and node.applies("broadcast_to")
 
 
-@rewriting(Call("sum_to", Call("sum_to", _x), shape=Any("shape")))
+@rewriting(CallPattern("sum_to", CallPattern("sum_to", _x), shape=Wildcard("shape")))
 def _sum_twice(found: Match) -> Node:
     return found.apply("sum_to", found["x"], shape=found["shape"])
 
 
-@rewriting(Call("full_like", _x, value=Any("value")))
+@rewriting(CallPattern("full_like", _x, value=Wildcard("value")))
 def _filled(found: Match) -> Node | None:
     """Spread one number: nothing depends on the values of `x`."""
     like = found.node.type
     if not isinstance(like, Spec) or not all(isinstance(n, int) for n in like.shape):
         return None
-    number = Constant(wrap(np.asarray(found["value"], like.dtype)))
+    number = ConstantNode(wrap(np.asarray(found["value"], like.dtype)))
     return number if not like.shape else found.graph.apply(PRIMITIVES["broadcast_to"], number, shape=like.shape)
 
 
-@rewriting(Call("matmul", Any("a"), Any("b")))
+@rewriting(CallPattern("matmul", Wildcard("a"), Wildcard("b")))
 def _flat_product(found: Match) -> Node | None:
     """Replace a stack times one matrix by one product of all rows."""
     a, b = found["a"], found["b"]
@@ -146,17 +146,17 @@ def _flat_product(found: Match) -> Node | None:
 
 
 _RULES: tuple[Rewrite, ...] = (
-    Rewrite(Call("identity", _x), _same_type),
-    Rewrite(Call("stop_gradient", _x), _same_type),
-    Rewrite(Call("multiply", _x, 1.0), _same_type),
-    Rewrite(Call("multiply", 1.0, _x), _same_type),
-    Rewrite(Call("divide", _x, 1.0), _same_type),
-    Rewrite(Call("subtract", _x, 0.0), _same_type),
-    Rewrite(Call("add", _x, -0.0), _same_type),
-    Rewrite(Call("power", _x, 1.0), _same_type),
-    rewrite(Call("negative", Call("negative", _x)), _x),
-    Rewrite(Call("conj", Call("conj", _x)), _same_type),
-    Rewrite(Call(("reshape", "broadcast_to", "sum_to", "cast"), _x), _same_type),
+    Rewrite(CallPattern("identity", _x), _same_type),
+    Rewrite(CallPattern("stop_gradient", _x), _same_type),
+    Rewrite(CallPattern("multiply", _x, 1.0), _same_type),
+    Rewrite(CallPattern("multiply", 1.0, _x), _same_type),
+    Rewrite(CallPattern("divide", _x, 1.0), _same_type),
+    Rewrite(CallPattern("subtract", _x, 0.0), _same_type),
+    Rewrite(CallPattern("add", _x, -0.0), _same_type),
+    Rewrite(CallPattern("power", _x, 1.0), _same_type),
+    rewrite(CallPattern("negative", CallPattern("negative", _x)), _x),
+    Rewrite(CallPattern("conj", CallPattern("conj", _x)), _same_type),
+    Rewrite(CallPattern(("reshape", "broadcast_to", "sum_to", "cast"), _x), _same_type),
     _filled,
     _reshape_twice,
     _swap,
@@ -250,11 +250,19 @@ def _is_of_pool(node: Node) -> bool:
     return is_part and isinstance(node, Apply) and getattr(node.arguments[0], "applies", lambda _: False)("max_pool")
 
 
-@rewriting(Call("sum", Call("put_places", Any("g"), Any("places", when=_is_of_pool)), axes=Any("axes")))
+@rewriting(
+    CallPattern(
+        "sum", CallPattern("put_places", Wildcard("g"), Wildcard("places", when=_is_of_pool)), axes=Wildcard("axes")
+    )
+)
 def _sum_of_put(found: Match) -> Node | None:
     """Sum the gradients themselves: every one is put somewhere in its plane, so the sum over the plane is theirs."""
     g = found["g"].type
-    if not isinstance(g, Spec) or not set(range(2, g.ndim)) <= set(found["axes"]) or isinstance(found["g"], Constant):
+    if (
+        not isinstance(g, Spec)
+        or not set(range(2, g.ndim)) <= set(found["axes"])
+        or isinstance(found["g"], ConstantNode)
+    ):
         return None
     return found.apply("sum", found["g"], **found.node.attributes)
 
@@ -262,7 +270,7 @@ def _sum_of_put(found: Match) -> Node | None:
 _NATIVE = ("float32", "float64")
 
 
-@rewriting(Call("linear", Any("x"), Any("weight"), Any("bias")))
+@rewriting(CallPattern("linear", Wildcard("x"), Wildcard("weight"), Wildcard("bias")))
 def _linear(found: Match) -> Node | None:
     """Split `x weight^T + bias`: the sum can join the activation that follows."""
     x, weight = found["x"], found["weight"]

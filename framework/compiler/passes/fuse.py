@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ...ir import Apply, Constant, Graph, Node
+from ...ir import Apply, ConstantNode, Graph, Node
 from ...ir.control_ops import make_tuple, tuple_getitem
 from ...ir.visit import Scopes
 from ...specs import Shape, Spec
@@ -129,7 +129,7 @@ class _Grouping:
 
     def _operands(self, members: list[Apply]) -> int:
         inside = set(members)
-        read = {x for node in members for x in node.arguments if x not in inside and not isinstance(x, Constant)}
+        read = {x for node in members for x in node.arguments if x not in inside and not isinstance(x, ConstantNode)}
         written = [node for node in members if is_seen_outside(node, inside, self._users, self._result)]
         return len(read) + len(written)
 
@@ -166,7 +166,7 @@ def _fused(
         for x in node.arguments:
             if x in made or x in inside:
                 continue
-            if isinstance(x, Constant) and _is_number(x):
+            if isinstance(x, ConstantNode) and _is_number(x):
                 made[x] = x
             else:
                 made[x] = fused.add_parameter(x.type)
@@ -181,10 +181,10 @@ def _fused(
 
 def _name(node: Apply) -> str:
     function = node.inputs[0]
-    return str(getattr(function.value, "name", "")) if isinstance(function, Constant) else ""
+    return str(getattr(function.value, "name", "")) if isinstance(function, ConstantNode) else ""
 
 
-def _is_number(node: Constant) -> bool:
+def _is_number(node: ConstantNode) -> bool:
     return isinstance(node.value, bool | int | float)
 
 
@@ -197,7 +197,7 @@ def _stand_ins(
         fused, read, outputs = calls[id(group)]
         home = group.members[0].graph
         assert home is not None
-        call = Apply(home, [Constant(fused, fused.type), *read], fused.type.result, None, group.members[-1].where)
+        call = Apply(home, [ConstantNode(fused, fused.type), *read], fused.type.result, None, group.members[-1].where)
         for node, index in outputs.items():
             found[node] = call if len(outputs) == 1 else home.apply(tuple_getitem, call, index=index)
     return found

@@ -25,7 +25,7 @@ Reference:
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 
-from ...ir import Abstract, Apply, Constant, Graph, Node, TupleType
+from ...ir import Abstract, Apply, ConstantNode, Graph, Node, TupleType
 from ...ir.control_ops import depend
 from ...ir.visit import order
 from ...specs import Spec
@@ -46,10 +46,10 @@ def schedule(order: Sequence[Apply], result: Node, is_view: IsView) -> tuple[App
         result: What is returned: alive to the end.
         is_view: Whether an application allocates nothing, its result keeping its arguments alive.
     """
-    return _Scheduler(order, _Memory(order, result, is_view)).run()
+    return _Scheduler(order, _ArrayLifetimes(order, result, is_view)).run()
 
 
-class _Memory:
+class _ArrayLifetimes:
     """Who lies in whose memory, and who still has to read it; applications go by their place in the order.
 
     Attributes:
@@ -95,7 +95,7 @@ class _Memory:
         return tuple(read)
 
     def freed_by(self, place: int) -> int:
-        """Return bytes given back when this application is computed next."""
+        """Return the bytes given back when this application is computed next."""
         return sum(self.size[root] for root in self.roots[place] if self.readers[root] == {place})
 
     def read(self, place: int) -> None:
@@ -108,7 +108,7 @@ class _Scheduler:
     """One order in the making. Keys of the heap go stale when an application becomes a last reader; then it is pushed
     once more, with the smaller key."""
 
-    def __init__(self, order: Sequence[Apply], memory: _Memory) -> None:
+    def __init__(self, order: Sequence[Apply], memory: _ArrayLifetimes) -> None:
         self._order, self._memory = order, memory
         self._waits = [0] * len(order)
         self._followers: list[list[int]] = [[] for _ in order]
@@ -169,7 +169,7 @@ def _dependences(order: Sequence[Apply], places: dict[Node, int]) -> list[set[in
 def has_effect(node: Apply) -> bool:
     """Return whether applying it does something besides its result, or may."""
     function = node.inputs[0]
-    if not isinstance(function, Constant):
+    if not isinstance(function, ConstantNode):
         return True
     return not is_pure(function.value) and not hasattr(function.value, "parameters")
 
@@ -276,7 +276,7 @@ class _Segment:
 def _is_kept(node: Apply) -> bool:
     """Return whether the node has an effect or calls a graph, and so is not applied twice."""
     function = node.inputs[0]
-    return has_effect(node) or (isinstance(function, Constant) and isinstance(function.value, Graph))
+    return has_effect(node) or (isinstance(function, ConstantNode) and isinstance(function.value, Graph))
 
 
 def _keeps_originals(node: Apply) -> bool:

@@ -5,12 +5,10 @@ variables stand for; applying it evaluates its body in the graph that applies it
 a choice by a condition that is a tensor, and recursion. A function that is left is made a graph again, of its own.
 """
 
-from typing import Any
-
 import numpy as np
 
 from ...errors import EngineError
-from ...ir import Apply, Constant, FunctionType, Graph, Node
+from ...ir import Apply, ConstantNode, FunctionType, Graph, Node
 from ...ir.control_ops import Control, make_tuple
 from ...ir.visit import Scopes
 from ...primitive import Primitive
@@ -63,7 +61,7 @@ class _Inliner:
         self._root = graph
         self._scopes = Scopes(graph)
         self._recursive = _recursive_graphs(self._scopes)
-        self._made: dict[Any, Graph] = {}
+        self._made: dict[object, Graph] = {}
 
     def run(self) -> Graph:
         """Return the new graph."""
@@ -82,7 +80,7 @@ class _Inliner:
         new.output = self._node(self._body(function.graph, values, new), new)
         return new
 
-    def _identity(self, value: _Value) -> Any:
+    def _identity(self, value: _Value) -> object:
         """Return what tells values apart: a node itself, a function by its graph and free variables."""
         if isinstance(value, _Function):
             return (value.graph, tuple(self._identity(value.values[node]) for node in self._scopes.free[value.graph]))
@@ -99,7 +97,7 @@ class _Inliner:
     def _lookup(self, node: Node, values: dict[Node, _Value]) -> _Value:
         if node in values:
             return values[node]
-        if isinstance(node, Constant):
+        if isinstance(node, ConstantNode):
             return _Function(node.value, values) if isinstance(node.value, Graph) else node
         raise TypeError(f"{node!r} is used where it has no value; the graph that computes it does not enclose its user")
 
@@ -114,7 +112,7 @@ class _Inliner:
         if node.applies("tuple_getitem") and isinstance(arguments[0], _Tuple):
             part: _Value = arguments[0].parts[node.attributes["index"]]
             return part
-        if node.applies("switch") and isinstance(arguments[0], Constant):
+        if node.applies("switch") and isinstance(arguments[0], ConstantNode):
             return arguments[1] if bool(_plain(arguments[0].value)) else arguments[2]
         if node.applies("depend") and not isinstance(arguments[0], Node):
             return self._depend(node, arguments, home)
@@ -135,13 +133,13 @@ class _Inliner:
         """Return the value as a node that `home` can use."""
         if isinstance(value, _Function):
             graph = self._graph(value)
-            return Constant(graph, graph.type)
+            return ConstantNode(graph, graph.type)
         if isinstance(value, _Tuple):
             return home.apply(make_tuple, *(self._node(part, home) for part in value.parts))
         return value
 
 
-def _plain(value: Any) -> Any:  # of a constant condition: a bool, an array, a tensor
+def _plain(value: object) -> object:  # of a constant condition: a bool, an array, a tensor
     return getattr(value, "_data", value)
 
 
@@ -176,11 +174,11 @@ def fold_constants(graph: Graph) -> Graph:
 
 def _folded(node: Apply, inputs: list[Node], graph: Graph) -> Node | None:
     function = inputs[0]
-    if not isinstance(function, Constant) or not isinstance(function.value, Primitive):
+    if not isinstance(function, ConstantNode) or not isinstance(function.value, Primitive):
         return None
-    if not all(isinstance(x, Constant) for x in inputs) or getattr(function.value, "is_effect", False):
+    if not all(isinstance(x, ConstantNode) for x in inputs) or getattr(function.value, "is_effect", False):
         return None
-    values = [_array(x.value) for x in inputs[1:] if isinstance(x, Constant)]
+    values = [_array(x.value) for x in inputs[1:] if isinstance(x, ConstantNode)]
     if any(value is None for value in values) or not _is_small(node, values):
         return None
     try:
@@ -190,16 +188,16 @@ def _folded(node: Apply, inputs: list[Node], graph: Graph) -> Node | None:
         return None
     if isinstance(result, tuple):
         return None
-    return Constant(wrap(np.array(result)), node.type)
+    return ConstantNode(wrap(np.array(result)), node.type)
 
 
-def _array(value: Any) -> Any:  # a number stays one: it is a weak operand
+def _array(value: object) -> object:  # a number stays one: it is a weak operand
     if isinstance(value, Tensor):
         return value._data
     return value if isinstance(value, np.ndarray | np.generic | bool | int | float | complex) else None
 
 
-def _is_small(node: Apply, values: list[Any]) -> bool:
+def _is_small(node: Apply, values: list[object]) -> bool:
     if not isinstance(node.type, Spec):
         return False
     taken = sum(value.nbytes for value in values if isinstance(value, np.ndarray))
@@ -212,11 +210,11 @@ def share_common(graph: Graph) -> Graph:
 
     Effects and calls of graphs are kept apart. An inner graph shares its own applications, not those around it.
     """
-    known: dict[Any, Node] = {}
+    known: dict[object, Node] = {}
 
     def rule(node: Apply, inputs: list[Node], home: Graph) -> Node | None:
         function = inputs[0]
-        if not isinstance(function, Constant) or not is_pure(function.value):
+        if not isinstance(function, ConstantNode) or not is_pure(function.value):
             return None
         key = (id(home), function.value, tuple(map(_identity, inputs[1:])), _frozen(node.attributes))
         try:
@@ -230,18 +228,18 @@ def share_common(graph: Graph) -> Graph:
     return rebuild(graph, rule)
 
 
-def is_pure(function: Any) -> bool:
+def is_pure(function: object) -> bool:
     """Return whether applying it twice is the same as once: a primitive, or a control operation without effect."""
     if isinstance(function, Control):
         return not function.is_effect
     return isinstance(function, Primitive) and not getattr(function, "is_effect", False)
 
 
-def _identity(node: Node) -> Any:
-    if isinstance(node, Constant) and isinstance(node.value, bool | int | float | complex | str | None):
+def _identity(node: Node) -> object:
+    if isinstance(node, ConstantNode) and isinstance(node.value, bool | int | float | complex | str | None):
         return (type(node.value), repr(node.value))  # 0.0 and -0.0 are equal and not the same
     return node
 
 
-def _frozen(attributes: dict[str, Any]) -> Any:
+def _frozen(attributes: dict[str, object]) -> object:
     return tuple((name, repr(attributes[name]), attributes[name]) for name in sorted(attributes))

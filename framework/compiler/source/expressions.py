@@ -2,19 +2,16 @@
 
 import ast
 from collections.abc import Callable
-from typing import Any
 
 from ...tensor import Parameter, Tensor
 from ..traced import TracedTensor
 from .frames import Frame, Function, expression
-from .parse import analyse
-from .paths import Return
+from .parse import Definition, analyse
+from .paths import Container, Return
 from .staging import converge
-from .traced_numbers import TracedIterable, TracedText, traced
+from .traced_numbers import TracedIterable, TracedNumber, TracedText, Value, traced
 
 __all__ = ["assign_to", "delete"]
-
-Value = Any  # a value of the user's program
 
 
 @expression(ast.Constant)
@@ -66,7 +63,7 @@ def item(frame: Frame, owner: Value, index: Value) -> Value:
 
 @expression(ast.Slice)
 def _slice_of(frame: Frame, node: ast.Slice) -> slice:
-    """`start:stop:step`."""
+    """Return the slice `start:stop:step`."""
     parts = [None if part is None else frame.value(part) for part in (node.lower, node.upper, node.step)]
     if any(traced(part) for part in parts):
         raise frame.unsupported(
@@ -104,7 +101,7 @@ def _function(frame: Frame, node: ast.Lambda) -> Function:
     return made_function(frame, node.args, definition)
 
 
-def made_function(frame: Frame, arguments: ast.arguments, definition: Any) -> Function:
+def made_function(frame: Frame, arguments: ast.arguments, definition: Definition) -> Function:
     """Return a function defined inside the one that runs."""
     defaults = tuple(frame.value(default) for default in arguments.defaults)
     options = {
@@ -117,7 +114,7 @@ def made_function(frame: Frame, arguments: ast.arguments, definition: Any) -> Fu
 
 @expression(ast.NamedExpr)
 def _named(frame: Frame, node: ast.NamedExpr) -> Value:
-    """`name := value`."""
+    """Run `name := value`, and return the value."""
     value = frame.value(node.value)
     inner = frame.scope
     while frame.scope.is_part and frame.scope.parent is not None:
@@ -132,10 +129,10 @@ def _named(frame: Frame, node: ast.NamedExpr) -> Value:
 @expression(ast.JoinedStr)
 def _text(frame: Frame, node: ast.JoinedStr) -> Value:
     """Return an f-string; with traced values in it it can be printed, or be a message."""
-    parts: list[Any] = []
+    parts: list[str | tuple[Value, str]] = []
     for part in node.values:
         if isinstance(part, ast.Constant):
-            parts.append(part.value)
+            parts.append(str(part.value))
             continue
         assert isinstance(part, ast.FormattedValue)
         value = frame.value(part.value)
@@ -148,7 +145,8 @@ def _text(frame: Frame, node: ast.JoinedStr) -> Value:
         else:
             shown = {"": value, "!s": str(value), "!r": repr(value), "!a": ascii(value)} if conversion else {"": value}
             parts.append(format(shown[conversion], form))
-    return "".join(parts) if all(isinstance(part, str) for part in parts) else TracedText(parts)
+    words = [part for part in parts if isinstance(part, str)]
+    return "".join(words) if len(words) == len(parts) else TracedText(parts)
 
 
 @expression(ast.IfExp)
@@ -160,7 +158,7 @@ def _choice(frame: Frame, node: ast.IfExp) -> Value:
     return choose(frame, condition, node.body, node.orelse)
 
 
-def choose(frame: Frame, condition: Value, true: ast.expr, false: ast.expr) -> Value:
+def choose(frame: Frame, condition: TracedNumber, true: ast.expr, false: ast.expr) -> Value:
     """Return the value of one of two expressions, of which only one is computed when the graph runs."""
     capture = frame.interpreter.capture
     split = capture.branch(condition, lambda: Return(frame.value(true)), lambda: Return(frame.value(false)))
@@ -280,7 +278,7 @@ def _dict_display(frame: Frame, node: ast.Dict) -> Value:
     return _new(frame, found)
 
 
-def _new(frame: Frame, container: Value) -> Value:
+def _new(frame: Frame, container: Container) -> Value:
     frame.interpreter.capture.heap.created(container)
     return container
 

@@ -7,7 +7,7 @@ files around this one, each in the table under the class of its node.
 import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ...tensor import Tensor
 from ..traced import CaptureError, TracedTensor
@@ -15,7 +15,7 @@ from .outside_reads import OutsideReads
 from .parse import Definition
 from .paths import NEXT, End, Flow, PathSplit, Raise, Return, Variables
 from .staging import SourceCapture, converge, extend
-from .traced_numbers import Gap, TracedIterable, compute, truth
+from .traced_numbers import Gap, TracedIterable, TracedNumber, Value, compute, truth
 
 __all__ = [
     "EXPRESSIONS",
@@ -31,15 +31,16 @@ __all__ = [
     "statement",
 ]
 
-_Handler = TypeVar("_Handler", bound=Callable[..., Any])
+_Handler = TypeVar("_Handler", bound=Callable[..., object])
+
+# A node is `Any` in the tables: each handler takes its own class of nodes. Arguments are values of the program, with
+# which a handler may do what Python does.
 
 # Functions by identity, and what is done when interpreted code calls them: handler(interpreter, arguments, options).
-SPECIAL: dict[Any, Callable[["Interpreter", tuple[Any, ...], dict[str, Any]], Any]] = {}
-
-Value = Any  # a value of the user's program
+SPECIAL: dict[object, Callable[["Interpreter", tuple[Any, ...], dict[str, Any]], object]] = {}
 
 
-def special(*functions: Any) -> Callable[[_Handler], _Handler]:
+def special(*functions: object) -> Callable[[_Handler], _Handler]:
     """Return a decorator: interpreted code that calls one of these functions calls the handler."""
 
     def register(handler: _Handler) -> _Handler:
@@ -63,11 +64,11 @@ class Interpreter:
     """
 
     def __init__(
-        self, capture: SourceCapture, outside: OutsideReads, caller: Callable[..., Value], bridge: Callable[..., Value]
+        self, capture: SourceCapture, outside: OutsideReads, caller: Callable[..., Value], bridge: Callable[..., Any]
     ) -> None:
         self._bridge = bridge
         self.capture, self.outside, self._caller = capture, outside, caller
-        self.pending: list[Any] = []
+        self.pending: list[Any] = []  # of `recursion._Running`; that module imports this one
 
     @property
     def frame(self) -> "Frame":
@@ -80,11 +81,11 @@ class Interpreter:
         """Return what the function returns."""
         return self._caller(self, function, arguments, options)
 
-    def bridge(self, function: Value) -> Value:
+    def bridge(self, function: Value) -> Any:  # a function, or what is none as it is
         """Return the function in a form that library code can call and the interpreter runs."""
         return self._bridge(self, function)
 
-    def truth(self, value: Value) -> Value:
+    def truth(self, value: Value) -> bool | TracedNumber:
         """Return whether a value counts as true: a bool if that is known, else a traced one."""
         if isinstance(value, TracedTensor):
             return truth(value)
@@ -93,7 +94,7 @@ class Interpreter:
             return self.truth(self.call(method, (value,), {}))
         return bool(value)
 
-    def condition(self, frame: "Frame", node: ast.expr) -> Value:
+    def condition(self, frame: "Frame", node: ast.expr) -> bool | TracedNumber:
         """Return whether an expression is true: a bool if that is known, else a traced one."""
         return self.truth(frame.value(node))
 
@@ -244,7 +245,7 @@ def statement(*nodes: type[ast.AST]) -> Callable[[_Handler], _Handler]:
     """Return a decorator: the function runs these nodes."""
 
     def register(handler: _Handler) -> _Handler:
-        STATEMENTS.update(dict.fromkeys(nodes, handler))
+        STATEMENTS.update(dict.fromkeys(nodes, cast("Callable[[Frame, Any], Flow]", handler)))
         return handler
 
     return register
@@ -315,7 +316,7 @@ class Frame:
 
     # Names.
 
-    def load(self, name: str) -> Value:
+    def load(self, name: str) -> Any:  # as `value`
         """Return the value of a variable."""
         scope = self.scope.holder(name)
         if scope is None:
@@ -363,7 +364,7 @@ class Frame:
 
     # Code.
 
-    def value(self, node: ast.AST) -> Value:
+    def value(self, node: ast.AST) -> Any:  # what the program computes, for operations on any value
         """Return the value of an expression."""
         handler = EXPRESSIONS.get(type(node))
         if handler is None:
@@ -408,7 +409,7 @@ class Frame:
             self.loops -= 1
 
 
-_UNBOUND: Any = object()
+_UNBOUND: object = object()
 
 
 def is_settled(split: PathSplit) -> bool:

@@ -1,16 +1,16 @@
 """Operations that only source code brings into a graph: raise, check, print, and barriers that end the tape."""
 
 from collections.abc import Sequence
-from typing import Any, NoReturn, TypeAlias
+from typing import NoReturn, Protocol, TypeAlias
 
 import numpy as np
 
 from ...context import RECORDING
 from ...dtype import is_inexact
-from ...ir import Abstract, Apply, Constant, Node, OpaqueType, type_of
+from ...ir import Abstract, Apply, ConstantNode, Graph, Node, OpaqueType, type_of
 from ...ir.control_ops import Control
 from ...tape_node import TapeNode
-from ...tensor import Array, wrap
+from ...tensor import Array, Tensor, wrap
 from ..capture import GraphCapture
 from ..traced import CaptureError, TracedTensor
 from .traced_numbers import TracedNumber, TracedText, kind_of, traced
@@ -18,31 +18,31 @@ from .traced_numbers import TracedNumber, TracedText, kind_of, traced
 __all__ = ["BarrierMet", "behind_barrier", "check", "raising", "say"]
 
 #: What is printed: words, or `(how to format, is a number)` for each value in turn.
-Template: TypeAlias = tuple[Any, ...]
+Template: TypeAlias = tuple[str | tuple[str, bool], ...]
 
 
-def _text(template: Template, values: Sequence[Any]) -> str:
+def _text(template: Template, values: Sequence[object]) -> str:
     rest = iter(values)
     return "".join(part if isinstance(part, str) else _shown(next(rest), *part) for part in template)
 
 
-def _shown(value: Any, form: str, is_number: bool) -> str:
+def _shown(value: object, form: str, is_number: bool) -> str:
     array: Array = np.asarray(value)
     shown = array.item() if is_number else wrap(array)
     return f"{shown!r}" if form == "!r" else format(shown, form) if form else str(shown)
 
 
-def _raise(*_: object, kind: type[BaseException], arguments: tuple[Any, ...], **__: object) -> Any:
+def _raise(*_: object, kind: type[BaseException], arguments: tuple[object, ...], **__: object) -> object:
     raise kind(*arguments)
 
 
-def _check(condition: Any, *values: Any, message: Template, count: int) -> Any:
+def _check(condition: object, *values: object, message: Template, count: int) -> object:
     if not condition:
         raise AssertionError(_text(message, values[:count]))
     return condition
 
 
-def _print(*values: Any, template: Template, flush: bool, count: int) -> Array:
+def _print(*values: object, template: Template, flush: bool, count: int) -> Array:
     print(_text(template, values[:count]), end="", flush=flush)  # noqa: T201 (the user's own print)
     return np.zeros(0, np.bool_)
 
@@ -61,15 +61,15 @@ def raising(capture: GraphCapture, error: BaseException | None, type: Abstract, 
             "the message of an error that is raised under a condition on traced values cannot hold such values"
         )
     attributes = {"kind": error.__class__, "arguments": tuple(error.args), "type": type}
-    function = Constant(_raise_error, OpaqueType("Control"))
+    function = ConstantNode(_raise_error, OpaqueType("Control"))
     return Apply(capture.graph, [function, *after], type, attributes, capture.where())
 
 
-def template_of(value: Any) -> tuple[list[Any], list[Any]]:
+def template_of(value: object) -> tuple[list[str | tuple[str, bool]], list[object]]:
     """Return the template of one printed value, and the traced values in it."""
     if isinstance(value, TracedText):
-        template: list[Any] = []
-        values: list[Any] = []
+        template: list[str | tuple[str, bool]] = []
+        values: list[object] = []
         for part in value.parts:
             if isinstance(part, str):
                 template.append(part)
@@ -82,7 +82,7 @@ def template_of(value: Any) -> tuple[list[Any], list[Any]]:
     return [str(value)], []
 
 
-def check(capture: Any, condition: TracedNumber, message: Any) -> None:
+def check(capture: GraphCapture, condition: TracedNumber, message: object) -> None:
     """Let the graph raise AssertionError with the message when it runs and the condition does not hold."""
     template, values = template_of(message)
     where = capture.where()
@@ -94,10 +94,10 @@ def check(capture: Any, condition: TracedNumber, message: Any) -> None:
     capture._effect(node)
 
 
-def say(capture: Any, parts: Sequence[Any], *, sep: str, end: str, flush: bool) -> None:
+def say(capture: GraphCapture, parts: Sequence[object], *, sep: str, end: str, flush: bool) -> None:
     """Let the graph print the parts when it runs."""
-    template: list[Any] = []
-    values: list[Any] = []
+    template: list[str | tuple[str, bool]] = []
+    values: list[object] = []
     for number, part in enumerate(parts):
         if number:
             template.append(sep)
@@ -137,14 +137,28 @@ class _Barrier:
         )
 
 
-_BARRIER: Any = _Barrier()  # a primitive for the tape
+_BARRIER = _Barrier()  # a primitive for the tape
 
 
-def behind_barrier(capture: Any, value: Any) -> Any:
+class TapeCapture(Protocol):
+    """What a barrier asks of the capture.
+
+    Attributes:
+        root: The outermost graph.
+        recorded: The arguments that a backward pass may ask for.
+        barriers: Number of barriers so far.
+    """
+
+    root: Graph
+    recorded: list[Tensor]
+    barriers: int
+
+
+def behind_barrier(capture: TapeCapture, value: object) -> object:
     """Return the value; a backward pass by the tape that reaches it is told that it ends there."""
     if isinstance(value, TracedTensor) and not isinstance(value, TracedNumber):
         if RECORDING.get() and is_inexact(value.dtype):
-            weights = (x.weight for x in capture.root.weights)
+            weights = (x.weight for x in capture.root.weights if x.weight is not None)
             inputs = (*capture.recorded, *(w for w in weights if w.requires_grad))
             value._node = TapeNode(_BARRIER, inputs, {}, None, 1)
             capture.barriers += 1

@@ -15,17 +15,15 @@ import numpy as np
 from ... import ops
 from ...context import RECORDING
 from ...errors import GradientError
-from ...ir import Apply, Constant, Node
+from ...ir import Apply, ConstantNode, Node
 from ...ops.operands import cast_to
 from ...primitive import PRIMITIVES, Primitive
 from ...tensor import Array, Tensor, wrap
 from ..traced import TracedTensor
-from .paths import Slot, Variables
-from .traced_numbers import TracedNumber, as_strong, kind_of, number_tensor
+from .paths import Heap, Slot, Variables
+from .traced_numbers import TracedNumber, Value, as_strong, kind_of, number_tensor
 
 __all__ = ["SHARING", "Elements"]
-
-Value = Any  # a value of the user's program
 
 #: Primitives whose result may be a view of the memory of an argument.
 SHARING = frozenset(
@@ -61,10 +59,11 @@ class Elements:
 
     def current(self, x: TracedTensor) -> TracedTensor:
         """Return what a tensor stands for on the running path."""
-        found: TracedTensor = self.written.get(id(x), x) if self.written else x
+        found = self.written.get(id(x), x) if self.written else x
+        assert isinstance(found, TracedTensor)
         return found
 
-    def note(self, inputs: tuple[Any, ...], result: Any) -> None:
+    def note(self, inputs: tuple[object, ...], result: object) -> None:
         """Note that the result of an operation may share the memory of its arguments."""
         results = result if isinstance(result, tuple) else (result,)
         for x in inputs:
@@ -89,7 +88,7 @@ class Elements:
         name, home = getattr(function, "__name__", ""), getattr(function, "__module__", "") or ""
         if type(result) is not Tensor or name not in _MAKING or not home.startswith(_ENGINE) or result.requires_grad:
             return result
-        x = TracedTensor(Constant(result))
+        x = TracedTensor(ConstantNode(result))
         self._made.add(x.node)
         return x
 
@@ -109,7 +108,7 @@ class Elements:
             return "of a tensor while another one shares its memory"
         return ""
 
-    def assign(self, heap: Any, x: TracedTensor, index: Value, value: Value) -> None:
+    def assign(self, heap: Heap, x: TracedTensor, index: Value, value: Value) -> None:
         """Run `x[index] = value`.
 
         Raises:
@@ -127,7 +126,7 @@ class Elements:
 _ENGINE = __name__.partition(".compiler")[0]
 
 
-def _with(x: TracedTensor, index: Value, value: Value) -> TracedTensor:
+def _with(x: TracedTensor, index: Value, value: Any) -> TracedTensor:
     """Return the tensor with other elements."""
     value = number_tensor(value, x.dtype) if kind_of(value) is not None else cast_to(value, x.dtype)
     value = PRIMITIVES["stop_gradient"](value)

@@ -15,9 +15,8 @@ from .frames import Frame, statement
 from .operator_expressions import is_same, negated
 from .paths import NEXT, Flow
 from .statements import mark_dead
-from .traced_numbers import TracedNumber, compute
+from .traced_numbers import TracedNumber, Value, compute
 
-Value = Any  # a value of the user's program
 _Names = dict[str, Value]
 
 #: Classes whose only sub-pattern takes the whole value.
@@ -26,7 +25,7 @@ _WHOLE = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, t
 
 @statement(ast.Match)
 def _match(frame: Frame, node: ast.Match) -> Flow:
-    """`match value:`."""
+    """Run `match value:`."""
     return _choose(frame, node, frame.value(node.subject), node.cases)
 
 
@@ -56,6 +55,7 @@ def _choose(frame: Frame, node: ast.Match, value: Value, cases: list[ast.match_c
 def _if(frame: Frame, node: ast.Match, condition: Value, true: Callable[[], Flow], false: Callable[[], Flow]) -> Flow:
     if isinstance(condition, bool):
         return true() if condition else false()
+    assert isinstance(condition, TracedNumber)
     split = frame.interpreter.capture.branch(condition, true, false)
     mark_dead(frame, node, split)
     return split

@@ -1,7 +1,8 @@
 """Signs: arithmetic, comparisons and their chains, `and`, `or`, `not`."""
 
 import ast
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 from ... import ops
 from ...tensor import Tensor
@@ -9,9 +10,7 @@ from ..traced import TracedTensor
 from .frames import Frame, expression
 from .paths import Return
 from .staging import converge
-from .traced_numbers import TracedNumber, as_number, compute, kind_of, unary
-
-Value = Any  # a value of the user's program
+from .traced_numbers import TracedNumber, Value, as_number, compute, kind_of, unary
 
 SIGNS: dict[type[ast.AST], str] = {
     ast.Add: "+",
@@ -57,7 +56,7 @@ def _unary_sign(frame: Frame, node: ast.UnaryOp) -> Value:
     return +x if sign == "+" else ~x
 
 
-def negated(condition: Value) -> Value:
+def negated(condition: bool | Tensor) -> bool | TracedNumber:
     """Return `not condition`, for a condition known or traced."""
     return not condition if isinstance(condition, bool) else as_number(ops.logical_not(condition))
 
@@ -79,7 +78,7 @@ def _chain(frame: Frame, nodes: list[ast.expr], conjunction: bool) -> Value:
     return frame.value(nodes[-1])
 
 
-def _split(frame: Frame, value: Value, condition: Value, rest: list[ast.expr], conjunction: bool) -> Value:
+def _split(frame: Frame, value: Value, condition: TracedNumber, rest: list[ast.expr], conjunction: bool) -> Value:
     if kind_of(value) is bool and all(map(is_simple, rest)):
         other = _chain(frame, rest, conjunction)
         if kind_of(other) is bool:
@@ -89,7 +88,9 @@ def _split(frame: Frame, value: Value, condition: Value, rest: list[ast.expr], c
     return _choose(frame, condition, value, lambda: _chain(frame, rest, conjunction), conjunction)
 
 
-def _choose(frame: Frame, condition: Value, value: Value, other: Any, conjunction: bool) -> Value:
+def _choose(
+    frame: Frame, condition: TracedNumber, value: Value, other: Callable[[], Value], conjunction: bool
+) -> Value:
     capture = frame.interpreter.capture
     paths = [lambda: Return(other()), lambda: Return(value)]
     split = capture.branch(condition, *(paths if conjunction else reversed(paths)))
@@ -126,7 +127,7 @@ def compare(frame: Frame, sign: ast.cmpop, a: Value, b: Value) -> Value:
         return is_same(a, b) is isinstance(sign, ast.Is)
     if isinstance(sign, ast.In | ast.NotIn):
         found = contains(frame, b, a)
-        return found if isinstance(sign, ast.In) else negated(found)
+        return found if isinstance(sign, ast.In) else negated(cast("bool | TracedNumber", found))
     return frame.interpreter.operate(SIGNS[type(sign)], a, b)
 
 
@@ -137,7 +138,7 @@ def is_same(a: Value, b: Value) -> bool:
     return a is b
 
 
-def contains(frame: Frame, whole: Value, part: Value) -> Value:
+def contains(frame: Frame, whole: Any, part: Any) -> Value:
     """Return `part in whole`."""
     if isinstance(whole, Tensor):
         return as_number(ops.any(ops.equal(whole, part)))

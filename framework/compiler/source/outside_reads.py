@@ -11,7 +11,7 @@ graph as a number, and the last value of a run is written back when the run is o
 
 import builtins
 import sysconfig
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
 from types import CellType, FunctionType, ModuleType
@@ -28,18 +28,16 @@ from ..guards import Guard, attribute_guard, closure_guard, is_simple, item_guar
 from ..traced import CaptureError, TracedTensor
 from .paths import Heap, Variables
 from .staging import SourceCapture
-from .traced_numbers import NUMBER_DTYPES, Gap, TracedNumber, TracedText, as_weak, kind_of, number_tensor
+from .traced_numbers import NUMBER_DTYPES, Gap, TracedNumber, TracedText, Value, as_weak, kind_of, number_tensor
 
 __all__ = ["OutsideReads", "Restart", "State", "is_library"]
-
-Value = Any  # a value of the user's program
 
 
 class Restart(BaseException):
     """The capture begins anew: an attribute turned out to be state. User code cannot catch it."""
 
 
-def _read(*_: object, owner: Any, name: str, kind: type) -> Array:
+def _read(*_: object, owner: object, name: str, kind: type) -> Array:
     value = getattr(owner, name)
     if type(value) is not kind:
         raise CaptureError(
@@ -49,7 +47,7 @@ def _read(*_: object, owner: Any, name: str, kind: type) -> Array:
     return np.asarray(value, NUMBER_DTYPES[kind])
 
 
-def _write(value: Any, *_: object, owner: Any, name: str, kind: type) -> Any:
+def _write(value: object, *_: object, owner: object, name: str, kind: type) -> object:
     setattr(owner, name, kind(value))
     return value
 
@@ -79,7 +77,9 @@ class State:
         for key, (owner, name) in self.places.items():
             kind = type(getattr(owner, name))
             node = capture.graph.apply(_read_attribute, *capture._after(), owner=owner, name=name, kind=kind)
-            self._initial[key] = as_weak(capture.value_of(capture._effect(node)))
+            value = capture.value_of(capture._effect(node))
+            assert isinstance(value, Tensor)
+            self._initial[key] = as_weak(value)
             self.values[key] = self._initial[key]
 
     def finish(self) -> None:
@@ -160,7 +160,7 @@ class OutsideReads:
         self.guards: list[Guard] = []
         self.is_done = False
         self._known: dict[int, tuple[Value, str]] = {}
-        self._guarded: set[tuple[int, Any]] = set()
+        self._guarded: set[tuple[int, object]] = set()
         self._lookups: dict[int, Callable[[str], Value]] = {}
 
     # Names.
@@ -265,7 +265,7 @@ class OutsideReads:
             return _NONE
         return self.capture.call(found.fget, (owner,), {})
 
-    def item(self, owner: Value, index: Value) -> Value:
+    def item(self, owner: Any, index: Value) -> Value:
         """Return `owner[index]`."""
         path = self.path_of(owner)
         method = getattr(type(owner), "__getitem__", None)
@@ -276,7 +276,7 @@ class OutsideReads:
             raise CaptureError(f"item {index!r} {value.reason}")
         return value if path is None or isinstance(index, slice) else self.meet(value, f"{path}[{index!r}]")
 
-    def content(self, items: Value) -> Value:
+    def content(self, items: Value) -> Any:  # iterated over; the loop itself says what is no iterable
         """Return something to iterate over, what it holds being known by its path."""
         path = self.path_of(items)
         if path is None or not isinstance(items, list | tuple):
@@ -306,7 +306,7 @@ class OutsideReads:
             )
         self.state.write(owner, name, value, what)
 
-    def set_item(self, owner: Value, index: Value, value: Value) -> None:
+    def set_item(self, owner: Any, index: Value, value: Value) -> None:
         """Run `owner[index] = value`."""
         method = getattr(type(owner), "__setitem__", None)
         if isinstance(method, FunctionType) and not is_library(method.__code__.co_filename):
@@ -331,7 +331,7 @@ class OutsideReads:
             self.capture.heap.touch(container)
 
 
-_NONE: Any = object()
+_NONE: object = object()
 
 
 def _is_stored(owner: Value, name: str) -> bool:
@@ -339,12 +339,12 @@ def _is_stored(owner: Value, name: str) -> bool:
     return name in getattr(owner, "__dict__", ()) or name in getattr(type(owner), "__slots__", ())
 
 
-def _content_guard(path: str, container: Value) -> Guard:
+def _content_guard(path: str, container: Collection[object]) -> Guard:
     if len(container) > _WIDE:
         return Guard(f"the length of {path}", "call", partial(len, container), "length", len(container))
     ask = partial(_pairs, container) if isinstance(container, Mapping) else partial(tuple, container)
     return Guard(f"what {path} holds", "call", ask, "content", ask())
 
 
-def _pairs(mapping: Mapping[Any, Any]) -> tuple[Any, ...]:
+def _pairs(mapping: Mapping[object, object]) -> tuple[object, ...]:
     return tuple(part for pair in mapping.items() for part in pair)

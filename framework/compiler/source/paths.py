@@ -9,7 +9,7 @@ A condition on a traced value splits the program: each branch is a graph of its 
 those that return wait for the end of the function; those that break or continue for their loop.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
@@ -41,8 +41,8 @@ __all__ = [
     "write",
 ]
 
-# The contents are the values of the user's program: anything.
-Container: TypeAlias = dict[Any, Any] | list[Any] | set[Any]
+# The contents are the values of the user's program, the keys names or what a dict is indexed by: anything.
+Container: TypeAlias = dict[Any, object] | list[object] | set[object]
 
 
 class Layer:
@@ -148,7 +148,7 @@ def compose(outer: PathChanges, inner: PathChanges) -> PathChanges:
     return PathChanges(layer, {**outer.after, **inner.after})
 
 
-def _fill(container: Container, content: Container) -> None:
+def _fill(container: Container, content: Any) -> None:  # of the container's own kind
     if isinstance(container, list):
         container[:] = content
         return
@@ -160,7 +160,7 @@ def _fill(container: Container, content: Container) -> None:
 WHOLE = "<content>"
 
 
-class Variables(dict[Any, Any]):
+class Variables(dict[Any, object]):
     """The variables of a function: one that is missing on a path is simply not assigned there.
 
     Attributes:
@@ -169,7 +169,7 @@ class Variables(dict[Any, Any]):
 
     __slots__ = ("default",)
 
-    def __init__(self, default: Any = None) -> None:
+    def __init__(self, default: Callable[[Any], object] | None = None) -> None:
         super().__init__()
         self.default = default or (lambda key: MISSING)
 
@@ -184,14 +184,14 @@ class Slot(NamedTuple):
     """One place; the container is known by identity."""
 
     container: Container
-    key: Any
+    key: Any  # as in `Container`
 
-    def identity(self) -> tuple[int, Any]:
+    def identity(self) -> tuple[int, object]:
         """Return what tells it from other slots."""
         return id(self.container), self.key
 
 
-def read(slot: Slot) -> Any:
+def read(slot: Slot) -> object:
     """Return what stands there now, frozen."""
     container, key = slot
     if key is WHOLE:
@@ -199,7 +199,7 @@ def read(slot: Slot) -> Any:
     return _item(container, key)
 
 
-def _item(container: Container, key: Any) -> Any:
+def _item(container: Container, key: object) -> object:
     assert isinstance(container, dict)
     if key in container:
         return freeze(container[key])
@@ -220,9 +220,9 @@ def write(heap: Heap, slot: Slot, value: Any) -> None:
         container.update(value)
 
 
-def changed_slots(paths: Iterable[PathChanges]) -> dict[tuple[int, Any], Slot]:
+def changed_slots(paths: Iterable[PathChanges]) -> dict[tuple[int, object], Slot]:
     """Return the places that hold something else after one of the paths."""
-    found: dict[tuple[int, Any], Slot] = {}
+    found: dict[tuple[int, object], Slot] = {}
     for changes in paths:
         for container, before, after in changes.containers():
             for slot in _differences(container, before, after):
@@ -244,11 +244,11 @@ def _differences(container: Container, before: Container, after: Container) -> I
         yield Slot(container, WHOLE)
 
 
-def _same_value(a: Any, b: Any) -> bool:
+def _same_value(a: object, b: object) -> bool:
     return a is b or same(freeze(a), freeze(b))
 
 
-Dead: TypeAlias = tuple[dict[Any, Any] | None, frozenset[str]]
+Dead: TypeAlias = tuple[dict[Any, object] | None, frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +269,7 @@ AGAIN = Plain("again")
 class Return:
     """The function ends with this value, which may be anything of the user's program."""
 
-    value: Any
+    value: object
 
 
 @dataclass(frozen=True, slots=True, eq=False)

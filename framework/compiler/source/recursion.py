@@ -8,19 +8,17 @@ with that type, until the types agree.
 """
 
 from collections.abc import Callable
-from typing import Any
 
-from ...ir import Apply, Constant, FunctionType, Graph, Node
+from ...ir import Apply, ConstantNode, FunctionType, Graph, Node
 from ..traced import CaptureError
 from .frames import Function, Interpreter
 from .paths import changed_slots
 from .staging import ResultNeeded
-from .traced_numbers import TracedNumber, kind_of
+from .traced_numbers import TracedNumber, Value, kind_of
 from .value_plans import KnownPart, Plan, extract, freeze, rebuild, same, types_of, unify
 
 __all__ = ["called_once"]
 
-Value = Any  # a value of the user's program
 _DEEP = 24  # calls of one function inside each other, with splits between, before its numbers count as not known
 
 
@@ -226,5 +224,5 @@ def _call_again(interpreter: Interpreter, call: _Running, variables: dict[str, V
     types = types_of(call.result)
     result = types[0] if len(types) == 1 else capture.tuple_of(types)
     taken = FunctionType(tuple(node.type for node in nodes), result)
-    whole = Apply(capture.graph, [Constant(call.graph, taken), *nodes], result, None, capture.where())
+    whole = Apply(capture.graph, [ConstantNode(call.graph, taken), *nodes], result, None, capture.where())
     return rebuild(call.result, iter(capture.parts_of(whole, len(types))), capture)

@@ -3,7 +3,7 @@
 import builtins
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from ... import ops
 from ...tensor import Tensor
@@ -16,6 +16,7 @@ from .traced_numbers import (
     TracedIterable,
     TracedNumber,
     TracedText,
+    Value,
     as_number,
     as_strong,
     as_weak,
@@ -27,9 +28,9 @@ from .traced_numbers import (
 
 __all__ = ["Arguments", "Options", "as_index", "collected", "loop_items", "plain_or", "single_number", "to_text"]
 
-Value = Any  # a value of the user's program
-Arguments = tuple[Value, ...]
-Options = dict[str, Value]
+#: Of a call in the program. Python's own function takes or refuses them.
+Arguments: TypeAlias = tuple[Any, ...]
+Options: TypeAlias = dict[str, Any]
 
 
 def as_index(place: Value) -> Value:
@@ -37,7 +38,7 @@ def as_index(place: Value) -> Value:
     return as_strong(place) if isinstance(place, TracedNumber) else place
 
 
-def single_number(value: Value) -> Value:
+def single_number(value: Any) -> Any:  # the value itself where it is nothing traced
     """Return the Python number in a traced tensor of one element; other values as they are."""
     if isinstance(value, TracedTensor) and not isinstance(value, TracedNumber):
         if value.size != 1:
@@ -52,7 +53,7 @@ def plain_or(handler: Callable[..., Value], function: Callable[..., Value], *cal
     return handler(*call) if any(map(traced, arguments)) else function(*arguments, **options)
 
 
-def loop_items(value: Value) -> Value:
+def loop_items(value: Value) -> Any:  # iterated over by the callers
     """Return what a for statement goes through: a tensor by its first axis, other things as they are."""
     if isinstance(value, TracedNumber):
         raise TypeError(f"'{value.kind.__name__}' object is not iterable")
@@ -86,7 +87,7 @@ def _rounds(start: Value, stop: Value, step: Value) -> Value:
 
 @special(enumerate)
 def _enumerated(interpreter: Interpreter, arguments: Arguments, options: Options) -> Value:
-    """`enumerate(items, start)`."""
+    """Return `enumerate(items, start)`."""
     items = loop_items(arguments[0])
     start = arguments[1] if len(arguments) > 1 else options.get("start", 0)
     if isinstance(items, TracedIterable):
@@ -98,7 +99,7 @@ def _enumerated(interpreter: Interpreter, arguments: Arguments, options: Options
 
 @special(zip)
 def _zipped(interpreter: Interpreter, arguments: Arguments, options: Options) -> Value:
-    """`zip(a, b)`: over tensors only, a loop in the graph; over tensors and lists, round by round."""
+    """Return `zip(a, b)`: over tensors only, a loop in the graph; over tensors and lists, round by round."""
     items = [loop_items(argument) for argument in arguments]
     known = [isinstance(part, TracedIterable) and isinstance(part.length, int) for part in items]
     if items and all(known):
@@ -110,7 +111,7 @@ def _zipped(interpreter: Interpreter, arguments: Arguments, options: Options) ->
         raise CaptureError("zip with a traced range cannot become part of a graph; loop over the range and index")
     parts = [
         [part.item(place) for place in range(part.length)]
-        if isinstance(part, TracedIterable)
+        if isinstance(part, TracedIterable) and isinstance(part.length, int)
         else interpreter.outside.content(part)
         for part in items
     ]
@@ -132,7 +133,7 @@ def _backwards(interpreter: Interpreter, arguments: Arguments, options: Options)
 
 @special(list, tuple)
 def collected(interpreter: Interpreter, arguments: Arguments, options: Options, *, kind: type = list) -> Value:
-    """`list(items)` and `tuple(items)`."""
+    """Return `list(items)` or `tuple(items)`."""
     if arguments:
         items = loop_items(arguments[0])
         arguments = (interpreter.iterate(interpreter.frame, items),)
@@ -203,7 +204,7 @@ def _extreme(interpreter: Interpreter, arguments: Arguments, options: Options, *
     return best
 
 
-def _chosen(condition: Value, a: Value, b: Value) -> Value:
+def _chosen(condition: bool | TracedNumber, a: Any, b: Any) -> Value:
     if isinstance(condition, bool):
         return a if condition else b
     if kind_of(a) is not None and kind_of(b) is not None:
@@ -218,7 +219,7 @@ special(max)(lambda interpreter, arguments, options: _extreme(interpreter, argum
 
 @special(sum)
 def _total(interpreter: Interpreter, arguments: Arguments, options: Options) -> Value:
-    """`sum(items, start)`."""
+    """Return `sum(items, start)`."""
     result = arguments[1] if len(arguments) > 1 else options.get("start", 0)
     items = loop_items(arguments[0])
     for x in interpreter.iterate(interpreter.frame, items):
@@ -244,7 +245,7 @@ special(all)(lambda interpreter, arguments, options: _some(interpreter, argument
 
 @special(round)
 def _rounded(interpreter: Interpreter, arguments: Arguments, options: Options) -> Value:
-    """`round(x)` of a traced number, halves to even; of other things Python's."""
+    """Return `round(x)` of a traced number, halves to even; of other things Python's."""
     del interpreter
     x = arguments[0]
     if not isinstance(x, TracedNumber):
@@ -310,7 +311,7 @@ _math(math.isfinite, ops.isfinite, bool)
 
 @special(print)
 def _show(interpreter: Interpreter, arguments: Arguments, options: Options) -> None:
-    """`print(...)`: what is traced is printed when the graph runs, and so is what stands in its branches."""
+    """Run `print(...)`: what is traced is printed when the graph runs, and so is what stands in its branches."""
     unknown = set(options) - {"sep", "end", "flush"}
     if unknown:
         raise CaptureError(
@@ -354,7 +355,7 @@ def _is_instance(interpreter: Interpreter, arguments: Arguments, options: Option
 
 @special(type)
 def _type_of_value(interpreter: Interpreter, arguments: Arguments, options: Options) -> Value:
-    """`type(x)`."""
+    """Return `type(x)`."""
     del interpreter
     if len(arguments) == 1 and isinstance(arguments[0], TracedNumber):
         return arguments[0].kind
@@ -377,7 +378,7 @@ def _length(interpreter: Interpreter, arguments: Arguments, options: Options) ->
 
 
 @special(super)
-def parent(interpreter: Interpreter, arguments: tuple[Value, ...], options: dict[str, Value]) -> Value:
+def parent(interpreter: Interpreter, arguments: Arguments, options: Options) -> Value:
     """Return `super()` of the method that runs."""
     del options
     if arguments:
@@ -387,7 +388,7 @@ def parent(interpreter: Interpreter, arguments: tuple[Value, ...], options: dict
 
 
 @special(getattr)
-def get(interpreter: Interpreter, arguments: tuple[Value, ...], options: dict[str, Value]) -> Value:
+def get(interpreter: Interpreter, arguments: Arguments, options: Options) -> Value:
     """Return `getattr(owner, name, default)`."""
     del options
     outside: OutsideReads = interpreter.outside
@@ -398,7 +399,7 @@ def get(interpreter: Interpreter, arguments: tuple[Value, ...], options: dict[st
 
 
 @special(setattr)
-def put(interpreter: Interpreter, arguments: tuple[Value, ...], options: dict[str, Value]) -> None:
+def put(interpreter: Interpreter, arguments: Arguments, options: Options) -> None:
     """Run `setattr(owner, name, value)`."""
     del options
     interpreter.outside.set_attribute(*arguments)

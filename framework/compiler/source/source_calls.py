@@ -16,14 +16,13 @@ from ..traced import CaptureError, TracedTensor
 from .frames import SPECIAL, Frame, Function, Interpreter, VariableScope, bind, refuse_generator, returning
 from .outside_reads import is_library
 from .parse import definition_of
-from .paths import NEXT, PathSplit, Raise, Return
+from .paths import NEXT, End, PathSplit, Raise, Return
 from .recursion import called_once
 from .source_gradients import differentiated_call
 from .staging import converge
+from .traced_numbers import Value
 
 __all__ = ["call", "callable_of"]
-
-Value = Any  # a value of the user's program
 
 _CHANGING = frozenset(
     (
@@ -139,7 +138,7 @@ def _run(interpreter: Interpreter, function: Function, variables: dict[str, Valu
     return value
 
 
-def _raised(end: Any) -> Any:
+def _raised(end: End) -> End:
     assert isinstance(end.flow, Raise)
     return end
 
@@ -177,7 +176,7 @@ def _builtin_method(
 
 
 def _as_it_is(
-    interpreter: Interpreter, function: Value, arguments: tuple[Value, ...], options: dict[str, Value]
+    interpreter: Interpreter, function: Any, arguments: tuple[Value, ...], options: dict[str, Value]
 ) -> Value:
     """Return the result of a function that Python runs itself; the user's functions among its arguments are
     interpreted."""

@@ -6,7 +6,8 @@ from typing import Any
 from ...context import quiet
 from ...errors import EngineError
 from ...nn.cell import Cell
-from ..capture import Captured, traced_arguments
+from ..capture import traced_arguments
+from ..captured_graph import Captured
 from ..signature import Signature
 from ..traced import CaptureError, TracedTensor
 from .frames import Function, Interpreter
@@ -20,7 +21,7 @@ __all__ = ["capture_source"]
 _STATES = 64  # attributes that may turn out to be state, one at a time
 
 
-def capture_source(fn: Callable[..., Any], signature: Signature) -> Captured:
+def capture_source(fn: Callable[..., object], signature: Signature) -> Captured:
     """Return the graph of a function, from its source, for arguments of this signature.
 
     Args:
@@ -39,7 +40,7 @@ def capture_source(fn: Callable[..., Any], signature: Signature) -> Captured:
     raise CaptureError(f"'{fn}' changes more than {_STATES} attributes of objects; keep them in Parameters")
 
 
-def _attempt(fn: Callable[..., Any], signature: Signature, state: State) -> Captured:
+def _attempt(fn: Callable[..., object], signature: Signature, state: State) -> Captured:
     capture = SourceCapture(getattr(fn, "__name__", type(fn).__name__))
     outside = OutsideReads(capture, state)
     interpreter = Interpreter(capture, outside, call, callable_of)
@@ -73,7 +74,7 @@ def located(error: EngineError, capture: SourceCapture) -> EngineError:
     return error
 
 
-def _check(output: Any, fn: Callable[..., Any]) -> None:
+def _check(output: object, fn: Callable[..., object]) -> None:
     """Raise unless what a compiled function returns exists when it has run."""
     if isinstance(output, dict):
         output = tuple(output.values())

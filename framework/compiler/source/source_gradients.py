@@ -9,7 +9,7 @@ from typing import Any
 
 from ...dtype import is_inexact
 from ...errors import GradientError
-from ...ir import Apply, Constant, Graph, Node, Parameter, TupleType
+from ...ir import Apply, ConstantNode, Graph, Node, ParameterNode, TupleType
 from ...ir.clone import clone
 from ...ir.control_ops import make_tuple, tuple_getitem
 from ...ir.visit import free_variables
@@ -21,12 +21,10 @@ from ..traced import CaptureError, TracedTensor
 from .frames import Interpreter, special
 from .graph_effects import BarrierMet
 from .paths import PathChanges, Slot, changed_slots, read, write
-from .traced_numbers import TracedNumber
+from .traced_numbers import TracedNumber, Value
 from .value_plans import Plan, extract, freeze, rebuild, types_of, unify
 
 __all__ = ["differentiated_call"]
-
-Value = Any  # a value of the user's program
 
 
 def differentiated_call(
@@ -60,7 +58,7 @@ def _by_tape(
 
 
 @special(Tensor.register_hook)
-def register_hook(interpreter: Interpreter, arguments: tuple[Value, ...], options: dict[str, Value]) -> Value:
+def register_hook(interpreter: Interpreter, arguments: tuple[Any, ...], options: dict[str, Any]) -> Value:
     """Return a hook on the gradient of a tensor; only the tape has gradients of tensors on the way."""
     if interpreter.capture.differentiating:
         raise CaptureError(
@@ -71,7 +69,7 @@ def register_hook(interpreter: Interpreter, arguments: tuple[Value, ...], option
 
 
 def _by_graph(
-    interpreter: Interpreter, record: Differentiated, arguments: tuple[Value, ...], options: dict[str, Value]
+    interpreter: Interpreter, record: Differentiated, arguments: tuple[Any, ...], options: dict[str, Value]
 ) -> Value:
     position, weights = record.grad_position, record.weights
     positions = (position,) if isinstance(position, int) else tuple(position or ())
@@ -79,8 +77,8 @@ def _by_graph(
     _check(arguments, positions)
     inner = _Inner(interpreter, record, [arguments[p] for p in positions], list(parameters))
     output, found = inner.call(arguments, options, positions)
-    of_inputs: Value = tuple(found[: len(positions)])
-    of_weights: Value = tuple(found[len(positions) :])
+    of_inputs: Any = tuple(found[: len(positions)])
+    of_weights: Any = tuple(found[len(positions) :])
     if isinstance(position, int):
         of_inputs = of_inputs[0]
     if isinstance(weights, Tensor):
@@ -114,7 +112,7 @@ class _Inner:
     """
 
     def __init__(
-        self, interpreter: Interpreter, record: Differentiated, inputs: list[Value], weights: list[Value]
+        self, interpreter: Interpreter, record: Differentiated, inputs: list[Value], weights: list[Tensor]
     ) -> None:
         self.interpreter, self.record, self.weights = interpreter, record, weights
         self.capture = interpreter.capture
@@ -124,7 +122,7 @@ class _Inner:
 
     def call(
         self, arguments: tuple[Value, ...], options: dict[str, Value], positions: tuple[int, ...]
-    ) -> tuple[Value, list[Value]]:
+    ) -> tuple[Any, list[Value]]:
         """Return what the function returns, and the gradients."""
         capture, outer = self.capture, self.capture.graph
         with capture.attempt():
@@ -147,7 +145,7 @@ class _Inner:
             capture.heap.suspend()
         return self._outside(slots, plans)
 
-    def _loss(self, output: Value) -> Node:
+    def _loss(self, output: Any) -> Node:
         loss = output[0] if self.record.has_aux else output
         if not isinstance(loss, Tensor) or isinstance(loss, TracedNumber):
             hint = "; with further outputs pass has_aux=True" if isinstance(loss, tuple) else ""
@@ -173,9 +171,12 @@ class _Inner:
         nodes = [x for plan, value in zip(plans, values, strict=True) for x in extract(plan, value, capture)]
         return slots, plans, nodes
 
-    def _untouched(self, slot: Slot, own: dict[int, Parameter]) -> bool:
+    def _untouched(self, slot: Slot, own: dict[int, ParameterNode]) -> bool:
         """Return whether a weight holds what it was given for the differentiation."""
-        return slot.key in own and self.capture.held[slot.key].node is own[slot.key]
+        if slot.key not in own:
+            return False
+        held = self.capture.held[slot.key]
+        return isinstance(held, TracedTensor) and held.node is own[slot.key]
 
     def _outside(self, slots: list[Slot], plans: list[Plan]) -> tuple[Value, list[Value]]:
         """Return the call of the gradient, its results in their places."""
@@ -184,7 +185,7 @@ class _Inner:
         closed = _closed(self.graph, free)
         count = len(self.parameters)
         gradient = grad_graph(closed, range(count), output=0)
-        function = Constant(gradient, gradient.type)
+        function = ConstantNode(gradient, gradient.type)
         whole = Apply(capture.graph, [function, *self.given, *free], gradient.result.type, None, capture.where())
         value = capture.graph.apply(tuple_getitem, whole, index=0)
         gradients = capture.graph.apply(tuple_getitem, whole, index=1)
@@ -202,13 +203,15 @@ class _Inner:
         first = count - len(self.weights)
         for number, weight in enumerate(self.weights, first):
             if weight._hooks:
-                found[number] = apply_hooks(weight._hooks, found[number])
+                before = found[number]
+                assert isinstance(before, Tensor)
+                found[number] = apply_hooks(weight._hooks, before)
         return values[-1], found
 
 
 def _closed(graph: Graph, free: list[Node]) -> Graph:
     """Return the graph with its free variables as last parameters."""
-    extra = {node: Parameter(graph, node.type) for node in free}
+    extra = {node: ParameterNode(graph, node.type) for node in free}
     copy = clone(graph, dict(extra))
     for parameter in extra.values():
         parameter.graph = copy

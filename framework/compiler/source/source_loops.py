@@ -10,11 +10,13 @@ leaves from inside, else after the call.
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TypeAlias, cast
 
 import numpy as np
 
 from ... import ops
+from ...ir import Graph
+from ...specs import Shape
 from ...symbolic import Dim
 from ..traced import CaptureError
 from .expressions import assign_to
@@ -24,10 +26,14 @@ from .paths import AGAIN, BREAK, CONTINUE, NEXT, WHOLE, End, Flow, Jump, PathSpl
 from .source_builtins import loop_items
 from .staging import check_content, converge, join
 from .statements import mark_dead
-from .traced_numbers import Gap, TracedIterable, as_number, compute, kind_of
+from .traced_numbers import Gap, TracedIterable, TracedNumber, Value, as_number, compute, kind_of
 from .value_plans import MISSING, KnownPart, Plan, extract, rebuild, types_of, unify
 
 __all__ = ["run_rounds"]
+
+
+#: A split that a round has entered, the jumps to its meeting point, its other ends, and the graph around it.
+_Entered: TypeAlias = tuple[PathSplit, list[Jump], list[End], Graph]
 
 
 def run_rounds(
@@ -42,7 +48,7 @@ def run_rounds(
         finish: What follows the last round, unless a `break` came first.
     """
     capture = frame.interpreter.capture
-    entered: list[tuple[PathSplit, list[Any], list[End], Any]] = []
+    entered: list[_Entered] = []
     with capture.attempt():
         flow: Flow = NEXT
         for begin in rounds:
@@ -67,7 +73,7 @@ def _round(flow: Flow) -> Flow:
     return NEXT if flow is CONTINUE else flow
 
 
-def _enter(frame: Frame, split: PathSplit, entered: list[Any]) -> Flow:
+def _enter(frame: Frame, split: PathSplit, entered: list[_Entered]) -> Flow:
     """Return NEXT where the rounds go on, on the path of the ends that do; else the split."""
     capture = frame.interpreter.capture
     if is_settled(split):
@@ -83,7 +89,7 @@ def _enter(frame: Frame, split: PathSplit, entered: list[Any]) -> Flow:
     return NEXT
 
 
-def _unwind(frame: Frame, flow: Flow, entered: list[Any]) -> Flow:
+def _unwind(frame: Frame, flow: Flow, entered: list[_Entered]) -> Flow:
     """Return the split of the whole loop, after the last round."""
     capture = frame.interpreter.capture
     for split, jumps, others, outer in reversed(entered):
@@ -106,8 +112,6 @@ def left(flow: Flow) -> Flow:
 
 _ROUNDS = 12  # of the search for the types of what is carried: each must find something new, and types are few
 
-Value = Any  # a value of the user's program
-
 
 class GraphLoop:
     """One loop over traced values.
@@ -125,7 +129,7 @@ class GraphLoop:
     def __init__(
         self,
         frame: Frame,
-        test: Callable[[], Value],
+        test: Callable[[], bool | TracedNumber],
         begin: Callable[[], None],
         body: list[ast.stmt],
         orelse: list[ast.stmt],
@@ -135,8 +139,8 @@ class GraphLoop:
         self.frame, self.test, self.begin, self.body, self.orelse = frame, test, begin, body, orelse
         self.capture = frame.interpreter.capture
         self.line = frame.line
-        self.slots: dict[tuple[int, Any], Slot] = {}
-        self.plans: dict[tuple[int, Any], Plan] = {}
+        self.slots: dict[tuple[int, object], Slot] = {}
+        self.plans: dict[tuple[int, object], Plan] = {}
         if counter is not None:
             self._carry(Slot(counter, "place"))
         for name in sorted(names):
@@ -255,7 +259,7 @@ def while_loop(frame: Frame, node: ast.While) -> Flow:
     """Run `while`: as long as the condition is known, round by round; from where it is not, a loop in the graph."""
     last: list[Value] = []
 
-    def test() -> Value:
+    def test() -> bool | TracedNumber:
         return frame.interpreter.condition(frame, node.test)
 
     def rounds() -> Iterator[Callable[[], None]]:
@@ -350,8 +354,8 @@ def _in_graph(frame: Frame, node: ast.For, items: TracedIterable) -> Flow:
     """Return a loop of the graph, over traced items or a number of them that is not known."""
     length = items.length
     if isinstance(length, Dim):
-        shape: Any = (length,)
-        length = as_number(ops.full(shape, 1, np.int64).sum())
+        shape = (length,)
+        length = as_number(ops.full(cast("Shape", shape), 1, np.int64).sum())
     counter: dict[str, Value] = {"place": 0}
     capture = frame.interpreter.capture
     capture.heap.created(counter)
@@ -362,8 +366,8 @@ def _in_graph(frame: Frame, node: ast.For, items: TracedIterable) -> Flow:
         counter["place"] = compute("+", place, 1)
         assign_to(frame, node.target, items.item(place))
 
-    def test() -> Value:
-        return compute("<", counter["place"], length)
+    def test() -> bool | TracedNumber:
+        return frame.interpreter.truth(compute("<", counter["place"], length))
 
     names = analyse_names(node.target, *node.body)
     loop = GraphLoop(frame, test, begin, node.body, node.orelse, names, counter=counter)

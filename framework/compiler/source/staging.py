@@ -8,13 +8,15 @@ What the ends have changed becomes what the closed split returns; a plan for eac
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from ...dtype import bool_
-from ...ir import Abstract, Apply, Constant, FunctionType, Graph, Node, OpaqueType, TupleType, Where
-from ...ir.control_ops import assign, depend, make_tuple, switch, tuple_getitem
+from ...ir import Abstract, Apply, ConstantNode, FunctionType, Graph, Node, OpaqueType, TupleType, Where
+from ...ir.control_ops import Control, assign, depend, make_tuple, switch, tuple_getitem
+from ...nn.cell import Cell
+from ...primitive import Primitive
 from ...specs import Spec
 from ...tensor import Parameter as Weight
 from ...tensor import Tensor
@@ -41,13 +43,13 @@ from .paths import (
     read,
     write,
 )
-from .traced_numbers import Gap, TracedText
+from .traced_numbers import Gap, TracedNumber, TracedText
 from .value_plans import MISSING, Leaf, Plan, extract, freeze, rebuild, types_of, unify
 
 __all__ = ["ResultNeeded", "SourceCapture", "check_content", "converge", "extend", "join"]
 
 #: What stands in the place of the last effect before there is one.
-_NOTHING = Constant(Tensor(np.zeros(0, np.bool_)))
+_NOTHING = ConstantNode(Tensor(np.zeros(0, np.bool_)))
 
 
 class ResultNeeded(Exception):
@@ -57,7 +59,7 @@ class ResultNeeded(Exception):
         call: The one that is not known.
     """
 
-    def __init__(self, call: Any) -> None:
+    def __init__(self, call: object) -> None:
         super().__init__()
         self.call = call
 
@@ -105,21 +107,23 @@ class SourceCapture(GraphCapture):
         self.tries: list[Graph] = []
         self.barriers = 0
         self.recorded: list[Tensor] = []
-        self.waiting: Any = None
+        self.waiting: object = None
         self.differentiating = 0
-        self.caller: Callable[..., Any] | None = None
-        self.acquaint: Callable[[Any, str], Any] | None = None
+        self.caller: Callable[..., object] | None = None
+        self.acquaint: Callable[[Cell, str], object] | None = None
         self._parents: dict[Graph, Graph | None] = {self.root: None}
 
     # What the capture for all modes asks.
 
-    def node_of(self, value: Any) -> Node:
+    def node_of(self, value: object) -> Node:
         """Return the node that stands for a value; text with traced values in it has none."""
         if isinstance(value, TracedTensor):
             return super().node_of(self.elements.current(value))
         return super().node_of(str(value) if isinstance(value, TracedText) else value)
 
-    def apply(self, primitive: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    def apply(
+        self, primitive: Primitive | Control, inputs: tuple[object, ...], attributes: dict[str, object]
+    ) -> object:
         """Return the traced result of an operation."""
         result = super().apply(primitive, inputs, attributes)
         if primitive.name in SHARING:
@@ -131,11 +135,11 @@ class SourceCapture(GraphCapture):
         held = self.held.get(id(weight))
         return node if held is None else super().node_of(held)
 
-    def assign(self, target: Tensor, data: Any) -> None:
+    def assign(self, target: Tensor, data: object) -> None:
         """Give the weight the new value from here on; it is overwritten when the graph ends."""
         if not isinstance(target, Weight):
             raise CaptureError(f"only Parameters can be overwritten inside a compiled function, got {target!r}")
-        value = data if isinstance(data, TracedTensor) else self._constant(data, target)
+        value: Tensor = data if isinstance(data, TracedTensor) else self._constant(data, target)
         if value.shape != target.shape:
             raise CaptureError(f"cannot overwrite parameter '{target.name}' of {target.shape} with {value.shape}")
         if value.dtype != target.dtype:
@@ -144,7 +148,7 @@ class SourceCapture(GraphCapture):
         self.heap.touch(self.held)
         self.held[id(target)] = value
 
-    def _constant(self, data: Any, target: Tensor) -> Any:
+    def _constant(self, data: object, target: Tensor) -> TracedTensor:
         if isinstance(data, Weight):
             return TracedTensor(self._weight(data))
         return TracedTensor(self.node_of(data if isinstance(data, Tensor) else Tensor(data, target.dtype)))
@@ -157,7 +161,9 @@ class SourceCapture(GraphCapture):
         return node
 
     def _after(self) -> list[Node]:
-        last = self.order["last"].node
+        effect = self.order["last"]
+        assert isinstance(effect, TracedTensor)
+        last = effect.node
         return [] if last is _NOTHING else [last]
 
     def _after_all(self) -> list[Node]:
@@ -170,13 +176,13 @@ class SourceCapture(GraphCapture):
             if node is not self._weights[key]:
                 self._effect(self.graph.apply(assign, self._weights[key], node, *self._after(), where=self.where()))
 
-    def construct(self, cell: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def construct(self, cell: Cell, inputs: tuple[object, ...], options: dict[str, object]) -> object:
         """Return what the cell computes; the `construct` of a user is interpreted too."""
         if self.acquaint is not None:
             self.acquaint(cell, self.cells.site)
         return self.call(cell.construct, inputs, options)
 
-    def call(self, function: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def call(self, function: object, inputs: tuple[object, ...], options: dict[str, object]) -> object:
         """Return what a function returns that the interpreter calls."""
         assert self.caller is not None
         return self.caller(function, inputs, options)
@@ -268,7 +274,7 @@ class SourceCapture(GraphCapture):
         ends = [End(end.flow, end.graph, compose(changes, end.changes)) for end in flow.ends]
         return ends, [flow.start, *flow.jumps]
 
-    def branch(self, condition: Any, true: Callable[[], Flow], false: Callable[[], Flow]) -> PathSplit:
+    def branch(self, condition: TracedNumber, true: Callable[[], Flow], false: Callable[[], Flow]) -> PathSplit:
         """Return both ways to go on from a condition, a traced bool."""
         graphs = (self.new_graph("if_true", self.graph), self.new_graph("if_false", self.graph))
         ends, jumps = self.explore(graphs[0], true)
@@ -313,7 +319,7 @@ def _joined(types: list[Abstract]) -> Abstract:
     return types[0] if len(types) == 1 else TupleType(tuple(types))
 
 
-def converge(capture: "SourceCapture", split: PathSplit, result: bool = False) -> Any:
+def converge(capture: "SourceCapture", split: PathSplit, result: bool = False) -> object:
     """Close the split, apply what it changed, and with `result` return the value that all ends return.
 
     Every end must go on with the next line, or return, or raise.
@@ -376,7 +382,7 @@ def _close(capture: "SourceCapture", split: PathSplit, type: Abstract) -> Node:
 
 def _agree(
     capture: "SourceCapture", ends: list[End], graph: Graph, dead: Dead, result: bool
-) -> tuple[list[Slot], list[Plan], list[list[Any]]]:
+) -> tuple[list[Slot], list[Plan], list[list[object]]]:
     """Return the places that change, the plan for each, and what stands there at each end; the result comes last."""
     going = [end for end in ends if not isinstance(end.flow, Raise)]
     places = changed_slots(end.changes for end in going)
@@ -386,7 +392,7 @@ def _agree(
         places[last.identity()] = last
     sees = capture.sees(graph)
     slots = [x for x in _relevant(list(places.values()), dead) if capture.elements.concerns(x, sees)]
-    values: list[list[Any]] = []
+    values: list[list[object]] = []
     for end in ends:
         with capture.resumed(end):
             row = [read(slot) for slot in slots]
@@ -423,15 +429,15 @@ def check_content(slot: Slot, plan: Plan) -> None:
 
 def _called(jump: Jump, type: Abstract) -> Node:
     taken = FunctionType(tuple(argument.type for argument in jump.arguments), type)
-    targets = [Constant(graph, taken) for graph in jump.targets]
+    targets = [ConstantNode(graph, taken) for graph in jump.targets]
     function: Node = targets[0]
     if jump.condition is not None:
-        made = Constant(switch, OpaqueType("Control"))
+        made = ConstantNode(switch, OpaqueType("Control"))
         function = Apply(jump.graph, [made, jump.condition, *targets], taken, None, jump.where)
     return Apply(jump.graph, [function, *jump.arguments], type, None, jump.where)
 
 
-def _spread(capture: "SourceCapture", slots: list[Slot], plans: list[Plan], whole: Node) -> Any:
+def _spread(capture: "SourceCapture", slots: list[Slot], plans: list[Plan], whole: Node) -> object:
     """Return the value of the last plan; those before are written to their places."""
     nodes = iter(capture.parts_of(whole, sum(len(types_of(plan)) for plan in plans)))
     values = [

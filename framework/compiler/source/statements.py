@@ -1,7 +1,6 @@
 """Statements: simple ones, `if`, `with`, `try`, and those that no graph can hold."""
 
 import ast
-from typing import Any
 
 from ..traced import CaptureError
 from .expressions import assign_to, delete, made_function
@@ -10,8 +9,7 @@ from .graph_effects import check
 from .operator_expressions import SIGNS
 from .parse import analyse, loads_in
 from .paths import BREAK, CONTINUE, NEXT, Flow, PathSplit, Return
-
-Value = Any  # a value of the user's program
+from .traced_numbers import Value
 
 
 @statement(ast.Expr)
@@ -38,20 +36,20 @@ def _leave(frame: Frame, node: ast.Break) -> Flow:
 
 @statement(ast.Continue)
 def _go_on(frame: Frame, node: ast.Continue) -> Flow:
-    """Return the next round of the loop."""
+    """Go on with the next round of the loop."""
     del frame, node
     return CONTINUE
 
 
 @statement(ast.Return)
 def _give_back(frame: Frame, node: ast.Return) -> Flow:
-    """Return the function ends."""
+    """End the function with a value."""
     return Return(None if node.value is None else frame.value(node.value))
 
 
 @statement(ast.Assign)
 def _assign(frame: Frame, node: ast.Assign) -> Flow:
-    """`target = value`."""
+    """Run `target = value`."""
     value = frame.value(node.value)
     if _begins_to_fill(frame, node):
         assert isinstance(node.value, ast.Call)
@@ -72,7 +70,7 @@ def _begins_to_fill(frame: Frame, node: ast.Assign) -> bool:
 
 @statement(ast.AnnAssign)
 def _assign_annotated(frame: Frame, node: ast.AnnAssign) -> Flow:
-    """`target: type = value`."""
+    """Run `target: type = value`."""
     if node.value is not None:
         assign_to(frame, node.target, frame.value(node.value))
     return NEXT
@@ -80,13 +78,13 @@ def _assign_annotated(frame: Frame, node: ast.AnnAssign) -> Flow:
 
 @statement(ast.AugAssign)
 def _update(frame: Frame, node: ast.AugAssign) -> Flow:
-    """`target += value`; a list is extended in place, as Python does."""
+    """Run `target += value`; a list is extended in place, as Python does."""
     read = ast.copy_location(_as_load(node.target), node.target)
     before = frame.value(read)
     value = frame.value(node.value)
     if isinstance(before, list) and isinstance(node.op, ast.Add):
         frame.interpreter.call(before.extend, (value,), {})
-        after = before
+        after: Value = before
     else:
         after = frame.interpreter.operate(SIGNS[type(node.op)], before, value)
     del before, value  # views of the target, if that is an element of a tensor
@@ -154,7 +152,7 @@ def mark_dead(frame: Frame, node: ast.stmt, split: PathSplit) -> None:
 
 @statement(ast.Assert)
 def _claim(frame: Frame, node: ast.Assert) -> Flow:
-    """`assert`: checked now if it is known, else when the graph runs."""
+    """Run `assert`: checked now if it is known, else when the graph runs."""
     capture = frame.interpreter.capture
     condition = frame.interpreter.condition(frame, node.test)
     if condition is True:
@@ -169,7 +167,7 @@ def _claim(frame: Frame, node: ast.Assert) -> Flow:
 
 @statement(ast.Raise)
 def _throw(frame: Frame, node: ast.Raise) -> Flow:
-    """`raise`: now, or under a condition on traced values when the graph runs."""
+    """Run `raise`: now, or under a condition on traced values when the graph runs."""
     if node.exc is None:
         raise frame.unsupported("raise without an exception", "name the exception: except Kind as error: raise error")
     error = frame.value(node.exc)
@@ -225,7 +223,7 @@ def _with_items(frame: Frame, items: list[ast.withitem], body: list[ast.stmt]) -
 
 @statement(ast.Try)
 def try_block(frame: Frame, node: ast.Try) -> Flow:
-    """`try` around code whose errors are known while it is captured."""
+    """Run `try` around code whose errors are known while it is captured."""
     flow = _handled(frame, node)
     if node.finalbody and isinstance(flow, PathSplit):
         raise frame.unsupported(

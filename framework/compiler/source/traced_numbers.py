@@ -8,22 +8,26 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
 from ... import ops
-from ...dtype import promote_scalar
+from ...dtype import Dtype, Number, promote_scalar
 from ...ops import operands
 from ...ops.operands import cast_to
 from ...tensor import Array, Tensor, wrap
 from ..traced import CaptureError, TracedTensor
+
+#: A value of the user's program: anything. Who looks into one asks first what it is.
+Value: TypeAlias = object
 
 __all__ = [
     "Gap",
     "TracedIterable",
     "TracedNumber",
     "TracedText",
+    "Value",
     "as_number",
     "as_strong",
     "as_weak",
@@ -40,7 +44,7 @@ class TracedText:
 
     __slots__ = ("parts",)
 
-    def __init__(self, parts: "list[str | tuple[Any, str]]") -> None:
+    def __init__(self, parts: "list[str | tuple[Value, str]]") -> None:
         self.parts = parts
 
     def __str__(self) -> str:
@@ -59,8 +63,8 @@ class TracedIterable:
         name: For messages.
     """
 
-    length: Any
-    item: Callable[[Any], Any]
+    length: Value
+    item: Callable[[Value], Value]
     name: str
 
 
@@ -76,7 +80,7 @@ NUMBER_DTYPES = {bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: np.dt
 _KINDS: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float}
 
 #: Operators of a number, filled in below.
-NUMBER_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {}
+NUMBER_OPERATORS: dict[str, Callable[[Value, Value], Tensor]] = {}
 
 
 class TracedNumber(TracedTensor):
@@ -92,38 +96,38 @@ class TracedNumber(TracedTensor):
         """The class of the number: bool, int or float."""
         return _KINDS[self.dtype.kind]
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: object) -> Tensor:
         return NUMBER_OPERATORS["+"](self, other)
 
-    def __radd__(self, other: Any) -> Any:
+    def __radd__(self, other: object) -> Tensor:
         return NUMBER_OPERATORS["+"](other, self)
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: object) -> Tensor:
         return NUMBER_OPERATORS["-"](self, other)
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: object) -> Tensor:
         return NUMBER_OPERATORS["-"](other, self)
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: object) -> Tensor:
         return NUMBER_OPERATORS["*"](self, other)
 
-    def __rmul__(self, other: Any) -> Any:
+    def __rmul__(self, other: object) -> Tensor:
         return NUMBER_OPERATORS["*"](other, self)
 
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: object) -> Tensor:
         return NUMBER_OPERATORS["/"](self, other)
 
-    def __rtruediv__(self, other: Any) -> Any:
+    def __rtruediv__(self, other: object) -> Tensor:
         return NUMBER_OPERATORS["/"](other, self)
 
-    def __neg__(self) -> Any:
+    def __neg__(self) -> Tensor:
         return NUMBER_OPERATORS["-"](0, self)
 
     def __repr__(self) -> str:
         return f"TracedNumber({self.kind.__name__})"
 
 
-def kind_of(value: Any) -> type | None:
+def kind_of(value: object) -> type | None:
     """Return bool, int or float for a number, known or traced; else None."""
     if isinstance(value, TracedNumber):
         return value.kind
@@ -156,7 +160,7 @@ def as_strong(number: TracedNumber) -> TracedTensor:
     return tensor
 
 
-def number_tensor(number: Any, dtype: Any) -> Tensor:
+def number_tensor(number: Value, dtype: Dtype) -> Tensor:
     """Return a number, known or traced, as a tensor of no axes in that dtype."""
     if isinstance(number, TracedNumber):
         return operands.cast_to(as_strong(number), dtype)
@@ -164,14 +168,14 @@ def number_tensor(number: Any, dtype: Any) -> Tensor:
     return wrap(array)
 
 
-def traced(value: Any) -> bool:
+def traced(value: object) -> bool:
     """Return whether a value is known only when the graph runs."""
     return isinstance(value, TracedTensor | TracedText)
 
 
-_SAMPLES: dict[type, Any] = {bool: False, int: 0, float: 0.0}
+_SAMPLES: dict[type, Number] = {bool: False, int: 0, float: 0.0}
 
-_ARITHMETIC: dict[str, Callable[[Any, Any], Tensor]] = {
+_ARITHMETIC: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "+": ops.add,
     "-": ops.subtract,
     "*": ops.multiply,
@@ -180,15 +184,15 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], Tensor]] = {
     "%": ops.remainder,
     "**": ops.power,
 }
-_BITS: dict[str, Callable[[Any, Any], Tensor]] = {
+_BITS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "&": ops.bitwise_and,
     "|": ops.bitwise_or,
     "^": ops.bitwise_xor,
     "<<": ops.left_shift,
     ">>": ops.right_shift,
 }
-_LOGIC: dict[str, Callable[[Any, Any], Tensor]] = {"&": ops.logical_and, "|": ops.logical_or, "^": ops.not_equal}
-_COMPARISONS: dict[str, Callable[[Any, Any], Tensor]] = {
+_LOGIC: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"&": ops.logical_and, "|": ops.logical_or, "^": ops.not_equal}
+_COMPARISONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "<": ops.less,
     "<=": ops.less_equal,
     ">": ops.greater,
@@ -220,7 +224,7 @@ PYTHON: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def compute(sign: str, a: Any, b: Any) -> Any:
+def compute(sign: str, a: Value, b: Value) -> Value:
     """Return `a sign b` for values of any kind, as Python would have it."""
     if not isinstance(a, TracedNumber) and not isinstance(b, TracedNumber):
         return PYTHON[sign](a, b)
@@ -237,7 +241,7 @@ def compute(sign: str, a: Any, b: Any) -> Any:
     return _of_numbers(sign, a, b)
 
 
-def _beside(x: Tensor, number: Any) -> tuple[Tensor, Tensor]:
+def _beside(x: Tensor, number: object) -> tuple[Tensor, Tensor]:
     """Return a tensor and a number that takes its dtype."""
     kind = kind_of(number)
     if kind is None:
@@ -246,7 +250,7 @@ def _beside(x: Tensor, number: Any) -> tuple[Tensor, Tensor]:
     return cast_to(x, dtype), number_tensor(number, dtype)
 
 
-def _of_numbers(sign: str, a: Any, b: Any) -> Any:
+def _of_numbers(sign: str, a: Value, b: Value) -> TracedNumber:
     kinds = {kind_of(a), kind_of(b)}
     common = float if float in kinds else int
     if sign in _COMPARISONS:
@@ -265,8 +269,8 @@ def _of_numbers(sign: str, a: Any, b: Any) -> Any:
     return as_number(function(number_tensor(a, dtype), number_tensor(b, dtype)))
 
 
-def unary(sign: str, x: Any) -> Any:
-    """`sign x` for a traced number: +, - or ~."""
+def unary(sign: str, x: Value) -> TracedNumber:
+    """Return `sign x` of a traced number: +, - or ~."""
     kind = int if kind_of(x) is bool else kind_of(x)
     assert kind is not None
     tensor = number_tensor(x, NUMBER_DTYPES[kind])
@@ -275,7 +279,7 @@ def unary(sign: str, x: Any) -> Any:
     return as_number(ops.negative(tensor)) if sign == "-" else as_number(tensor)
 
 
-def truth(x: Any) -> TracedNumber:
+def truth(x: Tensor) -> TracedNumber:
     """Return whether a traced tensor of one element is true (not zero), as a traced bool."""
     if x.size != 1:
         raise CaptureError(
@@ -290,4 +294,4 @@ def truth(x: Any) -> TracedNumber:
 
 
 for _sign in ("+", "-", "*", "/"):
-    NUMBER_OPERATORS[_sign] = partial(compute, _sign)
+    NUMBER_OPERATORS[_sign] = cast("Callable[[Value, Value], Tensor]", partial(compute, _sign))

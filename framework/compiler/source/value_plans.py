@@ -11,11 +11,11 @@ they take its dtype. What does not agree becomes a `Gap`, which is an error for 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from ...dtype import promote_scalar
+from ...dtype import Number, promote_scalar
 from ...ir import Abstract, Node, OpaqueType
 from ...random import Key
 from ...specs import Spec
@@ -53,13 +53,13 @@ class Frozen:
         parts: What it holds, frozen.
     """
 
-    owner: Any
+    owner: object
     kind: type
-    keys: tuple[Any, ...] | None
-    parts: tuple[Any, ...]
+    keys: tuple[object, ...] | None
+    parts: tuple[object, ...]
 
 
-def freeze(value: Any, *, content: bool = False) -> Any:
+def freeze(value: object, *, content: bool = False) -> object:
     """Return the value, lists and dicts with what they hold now; with `content` that alone tells it from others."""
     if isinstance(value, list | tuple):
         return Frozen(None if content else value, type(value), None, tuple([freeze(part) for part in value]))
@@ -68,14 +68,14 @@ def freeze(value: Any, *, content: bool = False) -> Any:
     return value
 
 
-def thaw(value: Any) -> Any:
+def thaw(value: object) -> object:
     """Return the value itself again; of content alone, a list or tuple that holds it."""
     if not isinstance(value, Frozen):
         return value
     return value.owner if value.owner is not None else [thaw(part) for part in value.parts]
 
 
-def same(a: Any, b: Any) -> bool:
+def same(a: object, b: object) -> bool:
     """Return whether two frozen values are one: equal if simple, the same node if traced, else the same object."""
     if a is b:
         return True
@@ -94,13 +94,13 @@ def same(a: Any, b: Any) -> bool:
     return type(a) is type(b) and (isinstance(a, _BY_VALUE) or type(a) is Key) and _equal(a, b)
 
 
-def _equal(a: Any, b: Any) -> bool:
+def _equal(a: object, b: object) -> bool:
     if isinstance(a, float | complex):
         return repr(a) == repr(b)  # a NaN is itself, and 0.0 is not -0.0
     return bool(a == b)
 
 
-def describe(value: Any) -> str:
+def describe(value: object) -> str:
     """Return the type of a value, in words."""
     if isinstance(value, Frozen):
         return f"a {value.kind.__name__} of {len(value.parts)}"
@@ -123,7 +123,7 @@ Sees: TypeAlias = Callable[[Node], bool]
 class KnownPart:
     """A part that is the same on every path."""
 
-    value: Any
+    value: object
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, KnownPart) and same(self.value, other.value)
@@ -142,20 +142,20 @@ class Many:
     """A container of parts."""
 
     kind: type
-    keys: tuple[Any, ...] | None
+    keys: tuple[object, ...] | None
     parts: "tuple[Plan, ...]"
 
 
 Plan: TypeAlias = KnownPart | Leaf | Many
 
 
-def _visible(value: Any, sees: Sees) -> bool:
+def _visible(value: object, sees: Sees) -> bool:
     if isinstance(value, Frozen):
         return all(_visible(part, sees) for part in value.parts)
     return not isinstance(value, TracedTensor | TracedKey) or sees(value.node)
 
 
-def unify(values: list[Any], sees: Sees, *, widen: bool = False) -> Plan:
+def unify(values: list[object], sees: Sees, *, widen: bool = False) -> Plan:
     """Return the plan for frozen values of several paths (or of one, whose values are not all known outside of it).
 
     Args:
@@ -171,10 +171,12 @@ def unify(values: list[Any], sees: Sees, *, widen: bool = False) -> Plan:
         return KnownPart(first)
     if all(isinstance(value, Tensor) or kind_of(value) for value in values):
         return _leaf(values)
-    if all(isinstance(value, Frozen) for value in values):
-        if all(_alike(first, value) for value in values):
-            columns = zip(*(value.parts for value in values), strict=True)
-            return Many(first.kind, first.keys, tuple(unify(list(column), sees) for column in columns))
+    frozen = [value for value in values if isinstance(value, Frozen)]
+    if len(frozen) == len(values):
+        model = frozen[0]
+        if all(_alike(model, value) for value in frozen):
+            columns = zip(*(value.parts for value in frozen), strict=True)
+            return Many(model.kind, model.keys, tuple(unify(list(column), sees) for column in columns))
     elif all(isinstance(value, Key) for value in values):
         return Leaf(OpaqueType(Key.__name__))
     return _disagreement(values)
@@ -184,22 +186,22 @@ def _alike(a: Frozen, b: Frozen) -> bool:
     return a.kind is b.kind and a.keys == b.keys and len(a.parts) == len(b.parts)
 
 
-def _leaf(values: list[Any]) -> Plan:
-    tensors = [value for value in values if kind_of(value) is None]
-    kinds = {kind_of(value) for value in values} - {None}
+def _leaf(values: list[object]) -> Plan:
+    tensors = [value for value in values if isinstance(value, Tensor) and kind_of(value) is None]
+    kinds = {kind for kind in map(kind_of, values) if kind is not None}
     if not tensors:
         kind = float if float in kinds else int if int in kinds else bool
         return Leaf(Spec((), NUMBER_DTYPES[kind]), number=True)
     shape, dtype = tensors[0].shape, tensors[0].dtype
     if any(x.shape != shape or x.dtype != dtype for x in tensors):
         return _disagreement(values)
-    samples: dict[Any, Any] = {bool: False, int: 0, float: 0.0}
+    samples: dict[type, Number] = {bool: False, int: 0, float: 0.0}
     if kinds and (shape != () or any(promote_scalar(dtype, samples[kind]) != dtype for kind in kinds)):
         return _disagreement(values)
     return Leaf(Spec(shape, dtype))
 
 
-def _disagreement(values: list[Any]) -> KnownPart:
+def _disagreement(values: list[object]) -> KnownPart:
     names = list(dict.fromkeys(describe(value) for value in values))
     if len(names) == 1:
         return KnownPart(Gap(f"is {names[0]}, but not the same object on every path that leads here"))
@@ -215,9 +217,36 @@ def types_of(plan: Plan) -> list[Abstract]:
     return [leaf for part in plan.parts for leaf in types_of(part)] if isinstance(plan, Many) else []
 
 
-def extract(plan: Plan, value: Any, capture: Any) -> Iterator[Node]:
+class _Elements(Protocol):
+    def share(self, x: object) -> None: ...
+
+
+class _Heap(Protocol):
+    def created(self, container: list[object] | dict[object, object]) -> None: ...
+
+
+class PlanCapture(Protocol):
+    """What plans ask of the capture whose nodes they take apart and put together."""
+
+    @property
+    def elements(self) -> _Elements:
+        """The tensors whose elements were assigned."""
+
+    @property
+    def heap(self) -> _Heap:
+        """What has changed on the running path."""
+
+    def node_of(self, value: object) -> Node:
+        """Return the node that stands for a value."""
+
+    def value_of(self, node: Node) -> object:
+        """Return what running code sees of a node."""
+
+
+def extract(plan: Plan, value: object, capture: PlanCapture) -> Iterator[Node]:
     """Return the nodes of the leaves in a frozen value of one path, in the graph that is being built."""
     if isinstance(plan, Many):
+        assert isinstance(value, Frozen)
         for part, inner in zip(plan.parts, value.parts, strict=True):
             yield from extract(part, inner, capture)
     elif isinstance(plan, Leaf):
@@ -227,13 +256,16 @@ def extract(plan: Plan, value: Any, capture: Any) -> Iterator[Node]:
         yield capture.node_of(value)
 
 
-def rebuild(plan: Plan, nodes: Iterator[Node], capture: Any) -> Any:
+def rebuild(plan: Plan, nodes: Iterator[Node], capture: PlanCapture) -> object:
     """Return the value whose leaves are these nodes."""
     if isinstance(plan, KnownPart):
         return thaw(plan.value)
     if isinstance(plan, Leaf):
         value = capture.value_of(next(nodes))
-        return as_weak(value) if plan.number else value
+        if not plan.number:
+            return value
+        assert isinstance(value, Tensor)
+        return as_weak(value)
     parts = [rebuild(part, nodes, capture) for part in plan.parts]
     if plan.keys is not None:
         found = dict(zip(plan.keys, parts, strict=True))

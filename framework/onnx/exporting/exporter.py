@@ -16,7 +16,7 @@ from onnx import helper
 from ...compiler.capture import trace
 from ...compiler.signature import Signature
 from ...errors import EngineError
-from ...ir import Apply, Constant, Graph, Node, Parameter
+from ...ir import Apply, ConstantNode, Graph, Node, ParameterNode
 from ...ir.visit import order
 from ...nn import Cell
 from ...specs import Shape, Spec
@@ -181,7 +181,7 @@ class _Writing:
         for number, parameter in enumerate(x for x in graph.parameters if x.weight is not None):
             self._store_weight(parameter, number)
 
-    def _store_weight(self, parameter: Parameter, number: int) -> None:
+    def _store_weight(self, parameter: ParameterNode, number: int) -> None:
         weight = parameter.weight
         assert weight is not None
         self.names[parameter] = self.builder.store(weight.numpy(), str(weight.name) or f"weight{number}")
@@ -215,14 +215,14 @@ class _Writing:
 
     def _name(self, node: Node, user: Apply | None) -> str:
         """Return the name of a value, which is stored now if it is a constant."""
-        if isinstance(node, Constant):
+        if isinstance(node, ConstantNode):
             return self._constant(node, user)
         name = self.names[node]
         if not isinstance(name, str):
             raise ExportError(f"{_place(node)} gives something that ONNX does not, and it is used")
         return name
 
-    def _constant(self, node: Constant, user: Apply | None) -> str:
+    def _constant(self, node: ConstantNode, user: Apply | None) -> str:
         value = node.value
         if isinstance(value, Tensor):
             return self.builder.store(value.numpy())
@@ -236,13 +236,13 @@ class _Writing:
     def _written(self, node: Apply) -> object:
         """Return the name, or the names, of what a node gives."""
         if node.applies("make_tuple"):
-            return tuple(self.names.get(x) if not isinstance(x, Constant) else x for x in node.arguments)
+            return tuple(self.names.get(x) if not isinstance(x, ConstantNode) else x for x in node.arguments)
         if node.applies("tuple_getitem"):
             return self._part(node)
         if node.applies("depend"):
             return self.names.get(node.arguments[0])
         function = node.function
-        name = getattr(function.value, "name", "") if isinstance(function, Constant) else ""
+        name = getattr(function.value, "name", "") if isinstance(function, ConstantNode) else ""
         write = WRITERS.get(name)
         if write is None:
             raise ExportError(
@@ -261,7 +261,7 @@ class _Writing:
         if not isinstance(whole, tuple) or index >= len(whole):
             return None
         part = whole[index]
-        return self._constant(part, None) if isinstance(part, Constant) else part
+        return self._constant(part, None) if isinstance(part, ConstantNode) else part
 
 
 def _names(names: Sequence[str] | None, count: int, letter: str) -> list[str]:
@@ -279,7 +279,7 @@ def _check_types(node: Apply) -> None:
 
 def _place(node: Node) -> str:
     function = node.inputs[0] if isinstance(node, Apply) else None
-    name = getattr(function.value, "name", "a function") if isinstance(function, Constant) else type(node).__name__
+    name = getattr(function.value, "name", "a function") if isinstance(function, ConstantNode) else type(node).__name__
     where = str(node.where)
     return f"'{name}'{f' at {where}' if where else ''}"
 

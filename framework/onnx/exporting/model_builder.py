@@ -7,7 +7,7 @@ import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from ...dtype import Array, Dtype
-from ...ir import Apply, Constant, Node
+from ...ir import Apply, ConstantNode, Node
 from ...registration import entering
 from ...specs import Shape, Spec
 from ...tensor import Tensor
@@ -129,4 +129,4 @@ def partner_dtype(node: Apply) -> Dtype:
 
 
 def _is_number(node: Node) -> bool:
-    return isinstance(node, Constant) and not isinstance(node.value, Tensor | np.ndarray)
+    return isinstance(node, ConstantNode) and not isinstance(node.value, Tensor | np.ndarray)

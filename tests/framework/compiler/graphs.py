@@ -2,7 +2,7 @@
 
 import numpy as np
 from mindscope.framework import PRIMITIVES
-from mindscope.framework.ir import Constant, FunctionType, Graph, TupleType
+from mindscope.framework.ir import ConstantNode, FunctionType, Graph, TupleType
 from mindscope.framework.ir.control_ops import CONTROL
 from mindscope.framework.specs import Spec
 
@@ -12,13 +12,13 @@ I64 = Spec((), np.dtype(np.int64))
 
 def op(graph, name, *arguments, **attributes):
     """An application of the primitive or control operation of that name; arguments may be Python values."""
-    nodes = [x if hasattr(x, "type") else Constant(x) for x in arguments]
+    nodes = [x if hasattr(x, "type") else ConstantNode(x) for x in arguments]
     return graph.apply(CONTROL[name] if name in CONTROL else PRIMITIVES[name], *nodes, **attributes)
 
 
 def declared(graph, result):
     """The graph as a function value of known result type, also before it has an output."""
-    return Constant(graph, FunctionType(tuple(p.type for p in graph.parameters), result))
+    return ConstantNode(graph, FunctionType(tuple(p.type for p in graph.parameters), result))
 
 
 def branch(graph, condition, true, false, result):
@@ -38,7 +38,7 @@ def loop_graph(step, state, name="loop"):
     body.output = body.call(declared(header, state), op(body, "add", i, 1), step(body, i, x))
     end.output = x
     header.output = branch(header, op(header, "less", i, n), body, end, state)
-    root.output = root.call(declared(header, state), Constant(np.array(0)), initial)
+    root.output = root.call(declared(header, state), ConstantNode(np.array(0)), initial)
     return root
 
 

@@ -6,7 +6,7 @@ from mindscope.framework import GradientError, Parameter, set_seed
 from mindscope.framework.compiler.graph_evaluator import Evaluator, evaluate
 from mindscope.framework.compiler.graph_gradient import forward_and_pullback, grad_graph
 from mindscope.framework.compiler.pipeline import optimize
-from mindscope.framework.ir import Constant, FunctionType, Graph, type_of, visit
+from mindscope.framework.ir import ConstantNode, FunctionType, Graph, type_of, visit
 from mindscope.framework.ir.verify import verify
 
 from tests.framework.compiler.graphs import F64, I64, declared, loop_graph, op, recursion_graph
@@ -123,8 +123,8 @@ def _higher_order():
     inner = twice.add_parameter(FunctionType((F64,), F64), "f")
     v = composed.add_parameter(F64, "v")
     composed.output = composed.call(inner, composed.call(inner, v))
-    twice.output = Constant(composed, composed.type)
-    g.output = g.call(g.call(twice, Constant(f, f.type)), x)
+    twice.output = ConstantNode(composed, composed.type)
+    g.output = g.call(g.call(twice, ConstantNode(f, f.type)), x)
     return g
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mindscope.framework.compiler.graph_evaluator import evaluate
 from mindscope.framework.compiler.graph_gradient import forward_and_pullback, grad_graph
 from mindscope.framework.compiler.infer import infer
-from mindscope.framework.ir import Constant, Graph, TupleType, equal
+from mindscope.framework.ir import ConstantNode, Graph, TupleType, equal
 from mindscope.framework.ir.parser import parse
 from mindscope.framework.ir.printer import to_text
 from mindscope.framework.ir.verify import verify
@@ -128,7 +128,7 @@ def _loop(graph, turns, program, state):
     body.output = body.call(declared(header, STATE), op(body, "add", i, 1), *after.values())
     end.output = _packed(end, inside)
     header.output = branch(header, op(header, "less", i, turns), body, end, STATE)
-    return graph.call(declared(header, STATE), Constant(np.array(0)), *state.values())
+    return graph.call(declared(header, STATE), ConstantNode(np.array(0)), *state.values())
 
 
 def _packed(graph, state):

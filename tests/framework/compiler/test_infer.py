@@ -7,7 +7,7 @@ from mindscope.framework.compiler.graph_evaluator import evaluate
 from mindscope.framework.compiler.graph_gradient import grad_graph
 from mindscope.framework.compiler.infer import infer
 from mindscope.framework.errors import EngineError
-from mindscope.framework.ir import Constant, FunctionType, Graph, equal, visit
+from mindscope.framework.ir import ConstantNode, FunctionType, Graph, equal, visit
 from mindscope.framework.ir.clone import bind
 from mindscope.framework.ir.ir_graph import Apply
 from mindscope.framework.ir.ir_types import UNKNOWN
@@ -26,8 +26,8 @@ def forget(graph):
         for node in visit.order(inner):
             node.type = UNKNOWN
             node.inputs = [
-                Constant(x.value, FunctionType(tuple(p.type for p in x.value.parameters), UNKNOWN))
-                if isinstance(x, Constant) and isinstance(x.value, Graph)
+                ConstantNode(x.value, FunctionType(tuple(p.type for p in x.value.parameters), UNKNOWN))
+                if isinstance(x, ConstantNode) and isinstance(x.value, Graph)
                 else x
                 for x in node.inputs
             ]
@@ -102,7 +102,7 @@ def test_a_misplaced_type_is_found_out():
         g.output.inputs[1] = header.parameters[0]
 
     def unhashable(g):
-        g.output = Apply(g, [Constant(PRIMITIVES["sum"]), g.parameters[1]], F64, {"axes": [], "keepdims": False})
+        g.output = Apply(g, [ConstantNode(PRIMITIVES["sum"]), g.parameters[1]], F64, {"axes": [], "keepdims": False})
 
     assert "has type int64[] but computes float64[]" in broken(wrong_type)
     assert "calls a function of (int64[], float64[]) with (int64[], int64[])" in broken(wrong_argument)

@@ -7,7 +7,7 @@ from mindscope.framework.compiler.graph_evaluator import evaluate
 from mindscope.framework.compiler.passes.algebra import expand, pool_first, simplify
 from mindscope.framework.compiler.passes.fuse import Fused, fuse
 from mindscope.framework.compiler.passes.structural_passes import drop_marks, fold_constants, inline, share_common
-from mindscope.framework.ir import Constant, Graph
+from mindscope.framework.ir import ConstantNode, Graph
 from mindscope.framework.ir.verify import verify
 from mindscope.framework.ir.visit import order, reachable
 from mindscope.framework.specs import Spec
@@ -87,7 +87,7 @@ def test_calls_disappear_and_closures_with_them():
     x = outer.add_parameter(F64)
     y = inner.add_parameter(F64)
     inner.output = op(inner, "add", y, x)  # x is free
-    pair = op(outer, "make_tuple", Constant(inner, inner.type), x)
+    pair = op(outer, "make_tuple", ConstantNode(inner, inner.type), x)
     chosen = op(outer, "tuple_getitem", pair, index=0)
     outer.output = outer.call(chosen, op(outer, "sin", x))
     made = inline(outer)
@@ -110,7 +110,7 @@ def test_a_choice_by_a_constant_is_made_at_once():
     root, yes, no = Graph("f"), Graph("yes"), Graph("no")
     x = root.add_parameter(F64)
     yes.output, no.output = op(yes, "sin", x), op(no, "cos", x)
-    root.output = branch(root, Constant(Tensor(np.array(True))), yes, no, F64)
+    root.output = branch(root, ConstantNode(Tensor(np.array(True))), yes, no, F64)
     assert _names(inline(root)) == ["sin"]
     assert I64 != F64
 

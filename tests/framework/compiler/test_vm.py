@@ -8,7 +8,7 @@ import pytest
 from mindscope.framework import Parameter, ShapeError, Tensor, random
 from mindscope.framework.compiler.graph_evaluator import Closure, Evaluator, evaluate
 from mindscope.framework.errors import EngineError
-from mindscope.framework.ir import Constant, Graph, type_of
+from mindscope.framework.ir import ConstantNode, Graph, type_of
 from mindscope.framework.ir.ir_graph import Where
 
 from tests.framework.compiler.graphs import F64, I64, branch, declared, loop_graph, op, recursion_graph
@@ -51,7 +51,7 @@ def test_mutual_recursion():
     boolean = type_of(np.array(True))
     for graph, other, answer in ((even, odd, True), (odd, even, False)):
         stop, step = Graph("stop"), Graph("step")
-        stop.output = Constant(np.array(answer))
+        stop.output = ConstantNode(np.array(answer))
         step.output = step.call(declared(other, boolean), op(step, "subtract", numbers[graph], 1))
         graph.output = branch(graph, op(graph, "equal", numbers[graph], 0), stop, step, boolean)
     assert evaluate(even, [np.array(10_000)])
@@ -64,8 +64,8 @@ def _adder():
     a, b, c = (g.add_parameter(F64) for g in (outer, inner, innermost))
     tens = op(innermost, "add", op(innermost, "multiply", b, 10.0), op(innermost, "multiply", c, 100.0))
     innermost.output = op(innermost, "add", a, tens)
-    inner.output = Constant(innermost)
-    outer.output = Constant(inner)
+    inner.output = ConstantNode(innermost)
+    outer.output = ConstantNode(inner)
     return outer
 
 
@@ -143,7 +143,7 @@ def test_nobody_can_change_a_graph_through_its_result():
     g = Graph("g")
     table = np.arange(6.0)
     view = op(g, "reshape", Tensor(table), shape=(2, 3))
-    g.output = op(g, "make_tuple", Constant(Tensor(table)), op(g, "make_tuple", view))
+    g.output = op(g, "make_tuple", ConstantNode(Tensor(table)), op(g, "make_tuple", view))
     run = Evaluator(g)
     whole, (part,) = run([])
     whole[:] = part[:] = -1.0

@@ -8,7 +8,7 @@ import pytest
 from mindscope.framework import Parameter, Tensor, bfloat16, grad, nn, ops, set_seed
 from mindscope.framework.compiler.graph_evaluator import evaluate
 from mindscope.framework.errors import ShapeError
-from mindscope.framework.ir import Constant, Graph, equal, type_of
+from mindscope.framework.ir import ConstantNode, Graph, equal, type_of
 from mindscope.framework.ir.mindir_file import MindIRError, load, save
 from mindscope.framework.mindir import export, graph_of
 from mindscope.framework.random import Key
@@ -38,7 +38,7 @@ def test_tensors_of_every_kind_are_read_back_bit_by_bit(tmp_path):
         np.linspace(0, 1, 33).astype(bfloat16), np.ones((5, 0, 3)), np.array(2 + 1j),
     ]  # fmt: skip
     g = Graph("g")
-    g.output = op(g, "make_tuple", *(Constant(Tensor(x)) for x in values))
+    g.output = op(g, "make_tuple", *(ConstantNode(Tensor(x)) for x in values))
     save(g, tmp_path / "g.mindir")
     assert equal(g, load(tmp_path / "g.mindir"))
 

@@ -8,7 +8,7 @@ import pytest
 from mindscope.framework import PRIMITIVES, Parameter, Tensor, bfloat16
 from mindscope.framework.compiler.graph_gradient import grad_graph
 from mindscope.framework.dtype import is_inexact
-from mindscope.framework.ir import Apply, Constant, Graph, equal, type_of
+from mindscope.framework.ir import Apply, ConstantNode, Graph, equal, type_of
 from mindscope.framework.ir.ir_graph import Where
 from mindscope.framework.ir.parser import ParseError, parse
 from mindscope.framework.ir.printer import to_text
@@ -115,7 +115,7 @@ _VALUES = [
 @pytest.mark.parametrize("value", _VALUES, ids=lambda value: str(value)[:20])
 def test_constants_are_read_back_exactly(value):
     g = Graph("g")
-    constant = Constant(Tensor(value) if isinstance(value, np.ndarray) else value)
+    constant = ConstantNode(Tensor(value) if isinstance(value, np.ndarray) else value)
     g.output = op(g, "make_tuple", constant)
     assert_round_trip(g)
 
@@ -186,7 +186,7 @@ def test_a_chain_of_many_nodes_is_printed_and_read():
     x = g.add_parameter(F64, "x")
     node = x
     for _ in range(5000):
-        node = Apply(g, [Constant(PRIMITIVES["negative"]), node], F64)
+        node = Apply(g, [ConstantNode(PRIMITIVES["negative"]), node], F64)
     g.output = node
     assert_round_trip(g)
 

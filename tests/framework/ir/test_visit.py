@@ -3,7 +3,7 @@
 import pytest
 from mindscope.framework import PRIMITIVES
 from mindscope.framework.errors import EngineError
-from mindscope.framework.ir import Apply, Constant, Graph
+from mindscope.framework.ir import Apply, ConstantNode, Graph
 from mindscope.framework.ir.visit import Scopes, free_variables, order, reachable, users
 
 from tests.framework.compiler.graphs import F64, declared, loop_graph, op
@@ -88,6 +88,6 @@ def test_a_chain_of_a_hundred_thousand_nodes_needs_no_stack():
     g = Graph("long")
     node = g.add_parameter(F64, "x")
     for _ in range(100_000):
-        node = Apply(g, [Constant(PRIMITIVES["negative"]), node], F64)
+        node = Apply(g, [ConstantNode(PRIMITIVES["negative"]), node], F64)
     g.output = node
     assert len(order(g)) == 100_000
