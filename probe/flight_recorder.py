@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +91,7 @@ class HeldTensors:
             self._chosen[site] = is_one_of(site, self._patterns)
         return subject in self.subjects and self._chosen[site]
 
-    def take(self, subject: str, site: str, call: int, moment: tuple[int, int], array: NDArray[Any]) -> None:
+    def take(self, subject: str, site: str, call: int, moment: tuple[int, int], array: NDArray[np.generic]) -> None:
         """Hold a copy of the tensor and drop the oldest copies for it; leave out one that alone exceeds the limit."""
         step, size = moment[0], array.nbytes
         with self._lock:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from operator import attrgetter, methodcaller
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from numpy.typing import NDArray
 
@@ -15,12 +15,22 @@ from .kernels import Arrays, table_of
 Tensor: TypeAlias = Any
 Node: TypeAlias = Any
 
+#: A forward hook: `hook(module, inputs, output)`.
+ForwardHook: TypeAlias = Callable[[object, object, object], None]
+
 #: (address, size, dtype code) as the kernels take them.
 Place: TypeAlias = tuple[int, int, int]
 
 #: Tensors read from one nested value, and their largest depth. Our choice.
 MOST_TENSORS: Final = 64
 _DEEPEST: Final = 6
+
+
+class HookHandle(Protocol):
+    """A registered hook of a framework, or several."""
+
+    def remove(self) -> object:
+        """Remove the hook."""
 
 
 class Unsupported(TypeError):

@@ -57,7 +57,7 @@ class AttentionCalls:
         """Return the hook before the forward of a module."""
         entry = (site, _attends(module))
 
-        def enter(*_: Any) -> None:
+        def enter(*_: object) -> None:
             current = self._recorder.current
             if current.stamp != self._stamp:
                 self._begin()
@@ -69,7 +69,7 @@ class AttentionCalls:
     def leaving(self, site: str) -> Callable[..., None]:
         """Return the hook behind the forward of a module."""
 
-        def leave(*_: Any) -> None:
+        def leave(*_: object) -> None:
             while self._inside and self._inside.pop()[0] != site:
                 pass
 

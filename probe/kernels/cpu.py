@@ -106,6 +106,7 @@ def _add_careful(x: Reals, total: Floats) -> None:
     total[POS] += positive
     total[NEG] += negative
     if n:
+        # by position, as all calls between numba functions here
         _join(total, n, mean, rest / n, squares - rest * rest / n, low, high)
 
 
@@ -117,6 +118,7 @@ def _add_finite(x: Reals, total: Floats, summed: float, squares: float, ends: En
     if m2 < _CANCELLATION * squares:
         correction, m2 = _centred(x, mean)
     total[ZEROS] += zeros
+    # by position, as above
     _join(total, x.size, mean, correction, max(m2, 0.0), low, high)
 
 

@@ -5,7 +5,7 @@ Reference:
 """
 
 import ctypes
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numba import carray, njit
@@ -17,9 +17,11 @@ from .raw_memory import CHUNK, FLOAT32, FLOAT64, Ints, pointer
 
 __all__ = ["PLACES", "PROJECTIONS", "RANGE", "are_same", "checksum_at", "checksum_from", "checksum_of", "project"]
 
+_Words = NDArray[np.uint16] | NDArray[np.uint32] | NDArray[np.uint64]
+
 
 @njit(nogil=True, cache=True)
-def _is_same(now: Any, copy: Any) -> bool:  # Any: unsigned integers of 16, 32 or 64 bits
+def _is_same(now: _Words, copy: _Words) -> bool:
     for start in range(0, now.size, CHUNK):
         bits, copied = now[start : start + CHUNK], copy[start : start + CHUNK]
         differs = False
@@ -83,7 +85,7 @@ RANGE: Final = 1 << 53
 PLACES: Final = (1, 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D)
 
 
-def checksum_of(array: NDArray[Any]) -> int:
+def checksum_of(array: NDArray[np.generic]) -> int:
     """Return a number below 2^53 of the array's size and values, in whatever order its eight-byte words lie.
 
     Args:

@@ -234,6 +234,7 @@ def _more(address: int, size: int, code: int, row: Floats, column: int, flags: i
     counts = np.zeros(_BUCKETS if flags & _QUANTILES else 0, np.uint32)
     mixed = np.uint64(0)
     if flags & ~_ABS_MAX:
+        # by position, as all calls between numba functions here
         mixed = _walk(address, size, code, row, flags, totals, counts)
     _write(row, column, flags, totals, mixed, counts)
 

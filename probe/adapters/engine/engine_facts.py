@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....framework.context import is_recording, recording
+from ....framework.nn.cell import Cell
+from ....framework.optim import Optimizer
 from ....framework.optim import gradient_clipping as clip
 from ....framework.random import get_state, set_state
 from ....framework.tensor import Tensor
@@ -16,6 +18,7 @@ from ...aside import same_random_numbers
 from ...facts import Facts
 from ...facts.loss_facts import LossCall, some_of
 from ...recording.recorder import Recorder
+from ...tensor_access import HookHandle
 from .engine_parameters import ACCESS, EngineView
 from .engine_sites import owners_of
 
@@ -43,7 +46,7 @@ def sample_of(tensor: Tensor) -> NDArray[Any]:
 _FARTHEST = 24
 
 
-def loss_of(root: Tensor) -> tuple[str, Tensor, tuple[Any, ...]] | None:
+def loss_of(root: Tensor) -> tuple[str, Tensor, tuple[object, ...]] | None:
     """Return the name, the input and the operation's inputs of the loss that made a scalar; None if it is not found."""
     waiting = [root._node]
     seen = 0
@@ -54,7 +57,7 @@ def loss_of(root: Tensor) -> tuple[str, Tensor, tuple[Any, ...]] | None:
         seen += 1
         given = _GIVEN.get(node.primitive.name)
         if given is not None:
-            name, tensor = given(node)
+            name, tensor = given(node.inputs)
             if isinstance(tensor, Tensor):
                 return name, tensor, node.inputs
         waiting += [tensor._node for tensor in node.inputs if isinstance(tensor, Tensor)]
@@ -76,17 +79,17 @@ def factor_of(root: Tensor) -> float | None:
     return factor
 
 
-def _of_gather(node: Any) -> tuple[str, Any]:
-    source = node.inputs[0]
+def _of_gather(inputs: tuple[object, ...]) -> tuple[str, object]:
+    source = inputs[0]
     before = getattr(source, "_node", None)
     if before is not None and before.primitive.name == "log_softmax" and before.inputs is not None:
         return "cross_entropy", before.inputs[0]  # the softmax is part of the loss, or equivalent to that
     return "nll_loss", source
 
 
-def _of_clip(node: Any) -> tuple[str, Any]:
+def _of_clip(inputs: tuple[object, ...]) -> tuple[str, object]:
     """Return the name and the probability of binary cross entropy, which is clipped three operations further."""
-    tensor = node.inputs[0]
+    tensor = inputs[0]
     for name, at in (("where", 1), ("log", 0), ("where", 1)):
         before = getattr(tensor, "_node", None)
         if before is None or before.primitive.name != name or before.inputs is None:
@@ -96,10 +99,10 @@ def _of_clip(node: Any) -> tuple[str, Any]:
 
 
 #: How to identify a loss, by the primitive that only this loss leaves so near to the end of a tape.
-_GIVEN: Mapping[str, Callable[[Any], tuple[str, Any]]] = {
-    "cross_entropy": lambda node: ("cross_entropy", node.inputs[0]),
+_GIVEN: Mapping[str, Callable[[tuple[object, ...]], tuple[str, object]]] = {
+    "cross_entropy": lambda inputs: ("cross_entropy", inputs[0]),
     "gather_elements": _of_gather,
-    "softplus": lambda node: ("binary_cross_entropy_with_logits", node.inputs[0]),
+    "softplus": lambda inputs: ("binary_cross_entropy_with_logits", inputs[0]),
     "clip": _of_clip,
 }
 
@@ -109,7 +112,7 @@ class EngineFrame:
 
     access = ACCESS
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Cell) -> None:
         self._model = model
 
     @contextmanager
@@ -136,7 +139,7 @@ class EngineFrame:
                         parameter.set_data(Tensor(values))
                 set_state(state)
 
-    def call(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
+    def call(self, arguments: tuple[object, ...], keywords: Mapping[str, object]) -> object:
         """Call the cell and return its output."""
         return self._model(*arguments, **keywords)
 
@@ -148,15 +151,15 @@ class EngineFrame:
 class EngineSource:
     """The facts' view of one cell."""
 
-    def __init__(self, model: Any, cells: Mapping[str, Any], view: EngineView) -> None:
+    def __init__(self, model: Cell, cells: Mapping[str, Cell], view: EngineView) -> None:
         self._model, self._cells, self._view = model, cells, view
 
     @property
-    def optimizers(self) -> Sequence[Any]:
+    def optimizers(self) -> Sequence[Optimizer]:
         """The watched optimizers."""
         return self._view.optimizers
 
-    def modules(self) -> Mapping[str, Any]:
+    def modules(self) -> Mapping[str, Cell]:
         """Return the cells by site."""
         return self._cells
 
@@ -164,11 +167,11 @@ class EngineSource:
         """Return whether gradients are recorded."""
         return is_recording()
 
-    def owners(self) -> Sequence[tuple[str, Any, str]]:
+    def owners(self) -> Sequence[tuple[str, Cell, str]]:
         """Return site, cell and attribute of every parameter, shared ones under each site."""
         return owners_of(self._cells)
 
-    def memory(self, parameter: Any) -> int:
+    def memory(self, parameter: object) -> int:
         """Return a number for the memory of the parameter's values."""
         return id(parameter)  # optimizers move values into arenas, where each parameter has its own memory
 
@@ -196,7 +199,7 @@ class EngineSource:
 
 
 _listeners: list["EngineFacts"] = []
-_original: list[Any] = []
+_original: list[Callable[..., float]] = []
 
 
 class EngineFacts:
@@ -209,8 +212,8 @@ class EngineFacts:
 
     def __init__(
         self,
-        model: Any,
-        cells: Mapping[str, Any],
+        model: Cell,
+        cells: Mapping[str, Cell],
         view: EngineView,
         recorder: Recorder,
         *,
@@ -220,7 +223,7 @@ class EngineFacts:
         self._recorder, self._view = recorder, view
         self._limit: float | None = None
         self.facts = Facts(recorder, EngineSource(model, cells, view), counts=counts, changed=changed)
-        self._handles: list[Any] = []
+        self._handles: list[HookHandle] = []
         if recorder.config.causality:
             self._handles.append(model.register_forward_pre_hook(self.facts.sample))
         _listeners.append(self)

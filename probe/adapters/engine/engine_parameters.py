@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....framework.context import is_recording
+from ....framework.optim import Optimizer
 from ....framework.tensor import Parameter, Tensor, wrap
 from ....storage.records import Json
 from ....storage.run_info import OptimizerInfo
@@ -20,7 +21,7 @@ def describe(parameter: Parameter) -> tuple[tuple[int, ...], str, int]:
     return parameter.shape, parameter.dtype.name, parameter.numpy().ctypes.data
 
 
-def optimizer_infos(optimizers: Iterable[Any]) -> tuple[OptimizerInfo, ...]:
+def optimizer_infos(optimizers: Iterable[Optimizer]) -> tuple[OptimizerInfo, ...]:
     """Return class and options of every optimizer, without options that are not plain values."""
     return tuple(
         OptimizerInfo(type(optimizer).__name__, tuple(_options(group) for group in optimizer.param_groups))
@@ -28,11 +29,11 @@ def optimizer_infos(optimizers: Iterable[Any]) -> tuple[OptimizerInfo, ...]:
     )
 
 
-def _options(group: Mapping[str, Any]) -> dict[str, Json]:
+def _options(group: Mapping[str, object]) -> dict[str, Json]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in _plain(group.items())}
 
 
-def _plain(items: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, Any]]:
+def _plain(items: Iterable[tuple[str, object]]) -> Iterable[tuple[str, Any]]:
     return (
         item for item in items if item[0] != "params" and isinstance(item[1], bool | int | float | str | tuple | None)
     )
@@ -85,14 +86,14 @@ def _copied(tensor: Tensor) -> Tensor:
 
 
 ACCESS = Access(
-    Tensor,
-    _place,
-    _is_floating,
-    lambda tensor: tensor.version,
-    _node,
-    _nodes_before,
-    is_recording,
-    Tensor.numpy,
+    kind=Tensor,
+    place=_place,
+    is_floating=_is_floating,
+    version=lambda tensor: tensor.version,
+    node=_node,
+    before=_nodes_before,
+    is_recording=is_recording,
+    array=Tensor.numpy,
     shown=_shown,
     copied=_copied,
 )
@@ -106,8 +107,8 @@ class EngineView(Choosing):
         self.parameters: list[Parameter] = []
         self._left_out: frozenset[str] = frozenset()
         self._measured: list[Any] = self.parameters  # with a gap for each one that is left out
-        self.optimizers: list[Any] = []
-        self.stepping: Any = None
+        self.optimizers: list[Optimizer] = []
+        self.stepping: Optimizer | None = None
         self.given: tuple[_Array | None, ...] | None = None
 
     @property
@@ -193,12 +194,12 @@ class EngineView(Choosing):
         gradients = ((row, parameter.grad) for row, parameter in enumerate(self.parameters))
         return frozenset(row for row, grad in gradients if grad is not None and np.any(grad.numpy().reshape(-1)[:4096]))
 
-    def rows_of(self, optimizer: Any) -> frozenset[int]:
+    def rows_of(self, optimizer: Optimizer) -> frozenset[int]:
         """Return the rows of the parameters that the optimizer steps."""
         parameter_ids = {id(parameter) for parameter in optimizer.parameters}
         return frozenset(row for row, parameter in enumerate(self.parameters) if id(parameter) in parameter_ids)
 
-    def is_cleared(self, optimizer: Any) -> bool:
+    def is_cleared(self, optimizer: Optimizer | None) -> bool:
         """Return whether all gradients of the optimizer's parameters are zero; None means all parameters."""
         parameters = self.parameters if optimizer is None else optimizer.parameters
         gradients = (parameter.grad.numpy() for parameter in parameters if parameter.grad is not None)

@@ -2,10 +2,11 @@
 
 from functools import partial
 from threading import get_ident
-from typing import Any
 from weakref import ref
 
 from ....framework.hooks import SKIP_STEP
+from ....framework.optim import Optimizer
+from ....framework.optim.parameter_update import Gradients
 from ....framework.tensor import Tensor
 from ...hooks.idle_hooks import Several
 from ...hooks.output_hooks import ForwardHooks
@@ -24,7 +25,7 @@ class EngineLosses:
 
     def __init__(self, recorder: Recorder) -> None:
         self._current = recorder.current
-        self._unscaled: tuple[Any, float, float] | None = None
+        self._unscaled: tuple[ref[Tensor], float, float] | None = None
 
     def scaled(self, loss: Tensor, scaled: Tensor, scale: float) -> None:
         """Remember the loss before a loss scaler multiplied it."""
@@ -47,7 +48,7 @@ class EngineStepHooks:
     def __init__(self, course: Course, view: EngineView, recorder: Recorder) -> None:
         self._course, self._view, self._current = course, view, recorder.current
 
-    def watch(self, optimizer: Any) -> Several:
+    def watch(self, optimizer: Optimizer) -> Several:
         """Add the optimizer to the model's and return the handle of its hooks."""
         self._view.optimizers.append(optimizer)
         return Several(
@@ -58,16 +59,16 @@ class EngineStepHooks:
             ]
         )
 
-    def _before(self, optimizer: Any, gradients: Any) -> object:
+    def _before(self, optimizer: Optimizer, gradients: Gradients) -> object:
         if self._current.is_idle and len(self._view.optimizers) == 1:
             return None
         self._view.given = gradients
         return SKIP_STEP if self._course.before_step(optimizer) else None
 
-    def _after(self, optimizer: Any, _: object) -> None:
+    def _after(self, optimizer: Optimizer, _: object) -> None:
         self._course.after_step(optimizer)
 
-    def _skipped(self, optimizer: Any, loss_scale: float) -> None:
+    def _skipped(self, optimizer: Optimizer, loss_scale: float) -> None:
         self._view.given = optimizer.gradients()
         self._course.step_skipped(optimizer, loss_scale)
 

@@ -1,7 +1,8 @@
 """Modules and parameters that join a torch model while it trains."""
 
 from collections.abc import Callable
-from typing import Any
+
+import torch
 
 from ..parameter_selection import NewParts
 from .torch_module_hooks import TorchModuleHooks
@@ -26,7 +27,7 @@ class TorchChanges:
 
     def __init__(
         self,
-        model: Any,
+        model: torch.nn.Module,
         module_sites: ModuleSites,
         view: TorchView,
         hooks: TorchModuleHooks,
@@ -35,7 +36,7 @@ class TorchChanges:
     ) -> None:
         self._model, self._module_sites, self._view = model, module_sites, view
         self._hooks, self._parts, self._changed = hooks, parts, changed
-        self.named: dict[str, Any] = dict(parameters_of(model))
+        self.named: dict[str, torch.nn.Parameter] = dict(parameters_of(model))
         self._counts, self._looks = _NEVER_COUNTED, 0
 
     def modules_changed(self) -> None:

@@ -16,9 +16,9 @@ from ...hooks.quantity_hooks import QuantityHooks
 from ...hooks.unit_hooks import unit_hooks
 from ...quantities.attention_statistics import MOST_HEADS, MOST_QUERIES, spread, within
 from ...recording.recorder import Recorder
-from ...tensor_access import Tensor
+from ...tensor_access import ForwardHook, HookHandle, Tensor
 from .torch_hooks import Hook
-from .torch_operators import TorchOperators
+from .torch_operators import Hooked, TorchOperators
 from .torch_tensors import ACCESS, array_of, is_remote, may_travel
 
 
@@ -112,7 +112,7 @@ def _statistics(scores: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=256)
-def _index(indices: tuple[int, ...], device: Any) -> Tensor:
+def _index(indices: tuple[int, ...], device: torch.device) -> Tensor:
     """Return the indices as a tensor on the device, sent from pinned memory so that the host does not wait."""
     on_host = torch.tensor(indices, dtype=torch.int64)
     return on_host if device.type == "cpu" else on_host.pin_memory().to(device, non_blocking=True)
@@ -120,7 +120,7 @@ def _index(indices: tuple[int, ...], device: Any) -> Tensor:
 
 _ATTENTION, _UNITS = frozenset({"attention"}), frozenset({"activation/units"})
 _listeners: list[AttentionCalls] = []
-_originals: list[tuple[str, Any, Any]] = []
+_originals: list[tuple[str, object, object]] = []
 
 _ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
 
@@ -128,11 +128,11 @@ _ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "s
 def watch_quantities(
     recorder: Recorder,
     counts: Callable[[], bool],
-    modules: Mapping[str, Any],
+    modules: Mapping[str, torch.nn.Module],
     sites: Sequence[str],
-    hooked: Callable[[Any], Any],
+    hooked: Hooked,
     may_rest: Callable[[str], bool],
-) -> Iterator[Any]:
+) -> Iterator[HookHandle]:
     """Attach the hooks of all quantities and yield their handles.
 
     Args:
@@ -144,8 +144,9 @@ def watch_quantities(
     if recorder.config.schedule("operator").is_ever_due:
         yield TorchOperators(recorder, modules, counts, hooked)
 
-    def register(module: Any, hook: Callable[[Any, Any, Any], None]) -> Any:
-        return hooked(module).register_forward_hook(Hook(hook))
+    def register(module: torch.nn.Module, hook: ForwardHook) -> HookHandle:
+        handle: HookHandle = hooked(module).register_forward_hook(Hook(hook))
+        return handle
 
     yield from QuantityHooks(recorder, ACCESS, counts, register).attach(modules)
     picked = {site: modules[site] for site in sites}
@@ -171,9 +172,9 @@ def _resting(
 
 
 def _units(
-    recorder: Recorder, counts: Callable[[], bool], modules: Mapping[str, Any], hooked: Callable[[Any], Any]
+    recorder: Recorder, counts: Callable[[], bool], modules: Mapping[str, torch.nn.Module], hooked: Hooked
 ) -> dict[str, list[Put]]:
-    def put(module: Any, work: Callable[[Any, Any, Any], None]) -> Put:
+    def put(module: torch.nn.Module, work: ForwardHook) -> Put:
         hook = Hook(work)
         return lambda is_again: hooked(module).register_forward_hook(hook, prepend=is_again)
 
@@ -181,7 +182,7 @@ def _units(
 
 
 def _attention(
-    recorder: Recorder, calls: AttentionCalls, modules: Mapping[str, Any], hooked: Callable[[Any], Any]
+    recorder: Recorder, calls: AttentionCalls, modules: Mapping[str, torch.nn.Module], hooked: Hooked
 ) -> dict[str, list[Put]]:
     def puts(site: str) -> list[Put]:
         module = hooked(modules[site])
@@ -222,7 +223,7 @@ def _replace(name: str, report: Callable[..., None]) -> None:
     original, is_compiling = getattr(functional, name), torch.compiler.is_compiling
 
     @wraps(original)
-    def call(*arguments: Any, **options: Any) -> Any:
+    def call(*arguments: object, **options: object) -> object:
         if not is_compiling():
             report(*arguments, **options)
         return original(*arguments, **options)
@@ -253,7 +254,7 @@ def _is_readable(tensor: Tensor) -> bool:
     return not is_remote(tensor) or may_travel(tensor)
 
 
-def _take(tensor: Tensor, index: tuple[Any, ...]) -> Any:
+def _take(tensor: Tensor, index: tuple[Any, ...]) -> NDArray[Any]:
     picked = tensor.detach()[
         tuple(axis_index if isinstance(axis_index, int) else torch.from_numpy(axis_index) for axis_index in index)
     ]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from ...kernels import MORE, STATISTICS, Arrays, measure_more_many, values_at
 from ...kernels.device.device_statistics import checksums_on_device, projections_on_device
 from ...kernels.fingerprints import PROJECTIONS, project
 from ...recording.recorder import Recorder
-from ...tensor_access import Tensor, Unsupported
+from ...tensor_access import HookHandle, Tensor, Unsupported
 from .torch_parameters import TorchView
 from .torch_tensors import place_of, remote
 
@@ -112,7 +112,7 @@ def device_numbers(
     return arrived
 
 
-def _whole(tensors: Mapping[int, Any], whole: Sequence[bool]) -> dict[int, Any]:
+def _whole(tensors: Mapping[int, Tensor], whole: Sequence[bool]) -> dict[int, Tensor]:
     return {row: tensor for row, tensor in tensors.items() if whole[row]}
 
 
@@ -158,7 +158,7 @@ class TorchRanks:
         store = distributed.distributed_c10d._get_default_store()
         self._rank = distributed.get_rank()
         self._board = Board(store, self._rank, min(_MOST, distributed.get_world_size()))
-        self._hooks: list[Any] = []
+        self._hooks: list[HookHandle] = []
         self._local = LocalGradients(0)
         self._message: RankMessage | None = None
         self._random_state = np.nan
@@ -216,7 +216,7 @@ class TorchRanks:
             hook.remove()
         self._hooks, self._random_state = [], np.nan
 
-    def _gradient_hook(self, row: int) -> Any:
+    def _gradient_hook(self, row: int) -> Callable[[Tensor], None]:
         def see(gradient: Tensor) -> None:
             if self._recorder.current.is_away or self._is_off:
                 return
@@ -269,7 +269,7 @@ class TorchRanks:
             for kind, data in rank_facts(step, decoded, self._view.names):
                 self._recorder.event(kind, "", **data)
 
-    def _guard(self, work: Any) -> None:
+    def _guard(self, work: Callable[[], object]) -> None:
         if self._is_off:
             return
         try:

@@ -5,7 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from mindscope.probe.adapters.torch.torch_quantities import Away  # noqa: E402  after it is known that torch is there
+from mindscope.probe.adapters.torch.torch_quantities import TorchAttention  # noqa: E402  after it is known that torch is there
 from mindscope.probe.quantities.attention_statistics import attention_statistics, logits_of, sample_of  # noqa: E402
 
 from tests.probe.torch_modes.test_on_a_device import numbers, same  # noqa: E402
@@ -43,7 +43,7 @@ def test_every_form_has_the_numbers_of_the_processor(form, turn):
     query, key, mask, options = FORMS[form]
     q, k = made(*query), made(*key, seed=1)
     options = {"scale": None, "last_seen": None, "turn": turn} | options
-    found = Away().attention(q, k, mask, **options)
+    found = TorchAttention().attention(q, k, mask, **options)
     expected = attention_statistics(logits_of(q, k, mask, take=take, **options))
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-9)
 
@@ -54,7 +54,7 @@ def test_logits_that_are_not_finite_are_told_alike():
     for turn in range(2):
         options = {"scale": 1.0, "last_seen": 1, "turn": turn}
         expected = attention_statistics(sample_of(scores, take=take, **options))
-        np.testing.assert_allclose(Away().softmax(scores, **options).numpy(), expected, rtol=1e-9)
+        np.testing.assert_allclose(TorchAttention().softmax(scores, **options).numpy(), expected, rtol=1e-9)
 
 
 class SelfAttention(nn.Module):
