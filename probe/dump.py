@@ -1,7 +1,7 @@
 """Whole tensors, written by a thread of their own: the training pays for a copy of what is due.
 
-A tensor that would take the waiting copies beyond their memory limit, or the files beyond their disk limit, is left
-out; that some are is an event of the run at once, and how many were at its end: never a step that waits.
+A tensor is left out if it would take the waiting copies beyond their memory limit, or the files beyond their disk
+limit. The first omission becomes an event of the run at once, their number one at its end. A step never waits.
 """
 
 import logging

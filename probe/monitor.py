@@ -14,7 +14,7 @@ from .adapters import Adapter
 from .configuration.config import Config
 from .configuration.sections import Dump
 from .dump import Dumper
-from .flight_recorder import FlightBuffer, HeldTensors
+from .flight_recorder import FlightBuffer, FlightTensors
 from .lifecycle import register, unregister
 from .reconfiguration import ChangeWatcher, Reconfiguration
 from .recording.overhead_budget import ThriftyRecorder
@@ -63,7 +63,7 @@ class Monitor:
         """Nothing; the whole tensors that the configuration names go there."""
         dumper = Dumper(config, blobs)
         if self._flight is not None and self._flight.tensors:
-            self._keeper.tensors = HeldTensors(self._flight, dumper, self._settle_within)
+            self._keeper.tensors = FlightTensors(self._flight, dumper, self._settle_within)
         self._recorder.due.dump_to(dumper)
 
     @property

@@ -171,8 +171,8 @@ class TensorTables:
         """Return the table, a row a tensor, which keeps them alive unless they are named.
 
         Args:
-            what: They are, and the model keeps them: a table is made once for all steps at which the same of them are
-                there, and tells where they lie now.
+            what: Name of a quantity that the model keeps. Its table is reused as long as the same tensors exist, and is
+                updated to where they lie now.
         """
         columns = None if self._at_once is None else self._at_once(tensors)
         if columns is None:

@@ -19,9 +19,9 @@ _MOST_KEPT = 20_000
 class CallTrace:
     """Traces forwards until one of the whole model is complete; then it removes its hooks and releases every tensor.
 
-    An input's origin is the module whose output it is, by identity, or by the graph of differentiation between them, so
-    that `x + f(x)` has the origins of both. The tensors of this one forward are kept until it ends, so that none is
-    confused with another at the same place.
+    An input's origin is the module whose output it is, by identity, or through the graph of differentiation between
+    them; so `x + f(x)` has the origins of both. The tensors of this one forward are kept until it ends, so that none is
+    confused with another at the same address.
 
     Args:
         register: Puts a forward hook `(module, inputs, output)` on a module and returns its handle.

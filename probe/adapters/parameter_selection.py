@@ -75,7 +75,7 @@ class NewParts:
     """Adds the modules and parameters that a model has gained or replaced.
 
     Args:
-        modules: By site, as they are whenever something is taken in.
+        modules: The modules by site; the mapping follows the model.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Selection(Generic[_Parameter]):
     """Selects the recorded parameters and the watched modules.
 
     Args:
-        modules: By site, as they are whenever they are asked for.
+        modules: The modules by site; the mapping follows the model.
     """
 
     def __init__(self, modules: Mapping[str, object], view: _ParameterView[_Parameter], recorder: Recorder) -> None:

@@ -28,8 +28,8 @@ _TOP_K: Final = ("top_k", "num_experts_per_tok", "topk", "k")
 def routers_in(modules: Mapping[str, object]) -> Iterator[tuple[str, int]]:
     """Yield site and top-k of every router whose output is the logits of its experts.
 
-    That is a child `router` of a module with a number `top_k`, or a child whose name has router or gate in it, beside a
-    list of `experts`, and whose weight has a row for each of them.
+    A router is a child `router` of a module with a number `top_k`; or a child with router or gate in its name, beside a
+    list of `experts`, whose weight has one row for each expert.
     """
     sizes: dict[str, int] = {}
     for site in modules:
@@ -65,8 +65,8 @@ def _fits(module: object, name: str, experts: int, top_k: int) -> bool:
 class GuardedQuantity:
     """Calls a user's function with the tensors of one site, and refuses it if it writes into them.
 
-    The first of them is a copy: a function that writes into it is refused before it has seen anything of the training.
-    All later ones are the training's own, since copies of large activations are dear, and their versions are watched.
+    The first tensor is a copy: a function that writes into it is refused before it has seen a tensor of the training.
+    Later ones are the training's own, since copies of large activations are expensive; their versions are checked.
     """
 
     __slots__ = ("_access", "_is_trusted", "_quantity")

@@ -205,9 +205,9 @@ _original: list[Callable[..., float]] = []
 class EngineFacts:
     """The facts of one cell.
 
-    Losses are told by the tape that a backward pass is about to follow, so that none is seen in a compiled step. The
-    norm before clipping is told by the function that measures it for `clip_by_global_norm`, which is replaced while
-    anybody listens: compiled functions do not call it, and so are not disturbed.
+    Losses are identified from the tape that a backward pass is about to follow, so a compiled step reports none. The
+    norm before clipping comes from the function that measures it for `clip_by_global_norm`; that function is replaced
+    while there are listeners. Compiled functions do not call it and are not affected.
     """
 
     def __init__(

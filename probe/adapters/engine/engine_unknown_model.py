@@ -19,7 +19,7 @@ class EngineFinder:
     `Optimizer.__init__` are replaced until the model is found.
 
     Args:
-        found: Gets the adapter; attaches it before it returns.
+        found: Called with the adapter; attaches it before it returns.
     """
 
     def __init__(self, found: Callable[[EngineAdapter], object]) -> None:

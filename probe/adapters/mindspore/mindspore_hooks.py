@@ -99,9 +99,9 @@ def watch_entrance(
     """Register the hook before the model's forward and return its handle.
 
     Args:
-        opens: Comes first; may put hooks on and off, but none before the model's own call, which runs then.
-        hooks: See the model's own inputs, where these are watched.
-        batches: Sees what the model is called with; None for nobody.
+        opens: Called first; may add and remove hooks, but none before the call of the model itself, which is running.
+        hooks: Get the model's own inputs, if these are watched.
+        batches: Called with the model's arguments; None if batches are not recorded.
     """
 
     def enter(called: object, inputs: object, options: Mapping[str, object]) -> None:

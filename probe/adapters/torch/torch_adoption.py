@@ -26,13 +26,13 @@ _log = logging.getLogger(__name__)
 class Adoption:
     """Attaches the step hooks to the optimizers of a model.
 
-    Where none is given, each that steps parameters of the model is taken. One that comes later takes the place of a
-    watched one whose parameters it steps, as far as the model has them still: at its first step where the training was
-    under way before, or as soon as it steps twice without the other.
+    Without given optimizers, each one that steps parameters of the model is watched. A later one replaces a watched one
+    if it steps all of its parameters that the model still has: at its first step if the training was under way before,
+    or as soon as it steps twice without the other.
 
     Args:
-        steps: The hooks.
-        adopted: Called for each optimizer that has got them.
+        steps: The hooks to attach.
+        adopted: Called for each optimizer that has been hooked.
     """
 
     def __init__(

@@ -103,10 +103,10 @@ def _plain(name: str) -> str:
 class TorchTracer:
     """Traces every operation of a model for NaN and infinity until it is removed.
 
-    What runs inside the model's forward, between a forward with gradients and its backward pass, and inside `backward`
-    is seen operation by operation. Dispatch modes of the user's own are not crossed: where one is open as the forward
-    begins, nothing is seen between forward and backward, and a loss that is bad is told by the operations that autograd
-    has recorded for it; from inside of one that was entered later, ours does not leave.
+    Traced are the model's forward, the operations between a forward with gradients and its backward pass, and
+    `backward` itself. The tracer does not nest with the user's own dispatch modes: if one is open when the forward
+    begins, nothing is traced between forward and backward, and a bad loss is described by the operations that autograd
+    has recorded for it. If one was entered later, the tracer's mode stays open.
     """
 
     def __init__(self, model: torch.nn.Module, recorder: Recorder) -> None:
@@ -337,13 +337,13 @@ class _EventWalk:
         if kind == "Allocation":
             log.allocations.append(self._allocation(event, around))
             return
-        here = self._place(event, around) if kind == "TorchOp" else around
+        here = self._context(event, around) if kind == "TorchOp" else around
         if here is not around and here.name:
             log.spans.append(self._span(event, here))
         for child in event.children:
             self.walk(child, log, here)
 
-    def _place(self, event: Any, around: _EventContext) -> _EventContext:
+    def _context(self, event: Any, around: _EventContext) -> _EventContext:
         name, number = event.name, event.extra_fields.sequence_number
         if name.startswith(_MARK):
             return _EventContext("", "forward", name.removeprefix(_MARK))

@@ -20,11 +20,11 @@ class PatchedFunctions(Generic[_Listener]):
     """Patched functions and the listeners that hear of their calls.
 
     Args:
-        replace: Replaces the functions, each by `put`; called when somebody begins to listen.
+        replace: Replaces the functions, each by `put`; called for the first listener.
 
     Attributes:
-        listeners: All of them.
-        awake: Those that want to hear of calls at present; the same list all the time.
+        listeners: All listeners.
+        awake: Those that want reports now; always the same list object.
     """
 
     def __init__(self, replace: Callable[[], None]) -> None:

@@ -20,9 +20,10 @@ class ModuleSites:
 
     Attributes:
         modules: The modules themselves, never a wrapper.
-        compiled: Site of every module that is compiled by itself, and how many modules its graph hides. No hook goes
-            inside: it could see nothing there, and torch would compile anew whenever one comes or goes.
-        is_compiled: Whether any was as it was first looked at, or calls of the whole model turned out to be since.
+        compiled: Site of every module that is compiled by itself, and the number of modules hidden in its graph. They
+            get no hooks: a hook there sees nothing, and torch would recompile whenever one is added or removed.
+        is_compiled: Whether any module was compiled at the first look, or a compiled forward of the model was seen
+            since.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
@@ -75,7 +76,7 @@ class ModuleSites:
     def entrances(self) -> Iterator[torch.nn.Module]:
         """Yield the modules whose calls are forwards of the model: itself, or the parts of one that only lists them.
 
-        What has a `training_step` is called by that, and may call its parts from there instead of itself.
+        A model with a `training_step` may call its parts there instead of itself.
         """
         model = self.modules[""]
         calls_parts = hasattr(model, "training_step") or _is_a_list(model)

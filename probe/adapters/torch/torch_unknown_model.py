@@ -20,12 +20,12 @@ _MOST_EVALUATED = 256
 class TorchFinder:
     """Waits for the first module that is trained, and hands over an adapter of it, once.
 
-    That is the outermost module called in training mode with gradients on that has a parameter to train. A model that
-    is trained in evaluation mode is found when an optimizer has stepped it. The optimizers are found by the adapter as
-    they step; of one that calls the model in its closure, and so is stepping already, the adapter is told.
+    That is the outermost module called in training mode with gradients on that has a trainable parameter. A model
+    trained in evaluation mode is found when an optimizer has stepped it. The adapter finds the optimizers as they step;
+    it is told of one that calls the model in its closure, which is stepping already.
 
     Args:
-        found: Gets the adapter; attaches it before it returns.
+        found: Called with the adapter; attaches it before it returns.
     """
 
     def __init__(self, found: Callable[[TorchAdapter], object]) -> None:
