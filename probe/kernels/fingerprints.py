@@ -12,7 +12,7 @@ from numba import carray, njit
 from numpy.typing import NDArray
 
 from .cpu import STATISTICS
-from .more import MORE, measure_more
+from .more import FLAGS, measure_more
 from .raw_memory import CHUNK, FLOAT32, FLOAT64, Ints, pointer
 
 __all__ = ["PLACES", "PROJECTIONS", "RANGE", "are_same", "checksum_at", "checksum_from", "checksum_of", "project"]
@@ -78,7 +78,7 @@ def project(values: NDArray[np.float32] | NDArray[np.float64], out: NDArray[np.f
     out[1] += signed
 
 
-_CHECKSUM: Final = 1 << list(MORE).index("checksum")
+_CHECKSUM: Final = FLAGS["checksum"]
 #: Checksums are stored as float64, which is exact below this number.
 RANGE: Final = 1 << 53
 #: Factors that make the same tensor at another position give another checksum.

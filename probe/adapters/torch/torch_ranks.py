@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...device_results import LateScalar, Outbox
 from ...facts.rank_facts import Board, RankMessage, number_of, rank_facts
-from ...kernels import MORE, STATISTICS, Arrays, measure_more_many, values_at
+from ...kernels import FLAGS, STATISTICS, Arrays, measure_more_many, values_at
 from ...kernels.device.device_statistics import checksums_on_device, projections_on_device
 from ...kernels.fingerprints import PROJECTIONS, project
 from ...recording.recorder import Recorder
@@ -22,7 +22,7 @@ from ...tensor_access import HookHandle, Tensor, Unsupported
 from .torch_parameters import TorchView
 from .torch_tensors import place_of, remote
 
-_CHECKSUM: Final = 1 << list(MORE).index("checksum")
+_CHECKSUM: Final = FLAGS["checksum"]
 _Numbers = NDArray[np.float64]
 
 
