@@ -146,8 +146,10 @@ def _long(table: pd.DataFrame, metric: str, rank: int, notes: list[str]) -> pd.D
         index.assign(site=sites, metric=subjects + "/" + _STATISTICS[name], value=pd.to_numeric(table[name], "coerce"))
         for name in columns
     ]
-    whole = pd.concat(parts, ignore_index=True) if parts else index.assign(site="", metric="", value=0.0).iloc[:0]
-    return whole[whole["micro_step"].notna()].astype({"step": "int64", "micro_step": "int64"})
+    table_of_values = (
+        pd.concat(parts, ignore_index=True) if parts else index.assign(site="", metric="", value=0.0).iloc[:0]
+    )
+    return table_of_values[table_of_values["micro_step"].notna()].astype({"step": "int64", "micro_step": "int64"})
 
 
 def _site_and_subject(name: str, subject: str) -> tuple[str, str]:

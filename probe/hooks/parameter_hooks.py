@@ -87,9 +87,9 @@ class _AddedGradient:
             return
         try:
             accumulated = self._parameter.grad
-            away = self._access.remote(gradient)
-            if away is not None and recorder.outbox.takes_promises:
-                self._ask(away, accumulated)
+            device_tensor = self._access.remote(gradient)
+            if device_tensor is not None and recorder.outbox.takes_promises:
+                self._ask(device_tensor, accumulated)
                 return
             found = self._sample(gradient)
             square = float(found @ found)

@@ -35,8 +35,8 @@ def routers_in(modules: Mapping[str, object]) -> Iterator[tuple[str, int]]:
     for site in modules:
         parent, _, name = site.rpartition(".")
         if name.isdigit() and parent.rpartition(".")[2] == _EXPERTS:
-            whole = parent.rpartition(".")[0]
-            sizes[whole] = sizes.get(whole, 0) + 1
+            owner = parent.rpartition(".")[0]
+            sizes[owner] = sizes.get(owner, 0) + 1
     for site, module in modules.items():
         parent, _, name = site.rpartition(".")
         if not site or parent not in modules:
@@ -220,9 +220,9 @@ class QuantityHooks:
             tensor = _routing_tensor(module, output, router, self._access)
             if self._is_refused(site, router, tensor):
                 return
-            call, away = calls.next(), self._access.remote(tensor)
-            if away is not None and recorder.outbox.takes_promises:
-                self._route_later(site, call, router, away)
+            call, device_tensor = calls.next(), self._access.remote(tensor)
+            if device_tensor is not None and recorder.outbox.takes_promises:
+                self._route_later(site, call, router, device_tensor)
                 return
             numbers, of_experts = _routed(router, self._access.array(tensor))
             recorder.open_rows("router", ROUTER).row(site, call).put(numbers)

@@ -44,9 +44,9 @@ class _UnitHook:
             return
         tensor: Tensor = output
         try:
-            away = self._access.remote(tensor)
-            if away is not None and recorder.outbox.takes_promises:
-                self._look_later(away)
+            device_tensor = self._access.remote(tensor)
+            if device_tensor is not None and recorder.outbox.takes_promises:
+                self._look_later(device_tensor)
                 return
             place = self._access.plain(tensor) if self._units.kind == "rectified" else None
             if place is None:

@@ -59,9 +59,9 @@ def _ends(x: Reals) -> Ends:
 def _centred(x: Reals, mean: float) -> tuple[float, float]:
     rest, squares = 0.0, 0.0
     for i in range(x.size):
-        away = np.float64(x[i]) - mean
-        rest += away
-        squares += away * away
+        deviation = np.float64(x[i]) - mean
+        rest += deviation
+        squares += deviation * deviation
     return rest / x.size, squares - rest * rest / x.size
 
 
@@ -98,9 +98,9 @@ def _add_careful(x: Reals, total: Floats) -> None:
     rest, squares = 0.0, 0.0
     for i in range(x.size):
         value = np.float64(x[i])
-        away = value - mean if np.isfinite(value) else 0.0
-        rest += away
-        squares += away * away
+        deviation = value - mean if np.isfinite(value) else 0.0
+        rest += deviation
+        squares += deviation * deviation
     total[ZEROS] += zeros
     total[NANS] += nans
     total[POS] += positive

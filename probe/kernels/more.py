@@ -120,8 +120,8 @@ def _add(x: Reals, mean: float, scale: float, flags: int, totals: Floats) -> Non
         fourth, half = 0.0, 0.5 * mean  # by halves: the difference of two large numbers must not overflow
         for i in range(x.size):
             value = np.float64(x[i])
-            away = (0.5 * value - half) * scale if abs(value) < np.inf else 0.0
-            fourth += away * away * away * away
+            deviation = (0.5 * value - half) * scale if abs(value) < np.inf else 0.0
+            fourth += deviation * deviation * deviation * deviation
         totals[1] += fourth
 
 

@@ -55,9 +55,9 @@ def loss_of(root: Tensor) -> tuple[str, Tensor, tuple[object, ...]] | None:
         if node is None or node.inputs is None or node.is_packed:
             continue
         seen += 1
-        given = _GIVEN.get(node.primitive.name)
-        if given is not None:
-            name, tensor = given(node.inputs)
+        find_input = _GIVEN.get(node.primitive.name)
+        if find_input is not None:
+            name, tensor = find_input(node.inputs)
             if isinstance(tensor, Tensor):
                 return name, tensor, node.inputs
         waiting += [tensor._node for tensor in node.inputs if isinstance(tensor, Tensor)]
@@ -249,10 +249,12 @@ class EngineFacts:
             return
         found = loss_of(root)
         if found is not None:
-            name, given, inputs = found
+            name, loss_input, inputs = found
             shapes = tuple(tensor.shape for tensor in inputs if isinstance(tensor, Tensor))
             labels = inputs[1].numpy if len(inputs) > 1 and isinstance(inputs[1], Tensor) else None
-            self.facts.loss_called(LossCall(name, lambda: sample_of(given), shapes, None, labels, made_by(given)))
+            self.facts.loss_called(
+                LossCall(name, lambda: sample_of(loss_input), shapes, None, labels, made_by(loss_input))
+            )
         self.facts.backward_begins(None, factor_of(root))
 
     def clipped(self, gradients: Sequence[NDArray[Any]], norm: float, limit: float) -> None:

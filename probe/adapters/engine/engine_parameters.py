@@ -162,25 +162,31 @@ class EngineView(Choosing):
         """
         if self.stepping is None or self.given is None:
             return _table([_gradient_of(parameter) for parameter in self._measured])
-        given = {id(parameter): array for parameter, array in zip(self.stepping.parameters, self.given, strict=True)}
+        gradients_by_id = {
+            id(parameter): array for parameter, array in zip(self.stepping.parameters, self.given, strict=True)
+        }
         is_only = len(self.optimizers) < 2
         return _table(
             [
-                given[id(parameter)] if id(parameter) in given else _gradient_of(parameter) if is_only else None
+                gradients_by_id[id(parameter)]
+                if id(parameter) in gradients_by_id
+                else _gradient_of(parameter)
+                if is_only
+                else None
                 for parameter in self._measured
             ]
         )
 
     def arrays(self, subject: str) -> Iterator[tuple[str, _Array]]:
         """Yield site and values of every weight or gradient that exists, for dumps of whole tensors."""
-        given: dict[int, _Array | None] = {}
+        gradients_by_id: dict[int, _Array | None] = {}
         if self.stepping is not None and self.given is not None:
-            given = {
+            gradients_by_id = {
                 id(parameter): array for parameter, array in zip(self.stepping.parameters, self.given, strict=True)
             }
         for name, parameter in zip(self._names, self.parameters, strict=True):
             gradient = None if parameter.grad is None else parameter.grad.numpy()
-            array = parameter.numpy() if subject == "weight" else given.get(id(parameter), gradient)
+            array = parameter.numpy() if subject == "weight" else gradients_by_id.get(id(parameter), gradient)
             if array is not None and name not in self._left_out:
                 yield name, array
 

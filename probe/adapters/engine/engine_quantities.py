@@ -144,7 +144,7 @@ class EngineOperators:
 def _allocated(result: object, inputs: tuple[object, ...]) -> Iterator[NDArray[np.generic]]:
     """Yield the resulting arrays that own their memory and are not among the inputs."""
     for output in result if isinstance(result, tuple) else (result,):
-        if isinstance(output, np.ndarray) and output.base is None and not any(output is given for given in inputs):
+        if isinstance(output, np.ndarray) and output.base is None and not any(output is input_ for input_ in inputs):
             yield output
 
 

@@ -204,14 +204,14 @@ class MindSporeView:
 
     def gradients(self) -> Arrays:
         """Return where the gradients lie that the stepping optimizer was given; MindSpore's parameters hold none."""
-        given = self._given_gradients()
-        return self._placing.table([given.get(id(parameter)) for parameter in self._measured])
+        gradients_by_id = self._given_gradients()
+        return self._placing.table([gradients_by_id.get(id(parameter)) for parameter in self._measured])
 
     def arrays(self, subject: str) -> Iterator[tuple[str, NDArray[Any]]]:
         """Yield site and values of every weight or gradient that is there."""
-        given = self._given_gradients()
+        gradients_by_id = self._given_gradients()
         for name, parameter in zip(self._names, self.parameters, strict=True):
-            tensor = parameter if subject == "weight" else given.get(id(parameter))
+            tensor = parameter if subject == "weight" else gradients_by_id.get(id(parameter))
             if tensor is not None and name not in self._left_out:
                 try:
                     yield name, array_of(tensor)

@@ -52,16 +52,16 @@ class Adoption:
         self._strangers: WeakSet[Optimizer] = WeakSet()
         self._has_reported = False
 
-    def take(self, given: tuple[Optimizer, ...]) -> None:
+    def take(self, optimizers: tuple[Optimizer, ...]) -> None:
         """Watch these optimizers; without any, watch those that begin to step the model.
 
         Raises:
             NotWatchable: One of them has no parameter of the model.
         """
-        for optimizer in given:
+        for optimizer in optimizers:
             check_belongs(optimizer, self._model.parameters(), self._model)
             self._adopt(optimizer)
-        self._handles.append(register_optimizer_step_pre_hook(self._look if given else self._perhaps_adopt))
+        self._handles.append(register_optimizer_step_pre_hook(self._look if optimizers else self._perhaps_adopt))
 
     def closure_evaluated(self, optimizer: Optimizer) -> None:
         """Note the first closure evaluation of an optimizer whose step began before the model was watched."""

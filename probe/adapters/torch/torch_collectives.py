@@ -286,9 +286,9 @@ class CommunicationHooks:
         return row
 
     def _measure(self, row: Row, tensor: torch.Tensor) -> None:
-        away = remote(tensor)
-        if away is not None and self._recorder.outbox.takes_promises:
-            self._recorder.outbox.owe_row(away, row, at_once=True)  # the call may overwrite the tensor
+        device_tensor = remote(tensor)
+        if device_tensor is not None and self._recorder.outbox.takes_promises:
+            self._recorder.outbox.owe_row(device_tensor, row, at_once=True)  # the call may overwrite the tensor
             return
         (address, size, code), owner = place_of(tensor)
         measure(address, size, code, row.address)

@@ -337,11 +337,11 @@ class _EventWalk:
         if kind == "Allocation":
             log.allocations.append(self._allocation(event, around))
             return
-        here = self._context(event, around) if kind == "TorchOp" else around
-        if here is not around and here.name:
-            log.spans.append(self._span(event, here))
+        inner = self._context(event, around) if kind == "TorchOp" else around
+        if inner is not around and inner.name:
+            log.spans.append(self._span(event, inner))
         for child in event.children:
-            self.walk(child, log, here)
+            self.walk(child, log, inner)
 
     def _context(self, event: Any, around: _EventContext) -> _EventContext:
         name, number = event.name, event.extra_fields.sequence_number
@@ -355,14 +355,14 @@ class _EventWalk:
             self._site_of[number] = around.site
         return _EventContext(name.removeprefix("aten::"), around.phase, around.site)
 
-    def _span(self, event: Any, here: _EventContext) -> OperatorSpan:
+    def _span(self, event: Any, context: _EventContext) -> OperatorSpan:
         inside = sum(child.duration_time_ns for child in event.children if child.tag.name == "TorchOp")
         thread = self._threads.setdefault(event.start_tid, len(self._threads))
         seconds, own = event.duration_time_ns / 1e9, max(0, event.duration_time_ns - inside) / 1e9
         return OperatorSpan(
-            here.name,
-            here.phase,
-            here.site,
+            context.name,
+            context.phase,
+            context.site,
             start_s=self._since(event),
             seconds=seconds,
             self_s=own,

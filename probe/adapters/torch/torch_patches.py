@@ -240,10 +240,10 @@ def _announcing(
 def _report_loss(name: str) -> Callable[..., None]:
     def report(*arguments: object, **options: object) -> None:
         values = list(arguments[:2])
-        given = values[0] if values else options.get("input")
+        input_ = values[0] if values else options.get("input")
         target = values[1] if len(values) > 1 else options.get("target")
         for listener in tuple(_awake_calls):
-            listener.loss_called(name, given, target, options)
+            listener.loss_called(name, input_, target, options)
 
     return report
 
