@@ -188,8 +188,8 @@ _NON_FINITE = ("nans", "pos_infs", "neg_infs")
 _OF_THE_MONITOR = "monitor_fault"
 
 
-class FlightBuffer:
-    """Keeps the last records beside the schedule, for the store's writer, until an anomaly asks for them.
+class FlightRecords:
+    """A `FlightBuffer` of the store: keeps the last records beside the schedule until an anomaly asks for them.
 
     An anomaly is the first finding of a rule at a site, if it is severe enough. So a rule that reports the same site
     again and again does not keep the recording dense (our choice).

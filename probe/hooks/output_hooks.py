@@ -136,7 +136,7 @@ class LastSeen:
         self.gradient_rows: list[Row] | None = None
 
 
-class ForwardHooks:
+class OutputHooks:
     """The forward hooks of one monitor. Each hook holds its own rows; nothing here holds a tensor.
 
     Args:

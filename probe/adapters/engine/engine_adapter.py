@@ -14,7 +14,7 @@ from ....framework.train.training_state import save_training_state
 from ....storage.run_info import Structure
 from ...errors import NotWatchable
 from ...hooks.batch_hooks import BatchHooks
-from ...hooks.output_hooks import ForwardHooks
+from ...hooks.output_hooks import OutputHooks
 from ...recording.recorder import Recorder
 from ...tensor_access import HookHandle
 from ..call_order import CallOrder, check_belongs, groups_of, structure_of
@@ -73,7 +73,7 @@ class EngineAdapter:
             children=methodcaller("name_cells"),
             known=changed,
         )
-        output_hooks = ForwardHooks(recorder, ACCESS, partial(getattr, model, "training"))
+        output_hooks = OutputHooks(recorder, ACCESS, partial(getattr, model, "training"))
         facts = EngineFacts(model, cell_sites.modules, view, recorder, counts=output_hooks.counts, changed=changed)
         self._handles.append(facts)
         self._hooks = hooks = EngineCellHooks(recorder, cell_sites, output_hooks)

@@ -7,7 +7,7 @@ from ....framework.nn.cell import Cell
 from ....framework.tensor import Parameter
 from ...hooks.idle_hooks import Several, SiteHooks
 from ...hooks.input_hooks import InputHooks
-from ...hooks.output_hooks import ForwardHooks
+from ...hooks.output_hooks import OutputHooks
 from ...hooks.parameter_hooks import watch_local_gradients, watch_micro_batches
 from ...recording.recorder import Recorder
 from ...tensor_access import HookHandle
@@ -20,7 +20,7 @@ from .engine_sites import CellSites
 class EngineCellHooks:
     """Puts hooks on cells that the configuration picks."""
 
-    def __init__(self, recorder: Recorder, cell_sites: CellSites, output_hooks: ForwardHooks) -> None:
+    def __init__(self, recorder: Recorder, cell_sites: CellSites, output_hooks: OutputHooks) -> None:
         self._recorder, self._cell_sites, self._output_hooks = recorder, cell_sites, output_hooks
         self._inputs = InputHooks(recorder, ACCESS, output_hooks.counts)
         self._sites = SiteHooks(recorder, self._register)

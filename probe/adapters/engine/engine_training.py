@@ -9,7 +9,7 @@ from ....framework.optim import Optimizer
 from ....framework.optim.parameter_update import Gradients
 from ....framework.tensor import Tensor
 from ...hooks.idle_hooks import Several
-from ...hooks.output_hooks import ForwardHooks
+from ...hooks.output_hooks import OutputHooks
 from ...recording.recorder import Recorder
 from ..call_order import CallOrder
 from ..step_lifecycle import Course
@@ -87,7 +87,7 @@ class EngineTraining:
         cell_sites: CellSites,
         view: EngineView,
         recorder: Recorder,
-        output_hooks: ForwardHooks,
+        output_hooks: OutputHooks,
         *,
         facts: EngineFacts,
         order: CallOrder,

@@ -11,7 +11,7 @@ import mindspore
 from ....storage.run_info import Structure
 from ...errors import ConfigError, NotWatchable
 from ...hooks.batch_hooks import BatchHooks
-from ...hooks.output_hooks import ForwardHooks
+from ...hooks.output_hooks import OutputHooks
 from ...recording.recorder import Recorder
 from ...tensor_access import HookHandle
 from ..call_order import CallOrder, structure_of
@@ -76,7 +76,7 @@ class MindSporeAdapter:
         self._handles.append(following)
         children, known = methodcaller("name_cells"), self._structure_changes
         self._order = CallOrder(self._cells, ACCESS, register=following.register, children=children, known=known)
-        output_hooks = ForwardHooks(recorder, ACCESS, partial(getattr, model, "training"))
+        output_hooks = OutputHooks(recorder, ACCESS, partial(getattr, model, "training"))
         self._hooks = hooks = MindSporeHooks(recorder, self._cells, output_hooks)
         self._events = events = CellEvents(view, recorder, output_hooks, self._order, following)
         batches = BatchHooks(recorder, ACCESS, output_hooks.counts)

@@ -14,7 +14,7 @@ from mindspore.graph.api import _pynative_executor as executor
 
 from ...hooks.idle_hooks import Several, SiteHooks
 from ...hooks.input_hooks import InputHooks
-from ...hooks.output_hooks import ForwardHooks
+from ...hooks.output_hooks import OutputHooks
 from ...hooks.parameter_hooks import watch_local_gradients
 from ...recording.recorder import Recorder
 from ...tensor_access import ForwardHook, HookHandle, Tensor
@@ -54,7 +54,7 @@ class MindSporeHooks:
         cells: By site.
     """
 
-    def __init__(self, recorder: Recorder, cells: Mapping[str, mindspore.nn.Cell], output_hooks: ForwardHooks) -> None:
+    def __init__(self, recorder: Recorder, cells: Mapping[str, mindspore.nn.Cell], output_hooks: OutputHooks) -> None:
         self._recorder, self._cells, self._output_hooks = recorder, cells, output_hooks
         self._inputs = InputHooks(recorder, ACCESS, output_hooks.counts)
         self._inputs_of_model = self._inputs.hook("") if self._inputs.is_wanted else None
@@ -249,7 +249,7 @@ class CellEvents:
         self,
         view: MindSporeView,
         recorder: Recorder,
-        output_hooks: ForwardHooks,
+        output_hooks: OutputHooks,
         order: CallOrder,
         following: RetiringHooks,
     ) -> None:

@@ -11,7 +11,7 @@ from ....storage.run_info import Structure
 from ...errors import ConfigError, NotWatchable
 from ...hooks.batch_hooks import BatchHooks
 from ...hooks.idle_hooks import Several
-from ...hooks.output_hooks import ForwardHooks
+from ...hooks.output_hooks import OutputHooks
 from ...kernels.device import DeviceQueue
 from ...recording.recorder import Recorder
 from ...tensor_access import ForwardHook, HookHandle
@@ -118,7 +118,7 @@ class TorchAdapter:
         self._order = follow_calls(module_sites, self._structure_changes)
         for site, hidden in module_sites.compiled.items():
             recorder.event("compiled", site, modules=hidden)
-        output_hooks = ForwardHooks(recorder, ACCESS, partial(getattr, self.model, "training"))
+        output_hooks = OutputHooks(recorder, ACCESS, partial(getattr, self.model, "training"))
         changed = self._structure_changes
         facts = TorchFacts(
             self.model, module_sites.modules, view, recorder, counts=output_hooks.counts, changed=changed

@@ -11,7 +11,7 @@ import torch
 from torch.compiler import is_compiling, is_dynamo_compiling
 
 from ...aside import is_aside
-from ...hooks.output_hooks import ForwardHooks, Pair
+from ...hooks.output_hooks import OutputHooks, Pair
 from ...kernels import FLOAT64
 from ...recording.recorder import Recorder
 from ...recording.row_buffers import Row
@@ -96,7 +96,7 @@ class ForwardHandle:
 _Tensor, _is_grad_enabled = torch.Tensor, torch.is_grad_enabled
 
 
-def output_hook(taps: ForwardHooks, site: str, model: Any) -> Hook:
+def output_hook(taps: OutputHooks, site: str, model: Any) -> Hook:
     """The hook of the module at this site; a recorder that times its hooks gets the one that can be timed.
 
     Args:
@@ -110,7 +110,7 @@ class OutputHook(Hook):
 
     __slots__ = ("_current", "_model", "_recorder", "_rows", "_taps")
 
-    def __init__(self, taps: ForwardHooks, site: str, model: Any) -> None:
+    def __init__(self, taps: OutputHooks, site: str, model: Any) -> None:
         super().__init__(taps.hook(site))
         self._taps, self._rows, self._model = taps, taps.rows_of(site), model
         self._recorder, self._current = taps.recorder, taps.recorder.current
@@ -139,7 +139,7 @@ class OutputHook(Hook):
         self._work(module, inputs, output)
 
     def _see(self, output: Tensor, address: int, code: int) -> None:
-        """As `ForwardHooks` does, of values at this address."""
+        """As `OutputHooks` does, of values at this address."""
         recorder, current, rows, last = self._recorder, self._current, self._rows, self._taps.last
         try:
             stamp, version = current.stamp, output._version

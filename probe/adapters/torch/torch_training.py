@@ -10,7 +10,7 @@ from weakref import ref
 import torch
 
 from ...device_results import LateScalar
-from ...hooks.output_hooks import ForwardHooks
+from ...hooks.output_hooks import OutputHooks
 from ...recording.recorder import Recorder
 from ..call_order import CallOrder
 from ..step_lifecycle import Course
@@ -193,7 +193,7 @@ class TorchTraining:
         places: ModuleSites,
         view: TorchView,
         recorder: Recorder,
-        taps: ForwardHooks,
+        taps: OutputHooks,
         *,
         facts: TorchFacts,
         order: CallOrder,
