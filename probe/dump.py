@@ -1,7 +1,7 @@
 """Whole tensors, written by a thread of their own: the training pays for a copy of what is due.
 
-A tensor that would take the waiting copies beyond their memory limit, or the files beyond their disk limit, is left
-out; that some are is an event of the run at once, and how many were at its end: never a step that waits.
+A tensor is left out if it would take the waiting copies beyond their memory limit, or the files beyond their disk
+limit. The first omission becomes an event of the run at once, their number one at its end. A step never waits.
 """
 
 import logging
@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,7 +81,7 @@ class TensorCopy(NamedTuple):
     call: int
     step: int
     micro_step: int
-    array: NDArray[Any]
+    array: NDArray[np.generic]
 
 
 class Dumper:
@@ -115,7 +115,7 @@ class Dumper:
             self._chosen[site] = is_one_of(site, self._config.sites)
         return self._chosen[site]
 
-    def take(self, subject: str, site: str, call: int, moment: tuple[int, int], array: NDArray[Any]) -> None:
+    def take(self, subject: str, site: str, call: int, moment: tuple[int, int], array: NDArray[np.generic]) -> None:
         """Queue a copy of the array for storage, unless a limit is reached."""
         why = self._why_not(array)
         if not why and self._waiting_bytes + array.nbytes > self._memory:
@@ -154,7 +154,7 @@ class Dumper:
         self._thread.join()
         return [*self.take_events(), *self._omissions.take_rest()]
 
-    def _why_not(self, array: NDArray[Any]) -> str:
+    def _why_not(self, array: NDArray[np.generic]) -> str:
         """Return why the disk cannot take this array; empty where it can."""
         if self._fault or self._written_bytes + self._waiting_bytes + array.nbytes <= self._limit:
             return self._fault

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,18 +56,17 @@ _PATIENCE_S = 2.0
 _log = logging.getLogger(__name__)
 
 
-class HeldTensors:
+class FlightTensors:
     """A buffer of tensor copies: the newest that the memory limit allows.
 
-    The training takes copies; the writer, which comes to a step a little later, lets them go to the disk or nowhere.
-    Where the limit leaves no room before the writer has come to an earlier step, the training waits for it: else a fast
-    loop would push out what the rules are about to ask for. What had to go all the same is counted.
+    The training adds copies. The writer, which follows the training by some steps, sends them to the disk or drops
+    them. When the memory is full before the writer has reached an earlier step, the training waits for it: otherwise a
+    fast loop would drop tensors that the rules are about to request. Dropped tensors are counted.
 
     Args:
         config: Which tensors, and how much memory.
         dumper: Stores those that are wanted after all.
-        settle: True when the rules have seen every record that has left, False when that takes more than so many
-            seconds.
+        settle: Waits until the rules have seen every record sent so far; False after this many seconds.
     """
 
     def __init__(
@@ -77,7 +75,7 @@ class HeldTensors:
         self.subjects = frozenset(config.subjects if config.tensors else ())
         self._patterns, self._limit, self._steps = config.tensors, config.memory, config.steps
         self._dumper, self._settle = dumper, settle
-        self._held: deque[TensorCopy] = deque()
+        self._copies: deque[TensorCopy] = deque()
         self._bytes = 0
         self._seen: dict[int, int] = {}  # bytes of the wanted tensors, by step
         self._gone: dict[int, int] = {}  # wanted tensors that are no longer held, by step
@@ -92,7 +90,7 @@ class HeldTensors:
             self._chosen[site] = is_one_of(site, self._patterns)
         return subject in self.subjects and self._chosen[site]
 
-    def take(self, subject: str, site: str, call: int, moment: tuple[int, int], array: NDArray[Any]) -> None:
+    def take(self, subject: str, site: str, call: int, moment: tuple[int, int], array: NDArray[np.generic]) -> None:
         """Hold a copy of the tensor and drop the oldest copies for it; leave out one that alone exceeds the limit."""
         step, size = moment[0], array.nbytes
         with self._lock:
@@ -101,7 +99,7 @@ class HeldTensors:
             if is_full and self._enough() > self._limit:  # some of these steps must be dropped in any case
                 self._make_room(size, self._judged)
                 is_full = self._bytes + size > self._limit
-            is_early = is_full and self._held[0].step < step and self._judged < step - 1
+            is_early = is_full and self._copies[0].step < step and self._judged < step - 1
         if is_early:
             self._wait_at(step)
         copy = TensorCopy(subject, site, call, *moment, np.array(array, order="C")) if size <= self._limit else None
@@ -110,7 +108,7 @@ class HeldTensors:
                 self._miss(step)
                 return
             self._make_room(size, step)
-            self._held.append(copy)
+            self._copies.append(copy)
             self._bytes += size
 
     def forget(self, before: int) -> None:
@@ -123,7 +121,7 @@ class HeldTensors:
     def release(self, last: int) -> tuple[int, dict[str, Json] | None]:
         """Send the tensors of all steps up to this one to the disk; return their number and what is missing.
 
-        The latter is the data of an event `tensors_left_out`, None where the limit has held all.
+        What is missing is the data of an event `tensors_left_out`; None if nothing is.
         """
         with self._lock:
             copies = list(self._up_to(last))
@@ -145,8 +143,8 @@ class HeldTensors:
 
     def _make_room(self, size: int, last: int) -> None:
         """Drop the oldest copies, none behind step `last`, until there is room for so many bytes."""
-        while self._held and self._bytes + size > self._limit >= size and self._held[0].step <= last:
-            copy = self._held.popleft()
+        while self._copies and self._bytes + size > self._limit >= size and self._copies[0].step <= last:
+            copy = self._copies.popleft()
             self._bytes -= copy.array.nbytes
             self._miss(copy.step)
 
@@ -179,8 +177,8 @@ class HeldTensors:
                 del counts[step]
 
     def _up_to(self, last: int) -> Iterator[TensorCopy]:
-        while self._held and self._held[0].step <= last:
-            copy = self._held.popleft()
+        while self._copies and self._copies[0].step <= last:
+            copy = self._copies.popleft()
             self._bytes -= copy.array.nbytes
             yield copy
 
@@ -190,14 +188,14 @@ _NON_FINITE = ("nans", "pos_infs", "neg_infs")
 _OF_THE_MONITOR = "monitor_fault"
 
 
-class FlightBuffer:
-    """Keeps the last records beside the schedule, for the store's writer, until an anomaly asks for them.
+class FlightRecords:
+    """A `FlightBuffer` of the store: keeps the last records beside the schedule until an anomaly asks for them.
 
-    An anomaly is the first finding of a rule at a site, if it is severe enough: a rule that goes on complaining at one
-    site does not make the recording dense for ever (our choice).
+    An anomaly is the first finding of a rule at a site, if it is severe enough. So a rule that reports the same site
+    again and again does not keep the recording dense (our choice).
 
     Args:
-        flight: What is kept; None keeps nothing, and an anomaly is only told.
+        flight: What to keep; None keeps nothing, and anomalies are only reported.
         around: How long recording is dense after an anomaly.
     """
 
@@ -210,13 +208,13 @@ class FlightBuffer:
         self._dense_until = -1
         self._reported: int | None = None
         self._alarm: int | None = None
-        self.tensors: HeldTensors | None = None
+        self.tensors: FlightTensors | None = None
 
     def alarm(self, step: int) -> int | None:
         """Return the step behind which recording is dense for the newest reported anomaly.
 
-        That is the anomaly's own with a flight recorder, which has the steps between the anomaly and the telling;
-        without one it is the step before this one.
+        With a flight recorder that is the step of the anomaly, since the steps after it are in the buffer; without one
+        it is the step before this one.
         """
         if self._reported is not None:
             reported, self._reported = self._reported, None
@@ -226,9 +224,9 @@ class FlightBuffer:
     def show(self, record: StepRecord) -> StepRecord:
         """Return the record for the rules: all scalars, and all statistics where a value is not finite.
 
-        So an anomaly is seen at its own step at little cost; what builds up slowly is seen at the steps of the
-        schedule. Our choice: rules over every statistic of every step took a step of 2 ms (three dense layers) from
-        2.0 to 2.4 times the unwatched one.
+        So an anomaly is seen at its own step at little cost; slow changes are seen at scheduled steps. Our choice:
+        rules over every statistic of every step took a step of 2 ms (three dense layers) from 2.0 to 2.4 times the
+        unwatched one.
         """
         beside = record.beside
         if beside is None or record.step <= self._dense_until or _is_odd(beside):

@@ -15,7 +15,7 @@ from .adapters import Adapter
 from .configuration.config import Config
 from .configuration.sections import Dump
 from .dump import Dumper
-from .flight_recorder import FlightBuffer, HeldTensors
+from .flight_recorder import FlightRecords, FlightTensors
 from .lifecycle import register, unregister
 from .reconfiguration import ChangeWatcher, Reconfiguration
 from .recording.overhead_budget import BudgetedRecorder
@@ -33,7 +33,7 @@ class Monitor:
         self._adapter, self._config = adapter, config
         self._capacity, self._when_full = config.queue.capacity, config.queue.when_full
         self._recorder = (Recorder if config.budget is None else BudgetedRecorder)(config, self._emit)
-        self._flight, self._keeper = config.flight_recorder, FlightBuffer(config.flight_recorder, config.around)
+        self._flight, self._keeper = config.flight_recorder, FlightRecords(config.flight_recorder, config.around)
         self._recorder.due.keep(self._keeper)
         self._queue: QueueWriter | None = None
         self._reconfiguration: Reconfiguration | None = None
@@ -67,7 +67,7 @@ class Monitor:
         """Nothing; the whole tensors that the configuration names go there."""
         dumper = Dumper(config, blobs)
         if self._flight is not None and self._flight.tensors:
-            self._keeper.tensors = HeldTensors(self._flight, dumper, self._settle_within)
+            self._keeper.tensors = FlightTensors(self._flight, dumper, self._settle_within)
         self._recorder.due.dump_to(dumper)
 
     @property

@@ -96,24 +96,24 @@ class NanTrace:
         """
         if not self.is_looking:
             return
-        made = [row for x in outputs if (row := self._statistics(x)) is not None]
-        if not any(row[_NANS] or row[_POS] or row[_NEG] for row in made):
+        output_rows = [row for x in outputs if (row := self._statistics(x)) is not None]
+        if not any(row[_NANS] or row[_POS] or row[_NEG] for row in output_rows):
             return
-        given = [row for x in inputs if (row := self._statistics(x)) is not None]
-        is_worse = any(row[_NANS] or row[_POS] for row in made)
-        was_bad = any(row[_NANS] or row[_POS] for row in given)
+        input_rows = [row for x in inputs if (row := self._statistics(x)) is not None]
+        is_worse = any(row[_NANS] or row[_POS] for row in output_rows)
+        was_bad = any(row[_NANS] or row[_POS] for row in input_rows)
         if not is_worse:
             if self._suspect is None and not was_bad and not any(word in name for word in _FILLS):
-                self._suspect = self._described(name, given, made, behind)
+                self._suspect = self._described(name, input_rows, output_rows, behind)
             return
         self._is_found = True
         if was_bad:
-            described = self._described(name, given, made, behind)
+            described = self._described(name, input_rows, output_rows, behind)
             self._record({**described, "source": "its inputs were not finite already"})
-        elif self._suspect is not None and any(row[_NEG] for row in given):
+        elif self._suspect is not None and any(row[_NEG] for row in input_rows):
             self._record(self._suspect)
         else:
-            self._record(self._described(name, given, made, behind))
+            self._record(self._described(name, input_rows, output_rows, behind))
 
     def loss_is_bad(self, operations: Sequence[str]) -> None:
         """Record that the loss is not finite though the model's output was; these operations lie between, nearest
@@ -153,14 +153,14 @@ class NanTrace:
     def _described(
         self,
         name: str,
-        given: Sequence[NDArray[np.float64]],
-        made: Sequence[NDArray[np.float64]],
+        input_rows: Sequence[NDArray[np.float64]],
+        output_rows: Sequence[NDArray[np.float64]],
         behind: Callable[[], dict[str, Json]],
     ) -> dict[str, Json]:
         file, line = user_line(*self._foreign)
-        inputs: list[Json] = [_shown(row) for row in given[:4]]
+        inputs: list[Json] = [_shown(row) for row in input_rows[:4]]
         data: dict[str, Json] = {"operation": name, "phase": self.phase, "file": file, "line": line, "inputs": inputs}
-        data["output"] = _shown(made[0]) if made else None
+        data["output"] = _shown(output_rows[0]) if output_rows else None
         return {**data, **behind()}
 
 

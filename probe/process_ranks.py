@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
+from types import ModuleType
 from typing import Any, Final
 
 from ..storage.run_info import new_run_id
@@ -79,7 +80,9 @@ def agree_on_run(process: ProcessRank, name: str, now: float) -> str | None:
             f"torch.distributed.init_process_group, or pass rank= and the same run_id= in every process"
         )
     key = f"mindscope/run/{next(_watches)}"
-    store = _distributed().distributed_c10d._get_default_store()
+    distributed = _distributed()
+    assert distributed is not None, "joined processes are connected by torch.distributed"
+    store = distributed.distributed_c10d._get_default_store()
     if process.rank == 0:
         run_id = new_run_id(name, now)
         store.set(key, run_id)
@@ -98,7 +101,7 @@ def _waited_for(store: Any, key: str, process: ProcessRank) -> str:
         ) from error
 
 
-def _distributed() -> Any:
+def _distributed() -> ModuleType | None:
     """Return torch.distributed, where it is loaded and initialised, else None."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
@@ -106,7 +109,7 @@ def _distributed() -> Any:
     return distributed
 
 
-def _groups(distributed: Any, rank: int) -> tuple[tuple[str, tuple[int, ...]], ...]:
+def _groups(distributed: ModuleType, rank: int) -> tuple[tuple[str, tuple[int, ...]], ...]:
     found = []
     for group in distributed.distributed_c10d._world.pg_map:
         ranks = tuple(int(rank) for rank in distributed.get_process_group_ranks(group))
@@ -115,7 +118,7 @@ def _groups(distributed: Any, rank: int) -> tuple[tuple[str, tuple[int, ...]], .
     return tuple(sorted(set(found)))
 
 
-def group_name(distributed: Any, group: Any) -> str:
+def group_name(distributed: ModuleType, group: object) -> str:
     """Return the name of a process group in sites: `world`, its description, or its ranks."""
     if group is None or group is distributed.group.WORLD:
         return "world"

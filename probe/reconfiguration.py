@@ -39,10 +39,10 @@ class ConfigChange:
     """A change that the configuration allows; it takes effect once it is kept.
 
     Args:
-        config: All that is recorded with it.
-        below: What `mindscope set` is laid over: the configuration of the beginning, or the file's.
-        fields: What is laid over it.
-        shadowed: Keys that the file has changed in vain, since they are set.
+        config: The whole configuration after the change.
+        below: The configuration under `mindscope set`: the one of the start, or of the file.
+        fields: The fields of `mindscope set`.
+        shadowed: Keys that the file has changed without effect, since `mindscope set` overrides them.
     """
 
     config: Config
@@ -55,10 +55,10 @@ class ChangeWatcher:
     """Looks for requested changes of the configuration.
 
     Args:
-        config: What is recorded now.
-        source: The file that the configuration came from, if it came from one.
-        mailbox: Where `mindscope set` leaves what it was asked for.
-        look_s: How often to look.
+        config: The current configuration.
+        source: The file of the configuration, if it has one.
+        mailbox: The channel that `mindscope set` writes to.
+        look_s: Seconds between two looks.
     """
 
     def __init__(

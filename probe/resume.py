@@ -41,14 +41,14 @@ class ResumePoint:
         parameters, generators = data.get("parameters"), data.get("generators")
         rates, counts = data.get("learning_rates"), data.get("counts")
         return cls(
-            run,
-            event.step,
-            str(data.get("checksum")),
-            parameters if isinstance(parameters, dict) else {},
-            tuple(rates) if isinstance(rates, list) else (),
-            tuple(counts) if isinstance(counts, list) else (),
-            generators if isinstance(generators, dict) else {},
-            is_declared,
+            run=run,
+            step=event.step,
+            checksum=str(data.get("checksum")),
+            parameters=parameters if isinstance(parameters, dict) else {},
+            learning_rates=tuple(rates) if isinstance(rates, list) else (),
+            counts=tuple(counts) if isinstance(counts, list) else (),
+            generators=generators if isinstance(generators, dict) else {},
+            is_declared=is_declared,
         )
 
 

@@ -63,14 +63,15 @@ class Closable(Protocol):
 class Stopped(SystemExit):
     """Ends the script at a place of ours: where its model cannot be watched, or where nothing more is wanted of it.
 
-    An exit, for a script cleans up after one, lets it pass where it catches errors, and is silent about it in threads.
+    It derives from `SystemExit`: scripts clean up after an exit, let it pass where they catch errors, and do not print
+    it in threads.
     """
 
 
 def run_script(script: Path | TrainingScript, arguments: Sequence[str], begin: Callable[[Adapter], Closable]) -> int:
     """Run the script, record its training and return its exit code; show its errors as Python does.
 
-    Of a script that trains nothing, or other models beside the first, stderr says so, whatever the script has done to
+    If the script trains nothing, or other models beside the first, stderr says so, however the script has configured
     logging.
 
     Raises:

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from importlib import import_module
 from math import prod
 from pathlib import Path
-from typing import Any
 
 from .adapters import Adapter
 from .configuration.config import Config
 from .monitor import Monitor
 from .script_runner import Closable, Stopped, TrainingScript, run_to_end
+from .tensor_access import ForwardHook
 from .watch_session import rehearsal
 
 __all__ = ["ScriptModel", "ScriptModule", "sites_of_script"]
@@ -99,7 +99,7 @@ class _Detaching:
         self._monitor.disown()
 
 
-def _noting(site: str, seen: list[tuple[str, object]], outputs: dict[str, tuple[str, ...]]) -> Any:
+def _noting(site: str, seen: list[tuple[str, object]], outputs: dict[str, tuple[str, ...]]) -> ForwardHook:
     """Return a forward hook; the root's ends the script."""
 
     def hook(module: object, _inputs: object, output: object) -> None:

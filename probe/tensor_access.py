@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from operator import attrgetter, methodcaller
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from numpy.typing import NDArray
 
@@ -15,12 +15,22 @@ from .kernels import Arrays, table_of
 Tensor: TypeAlias = Any
 Node: TypeAlias = Any
 
+#: A forward hook: `hook(module, inputs, output)`.
+ForwardHook: TypeAlias = Callable[[object, object, object], None]
+
 #: (address, size, dtype code) as the kernels take them.
 Place: TypeAlias = tuple[int, int, int]
 
 #: Tensors read from one nested value, and their largest depth. Our choice.
 MOST_TENSORS: Final = 64
 _DEEPEST: Final = 6
+
+
+class HookHandle(Protocol):
+    """A registered hook of a framework, or several."""
+
+    def remove(self) -> object:
+        """Remove the hook."""
 
 
 class Unsupported(TypeError):
@@ -139,7 +149,7 @@ class TensorTables:
         place: Where the values of a tensor lie, and what keeps them there; raises `Unsupported`.
         names: The sites of the parameters, one for each row; may grow.
         report: Called once for a parameter of which something cannot be recorded, with its site and the reason.
-        away: How tensors on a device are told from others, where a framework has such.
+        device_access: How tensors on a device are told from others, where a framework has such.
         at_once: The columns of a table of tensors that lie plainly on the host; None where one of them does not.
     """
 
@@ -148,10 +158,10 @@ class TensorTables:
         place: Callable[[Tensor], tuple[Place, object]],
         names: Sequence[str],
         report: Callable[[str, str], None],
-        away: DeviceAccess | None = None,
+        device_access: DeviceAccess | None = None,
         at_once: Callable[[Sequence[Tensor | None]], Columns | None] | None = None,
     ) -> None:
-        self._place_of, self._names, self._report, self._away = place, names, report, away
+        self._place_of, self._names, self._report, self._device_access = place, names, report, device_access
         self._at_once = at_once
         self._reported: set[str] = set()
         self._known: dict[str, tuple[Columns, Arrays]] = {}
@@ -161,8 +171,8 @@ class TensorTables:
         """Return the table, a row a tensor, which keeps them alive unless they are named.
 
         Args:
-            what: They are, and the model keeps them: a table is made once for all steps at which the same of them are
-                there, and tells where they lie now.
+            what: Name of a quantity that the model keeps. Its table is reused as long as the same tensors exist, and is
+                updated to where they lie now.
         """
         columns = None if self._at_once is None else self._at_once(tensors)
         if columns is None:
@@ -190,9 +200,9 @@ class TensorTables:
     def _table(self, tensors: Sequence[Tensor | None]) -> Arrays:
         owners: list[object] = []
         remote: dict[int, Tensor] = {}
-        away = self._away.is_any(tensors) if self._away is not None else False
+        has_device_tensors = self._device_access.is_any(tensors) if self._device_access is not None else False
         places = [
-            _ABSENT if tensor is None else self._place(number, tensor, owners, remote if away else None)
+            _ABSENT if tensor is None else self._place(number, tensor, owners, remote if has_device_tensors else None)
             for number, tensor in enumerate(tensors)
         ]
         table = table_of(places, owners)
@@ -200,9 +210,13 @@ class TensorTables:
 
     def _place(self, number: int, tensor: Tensor, owners: list[object], remote: dict[int, Tensor] | None) -> Place:
         try:
-            if remote is not None and self._away is not None and (part := self._away.part(tensor)) is not None:
+            if (
+                remote is not None
+                and self._device_access is not None
+                and (part := self._device_access.part(tensor)) is not None
+            ):
                 remote[number] = part
-                return (0, int(part.numel()), self._away.code(part))
+                return (0, int(part.numel()), self._device_access.code(part))
             place, owner = self._place_of(tensor)
         except Unsupported as error:
             name = self._names[number]

@@ -1,12 +1,16 @@
 """The structure of a run: modules in the order of their calls, parameters, optimizer groups."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from ...storage.run_info import ModuleInfo, OptimizerInfo, ParameterInfo, Structure
 from ..collectors.collector import COLLECTORS
 from ..errors import NotWatchable
-from ..tensor_access import Access, Node, Tensor, tensors_in
+from ..tensor_access import Access, ForwardHook, HookHandle, Node, Tensor, tensors_in
+
+# A hook is registered on any framework's module.
+Register: TypeAlias = Callable[[Any, ForwardHook], HookHandle]
+Children: TypeAlias = Callable[[Any], Iterable[object]]
 
 _FARTHEST = 200
 _MOST_KEPT = 20_000
@@ -15,15 +19,15 @@ _MOST_KEPT = 20_000
 class CallTrace:
     """Traces forwards until one of the whole model is complete; then it removes its hooks and releases every tensor.
 
-    An input's origin is the module whose output it is, by identity, or by the graph of differentiation between them, so
-    that `x + f(x)` has the origins of both. The tensors of this one forward are kept until it ends, so that none is
-    confused with another at the same place.
+    An input's origin is the module whose output it is, by identity, or through the graph of differentiation between
+    them; so `x + f(x)` has the origins of both. The tensors of this one forward are kept until it ends, so that none is
+    confused with another at the same address.
 
     Args:
         register: Puts a forward hook `(module, inputs, output)` on a module and returns its handle.
     """
 
-    def __init__(self, modules: Mapping[str, Any], access: Access, register: Callable[[Any, Any], Any]) -> None:
+    def __init__(self, modules: Mapping[str, object], access: Access, register: Register) -> None:
         self.is_complete = False
         self._modules, self._access = modules, access
         self._order: dict[str, int] = {}
@@ -49,7 +53,7 @@ class CallTrace:
             self.is_complete = True
             self.stop()
 
-    def modules(self, children: Callable[[Any], Iterable[Any]]) -> tuple[ModuleInfo, ...]:
+    def modules(self, children: Children) -> tuple[ModuleInfo, ...]:
         """Return the modules in order of their first completion, then those that were never called."""
         infos = [
             ModuleInfo(
@@ -64,8 +68,8 @@ class CallTrace:
         ]
         return tuple(sorted(infos, key=lambda info: (info.order < 0, info.order)))
 
-    def _hook(self, site: str) -> Callable[[Any, Any, Any], None]:
-        def after_forward(_module: Any, inputs: Any, output: Any) -> None:
+    def _hook(self, site: str) -> ForwardHook:
+        def after_forward(_module: object, inputs: object, output: object) -> None:
             if site not in self._order:
                 self._inputs[site] = tuple(dict.fromkeys(self._origins(inputs)))
                 self._direct[site] = tuple(dict.fromkeys(self._givers(inputs)))
@@ -84,14 +88,14 @@ class CallTrace:
 
         return after_forward
 
-    def _origins(self, inputs: Any) -> Iterable[str]:
+    def _origins(self, inputs: object) -> Iterable[str]:
         for _, tensor in tensors_in(inputs, self._access):
             if id(tensor) in self._producers:
                 yield self._producers[id(tensor)]
             else:
                 yield from self._behind(self._access.node(tensor))
 
-    def _givers(self, inputs: Any) -> Iterable[str]:
+    def _givers(self, inputs: object) -> Iterable[str]:
         """Yield the innermost modules that returned these very tensors, if nothing changed them in place since."""
         for _, tensor in tensors_in(inputs, self._access):
             giver, version = self._leaves.get(id(tensor), ("", -1))
@@ -129,11 +133,11 @@ class CallOrder:
 
     def __init__(
         self,
-        modules: Mapping[str, Any],
+        modules: Mapping[str, object],
         access: Access,
         *,
-        register: Callable[[Any, Any], Any],
-        children: Callable[[Any], Iterable[Any]],
+        register: Register,
+        children: Children,
         known: Callable[[], None],
     ) -> None:
         self._modules, self._access, self._register = modules, access, register
@@ -164,7 +168,22 @@ class CallOrder:
         return self.trace.modules(self._children)
 
 
-def check_belongs(optimizer: Any, parameters: Iterable[Any], model: object) -> None:
+class _Optimizer(Protocol):
+    @property
+    def param_groups(self) -> Sequence[Mapping[str, Any]]:  # Any: parameters and options under their names
+        """Parameters and options of each group."""
+
+
+class _Parameter(Protocol):
+    @property
+    def requires_grad(self) -> bool:
+        """Whether a gradient is computed for it."""
+
+
+_AnyParameter = TypeVar("_AnyParameter", bound=_Parameter)
+
+
+def check_belongs(optimizer: _Optimizer, parameters: Iterable[object], model: object) -> None:
     """Check that the optimizer steps at least one of these parameters.
 
     Raises:
@@ -178,7 +197,7 @@ def check_belongs(optimizer: Any, parameters: Iterable[Any], model: object) -> N
         )
 
 
-def groups_of(optimizers: Iterable[Any]) -> dict[int, tuple[tuple[int, int], ...]]:
+def groups_of(optimizers: Iterable[_Optimizer]) -> dict[int, tuple[tuple[int, int], ...]]:
     """Return (optimizer, group) numbers of every group that holds a parameter, by the parameter's id."""
     found: dict[int, tuple[tuple[int, int], ...]] = {}
     for number, optimizer in enumerate(optimizers):
@@ -189,30 +208,42 @@ def groups_of(optimizers: Iterable[Any]) -> dict[int, tuple[tuple[int, int], ...
 
 
 #: Shape and dtype of a parameter, and a number for its memory; parameters that share memory have the same number.
-Describe = Callable[[Any], tuple[tuple[int, ...], str, int]]
+Describe: TypeAlias = Callable[[_AnyParameter], tuple[tuple[int, ...], str, int]]
 #: (optimizer, group) numbers of every group that holds a parameter, by the parameter's id.
 Groups = Mapping[int, tuple[tuple[int, int], ...]]
 
 
 def structure_of(
     order: CallOrder,
-    named: Iterable[tuple[str, Any]],
+    named: Iterable[tuple[str, _AnyParameter]],
     optimizers: tuple[OptimizerInfo, ...],
     *,
     groups: Groups,
-    describe: Describe,
+    describe: Describe[_AnyParameter],
 ) -> Structure:
     """Return the modules in call order, all parameters by site, the optimizers, and the recorded subjects."""
     subjects = tuple(name for name, entry in COLLECTORS.items() if entry.columns)
     return Structure(order.modules(), _parameter_infos(named, groups, describe), optimizers, subjects)
 
 
-def _parameter_infos(named: Iterable[tuple[str, Any]], groups: Groups, describe: Describe) -> tuple[ParameterInfo, ...]:
+def _parameter_infos(
+    named: Iterable[tuple[str, _AnyParameter]], groups: Groups, describe: Describe[_AnyParameter]
+) -> tuple[ParameterInfo, ...]:
     storages: dict[int, int] = {}
     infos: list[ParameterInfo] = []
     for name, parameter in named:
         shape, dtype, memory = describe(parameter)
         memberships = groups.get(id(parameter), ())
         first, storage = next(iter(memberships), None), storages.setdefault(memory, len(storages))
-        infos.append(ParameterInfo(name, shape, dtype, parameter.requires_grad, first, storage, memberships[1:]))
+        infos.append(
+            ParameterInfo(
+                name,
+                shape,
+                dtype,
+                requires_grad=parameter.requires_grad,
+                group=first,
+                storage=storage,
+                more_groups=memberships[1:],
+            )
+        )
     return tuple(infos)

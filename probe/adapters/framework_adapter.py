@@ -17,7 +17,7 @@ class Adapter(Protocol):
         """The framework's name and version, e.g. `torch 2.13.0`."""
 
     @property
-    def model(self) -> Any:
+    def model(self) -> object:
         """The watched model."""
 
     @property

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from ...storage.records import Json
 from ..configuration.site_selection import choose_sites
@@ -75,16 +75,16 @@ class NewParts:
     """Adds the modules and parameters that a model has gained or replaced.
 
     Args:
-        modules: By site, as they are whenever something is taken in.
+        modules: The modules by site; the mapping follows the model.
     """
 
     def __init__(
-        self, modules: Mapping[str, Any], view: Choosing, recorder: Recorder, order: CallOrder, facts: _Facts
+        self, modules: Mapping[str, object], view: Choosing, recorder: Recorder, order: CallOrder, facts: _Facts
     ) -> None:
         self._modules, self._view, self._recorder = modules, view, recorder
         self._order, self._facts = order, facts
 
-    def record(self, named: Mapping[str, Any]) -> tuple[str, ...]:
+    def record(self, named: Mapping[str, object]) -> tuple[str, ...]:
         """Record the parameters that the configuration selects, also new ones; return the sites to watch from now on.
 
         Args:
@@ -104,25 +104,29 @@ class NewParts:
         self._recorder.event("modules_changed", sites=sites, count=len(changed))
 
 
-class _ParameterView(Protocol):
-    def add(self, named: Iterable[tuple[str, Any]]) -> bool:
+_Parameter = TypeVar("_Parameter")
+_Recorded = TypeVar("_Recorded", contravariant=True)
+
+
+class _ParameterView(Protocol[_Recorded]):
+    def add(self, named: Iterable[tuple[str, _Recorded]]) -> bool:
         """Add these parameters at the end; return whether any of them was new."""
 
-    def choose(self, named: Iterable[tuple[str, Any]]) -> None:
+    def choose(self, named: Iterable[tuple[str, _Recorded]]) -> None:
         """Record only these from now on."""
 
 
-class Selection:
+class Selection(Generic[_Parameter]):
     """Selects the recorded parameters and the watched modules.
 
     Args:
-        modules: By site, as they are whenever they are asked for.
+        modules: The modules by site; the mapping follows the model.
     """
 
-    def __init__(self, modules: Mapping[str, Any], view: _ParameterView, recorder: Recorder) -> None:
+    def __init__(self, modules: Mapping[str, object], view: _ParameterView[_Parameter], recorder: Recorder) -> None:
         self._modules, self._view, self._recorder = modules, view, recorder
 
-    def begin(self, named: Mapping[str, Any]) -> tuple[str, ...]:
+    def begin(self, named: Mapping[str, _Parameter]) -> tuple[str, ...]:
         """Return the sites to watch from the first step on.
 
         Args:
@@ -135,7 +139,7 @@ class Selection:
         self._view.add((name, named[name]) for name in names)
         return sites
 
-    def change(self, named: Mapping[str, Any]) -> tuple[str, ...]:
+    def change(self, named: Mapping[str, _Parameter]) -> tuple[str, ...]:
         """Return the sites to watch from now on; leave out parameters that are no longer selected.
 
         Raises:

@@ -12,7 +12,7 @@ from ..aside import is_aside
 from ..collectors.collector import View
 from ..device_results import LateScalar
 from ..errors import TrainingStopped
-from ..hooks.output_hooks import ForwardHooks
+from ..hooks.output_hooks import OutputHooks
 from ..kernels import STATISTICS, Arrays
 from ..recording.first_step import finite_or_none
 from ..recording.recorder import Recorder
@@ -176,7 +176,7 @@ class StepLifecycle:
         self,
         recorder: Recorder,
         view: OptimizedView,
-        output_hooks: ForwardHooks,
+        output_hooks: OutputHooks,
         *,
         before_step: Callable[[], None],
         at_end: Callable[[int], None],

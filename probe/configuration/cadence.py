@@ -127,7 +127,15 @@ class Cadence(Section):
         """Return the cadence as a `Schedule`."""
         other = self.first or self.windows or self.per_decade or self.around
         every = self.every if self.every is not None else int(not other)
-        return Schedule(every, self.first, self.windows, self.per_decade, self.start, self.stop, self.around or 0)
+        return Schedule(
+            every=every,
+            first=self.first,
+            windows=self.windows,
+            per_decade=self.per_decade,
+            start=self.start,
+            stop=self.stop,
+            around=self.around or 0,
+        )
 
 
 def as_cadence(value: object) -> object:

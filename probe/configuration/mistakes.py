@@ -141,17 +141,17 @@ def suggestion(kind: str, path: KeyPath, error: _Error) -> str:
         kind: The type of pydantic's error, or one of ours.
         error: pydantic's own.
     """
-    given = plain(error["input"])
-    if kind == "literal_error" and isinstance(given, str):
+    value = plain(error["input"])
+    if kind == "literal_error" and isinstance(value, str):
         words = [word.strip("' ") for word in str(error["ctx"]["expected"]).replace(" or ", ",").split(",")]
-        return nearest(given, words) or _default(path)
-    if kind.startswith(("tuple", "list")) and not isinstance(given, list | tuple | None):
-        return f"; write [{shortened(given)}]"
+        return nearest(value, words) or _default(path)
+    if kind.startswith(("tuple", "list")) and not isinstance(value, list | tuple | None):
+        return f"; write [{shortened(value)}]"
     if kind.startswith(("model", "dict")):
-        return _part(model_at(path), given)
-    meant = _meant(kind, given, path)
+        return _part(model_at(path), value)
+    meant = _meant(kind, value, path)
     if meant:
-        return f"; write {meant}{', without quotes' if isinstance(given, str) and kind != 'share' else ''}"
+        return f"; write {meant}{', without quotes' if isinstance(value, str) and kind != 'share' else ''}"
     if kind == "too_short":
         return f"{_default(path)}{_NONE.get(dotted_key(path), '')}"
     if kind in _EXAMPLES:
@@ -159,23 +159,23 @@ def suggestion(kind: str, path: KeyPath, error: _Error) -> str:
     return _default(path)
 
 
-def _part(model: type[BaseModel], given: object) -> str:
+def _part(model: type[BaseModel], value: object) -> str:
     """Describe how to switch a section on or off, or list the keys that it has."""
-    if given is True and not any(field.is_required() for field in model.model_fields.values()):
+    if value is True and not any(field.is_required() for field in model.model_fields.values()):
         return f"; write {{}} for its defaults, or some of {', '.join(model.model_fields)}"
-    if given is False:
+    if value is False:
         return "; write {every: 0}" if "every" in model.model_fields else "; leave it out"
     return f"; there are {', '.join(model.model_fields)}"
 
 
-def _meant(kind: str, given: object, path: KeyPath) -> str:
+def _meant(kind: str, value: object, path: KeyPath) -> str:
     """Return the number or switch that was most probably meant; empty where it is unknown."""
-    if kind.startswith("bool") and not isinstance(given, float):
-        return _SWITCHES.get(str(given).strip().lower(), "")
-    if isinstance(given, bool):
+    if kind.startswith("bool") and not isinstance(value, float):
+        return _SWITCHES.get(str(value).strip().lower(), "")
+    if isinstance(value, bool):
         every = {True: "1 for every step", False: "0 for none"}
-        return every[given] if kind.startswith("int") and path[-1:] == ("every",) else ""
-    number = _number(given)
+        return every[value] if kind.startswith("int") and path[-1:] == ("every",) else ""
+    number = _number(value)
     if number is not None and kind == "share" and 1.0 <= number < 100.0:
         return f"{number:g}% or {number / 100.0:g}"
     if number is not None and kind.startswith("float"):
@@ -185,9 +185,9 @@ def _meant(kind: str, given: object, path: KeyPath) -> str:
     return ""
 
 
-def _number(given: object) -> float | None:
+def _number(value: object) -> float | None:
     try:
-        found = float(given) if isinstance(given, str | float | int) else math.nan
+        found = float(value) if isinstance(value, str | float | int) else math.nan
     except ValueError:
         return None
     return found if math.isfinite(found) else None
@@ -221,8 +221,8 @@ def key_path(error: Mapping[str, Any]) -> KeyPath:  # Any: pydantic's own error 
     """
     path: KeyPath = error["loc"]
     several = [number for number, part in enumerate(path) if part in UNION_KEYS]
-    whole = path[: several[0] + 1] if several and len(path) == several[0] + 2 else path
-    return whole[:-1] if whole[-1:] == (_KEY,) else whole
+    trimmed = path[: several[0] + 1] if several and len(path) == several[0] + 2 else path
+    return trimmed[:-1] if trimmed[-1:] == (_KEY,) else trimmed
 
 
 def dotted_key(path: Sequence[str | int]) -> str:

@@ -69,12 +69,12 @@ _OF_THE_DUMP: Final = (
 )
 
 
-def is_msprobe(data: Mapping[str, Any]) -> bool:
+def is_msprobe(data: Mapping[str, object]) -> bool:
     """Return whether the keys are those of msprobe's monitor, or of its dump."""
     return not _TELLING.isdisjoint(data) or _is_dump(data)
 
 
-def translate(data: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def translate(data: Mapping[str, Any]) -> tuple[dict[str, object], tuple[str, ...]]:
     """Translate to fields of `Config`, with notes on the keys that have no meaning here.
 
     Raises:
@@ -93,17 +93,17 @@ def translate(data: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]
         if key in notes_by_key and values[key] not in (False, None, [], {})
     )
     cadence = _cadence(data)
-    subjects: dict[str, Any] = dict.fromkeys(_recorded(data), cadence)
-    fields: dict[str, Any] = {"every": 0, "subjects": {**subjects, **dict.fromkeys(_ALWAYS, 1)}}
+    subjects: dict[str, object] = dict.fromkeys(_recorded(data), cadence)
+    fields: dict[str, object] = {"every": 0, "subjects": {**subjects, **dict.fromkeys(_ALWAYS, 1)}}
     fields["histograms"] = {"every": 0}
     return {**fields, **_where(data)}, notes
 
 
-def _is_dump(data: Mapping[str, Any]) -> bool:
+def _is_dump(data: Mapping[str, object]) -> bool:
     return "task" in data and not _DUMPS.isdisjoint(data)
 
 
-def _mistakes(data: Mapping[str, Any]) -> Iterator[str]:
+def _mistakes(data: Mapping[str, object]) -> Iterator[str]:
     known = [*_USED, *_NOTES]
     yield from (f"unknown key {key!r}{nearest(str(key), known)}" for key in data if key not in known)
     for key, (default, least) in _NUMBERS.items():
@@ -130,13 +130,13 @@ def _cadence(data: Mapping[str, Any]) -> dict[str, int]:
     return {"every": every, "start": start, "stop": start + every * (times - 1) + 1}
 
 
-def _collectives(data: Mapping[str, Any]) -> Mapping[str, Any]:
+def _collectives(data: Mapping[str, object]) -> Mapping[str, object]:
     """Return the settings of `cc_distribution`, which may be a mere switch."""
     settings = data.get("cc_distribution") or {}
-    return {"enable": settings} if isinstance(settings, bool) else settings
+    return settings if isinstance(settings, Mapping) else {"enable": settings}
 
 
-def _recorded(data: Mapping[str, Any]) -> tuple[str, ...]:
+def _recorded(data: Mapping[str, object]) -> tuple[str, ...]:
     on = [subject for switch, subjects in _SWITCHES.items() if data.get(switch) for subject in subjects]
     if data.get("forward_only"):
         on = [subject for subject in on if subject != "activation_grad"]
@@ -150,8 +150,8 @@ def _recorded(data: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(on)
 
 
-def _where(data: Mapping[str, Any]) -> dict[str, Any]:
-    targets: Mapping[str, Any] = data.get("targets") or {}
+def _where(data: Mapping[str, Any]) -> dict[str, object]:
+    targets: Mapping[str, object] = data.get("targets") or {}
     if not targets:
         return {}
     names = [name.rpartition(":")[2] for name in targets]  # a pipeline stage may stand before the name

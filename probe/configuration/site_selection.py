@@ -44,13 +44,13 @@ def choose_sites(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the modules and parameters that the configuration selects; a pattern that matches none is an error.
 
-    Those of watchpoints, whole tensors, routers and frozen sites are only warned of where several processes train: the
-    site may stand on another rank.
+    Patterns of watchpoints, whole tensors, routers and frozen sites only cause a warning where several processes train:
+    the site may be on another rank.
 
     Args:
         modules: The modules themselves by site; `types` asks for the names of their classes.
         is_late: These turned up during the run; patterns need not match them.
-        is_under_way: The run has begun; what cannot be changed any more has been looked at.
+        is_under_way: The run has begun; patterns that cannot change any more were checked before.
 
     Raises:
         SiteNotFound: A pattern or an exclusion matches nothing, or nothing is left.

@@ -25,7 +25,7 @@ def validate(
     """Return the configuration without its invalid parts, None where nothing is left, and a sentence for each mistake.
 
     Args:
-        unsure: Keys about whose values nobody knows yet what they will be.
+        unsure: Keys whose final values are not known yet.
         is_part: The fields are laid over others, and need not agree with each other.
     """
     errors: list[_Error] = []

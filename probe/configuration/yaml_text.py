@@ -144,9 +144,9 @@ def _doubled_in(path: tuple[str, ...], node: yaml.Node | None) -> Iterator[Dupli
     for name, found in marks.items():
         if len(found) > 1:
             count = "twice" if len(found) == 2 else f"{len(found)} times"
-            whole = "".join((*path, f".{name}")).lstrip(".")
+            dotted = "".join((*path, f".{name}")).lstrip(".")
             outermost = (*path, name)[0].lstrip(".")
-            yield DuplicateKey(outermost, f"key {whole!r} stands {count}, in {_lines(found)}; keep one of them")
+            yield DuplicateKey(outermost, f"key {dotted!r} stands {count}, in {_lines(found)}; keep one of them")
 
 
 def _lines(marks: Sequence[yaml.Mark]) -> str:

@@ -140,17 +140,19 @@ def _long(table: pd.DataFrame, metric: str, rank: int, notes: list[str]) -> pd.D
     index = table[["step"]].assign(micro_step=table.get("micro_step", 0), time=float("nan"), call=0)
     plain = table["name"].astype(str)
     names = plain.where(table["vpp_stage"] == 0, table["vpp_stage"].astype(str) + ":" + plain)
-    sites_and_subjects = names.map({name: _place(name, subject or "") for name in names.unique()})
+    sites_and_subjects = names.map({name: _site_and_subject(name, subject or "") for name in names.unique()})
     sites, subjects = sites_and_subjects.str[0], sites_and_subjects.str[1]
     parts = [
         index.assign(site=sites, metric=subjects + "/" + _STATISTICS[name], value=pd.to_numeric(table[name], "coerce"))
         for name in columns
     ]
-    whole = pd.concat(parts, ignore_index=True) if parts else index.assign(site="", metric="", value=0.0).iloc[:0]
-    return whole[whole["micro_step"].notna()].astype({"step": "int64", "micro_step": "int64"})
+    table_of_values = (
+        pd.concat(parts, ignore_index=True) if parts else index.assign(site="", metric="", value=0.0).iloc[:0]
+    )
+    return table_of_values[table_of_values["micro_step"].notna()].astype({"step": "int64", "micro_step": "int64"})
 
 
-def _place(name: str, subject: str) -> tuple[str, str]:
+def _site_and_subject(name: str, subject: str) -> tuple[str, str]:
     """Return site and subject of a name; `layer.output` is the activation of `layer`."""
     for end, kind in _ENDS.get(subject, {}).items():
         if name.endswith(end):

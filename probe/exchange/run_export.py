@@ -71,18 +71,19 @@ def export(store: Store, reference: str, form: str, folder: Path) -> list[Path]:
 
 def points(record: StepRecord, rank: int) -> Iterator[ExportPoint]:
     """Yield every value of a record, scalars first; sites that were not observed are left out."""
+    moment = (rank, record.step, record.micro_step, record.time)
     for name, value in record.scalars.items():
-        yield ExportPoint(rank, record.step, record.micro_step, record.time, "", 0, metric_name("scalar", name), value)
+        yield ExportPoint(*moment, site="", call=0, metric=metric_name("scalar", name), value=value)
     for block in record.blocks:
         yield from _block_points(block, record, rank)
 
 
 def _block_points(block: Block, record: StepRecord, rank: int) -> Iterator[ExportPoint]:
-    layout = block.layout
+    layout, moment = block.layout, (rank, record.step, record.micro_step, record.time)
     calls = layout.calls or (0,) * len(layout.sites)
     metrics = [metric_name(layout.subject, statistic) for statistic in layout.statistics]
     for row, (site, call) in enumerate(zip(layout.sites, calls, strict=True)):
         if block.present is not None and not block.present[row]:
             continue
         for metric, value in zip(metrics, block.values[row].tolist(), strict=True):
-            yield ExportPoint(rank, record.step, record.micro_step, record.time, site, call, metric, value)
+            yield ExportPoint(*moment, site=site, call=call, metric=metric, value=value)

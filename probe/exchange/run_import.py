@@ -37,7 +37,7 @@ def records(points: pd.DataFrame, histograms: Sequence[tuple[int, Histogram]] = 
     steps = {moment: row for row, moment in enumerate(moments.index)}
     for step in {step for step, _ in histograms} - {step for step, _ in steps}:
         steps[step, 0] = len(steps)
-    table["moment"] = _places(list(zip(table["step"], table["micro_step"], strict=True)), steps)
+    table["moment"] = _positions(list(zip(table["step"], table["micro_step"], strict=True)), steps)
     streams = list(_streams(table[table["subject"] != _SCALAR], len(steps)))
     scalars = _scalars(table[table["subject"] == _SCALAR])
     drawn: dict[int, list[Histogram]] = {}
@@ -125,17 +125,17 @@ def _filled(
     layout = Layout(subject, tuple(site for site, _ in sites), statistics, dtypes, calls if any(calls) else (), part)
     stream = _Stream(layout, moments)
     moment = rows["moment"].to_numpy()
-    site = _places(
+    site = _positions(
         list(zip(rows["site"], rows["call"], strict=True)), {key: position for position, key in enumerate(sites)}
     )
-    statistic = _places(rows["statistic"].tolist(), {name: position for position, name in enumerate(statistics)})
+    statistic = _positions(rows["statistic"].tolist(), {name: position for position, name in enumerate(statistics)})
     is_known = (site >= 0) & (statistic >= 0)
     stream.values[moment[is_known], site[is_known], statistic[is_known]] = rows["value"].to_numpy(np.float64)[is_known]
     stream.present[moment[is_known], site[is_known]] = True
     return stream
 
 
-def _places(
+def _positions(
     keys: Sequence[object], positions: Mapping[object, int]
 ) -> NDArray[np.int64]:  # any keys that can be hashed
     """Return the position of every key, -1 for unknown keys."""

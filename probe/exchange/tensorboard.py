@@ -96,7 +96,7 @@ def _rank(rank: int, folder: Path, only: Path | None, notes: list[str]) -> Impor
             for value in event.summary.value:
                 _take(event, value, points, histograms, left_out)
     if left_out:
-        notes.append(f"rank {rank}: left out, for the store has no place for them: {', '.join(sorted(left_out))}")
+        notes.append(f"rank {rank}: left out, since the store cannot hold them: {', '.join(sorted(left_out))}")
     return ImportedRank(rank, pd.DataFrame(points, columns=list(_COLUMNS)), tuple(histograms))
 
 
@@ -118,7 +118,7 @@ def _take(
     plugin = value.metadata.plugin_data.plugin_name
     if plugin == "scalars":
         number = float(tensor_util.make_ndarray(value.tensor).item())
-        site, call, metric = _place(value.tag)
+        site, call, metric = _parsed_tag(value.tag)
         points.append((event.step, 0, event.wall_time, site, call, metric, number))
     elif plugin == "histograms":
         table = np.asarray(tensor_util.make_ndarray(value.tensor), np.float64)
@@ -129,15 +129,15 @@ def _take(
         left_out.add(f"{value.tag} ({plugin})")
 
 
-def _place(tag: str) -> tuple[str, int, str]:
+def _parsed_tag(tag: str) -> tuple[str, int, str]:
     """Return site, call and metric of a tag: those of our export, else a scalar of that name at the root."""
     parts = tag.split("/")
     if parts[0] in SUBJECTS and parts[0] != "scalar":
         known = {column for entry in COLLECTORS.values() for column in entry.columns}
-        for place in (1, 2):
-            if len(parts) > place + 1 and parts[place] in known:
-                site = "/".join(parts[place + 1 :])
+        for position in (1, 2):
+            if len(parts) > position + 1 and parts[position] in known:
+                site = "/".join(parts[position + 1 :])
                 match = _CALL.fullmatch(site)
                 name, call = (match["site"], int(match["call"])) if match else (site, 0)
-                return "" if name == "(model)" else name, call, metric_name("/".join(parts[:place]), parts[place])
+                return "" if name == "(model)" else name, call, metric_name("/".join(parts[:position]), parts[position])
     return "", 0, tag if parts[0] == "scalar" and len(parts) > 1 else metric_name("scalar", tag)

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, Final, Protocol
 
@@ -51,17 +51,17 @@ class ModelCaller(Protocol):
 
     access: Access
 
-    def quiet(self) -> AbstractContextManager[Any]:
+    def quiet(self) -> AbstractContextManager[object]:
         """Enter evaluation mode without gradients; restore flags, buffers and random generators at the end."""
 
-    def call(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
+    def call(self, arguments: tuple[object, ...], keywords: Mapping[str, object]) -> object:
         """Call the model and return its output."""
 
     def like(self, array: _Array, tensor: Tensor) -> Tensor:
         """Convert the array to a tensor of the same dtype, on the same device."""
 
 
-def causality_of(frame: ModelCaller, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Causality:
+def causality_of(frame: ModelCaller, arguments: tuple[object, ...], keywords: Mapping[str, object]) -> Causality:
     """Measure what the model does with a sample whose positions are changed one by one.
 
     The sample's first tensor of integers `(batch, positions)`, or of reals with more axes, is changed at the first, the
@@ -87,7 +87,7 @@ def causality_of(frame: ModelCaller, arguments: tuple[Any, ...], keywords: Mappi
         limit = max(_TIMES_THE_NOISE * noise, _ROUNDING * float(np.abs(base).max(initial=0.0)))
         found = [_along(axis, original, base, output_of, limit) for axis in _axes(original, base)]
     best = next((candidate for candidate in found if candidate.is_causal is not None), found[0])
-    return Causality(best.is_causal, best.changed, best.first_output, best.difference, noise, best.axis, best.positions)
+    return replace(best, noise=noise)
 
 
 def _along(
@@ -151,7 +151,7 @@ def _read(access: Access, tensor: Tensor) -> _Array:
     return access.array(tensor)
 
 
-def _source(access: Access, sample: Any) -> Tensor:
+def _source(access: Access, sample: object) -> Tensor:
     for tensor in _tensors(access.kind, sample):
         array = _read(access, tensor)
         is_real = array.dtype.kind == "f" or array.dtype.name == "bfloat16"
@@ -163,7 +163,7 @@ def _source(access: Access, sample: Any) -> Tensor:
     )
 
 
-def _tensors(kind: type, value: Any) -> Iterator[Tensor]:
+def _tensors(kind: type, value: object) -> Iterator[Tensor]:
     if isinstance(value, kind):
         yield value
     elif isinstance(value, list | tuple):
@@ -192,7 +192,7 @@ _FRAMES = (
 )
 
 
-def check_causality(model: object, *sample: Any, **keywords: Any) -> Causality:  # Any: the model's own arguments
+def check_causality(model: object, *sample: object, **keywords: object) -> Causality:
     """Check whether any output of the model depends on input at a later position.
 
     The model is called a few times in evaluation mode, without gradients; training flags, buffers and the generators of

@@ -64,9 +64,18 @@ class RankMessage:
         head, count = numbers[:_HEAD].tolist(), int(numbers[_HEAD - 1])
         cuts = np.cumsum([_HEAD, len(TIMES), count, count, PROJECTIONS * count])
         _, times, parameters, gradients, reduced, local = np.split(numbers, cuts)
-        tables = reduced.reshape(count, PROJECTIONS), local.reshape(count, PROJECTIONS)
         structure, batch, random_state, clip = head[: _HEAD - 1]
-        return cls(structure, batch, random_state, clip, times, parameters, gradients, *tables)
+        return cls(
+            structure=structure,
+            batch=batch,
+            random_state=random_state,
+            clip=clip,
+            times=times,
+            parameters=parameters,
+            gradients=gradients,
+            reduced=reduced.reshape(count, PROJECTIONS),
+            local=local.reshape(count, PROJECTIONS),
+        )
 
 
 def number_of(content: bytes) -> float:

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from ..quantities.attention_statistics import ATTENTION, Float, Take, Tensor, attention_statistics, logits_of, sample_of
+from ..quantities.attention_statistics import ATTENTION, Float, Take, attention_statistics, logits_of, sample_of
 from ..recording.recorder import Recorder
 from ..recording.row_buffers import Row
+from ..tensor_access import Tensor
 
 #: Softmax in a module whose class name contains one of these counts as attention.
 _NAMES = ("attention", "attn")
@@ -14,7 +15,7 @@ _NAMES = ("attention", "attn")
 class DeviceAttention(Protocol):
     """Reads attention on a device: `(5,)` numbers of `ATTENTION`; arguments as `logits_of` takes them."""
 
-    def is_away(self, tensor: Tensor) -> bool:
+    def is_on_device(self, tensor: Tensor) -> bool:
         """Return whether the tensor lies on the device."""
 
     def attention(
@@ -32,16 +33,16 @@ class AttentionCalls:
     Args:
         counts: Whether a forward that runs now is to be recorded.
         take: Gives what an index picks of a tensor, as an array.
-        away: Reads attention where it lies on a device; None where there is no such thing.
+        on_device: Reads attention where it lies on a device; None where there is no such thing.
 
     Attributes:
         is_named: Whether the configuration asks for it, so that it is told when there is none.
     """
 
     def __init__(
-        self, recorder: Recorder, counts: Callable[[], bool], take: Take, away: "DeviceAttention | None" = None
+        self, recorder: Recorder, counts: Callable[[], bool], take: Take, on_device: "DeviceAttention | None" = None
     ) -> None:
-        self._recorder, self._counts, self._take, self._away = recorder, counts, take, away
+        self._recorder, self._counts, self._take, self._on_device = recorder, counts, take, on_device
         self._inside: list[tuple[str, bool]] = []
         self._calls: dict[str, int] = {}
         self._stamp, self._seen = -1, True
@@ -57,7 +58,7 @@ class AttentionCalls:
         """Return the hook before the forward of a module."""
         entry = (site, _attends(module))
 
-        def enter(*_: Any) -> None:
+        def enter(*_: object) -> None:
             current = self._recorder.current
             if current.stamp != self._stamp:
                 self._begin()
@@ -69,7 +70,7 @@ class AttentionCalls:
     def leaving(self, site: str) -> Callable[..., None]:
         """Return the hook behind the forward of a module."""
 
-        def leave(*_: Any) -> None:
+        def leave(*_: object) -> None:
             while self._inside and self._inside.pop()[0] != site:
                 pass
 
@@ -87,9 +88,9 @@ class AttentionCalls:
         """Record the call if it runs inside a watched module. Arguments as `logits_of` takes them."""
         if self._inside:
             options: dict[str, Any] = {"scale": scale, "last_seen": last_seen, "turn": self._recorder.current.step}
-            away = self._away_of(query)
-            if away is not None:
-                self._record_later(lambda: away.attention(query, key, mask, **options))
+            reader = self._device_reader(query)
+            if reader is not None:
+                self._record_later(lambda: reader.attention(query, key, mask, **options))
             else:
                 self._record(lambda: logits_of(query, key, mask, take=self._take, **options))
 
@@ -97,9 +98,9 @@ class AttentionCalls:
         """Record logits `(..., queries, keys)` if the softmax is that of attention."""
         if self._inside and self._inside[-1][1] and len(scores.shape) > 2:
             options: dict[str, Any] = {"scale": scale, "last_seen": last_seen, "turn": self._recorder.current.step}
-            away = self._away_of(scores)
-            if away is not None:
-                self._record_later(lambda: away.softmax(scores, **options))
+            reader = self._device_reader(scores)
+            if reader is not None:
+                self._record_later(lambda: reader.softmax(scores, **options))
             else:
                 self._record(lambda: sample_of(scores, take=self._take, **options))
 
@@ -116,10 +117,11 @@ class AttentionCalls:
         self._inside.clear()
         self._calls.clear()
 
-    def _away_of(self, tensor: Tensor) -> "DeviceAttention | None":
+    def _device_reader(self, tensor: Tensor) -> "DeviceAttention | None":
         """Return the reader of attention on the tensor's device; None on the host."""
-        is_away = self._away is not None and self._away.is_away(tensor) and self._recorder.outbox.takes_promises
-        return self._away if is_away else None
+        reader = self._on_device
+        is_readable = reader is not None and reader.is_on_device(tensor) and self._recorder.outbox.takes_promises
+        return reader if is_readable else None
 
     def _record(self, read: Callable[[], Float]) -> None:
         self._put(lambda row: row.put(attention_statistics(read())))

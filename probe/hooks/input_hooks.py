@@ -1,14 +1,13 @@
 """Hooks before the modules of a model: they record each module's inputs and the gradients of these."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
 
 from ..recording.recorder import Recorder
 from ..recording.row_buffers import Row
 from ..tensor_access import Access, Tensor, Unsupported, every_tensor_in, tensors_in
 from .output_hooks import fill, store
 
-_NONE: Mapping[str, Any] = {}
+_NONE: Mapping[str, object] = {}
 
 
 class InputHooks:
@@ -30,7 +29,7 @@ class InputHooks:
         recorder, current = self._recorder, self._recorder.current
         stamp, call = -1, 0
 
-        def before_forward(_module: Any, inputs: Any, keywords: Mapping[str, Any] = _NONE) -> None:
+        def before_forward(_module: object, inputs: Iterable[object], keywords: Mapping[str, object] = _NONE) -> None:
             nonlocal stamp, call
             sees_any = current.sees_inputs or current.sees_input_grads or "input" in current.dumps
             if not sees_any or not self._counts():

@@ -139,12 +139,12 @@ class LastSeen:
         self.gradient_rows: list[Row] | None = None
 
 
-class ForwardHooks:
+class OutputHooks:
     """The forward hooks of one monitor. Each hook holds its own rows; nothing here holds a tensor.
 
     Args:
         is_training: Returns whether the model as a whole is in training mode.
-        counts: Does what `ForwardHooks.counts` does in the usual configuration, at a lower cost.
+        counts: Does what `OutputHooks.counts` does in the usual configuration, at a lower cost.
 
     Attributes:
         counts: Returns whether a forward that runs now is to be recorded.

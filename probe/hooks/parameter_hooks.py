@@ -1,18 +1,22 @@
 """The hooks on parameters: gradients before reduction over the ranks, and what each micro-batch adds."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..kernels import values_at
 from ..recording.recorder import Recorder
 from ..recording.row_buffers import Row
-from ..tensor_access import Access, Tensor, Unsupported
+from ..tensor_access import Access, HookHandle, Tensor, Unsupported
 from .output_hooks import fill
 
 _SUBJECT = "gradient/unreduced"
 
 
-def watch_local_gradients(named: Iterable[tuple[str, Tensor]], access: Access, recorder: Recorder) -> Iterator[Any]:
+def watch_local_gradients(
+    named: Iterable[tuple[str, Tensor]], access: Access, recorder: Recorder
+) -> Iterator[HookHandle]:
     """Hook each parameter that requires a gradient and yield the handles; none unless the subject is ever due."""
     if recorder.config.schedule(_SUBJECT).is_ever_due:
         for name, parameter in named:
@@ -49,7 +53,9 @@ _MOST = 1 << 18
 NAME = "gradient_noise_scale"
 
 
-def watch_micro_batches(named: Iterable[tuple[str, Tensor]], access: Access, recorder: Recorder) -> Iterator[Any]:
+def watch_micro_batches(
+    named: Iterable[tuple[str, Tensor]], access: Access, recorder: Recorder
+) -> Iterator[HookHandle]:
     """Hook each parameter that requires a gradient and yield the handles; none unless the quantity is ever due."""
     if not recorder.config.schedule(NAME).is_ever_due:
         return
@@ -81,9 +87,9 @@ class _AddedGradient:
             return
         try:
             accumulated = self._parameter.grad
-            away = self._access.remote(gradient)
-            if away is not None and recorder.outbox.takes_promises:
-                self._ask(away, accumulated)
+            device_tensor = self._access.remote(gradient)
+            if device_tensor is not None and recorder.outbox.takes_promises:
+                self._ask(device_tensor, accumulated)
                 return
             found = self._sample(gradient)
             square = float(found @ found)
@@ -101,8 +107,8 @@ class _AddedGradient:
         part = device_results.fetch(device_results.device.added(gradient, accumulated, self._stride))
         current.micro_batches.late.append((current.micro_step, part))
 
-    def _sample(self, tensor: Tensor) -> Any:
+    def _sample(self, tensor: Tensor) -> NDArray[np.float64]:
         place, owner = self._access.place(tensor)
-        values = values_at(*place, self._stride).astype("float64")
+        values = values_at(*place, self._stride).astype(np.float64)
         del owner
         return values

@@ -4,9 +4,10 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...storage.errors import nearest
 from ...storage.metric_series import display_site
@@ -15,7 +16,7 @@ from ..configuration.sections import Router
 from ..errors import TrainingTouched
 from ..quantities.router_statistics import EXPERT, ROUTER, router_statistics
 from ..recording.recorder import Recorder
-from ..tensor_access import Access, Tensor, Unsupported, tensors_in
+from ..tensor_access import Access, ForwardHook, HookHandle, Tensor, Unsupported, tensors_in
 
 #: Words in the name of a router inside its parent module.
 _ROUTERS: Final = ("router", "gate")
@@ -24,18 +25,18 @@ _EXPERTS: Final = "experts"
 _TOP_K: Final = ("top_k", "num_experts_per_tok", "topk", "k")
 
 
-def routers_in(modules: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+def routers_in(modules: Mapping[str, object]) -> Iterator[tuple[str, int]]:
     """Yield site and top-k of every router whose output is the logits of its experts.
 
-    That is a child `router` of a module with a number `top_k`, or a child whose name has router or gate in it, beside a
-    list of `experts`, and whose weight has a row for each of them.
+    A router is a child `router` of a module with a number `top_k`; or a child with router or gate in its name, beside a
+    list of `experts`, whose weight has one row for each expert.
     """
     sizes: dict[str, int] = {}
     for site in modules:
         parent, _, name = site.rpartition(".")
         if name.isdigit() and parent.rpartition(".")[2] == _EXPERTS:
-            whole = parent.rpartition(".")[0]
-            sizes[whole] = sizes.get(whole, 0) + 1
+            owner = parent.rpartition(".")[0]
+            sizes[owner] = sizes.get(owner, 0) + 1
     for site, module in modules.items():
         parent, _, name = site.rpartition(".")
         if not site or parent not in modules:
@@ -46,12 +47,12 @@ def routers_in(modules: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
             yield site, top_k
 
 
-def _top_k_of(module: Any) -> int:
+def _top_k_of(module: object) -> int:
     found = (getattr(module, name, None) for name in _TOP_K)
     return next((value for value in found if isinstance(value, int) and value > 0), 1)
 
 
-def _fits(module: Any, name: str, experts: int, top_k: int) -> bool:
+def _fits(module: object, name: str, experts: int, top_k: int) -> bool:
     if experts < 2 or not any(word in name for word in _ROUTERS):
         return False
     try:
@@ -64,8 +65,8 @@ def _fits(module: Any, name: str, experts: int, top_k: int) -> bool:
 class GuardedQuantity:
     """Calls a user's function with the tensors of one site, and refuses it if it writes into them.
 
-    The first of them is a copy: a function that writes into it is refused before it has seen anything of the training.
-    All later ones are the training's own, since copies of large activations are dear, and their versions are watched.
+    The first tensor is a copy: a function that writes into it is refused before it has seen a tensor of the training.
+    Later ones are the training's own, since copies of large activations are expensive; their versions are checked.
     """
 
     __slots__ = ("_access", "_is_trusted", "_quantity")
@@ -120,14 +121,14 @@ def _differ(shown: Tensor, original: Tensor, access: Access) -> bool:
         return False
 
 
-def _bits(array: Any) -> Any:
+def _bits(array: NDArray[Any]) -> NDArray[np.uint8]:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 _log = logging.getLogger(__name__)
 
 #: Registers a forward hook on a module and returns its handle.
-Register = Callable[[Any, Callable[[Any, Any, Any], None]], Any]
+Register: TypeAlias = Callable[[Any, ForwardHook], HookHandle]  # Any: a module of any framework
 
 
 class QuantityHooks:
@@ -142,7 +143,7 @@ class QuantityHooks:
         self._recorder, self._access, self._counts, self._register = recorder, access, counts, register
         self._refused: set[str] = set()
 
-    def attach(self, modules: Mapping[str, Any]) -> Iterator[Any]:
+    def attach(self, modules: Mapping[str, object]) -> Iterator[HookHandle]:
         """Attach all hooks to the modules, given by site, and yield their handles."""
         for quantity in QUANTITIES.values():
             if quantity.at in ("forward", "backward") and self._is_wanted(quantity.name):
@@ -155,7 +156,7 @@ class QuantityHooks:
     def _is_wanted(self, name: str) -> bool:
         return self._recorder.config.schedule(name).is_ever_due
 
-    def _chosen(self, who: str, modules: Mapping[str, Any], patterns: Iterable[str]) -> list[str]:
+    def _chosen(self, who: str, modules: Mapping[str, object], patterns: Iterable[str]) -> list[str]:
         """Return the sites that match; report each pattern that matches none."""
         chosen: dict[str, None] = {}
         for pattern in patterns:
@@ -168,7 +169,7 @@ class QuantityHooks:
             chosen.update(dict.fromkeys(found))
         return list(chosen)
 
-    def _routers(self, modules: Mapping[str, Any]) -> dict[str, Router]:
+    def _routers(self, modules: Mapping[str, object]) -> dict[str, Router]:
         config = self._recorder.config
         patterns = [(router, pattern) for router in config.routers for pattern in router.sites]
         named = {site: router for router, pattern in patterns for site in _matching(modules, pattern)}
@@ -179,7 +180,7 @@ class QuantityHooks:
             self._recorder.event("monitor_fault", collector="router", error=reason)
         return {**found, **named}
 
-    def _user_hook(self, site: str, quantity: Quantity) -> Callable[[Any, Any, Any], None]:
+    def _user_hook(self, site: str, quantity: Quantity) -> ForwardHook:
         recorder, calls, show = self._recorder, _Calls(self._recorder), GuardedQuantity(quantity, self._access)
 
         def take(call: int, tensor: Tensor) -> None:
@@ -187,7 +188,7 @@ class QuantityHooks:
             if found:
                 recorder.open_rows(quantity.subject, tuple(found)).row(site, call).put(tuple(found.values()))
 
-        def see(_module: Any, _inputs: Any, output: Any) -> None:
+        def see(_module: object, _inputs: object, output: object) -> None:
             call = calls.next()
             for _, tensor in tensors_in(output, self._access):
                 if quantity.at == "forward":
@@ -212,16 +213,16 @@ class QuantityHooks:
 
         return see_gradient
 
-    def _router_hook(self, site: str, router: Router) -> Callable[[Any, Any, Any], None]:
+    def _router_hook(self, site: str, router: Router) -> ForwardHook:
         recorder, calls = self._recorder, _Calls(self._recorder)
 
-        def see(module: Any, _inputs: Any, output: Any) -> None:
+        def see(module: object, _inputs: object, output: object) -> None:
             tensor = _routing_tensor(module, output, router, self._access)
             if self._is_refused(site, router, tensor):
                 return
-            call, away = calls.next(), self._access.remote(tensor)
-            if away is not None and recorder.outbox.takes_promises:
-                self._route_later(site, call, router, away)
+            call, device_tensor = calls.next(), self._access.remote(tensor)
+            if device_tensor is not None and recorder.outbox.takes_promises:
+                self._route_later(site, call, router, device_tensor)
                 return
             numbers, of_experts = _routed(router, self._access.array(tensor))
             recorder.open_rows("router", ROUTER).row(site, call).put(numbers)
@@ -250,7 +251,7 @@ class QuantityHooks:
     def _route_later(self, site: str, call: int, router: Router, tensor: Tensor) -> None:
         """Record the router statistics of scores on a device once the scores arrive."""
         recorder, device_results = self._recorder, self._recorder.outbox
-        fetched, found = device_results.fetch(tensor), list[tuple[tuple[float, ...], Any]]()
+        fetched, found = device_results.fetch(tensor), list[Routed]()
         device_results.do("router", lambda: found.append(_routed(router, fetched.array)))
         numbers = device_results.make("router", lambda: found[0][0] if found else None)
         recorder.open_rows("router", ROUTER).row(site, call).owe(numbers)
@@ -259,10 +260,10 @@ class QuantityHooks:
             numbers_of_expert = device_results.make("router", partial(_row_of, found, expert))
             rows.row(f"{site}[{expert}]", call).owe(numbers_of_expert)
 
-    def _guarded(self, name: str, see: Callable[[Any, Any, Any], None]) -> Callable[[Any, Any, Any], None]:
+    def _guarded(self, name: str, see: ForwardHook) -> ForwardHook:
         recorder, current, counts = self._recorder, self._recorder.current, self._counts
 
-        def after_forward(module: Any, inputs: Any, output: Any) -> None:
+        def after_forward(module: object, inputs: object, output: object) -> None:
             if name not in current.due or current.is_away or not counts():
                 return
             try:
@@ -275,7 +276,7 @@ class QuantityHooks:
         return after_forward
 
 
-def _matching(modules: Mapping[str, Any], pattern: str) -> list[str]:
+def _matching(modules: Mapping[str, object], pattern: str) -> list[str]:
     return [site for site in modules if fnmatchcase(display_site(site), pattern)]
 
 
@@ -292,13 +293,17 @@ class _Calls:
         return self._call
 
 
-def _routed(router: Router, scores: Any) -> tuple[tuple[float, ...], Any]:
+#: The numbers of `ROUTER`, and `(experts, 2)` those of `EXPERT`.
+Routed: TypeAlias = tuple[tuple[float, ...], NDArray[np.float64]]
+
+
+def _routed(router: Router, scores: NDArray[Any]) -> Routed:
     return router_statistics(
         scores, router.holds, top_k=router.top_k, experts=router.experts, capacity_factor=router.capacity_factor
     )
 
 
-def _row_of(found: list[tuple[tuple[float, ...], Any]], expert: int) -> Any:
+def _row_of(found: list[Routed], expert: int) -> NDArray[np.float64] | None:
     return found[0][1][expert] if found else None
 
 
@@ -307,7 +312,7 @@ def _experts_of(router: Router, tensor: Tensor) -> int:
     return (router.experts or 0) if router.holds == "experts" else int(tensor.shape[-1])
 
 
-def _routing_tensor(module: Any, output: Any, router: Router, access: Access) -> Tensor:
+def _routing_tensor(module: object, output: object, router: Router, access: Access) -> Tensor:
     """Return the tensor that tells where the tokens go.
 
     Raises:

@@ -1,18 +1,18 @@
 """Hooks on rectified and bounded layers: they find units that are dead or saturated."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from ..quantities.silent_units import UNITS, Kind, Units, kind_of
 from ..recording.recorder import Recorder
-from ..tensor_access import Access, Unsupported
+from ..tensor_access import Access, ForwardHook, Tensor, Unsupported
 
 NAME: Final = "activation/units"
 
 
 def unit_hooks(
-    recorder: Recorder, access: Access, counts: Callable[[], bool], modules: Mapping[str, Any]
-) -> Iterator[tuple[str, Callable[[Any, Any, Any], None]]]:
+    recorder: Recorder, access: Access, counts: Callable[[], bool], modules: Mapping[str, object]
+) -> Iterator[tuple[str, ForwardHook]]:
     """Yield site and forward hook of each layer that is looked at; none unless the quantity is ever due.
 
     Args:
@@ -35,24 +35,24 @@ class _UnitHook:
         self._recorder, self._access, self._counts, self._site = recorder, access, counts, site
         self._units, self._stamp = Units(kind), -1
 
-    def __call__(self, _module: Any, _inputs: Any, output: Any) -> None:
+    def __call__(self, _module: object, _inputs: object, output: object) -> None:
         recorder, current = self._recorder, self._recorder.current
         if NAME not in current.due or current.stamp == self._stamp or current.is_away or not self._counts():
             return
         self._stamp = current.stamp
-        is_tensor = isinstance(output, self._access.kind)
-        if not is_tensor:
+        if not isinstance(output, self._access.kind):
             return
+        tensor: Tensor = output
         try:
-            away = self._access.remote(output)
-            if away is not None and recorder.outbox.takes_promises:
-                self._look_later(away)
+            device_tensor = self._access.remote(tensor)
+            if device_tensor is not None and recorder.outbox.takes_promises:
+                self._look_later(device_tensor)
                 return
-            place = self._access.plain(output) if self._units.kind == "rectified" else None
+            place = self._access.plain(tensor) if self._units.kind == "rectified" else None
             if place is None:
-                found = self._units.look(self._access.array(output))
+                found = self._units.look(self._access.array(tensor))
             else:
-                found = self._units.look_at(place[0], place[2], output.shape)
+                found = self._units.look_at(place[0], place[2], tensor.shape)
             if found is not None:
                 recorder.open_rows(NAME, UNITS).row(self._site, 0).put(found)
         except Unsupported:
@@ -60,7 +60,7 @@ class _UnitHook:
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
             recorder.fail(NAME, error)
 
-    def _look_later(self, output: Any) -> None:
+    def _look_later(self, output: Tensor) -> None:
         """Record the units of a tensor on a device once a sample of it arrives."""
         rows, device_results = self._units.sample(output), self._recorder.outbox
         if rows is not None:

@@ -4,11 +4,12 @@ from .arrays import Arrays, readable, statistics_of, table_of, together, values_
 from .cpu import STATISTICS, measure, measure_many, measure_updates
 from .fingerprints import are_same
 from .histogram_bins import USUAL_BINS, Bins, count_values, edges_between, histogram_of
-from .more import MORE, NO_MORE, More, measure_checked, measure_more, measure_more_many
+from .more import FLAGS, MORE, NO_MORE, More, measure_checked, measure_more, measure_more_many
 from .raw_memory import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 
 __all__ = [
     "BFLOAT16",
+    "FLAGS",
     "FLOAT16",
     "FLOAT32",
     "FLOAT64",

@@ -71,14 +71,14 @@ def statistics_of(array: NDArray[np.generic]) -> NDArray[np.float64]:
 class Arrays:
     """Where the arrays of one quantity lie now, one row a parameter.
 
-    A table is used again for as many steps as nothing moves, and so remembers what follows from it.
+    A table is reused as long as nothing moves, and caches what it computes.
 
     Args:
         addresses: `(n,)` int64, 0 where there is none.
         sizes: `(n,)` int64, elements.
         codes: `(n,)` int64, dtype codes.
-        owners: What keeps the memory alive and in place until the kernels have read it.
-        remote: By row the tensors that lie on a device; their addresses are 0, their sizes and codes as they will be.
+        owners: Objects that keep the memory alive and in place until the kernels have read it.
+        remote: Tensors on a device, by row; their addresses are 0, their sizes and codes those of the host copy.
         bring: Where a copy of such a tensor lies on the host, and what keeps it there.
     """
 

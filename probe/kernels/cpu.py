@@ -59,9 +59,9 @@ def _ends(x: Reals) -> Ends:
 def _centred(x: Reals, mean: float) -> tuple[float, float]:
     rest, squares = 0.0, 0.0
     for i in range(x.size):
-        away = np.float64(x[i]) - mean
-        rest += away
-        squares += away * away
+        deviation = np.float64(x[i]) - mean
+        rest += deviation
+        squares += deviation * deviation
     return rest / x.size, squares - rest * rest / x.size
 
 
@@ -98,14 +98,15 @@ def _add_careful(x: Reals, total: Floats) -> None:
     rest, squares = 0.0, 0.0
     for i in range(x.size):
         value = np.float64(x[i])
-        away = value - mean if np.isfinite(value) else 0.0
-        rest += away
-        squares += away * away
+        deviation = value - mean if np.isfinite(value) else 0.0
+        rest += deviation
+        squares += deviation * deviation
     total[ZEROS] += zeros
     total[NANS] += nans
     total[POS] += positive
     total[NEG] += negative
     if n:
+        # by position, as all calls between numba functions here
         _join(total, n, mean, rest / n, squares - rest * rest / n, low, high)
 
 
@@ -117,6 +118,7 @@ def _add_finite(x: Reals, total: Floats, summed: float, squares: float, ends: En
     if m2 < _CANCELLATION * squares:
         correction, m2 = _centred(x, mean)
     total[ZEROS] += zeros
+    # by position, as above
     _join(total, x.size, mean, correction, max(m2, 0.0), low, high)
 
 

@@ -5,21 +5,23 @@ Reference:
 """
 
 import ctypes
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numba import carray, njit
 from numpy.typing import NDArray
 
 from .cpu import STATISTICS
-from .more import MORE, measure_more
+from .more import FLAGS, measure_more
 from .raw_memory import CHUNK, FLOAT32, FLOAT64, Ints, pointer
 
 __all__ = ["PLACES", "PROJECTIONS", "RANGE", "are_same", "checksum_at", "checksum_from", "checksum_of", "project"]
 
+_Words = NDArray[np.uint16] | NDArray[np.uint32] | NDArray[np.uint64]
+
 
 @njit(nogil=True, cache=True)
-def _is_same(now: Any, copy: Any) -> bool:  # Any: unsigned integers of 16, 32 or 64 bits
+def _is_same(now: _Words, copy: _Words) -> bool:
     for start in range(0, now.size, CHUNK):
         bits, copied = now[start : start + CHUNK], copy[start : start + CHUNK]
         differs = False
@@ -76,14 +78,14 @@ def project(values: NDArray[np.float32] | NDArray[np.float64], out: NDArray[np.f
     out[1] += signed
 
 
-_CHECKSUM: Final = 1 << list(MORE).index("checksum")
+_CHECKSUM: Final = FLAGS["checksum"]
 #: Checksums are stored as float64, which is exact below this number.
 RANGE: Final = 1 << 53
 #: Factors that make the same tensor at another position give another checksum.
 PLACES: Final = (1, 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D)
 
 
-def checksum_of(array: NDArray[Any]) -> int:
+def checksum_of(array: NDArray[np.generic]) -> int:
     """Return a number below 2^53 of the array's size and values, in whatever order its eight-byte words lie.
 
     Args:

@@ -26,6 +26,7 @@ from .raw_memory import CHUNK, FAST, FLOAT32, FLOAT64, Floats, Ints, Reals, deco
 
 __all__ = [
     "DROPPED",
+    "FLAGS",
     "MORE",
     "NO_MORE",
     "QUANTILES",
@@ -39,7 +40,8 @@ __all__ = [
 #: The quantiles by their columns.
 QUANTILES: Final = {"q01": 0.01, "q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95, "q99": 0.99}
 
-#: The statistics on request and the columns that each fills, in this order.
+#: The statistics on request and the columns that each fills. `_write` fills them in this order, and so does
+#: `device_statistics.requested_on_device` on a device.
 MORE: Final[dict[str, tuple[str, ...]]] = {
     "sum": ("sum",),
     "abs_max": ("abs_max",),
@@ -47,7 +49,14 @@ MORE: Final[dict[str, tuple[str, ...]]] = {
     "checksum": ("checksum",),
     "quantiles": tuple(QUANTILES),
 }
-_SUM, _ABS_MAX, _KURTOSIS, _CHECKSUM, _QUANTILES = (1 << bit for bit in range(5))
+#: The flag of each, as the kernels take it.
+FLAGS: Final = {name: 1 << bit for bit, name in enumerate(MORE)}
+_SUM, _ABS_MAX, _KURTOSIS = FLAGS["sum"], FLAGS["abs_max"], FLAGS["kurtosis"]
+_CHECKSUM, _QUANTILES = FLAGS["checksum"], FLAGS["quantiles"]
+_COLUMNS = sum(len(columns) for columns in MORE.values())
+
+#: Sums that `_add` takes over all elements: of the values, and of the fourth powers.
+_TOTALS = 2
 
 _RANKS = np.array(list(QUANTILES.values()))
 _SHIFT = np.int32(17)  # of float32 this leaves sign, exponent and six bits of the mantissa
@@ -77,7 +86,7 @@ class More:
         """Return the statistics of these names, in the order of `MORE`."""
         wanted = [name for name in MORE if name in names]
         return cls(
-            sum(1 << list(MORE).index(name) for name in wanted),
+            sum(FLAGS[name] for name in wanted),
             tuple(column for name in wanted for column in MORE[name]),
         )
 
@@ -100,7 +109,7 @@ NO_MORE: Final = More()
 
 @njit(fastmath=FAST, nogil=True, cache=True)
 def _add(x: Reals, mean: float, scale: float, flags: int, totals: Floats) -> None:
-    """Add to `totals` the sum, and the fourth powers around the mean in units of the deviation."""
+    """Add to `totals` what the flags need: the sum, and the fourth powers around the mean in units of the deviation."""
     if flags & _SUM:
         summed = 0.0
         for i in range(x.size):
@@ -111,8 +120,8 @@ def _add(x: Reals, mean: float, scale: float, flags: int, totals: Floats) -> Non
         fourth, half = 0.0, 0.5 * mean  # by halves: the difference of two large numbers must not overflow
         for i in range(x.size):
             value = np.float64(x[i])
-            away = (0.5 * value - half) * scale if abs(value) < np.inf else 0.0
-            fourth += away * away * away * away
+            deviation = (0.5 * value - half) * scale if abs(value) < np.inf else 0.0
+            fourth += deviation * deviation * deviation * deviation
         totals[1] += fourth
 
 
@@ -230,10 +239,11 @@ def _write(row: Floats, column: int, flags: int, totals: Floats, mixed: np.uint6
 
 @njit(nogil=True, cache=True)
 def _more(address: int, size: int, code: int, row: Floats, column: int, flags: int) -> None:
-    totals = np.zeros(2)
+    totals = np.zeros(_TOTALS)
     counts = np.zeros(_BUCKETS if flags & _QUANTILES else 0, np.uint32)
     mixed = np.uint64(0)
     if flags & ~_ABS_MAX:
+        # by position, as all calls between numba functions here
         mixed = _walk(address, size, code, row, flags, totals, counts)
     _write(row, column, flags, totals, mixed, counts)
 
@@ -248,7 +258,7 @@ def measure_more(address: int, size: int, code: int, out_address: int, column: i
         column: Column of the first of them.
         flags: Of `More`.
     """
-    _more(address, size, code, carray(pointer(out_address), (column + 11,), np.float64), column, flags)
+    _more(address, size, code, carray(pointer(out_address), (column + _COLUMNS,), np.float64), column, flags)
 
 
 @njit(nogil=True, cache=True)

@@ -1,5 +1,6 @@
 """What the kernels read: memory by its address, in one of four element types, whose names are for readers only."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -29,10 +30,10 @@ _FINITE: Final = ("nnan", "ninf", "nsz")
 
 
 @intrinsic
-def pointer(_context: Any, address: Any) -> Any:  # Any: numba's own compiler interface is untyped
+def pointer(_context: object, address: object) -> object:  # Any: numba's own compiler interface is untyped
     """Convert the address to a pointer."""
 
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+    def generate(_context: object, builder: Any, _signature: object, arguments: Sequence[object]) -> object:
         return builder.inttoptr(arguments[0], cgutils.voidptr_t)
 
     return types.voidptr(types.int64), generate
@@ -41,8 +42,8 @@ def pointer(_context: Any, address: Any) -> Any:  # Any: numba's own compiler in
 def _chosen(comparison: str) -> Any:  # Any: as above
     """Choose, of two floats without NaN, the one that compares so with the other; only so do loops become vectors."""
 
-    def choose(_context: Any, first: Any, other: Any) -> Any:
-        def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+    def choose(_context: object, first: Any, other: object) -> object:
+        def generate(_context: object, builder: Any, _signature: object, arguments: Sequence[object]) -> object:
             compared = builder.fcmp_ordered(comparison, *arguments, flags=_FINITE)
             return builder.select(compared, *arguments, flags=_FINITE)
 

@@ -15,9 +15,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ..tensor_access import Tensor
+
 Float = NDArray[np.float64]
-#: Any framework's tensor; `take(tensor, index)` returns the indexed part as an array.
-Tensor = Any
+#: `take(tensor, index)` returns the indexed part of a framework's tensor as an array.
 Take = Callable[[Tensor, tuple[object, ...]], NDArray[Any]]
 
 #: Mean entropy of the weights in nats, the smallest mean of a head, the mean share of the largest possible entropy, the
@@ -42,10 +43,10 @@ def attention_statistics(logits: NDArray[Any]) -> tuple[float, ...]:
     if not looks.any():
         return (math.nan,) * 4 + (0.0,)
     with np.errstate(invalid="ignore", divide="ignore"):
-        away = scores - np.where(looks, largest, 0.0)[..., None]
-        weights = np.exp(away)
+        deviations = scores - np.where(looks, largest, 0.0)[..., None]
+        weights = np.exp(deviations)
         total = weights.sum(-1)
-        entropies = np.log(total) - np.where(weights > 0.0, weights * away, 0.0).sum(-1) / total
+        entropies = np.log(total) - np.where(weights > 0.0, weights * deviations, 0.0).sum(-1) / total
         shares = entropies / np.log(seen)
         if np.isnan(largest).any():  # the comparison above treated NaN as no weight
             entropies[np.isnan(largest)] = math.nan
@@ -92,8 +93,8 @@ def logits_of(
         with np.errstate(invalid="ignore", over="ignore"):
             scores = (q @ k.T) * factor
         if last_seen is not None:
-            later = np.arange(k.shape[0])[None, :] > rows[:, None] + last_seen
-            scores[later] = -np.inf
+            is_later = np.arange(k.shape[0])[None, :] > rows[:, None] + last_seen
+            scores[is_later] = -np.inf
         picked.append(scores if mask is None else _masked(scores, mask, lead, head, rows, take))
     return np.stack(picked) if picked else np.empty((0, 0, 0))
 
@@ -105,8 +106,8 @@ def sample_of(scores: Tensor, *, scale: float, last_seen: int | None, take: Take
     picked = [np.asarray(take(scores, (*head, rows)), np.float64) * scale for head in _heads(lead, turn)]
     found = np.stack(picked) if picked else np.empty((0, 0, 0))
     if last_seen is not None:
-        later = np.arange(scores.shape[-1])[None, :] > rows[:, None] + last_seen
-        found[:, later] = -np.inf
+        is_later = np.arange(scores.shape[-1])[None, :] > rows[:, None] + last_seen
+        found[:, is_later] = -np.inf
     return found
 
 

@@ -21,7 +21,7 @@ class Late(Protocol):
     """Numbers on their way from a device.
 
     Attributes:
-        array: The numbers, once they have come.
+        array: The numbers, once they have arrived.
     """
 
     array: NDArray[np.float64]
@@ -34,7 +34,7 @@ class MicroBatches:
     Args:
         squares: Squared norm of it, by micro-step.
         square_of_sum: Squared norm of all of it together.
-        late: Parts that a device owes, by micro-step: `(2,)` square and growth, once they are there.
+        late: Parts that are pending on a device, by micro-step: `(2,)` square and growth.
     """
 
     squares: dict[int, float] = field(default_factory=dict)

@@ -84,6 +84,6 @@ def _entropy(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _softmax(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     with np.errstate(invalid="ignore", over="ignore"):
-        away = np.exp(rows - rows.max(-1, keepdims=True)) if rows.size else rows
-        shares: NDArray[np.float64] = away / away.sum(-1, keepdims=True)
+        exponentials = np.exp(rows - rows.max(-1, keepdims=True)) if rows.size else rows
+        shares: NDArray[np.float64] = exponentials / exponentials.sum(-1, keepdims=True)
     return shares

@@ -131,6 +131,7 @@ class Units:
         samples, units, inner = found
         self._begin_look(units)
         spread = _spread(samples, units, self._turn)
+        # by position: numba sorts keywords out at every call
         dead = count_silent(address, code, units, inner, *spread, self._silent_at, LOOKS)
         return self._dead_share(dead), math.nan, float(units)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +22,13 @@ class Sample(Protocol):
     """
 
     @property
-    def array(self) -> NDArray[Any]:
+    def array(self) -> NDArray[np.generic]:
         """`(elements,)`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _HostSample:
-    array: NDArray[Any]
+    array: NDArray[np.generic]
 
 
 def samples_of(arrays: Arrays, device_results: Outbox | None = None) -> Iterator[Sample | None]:

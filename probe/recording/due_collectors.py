@@ -8,7 +8,7 @@ from ..collectors.collector import COLLECTORS, Collect, Step
 from ..configuration.cadence import Schedule
 from ..configuration.config import Config
 from ..dump import Dumper
-from ..flight_recorder import FlightBuffer
+from ..flight_recorder import FlightRecords
 from ..quantities.step_clock import StepTime
 from .current_step import CurrentStep
 from .whole_tensors import WholeTensors
@@ -272,7 +272,7 @@ class Due:
         if not self._current.is_open and self._current.has_recorded:
             self.decide()
 
-    def keep(self, keeper: FlightBuffer) -> None:
+    def keep(self, keeper: FlightRecords) -> None:
         """Set the flight recorder's buffer, which reports anomalies, and holds tensors if it can."""
         self._whole.keeper = keeper
         self.decide()

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ..collectors.collector import View
 from ..device_results import Outbox
 from ..dump import Dumper
-from ..flight_recorder import FlightBuffer
+from ..flight_recorder import FlightRecords
 from .current_step import CurrentStep
 
 #: Site and call.
@@ -25,7 +25,7 @@ class WholeTensors:
     def __init__(self, current: CurrentStep, outbox: Outbox) -> None:
         self._current, self._outbox = current, outbox
         self.dumper: Dumper | None = None
-        self.keeper: FlightBuffer | None = None
+        self.keeper: FlightRecords | None = None
         self._now: frozenset[str] = frozenset()
 
     @property

@@ -1,8 +1,7 @@
 """A cell of the engine, or a function of tensors, computed again."""
 
 import copy
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +25,15 @@ class EngineExecution:
         options: Further keyword arguments, that are no tensors.
     """
 
-    def __init__(self, cell: Any, site: str, *, training: bool, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, cell: Cell | Callable[..., object], site: str, *, training: bool, options: Mapping[str, object]
+    ) -> None:
         self._site, self._training, self._options = site, training, dict(options)
         self._cell = dict(cell.cells_and_names()).get(site, cell) if isinstance(cell, Cell) else cell
 
-    def outputs(self, weights: Arrays, inputs: Arrays, *, seed: int = 0) -> dict[str, NDArray[Any]]:
+    def outputs(self, weights: Arrays, inputs: Arrays, *, seed: int = 0) -> dict[str, NDArray[np.generic]]:
         """Compute the outputs; random numbers come from the seed."""
-        cell = self._with(weights) if isinstance(self._cell, Cell) else self._cell
+        cell = self._with(self._cell, weights) if isinstance(self._cell, Cell) else self._cell
         positional, names = arguments(inputs, lambda array: Tensor(np.array(array)))
         state = get_state()
         try:
@@ -43,8 +44,8 @@ class EngineExecution:
             set_state(state)
         return {path: tensor.numpy().copy() for path, tensor in tensors_in(output, ACCESS)}
 
-    def _with(self, weights: Arrays) -> Cell:
-        cell: Cell = copy.deepcopy(self._cell)
+    def _with(self, original: Cell, weights: Arrays) -> Cell:
+        cell = copy.deepcopy(original)
         owners = owners_of(dict(cell.cells_and_names()))
         check_weights(self._site, {site: getattr(owner, name).shape for site, owner, name in owners}, weights)
         for site, owner, name in owners:

@@ -10,7 +10,7 @@ there too. A wrong kernel that is at hand here as well cannot excuse itself beyo
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import ml_dtypes
 import numpy as np
@@ -58,10 +58,10 @@ class Judgement:
 
 
 def judge(
-    recorded: NDArray[Any],
+    recorded: NDArray[np.generic],
     exact: NDArray[np.float64],
     moved: Sequence[NDArray[np.float64]],
-    native: NDArray[Any] | None,
+    native: NDArray[np.generic] | None,
     *,
     weights_are_finite: bool = True,
 ) -> Judgement:
@@ -92,35 +92,35 @@ def judge(
     neither = ~finite & ~can_be
     worst = _worst(np.where(wrong & ~are_finite, np.inf, in_noise), neither | overflown if not wrong.any() else None)
     return Judgement(
-        _verdict(int(wrong.sum()), int(neither.sum()), int(overflown.sum()), weights_are_finite),
-        tuple(recorded.shape),
-        recorded.dtype.name,
-        float(error.max(initial=0.0)),
-        float(
+        verdict=_verdict(int(wrong.sum()), int(neither.sum()), int(overflown.sum()), weights_are_finite),
+        shape=tuple(recorded.shape),
+        dtype=recorded.dtype.name,
+        max_abs=float(error.max(initial=0.0)),
+        max_rel=float(
             np.divide(error, np.abs(exact), out=np.zeros_like(error), where=are_finite & (exact != 0)).max(initial=0.0)
         ),
-        float(np.where(are_finite, error / unit, 0.0).max(initial=0.0)),
-        float(in_noise.max(initial=0.0)),
-        float(np.log2(max(np.sqrt(np.mean(in_noise**2)), 1.0))) if in_noise.size else 0.0,
-        int(wrong.sum()),
-        int(neither.sum()),
-        int(overflown.sum()),
-        worst,
-        float(values[worst]) if values.size else float("nan"),
-        float(exact[worst]) if values.size else float("nan"),
+        max_ulps=float(np.where(are_finite, error / unit, 0.0).max(initial=0.0)),
+        max_noise=float(in_noise.max(initial=0.0)),
+        lost_bits=float(np.log2(max(np.sqrt(np.mean(in_noise**2)), 1.0))) if in_noise.size else 0.0,
+        wrong=int(wrong.sum()),
+        not_finite=int(neither.sum()),
+        overflown=int(overflown.sum()),
+        worst=worst,
+        recorded=float(values[worst]) if values.size else float("nan"),
+        exact=float(exact[worst]) if values.size else float("nan"),
     )
 
 
-def unit_roundoff(dtype: np.dtype[Any]) -> float:
+def unit_roundoff(dtype: np.dtype[np.generic]) -> float:
     """Return half the distance from 1 to the next number of the dtype; that of float64 where it is no float."""
     return float(ml_dtypes.finfo(_floating(dtype)).eps) / 2.0
 
 
-def _floating(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def _floating(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
     return dtype if dtype.kind == "f" or dtype.name == "bfloat16" else np.dtype(np.float64)
 
 
-def _most(dtype: np.dtype[Any]) -> float:
+def _most(dtype: np.dtype[np.generic]) -> float:
     return _MOST.get(8 * dtype.itemsize, _MOST_ELSE)
 
 
@@ -135,7 +135,7 @@ def _noise(
     return noise
 
 
-def _unit_in_last_place(values: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArray[np.float64]:
+def _unit_in_last_place(values: NDArray[np.float64], dtype: np.dtype[np.generic]) -> NDArray[np.float64]:
     """Return the distance between neighbours of the dtype at these values; at least its smallest number."""
     info = ml_dtypes.finfo(_floating(dtype))
     size = np.where(np.isfinite(values), np.abs(values), 1.0)
@@ -144,7 +144,7 @@ def _unit_in_last_place(values: NDArray[np.float64], dtype: np.dtype[Any]) -> ND
     return np.maximum(spacing, float(info.smallest_subnormal))
 
 
-def _largest(dtype: np.dtype[Any]) -> float:
+def _largest(dtype: np.dtype[np.generic]) -> float:
     return float(ml_dtypes.finfo(_floating(dtype)).max)
 
 

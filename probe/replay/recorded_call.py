@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ...storage import Blobs, Event, Run, Store, display_site, nearest
 from ..errors import NotReplayable
 
 _ALL = 1_000_000_000
-Arrays = Mapping[str, NDArray[Any]]
+Arrays = Mapping[str, NDArray[np.generic]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ def _path(event: Event, site: str) -> str:
     return event.site.removeprefix(site)
 
 
-def _tensor(blobs: Blobs, event: Event) -> NDArray[Any]:
+def _tensor(blobs: Blobs, event: Event) -> NDArray[np.generic]:
     return blobs.get(str(event.data["digest"]))
 
 
@@ -142,7 +143,7 @@ _STEP = re.compile(r"\[([^\]]*)\]")
 class Execution(Protocol):
     """One module of one framework."""
 
-    def outputs(self, weights: Arrays, inputs: Arrays, *, seed: int = 0) -> dict[str, NDArray[Any]]:
+    def outputs(self, weights: Arrays, inputs: Arrays, *, seed: int = 0) -> dict[str, NDArray[np.generic]]:
         """Compute the outputs by path, the first under the empty one; random numbers come from the seed."""
 
 
@@ -171,7 +172,7 @@ def check_weights(site: str, needed: Mapping[str, tuple[int, ...]], weights: Arr
 
 
 def arguments(
-    inputs: Arrays, tensor: Callable[[NDArray[Any]], Any]
+    inputs: Arrays, tensor: Callable[[NDArray[np.generic]], Any]
 ) -> tuple[list[Any], dict[str, Any]]:  # Any: a framework's tensors, nested as they were
     """Return positional and keyword arguments of the call; positional ones that were no tensors are None."""
     tree: dict[str, Any] = {}

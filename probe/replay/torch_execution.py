@@ -1,8 +1,7 @@
 """A torch module, or a function of tensors, computed again."""
 
 import copy
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import ml_dtypes
 import numpy as np
@@ -23,26 +22,28 @@ class TorchExecution:
         options: Further keyword arguments, that are no tensors.
     """
 
-    def __init__(self, module: Any, site: str, *, training: bool, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, module: Callable[..., object], site: str, *, training: bool, options: Mapping[str, object]
+    ) -> None:
         self._site, self._training, self._options = site, training, dict(options)
         self._module = module
         if isinstance(module, torch.nn.Module):
             self._module = dict(module.named_modules()).get(site, module)
 
-    def outputs(self, weights: Arrays, inputs: Arrays, *, seed: int = 0) -> dict[str, NDArray[Any]]:
+    def outputs(self, weights: Arrays, inputs: Arrays, *, seed: int = 0) -> dict[str, NDArray[np.generic]]:
         """Compute the outputs; random numbers come from the seed."""
         is_double = any(array.dtype == np.float64 for array in (*weights.values(), *inputs.values()))
         module = self._module
         if isinstance(module, torch.nn.Module):
-            module = self._with(weights, is_double=is_double)
+            module = self._with(module, weights, is_double=is_double)
         positional, names = arguments(inputs, _tensor)
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             output = module(*positional, **names, **self._options)
         return {path: array_of(tensor) for path, tensor in tensors_in(output, ACCESS)}
 
-    def _with(self, weights: Arrays, *, is_double: bool) -> torch.nn.Module:
-        module: torch.nn.Module = copy.deepcopy(self._module).cpu()
+    def _with(self, original: torch.nn.Module, weights: Arrays, *, is_double: bool) -> torch.nn.Module:
+        module: torch.nn.Module = copy.deepcopy(original).cpu()
         parameters = dict(module.named_parameters(remove_duplicate=False))
         check_weights(self._site, {name: tuple(parameter.shape) for name, parameter in parameters.items()}, weights)
         if is_double:  # buffers: running statistics, tables
@@ -52,7 +53,7 @@ class TorchExecution:
         return module.train(self._training)
 
 
-def _tensor(array: NDArray[Any]) -> torch.Tensor:
+def _tensor(array: NDArray[np.generic]) -> torch.Tensor:
     data = np.array(array, order="C")
     if data.dtype == ml_dtypes.bfloat16:
         return torch.from_numpy(data.view(np.int16)).view(torch.bfloat16)

@@ -1,9 +1,8 @@
 """The callback of Hugging Face's Trainer."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainingArguments
 
 from ..monitor import Monitor
 from .watched_training import WatchedTraining
@@ -20,18 +19,35 @@ class TrainerWatch(TrainerCallback):  # type: ignore[misc]  # its types are not 
         options: For `start`: `store`, `config`, `run`, `tags`, `listeners`.
     """
 
-    def __init__(self, start: Callable[..., Monitor], **options: Any) -> None:
+    def __init__(self, start: Callable[..., Monitor], **options: object) -> None:
         self.training = WatchedTraining(start, options)
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, *, model: Any, optimizer: Any, **_: Any) -> None:
+    def on_train_begin(
+        self,
+        args: TrainingArguments,
+        state: object,
+        control: object,
+        *,
+        model: object,
+        optimizer: object,
+        **_: object,
+    ) -> None:
         """Start the watch; the training begins, or resumes from a checkpoint."""
         steps = int(args.gradient_accumulation_steps)
         self.training.begin(model, optimizer, name=args.run_name, accumulation_steps=steps)
 
-    def on_log(self, args: Any, state: Any, control: Any, *, logs: Any = None, **_: Any) -> None:
+    def on_log(
+        self,
+        args: object,
+        state: object,
+        control: object,
+        *,
+        logs: Mapping[str, object] | None = None,
+        **_: object,
+    ) -> None:
         """Record what the Trainer logs of the training or its evaluation."""
         self.training.log(logs or {})
 
-    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_train_end(self, args: object, state: object, control: object, **_: object) -> None:
         """End the watch."""
         self.training.end()

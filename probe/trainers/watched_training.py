@@ -15,11 +15,11 @@ class WatchedTraining:
         options: For `start`: `store`, `config`, `run`, `tags`, `listeners`.
     """
 
-    def __init__(self, start: Callable[..., Monitor], options: Mapping[str, Any]) -> None:
+    def __init__(self, start: Callable[..., Monitor], options: Mapping[str, object]) -> None:
         self._start, self._options = start, dict(options)
         self.monitor: Monitor | None = None
 
-    def begin(self, model: Any, optimizers: Any, *, name: str | None, accumulation_steps: int) -> None:
+    def begin(self, model: object, optimizers: object, *, name: str | None, accumulation_steps: int) -> None:
         """Watch the model, under the name from the options or else this one."""
         self.end()
         options = {**self._options, "config": _with_accumulation(self._options.get("config"), accumulation_steps)}
@@ -39,7 +39,7 @@ class WatchedTraining:
             monitor.close(error)
 
 
-def _with_accumulation(config: Any, steps: int) -> Any:
+def _with_accumulation(config: object, steps: int) -> object:
     """Add the trainer's accumulation steps, unless the configuration sets them or is a file, which is followed."""
     if config is None:
         return {"accumulation_steps": steps}
@@ -49,7 +49,7 @@ def _with_accumulation(config: Any, steps: int) -> Any:
     return {"accumulation_steps": steps, **config} if isinstance(config, Mapping) else config
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     if isinstance(value, int | float):
         return True
     return getattr(value, "numel", lambda: 0)() == 1

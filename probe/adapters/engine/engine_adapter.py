@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from functools import partial
 from operator import methodcaller
 from pathlib import Path
-from typing import Any
 
 from ....framework.nn.cell import Cell
 from ....framework.optim import Optimizer
@@ -15,8 +14,9 @@ from ....framework.train.training_state import save_training_state
 from ....storage.run_info import Structure
 from ...errors import NotWatchable
 from ...hooks.batch_hooks import BatchHooks
-from ...hooks.output_hooks import ForwardHooks
+from ...hooks.output_hooks import OutputHooks
 from ...recording.recorder import Recorder
+from ...tensor_access import HookHandle
 from ..call_order import CallOrder, check_belongs, groups_of, structure_of
 from ..parameter_selection import NewParts, Selection
 from .engine_facts import EngineFacts
@@ -38,20 +38,21 @@ class EngineAdapter:
     framework = "mindscope"
     checkpoint_suffix = ".safetensors"
 
-    def __init__(self, model: Any, optimizers: tuple[Any, ...] = ()) -> None:
+    def __init__(self, model: object, optimizers: tuple[object, ...] = ()) -> None:
         if not isinstance(model, Cell):
             raise NotWatchable(f"model must be a Cell, got {type(model).__name__}; pass the cell itself")
+        self._optimizers: list[Optimizer] = []
         for optimizer in optimizers:
             if not isinstance(optimizer, Optimizer):
                 raise NotWatchable(f"optimizer must be an engine optimizer, got {type(optimizer).__name__}")
+            self._optimizers.append(optimizer)
         self.model = model
         self.view = EngineView()
         self.structure_version = 0
-        self._optimizers = optimizers
         self._cell_sites = CellSites(model)
-        self._handles: list[Any] = []
+        self._handles: list[HookHandle] = []
 
-    def modules(self) -> Mapping[str, Any]:
+    def modules(self) -> Mapping[str, Cell]:
         """Return the cells by site."""
         return self._cell_sites.modules
 
@@ -72,7 +73,7 @@ class EngineAdapter:
             children=methodcaller("name_cells"),
             known=changed,
         )
-        output_hooks = ForwardHooks(recorder, ACCESS, partial(getattr, model, "training"))
+        output_hooks = OutputHooks(recorder, ACCESS, partial(getattr, model, "training"))
         facts = EngineFacts(model, cell_sites.modules, view, recorder, counts=output_hooks.counts, changed=changed)
         self._handles.append(facts)
         self._hooks = hooks = EngineCellHooks(recorder, cell_sites, output_hooks)

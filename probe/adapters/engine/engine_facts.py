@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....framework.context import recording
+from ....framework.nn.cell import Cell
+from ....framework.optim import Optimizer
 from ....framework.optim import gradient_clipping as clip
 from ....framework.random import get_state, set_state
 from ....framework.tensor import Tensor
@@ -16,6 +18,7 @@ from ...aside import is_aside, same_random_numbers
 from ...facts import Facts
 from ...facts.loss_facts import LossCall, some_of
 from ...recording.recorder import Recorder
+from ...tensor_access import HookHandle
 from .engine_parameters import ACCESS, EngineView
 from .engine_sites import owners_of
 
@@ -43,7 +46,7 @@ def sample_of(tensor: Tensor) -> NDArray[Any]:
 _FARTHEST = 24
 
 
-def loss_of(root: Tensor) -> tuple[str, Tensor, tuple[Any, ...]] | None:
+def loss_of(root: Tensor) -> tuple[str, Tensor, tuple[object, ...]] | None:
     """Return the name, the input and the operation's inputs of the loss that made a scalar; None if it is not found."""
     waiting = [root._node]
     seen = 0
@@ -52,9 +55,9 @@ def loss_of(root: Tensor) -> tuple[str, Tensor, tuple[Any, ...]] | None:
         if node is None or node.inputs is None or node.is_packed:
             continue
         seen += 1
-        given = _GIVEN.get(node.primitive.name)
-        if given is not None:
-            name, tensor = given(node)
+        find_input = _GIVEN.get(node.primitive.name)
+        if find_input is not None:
+            name, tensor = find_input(node.inputs)
             if isinstance(tensor, Tensor):
                 return name, tensor, node.inputs
         waiting += [tensor._node for tensor in node.inputs if isinstance(tensor, Tensor)]
@@ -76,17 +79,17 @@ def factor_of(root: Tensor) -> float | None:
     return factor
 
 
-def _of_gather(node: Any) -> tuple[str, Any]:
-    source = node.inputs[0]
+def _of_gather(inputs: tuple[object, ...]) -> tuple[str, object]:
+    source = inputs[0]
     before = getattr(source, "_node", None)
     if before is not None and before.primitive.name == "log_softmax" and before.inputs is not None:
         return "cross_entropy", before.inputs[0]  # the softmax is part of the loss, or equivalent to that
     return "nll_loss", source
 
 
-def _of_clip(node: Any) -> tuple[str, Any]:
+def _of_clip(inputs: tuple[object, ...]) -> tuple[str, object]:
     """Return the name and the probability of binary cross entropy, which is clipped three operations further."""
-    tensor = node.inputs[0]
+    tensor = inputs[0]
     for name, at in (("where", 1), ("log", 0), ("where", 1)):
         before = getattr(tensor, "_node", None)
         if before is None or before.primitive.name != name or before.inputs is None:
@@ -96,10 +99,10 @@ def _of_clip(node: Any) -> tuple[str, Any]:
 
 
 #: How to identify a loss, by the primitive that only this loss leaves so near to the end of a tape.
-_GIVEN: Mapping[str, Callable[[Any], tuple[str, Any]]] = {
-    "cross_entropy": lambda node: ("cross_entropy", node.inputs[0]),
+_GIVEN: Mapping[str, Callable[[tuple[object, ...]], tuple[str, object]]] = {
+    "cross_entropy": lambda inputs: ("cross_entropy", inputs[0]),
     "gather_elements": _of_gather,
-    "softplus": lambda node: ("binary_cross_entropy_with_logits", node.inputs[0]),
+    "softplus": lambda inputs: ("binary_cross_entropy_with_logits", inputs[0]),
     "clip": _of_clip,
 }
 
@@ -109,7 +112,7 @@ class EngineFrame:
 
     access = ACCESS
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Cell) -> None:
         self._model = model
 
     @contextmanager
@@ -136,7 +139,7 @@ class EngineFrame:
                         parameter.set_data(Tensor(values))
                 set_state(state)
 
-    def call(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
+    def call(self, arguments: tuple[object, ...], keywords: Mapping[str, object]) -> object:
         """Call the cell and return its output."""
         return self._model(*arguments, **keywords)
 
@@ -148,23 +151,23 @@ class EngineFrame:
 class EngineSource:
     """The facts' view of one cell."""
 
-    def __init__(self, model: Any, cells: Mapping[str, Any], view: EngineView) -> None:
+    def __init__(self, model: Cell, cells: Mapping[str, Cell], view: EngineView) -> None:
         self._model, self._cells, self._view = model, cells, view
 
     @property
-    def optimizers(self) -> Sequence[Any]:
+    def optimizers(self) -> Sequence[Optimizer]:
         """The watched optimizers."""
         return self._view.optimizers
 
-    def modules(self) -> Mapping[str, Any]:
+    def modules(self) -> Mapping[str, Cell]:
         """Return the cells by site."""
         return self._cells
 
-    def owners(self) -> Sequence[tuple[str, Any, str]]:
+    def owners(self) -> Sequence[tuple[str, Cell, str]]:
         """Return site, cell and attribute of every parameter, shared ones under each site."""
         return owners_of(self._cells)
 
-    def memory(self, parameter: Any) -> int:
+    def memory(self, parameter: object) -> int:
         """Return a number for the memory of the parameter's values."""
         return id(parameter)  # optimizers move values into arenas, where each parameter has its own memory
 
@@ -192,21 +195,21 @@ class EngineSource:
 
 
 _listeners: list["EngineFacts"] = []
-_original: list[Any] = []
+_original: list[Callable[..., float]] = []
 
 
 class EngineFacts:
     """The facts of one cell.
 
-    Losses are told by the tape that a backward pass is about to follow, so that none is seen in a compiled step. The
-    norm before clipping is told by the function that measures it for `clip_by_global_norm`, which is replaced while
-    anybody listens: compiled functions do not call it, and so are not disturbed.
+    Losses are identified from the tape that a backward pass is about to follow, so a compiled step reports none. The
+    norm before clipping comes from the function that measures it for `clip_by_global_norm`; that function is replaced
+    while there are listeners. Compiled functions do not call it and are not affected.
     """
 
     def __init__(
         self,
-        model: Any,
-        cells: Mapping[str, Any],
+        model: Cell,
+        cells: Mapping[str, Cell],
         view: EngineView,
         recorder: Recorder,
         *,
@@ -216,7 +219,7 @@ class EngineFacts:
         self._recorder, self._view = recorder, view
         self._limit: float | None = None
         self.facts = Facts(recorder, EngineSource(model, cells, view), counts=counts, changed=changed)
-        self._handles: list[Any] = []
+        self._handles: list[HookHandle] = []
         if recorder.config.causality:
             self._handles.append(model.register_forward_pre_hook(self.facts.sample))
         _listeners.append(self)
@@ -243,10 +246,10 @@ class EngineFacts:
             return
         found = loss_of(root)
         if found is not None:
-            name, given, inputs = found
+            name, loss_input, inputs = found
             shapes = tuple(tensor.shape for tensor in inputs if isinstance(tensor, Tensor))
             labels = inputs[1].numpy if len(inputs) > 1 and isinstance(inputs[1], Tensor) else None
-            facts.loss_called(LossCall(name, lambda: sample_of(given), shapes, None, labels, made_by(given)))
+            facts.loss_called(LossCall(name, lambda: sample_of(loss_input), shapes, None, labels, made_by(loss_input)))
         facts.accumulation.backward_begins(None, factor_of(root))
 
     def clipped(self, gradients: Sequence[NDArray[Any]], norm: float, limit: float) -> None:

@@ -1,14 +1,16 @@
 """The hooks on the cells of an engine model; they follow the model as it changes."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
 
 from ....framework.compiler.observers import observe_cells
+from ....framework.nn.cell import Cell
+from ....framework.tensor import Parameter
 from ...hooks.idle_hooks import Several, SiteHooks
 from ...hooks.input_hooks import InputHooks
-from ...hooks.output_hooks import ForwardHooks
+from ...hooks.output_hooks import OutputHooks
 from ...hooks.parameter_hooks import watch_local_gradients, watch_micro_batches
 from ...recording.recorder import Recorder
+from ...tensor_access import HookHandle
 from ..parameter_selection import NewParts
 from .engine_parameters import ACCESS
 from .engine_quantities import watch_quantities
@@ -18,17 +20,17 @@ from .engine_sites import CellSites
 class EngineCellHooks:
     """Puts hooks on cells that the configuration picks."""
 
-    def __init__(self, recorder: Recorder, cell_sites: CellSites, output_hooks: ForwardHooks) -> None:
+    def __init__(self, recorder: Recorder, cell_sites: CellSites, output_hooks: OutputHooks) -> None:
         self._recorder, self._cell_sites, self._output_hooks = recorder, cell_sites, output_hooks
         self._inputs = InputHooks(recorder, ACCESS, output_hooks.counts)
         self._sites = SiteHooks(recorder, self._register)
-        self._inside: list[Any] = []
+        self._inside: list[HookHandle] = []
 
     def watch(self, sites: Sequence[str]) -> None:
         """Watch these sites, and no others."""
         self._sites.watch(sites)
 
-    def watch_inside(self, sites: Sequence[str], named: Mapping[str, Any]) -> None:
+    def watch_inside(self, sites: Sequence[str], named: Mapping[str, Parameter]) -> None:
         """Attach the hooks on parameters, on special layers, and inside compiled functions.
 
         Args:
@@ -55,7 +57,7 @@ class EngineCellHooks:
             *watch_quantities(recorder, output_hooks.counts, modules, sites),
         ]
 
-    def exchange(self, sites: Sequence[str], changed: Collection[str], named: Mapping[str, Any]) -> None:
+    def exchange(self, sites: Sequence[str], changed: Collection[str], named: Mapping[str, Parameter]) -> None:
         """Attach hooks to new cells and parameters, and remove them from those that are gone.
 
         Args:
@@ -87,7 +89,7 @@ class EngineChanges:
     """
 
     def __init__(
-        self, model: Any, cell_sites: CellSites, hooks: EngineCellHooks, parts: NewParts, changed: Callable[[], None]
+        self, model: Cell, cell_sites: CellSites, hooks: EngineCellHooks, parts: NewParts, changed: Callable[[], None]
     ) -> None:
         self._model, self._cell_sites, self._hooks, self._parts = model, cell_sites, hooks, parts
         self._changed = changed

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....framework.context import is_recording
+from ....framework.optim import Optimizer
 from ....framework.tensor import Parameter, Tensor, wrap
 from ....storage.records import Json
 from ....storage.run_info import OptimizerInfo
@@ -20,7 +21,7 @@ def describe(parameter: Parameter) -> tuple[tuple[int, ...], str, int]:
     return parameter.shape, parameter.dtype.name, parameter.numpy().ctypes.data
 
 
-def optimizer_infos(optimizers: Iterable[Any]) -> tuple[OptimizerInfo, ...]:
+def optimizer_infos(optimizers: Iterable[Optimizer]) -> tuple[OptimizerInfo, ...]:
     """Return class and options of every optimizer, without options that are not plain values."""
     return tuple(
         OptimizerInfo(type(optimizer).__name__, tuple(_options(group) for group in optimizer.param_groups))
@@ -28,11 +29,11 @@ def optimizer_infos(optimizers: Iterable[Any]) -> tuple[OptimizerInfo, ...]:
     )
 
 
-def _options(group: Mapping[str, Any]) -> dict[str, Json]:
+def _options(group: Mapping[str, object]) -> dict[str, Json]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in _plain(group.items())}
 
 
-def _plain(items: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, Any]]:
+def _plain(items: Iterable[tuple[str, object]]) -> Iterable[tuple[str, Any]]:
     return (
         item for item in items if item[0] != "params" and isinstance(item[1], bool | int | float | str | tuple | None)
     )
@@ -85,14 +86,14 @@ def _copied(tensor: Tensor) -> Tensor:
 
 
 ACCESS = Access(
-    Tensor,
-    _place,
-    _is_floating,
-    lambda tensor: tensor.version,
-    _node,
-    _nodes_before,
-    is_recording,
-    Tensor.numpy,
+    kind=Tensor,
+    place=_place,
+    is_floating=_is_floating,
+    version=lambda tensor: tensor.version,
+    node=_node,
+    before=_nodes_before,
+    is_recording=is_recording,
+    array=Tensor.numpy,
     shown=_shown,
     copied=_copied,
 )
@@ -106,8 +107,8 @@ class EngineView(Choosing):
         self.parameters: list[Parameter] = []
         self._left_out: frozenset[str] = frozenset()
         self._measured: list[Any] = self.parameters  # with a gap for each one that is left out
-        self.optimizers: list[Any] = []
-        self.stepping: Any = None
+        self.optimizers: list[Optimizer] = []
+        self.stepping: Optimizer | None = None
         self.given: tuple[_Array | None, ...] | None = None
 
     @property
@@ -161,25 +162,31 @@ class EngineView(Choosing):
         """
         if self.stepping is None or self.given is None:
             return _table([_gradient_of(parameter) for parameter in self._measured])
-        given = {id(parameter): array for parameter, array in zip(self.stepping.parameters, self.given, strict=True)}
+        gradients_by_id = {
+            id(parameter): array for parameter, array in zip(self.stepping.parameters, self.given, strict=True)
+        }
         is_only = len(self.optimizers) < 2
         return _table(
             [
-                given[id(parameter)] if id(parameter) in given else _gradient_of(parameter) if is_only else None
+                gradients_by_id[id(parameter)]
+                if id(parameter) in gradients_by_id
+                else _gradient_of(parameter)
+                if is_only
+                else None
                 for parameter in self._measured
             ]
         )
 
     def arrays(self, subject: str) -> Iterator[tuple[str, _Array]]:
         """Yield site and values of every weight or gradient that exists, for dumps of whole tensors."""
-        given: dict[int, _Array | None] = {}
+        gradients_by_id: dict[int, _Array | None] = {}
         if self.stepping is not None and self.given is not None:
-            given = {
+            gradients_by_id = {
                 id(parameter): array for parameter, array in zip(self.stepping.parameters, self.given, strict=True)
             }
         for name, parameter in zip(self._names, self.parameters, strict=True):
             gradient = None if parameter.grad is None else parameter.grad.numpy()
-            array = parameter.numpy() if subject == "weight" else given.get(id(parameter), gradient)
+            array = parameter.numpy() if subject == "weight" else gradients_by_id.get(id(parameter), gradient)
             if array is not None and name not in self._left_out:
                 yield name, array
 
@@ -193,12 +200,12 @@ class EngineView(Choosing):
         gradients = ((row, parameter.grad) for row, parameter in enumerate(self.parameters))
         return frozenset(row for row, grad in gradients if grad is not None and np.any(grad.numpy().reshape(-1)[:4096]))
 
-    def rows_of(self, optimizer: Any) -> frozenset[int]:
+    def rows_of(self, optimizer: Optimizer) -> frozenset[int]:
         """Return the rows of the parameters that the optimizer steps."""
         parameter_ids = {id(parameter) for parameter in optimizer.parameters}
         return frozenset(row for row, parameter in enumerate(self.parameters) if id(parameter) in parameter_ids)
 
-    def is_cleared(self, optimizer: Any) -> bool:
+    def is_cleared(self, optimizer: Optimizer | None) -> bool:
         """Return whether all gradients of the optimizer's parameters are zero; None means all parameters."""
         parameters = self.parameters if optimizer is None else optimizer.parameters
         gradients = (parameter.grad.numpy() for parameter in parameters if parameter.grad is not None)

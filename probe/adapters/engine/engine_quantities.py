@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TypeAlias
 from weakref import ref
 
 import numpy as np
@@ -19,10 +19,15 @@ from ...hooks.unit_hooks import unit_hooks
 from ...nan_trace import NanTrace
 from ...quantities.operator_log import Allocation, OperatorLog, OperatorSpan
 from ...recording.recorder import Recorder
+from ...tensor_access import ForwardHook, HookHandle
 from .engine_parameters import ACCESS, place_of_array
 from .engine_sites import CellSites
 
 __all__ = ["EngineOperators"]
+
+_Array: TypeAlias = NDArray[np.generic]
+#: Evaluates a primitive: arrays and attributes to an array or a tuple of arrays.
+Evaluate: TypeAlias = Callable[..., object]
 
 
 class EngineOperators:
@@ -33,11 +38,11 @@ class EngineOperators:
         counts: Whether a forward that runs now is to be recorded.
     """
 
-    def __init__(self, recorder: Recorder, cells: Mapping[str, Any], counts: Callable[[], bool]) -> None:
+    def __init__(self, recorder: Recorder, cells: Mapping[str, Cell], counts: Callable[[], bool]) -> None:
         self._recorder, self._counts = recorder, counts
         self._log: OperatorLog | None = None
-        self._originals: dict[str, tuple[Any, Any]] = {}
-        self._alive: dict[int, tuple[Any, Allocation]] = {}
+        self._originals: dict[str, tuple[Evaluate, Evaluate]] = {}
+        self._alive: dict[int, tuple[ref[NDArray[np.generic]], Allocation]] = {}
         self._sites: list[str] = []
         self._phase = ""
         self._began = 0.0
@@ -55,7 +60,7 @@ class EngineOperators:
             handle.remove()
         self._handles = []
 
-    def _forward_begins(self, _cell: Any, _inputs: Any) -> None:
+    def _forward_begins(self, _cell: object, _inputs: object) -> None:
         current = self._recorder.current
         if self._log is not None and self._log.step != current.step:
             self._end()
@@ -69,16 +74,16 @@ class EngineOperators:
                 self._originals[name] = (original, timed)
                 primitive.evaluate = timed
 
-    def _backward_begins(self, _root: Any) -> None:
+    def _backward_begins(self, _root: object) -> None:
         self._phase = "backward"
         self._sites.clear()
 
-    def _enter(self, site: str, _cell: Any, _inputs: Any) -> None:
+    def _enter(self, site: str, _cell: object, _inputs: object) -> None:
         if self._log is not None:
             self._phase = "forward"
             self._sites.append(site)
 
-    def _leave(self, _cell: Any, _inputs: Any, _output: Any) -> None:
+    def _leave(self, _cell: object, _inputs: object, _output: object) -> None:
         if self._sites:
             self._sites.pop()
             self._phase = "forward" if self._sites else "loss"
@@ -100,8 +105,8 @@ class EngineOperators:
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
             self._recorder.fail("operator", error)
 
-    def _timed(self, name: str, evaluate: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*inputs: Any, **attributes: Any) -> Any:
+    def _timed(self, name: str, evaluate: Evaluate) -> Evaluate:
+        def run(*inputs: object, **attributes: object) -> object:
             log = self._log
             if log is None:
                 return evaluate(*inputs, **attributes)
@@ -112,13 +117,16 @@ class EngineOperators:
             result = evaluate(*inputs, **attributes)
             ended = time.perf_counter()
             seconds, site = ended - began, self._sites[-1] if self._sites else ""
-            log.spans.append(OperatorSpan(name, self._phase, site, began - self._began, seconds, seconds, 0))
+            start_s = began - self._began
+            log.spans.append(
+                OperatorSpan(name, self._phase, site, start_s=start_s, seconds=seconds, self_s=seconds, thread=0)
+            )
             self._follow(log, name, site, result, inputs)
             return result
 
         return run
 
-    def _follow(self, log: OperatorLog, name: str, site: str, result: Any, inputs: tuple[Any, ...]) -> None:
+    def _follow(self, log: OperatorLog, name: str, site: str, result: object, inputs: tuple[object, ...]) -> None:
         for array in _allocated(result, inputs):
             self._keys += 1
             now = time.perf_counter() - self._began
@@ -126,27 +134,27 @@ class EngineOperators:
             log.allocations.append(came)
             self._alive[came.key] = (ref(array, partial(self._freed, came)), came)
 
-    def _freed(self, came: Allocation, _reference: Any) -> None:
+    def _freed(self, came: Allocation, _reference: object) -> None:
         log = self._log
         if log is not None and self._alive.pop(came.key, None) is not None:
             now = time.perf_counter() - self._began
             log.allocations.append(came._replace(at_s=now, size_bytes=-came.size_bytes))
 
 
-def _allocated(result: Any, inputs: tuple[Any, ...]) -> Iterator[np.ndarray[Any, Any]]:
+def _allocated(result: object, inputs: tuple[object, ...]) -> Iterator[NDArray[np.generic]]:
     """Yield the resulting arrays that own their memory and are not among the inputs."""
     for output in result if isinstance(result, tuple) else (result,):
-        if isinstance(output, np.ndarray) and output.base is None and not any(output is given for given in inputs):
+        if isinstance(output, np.ndarray) and output.base is None and not any(output is input_ for input_ in inputs):
             yield output
 
 
 _listeners: list[AttentionCalls] = []
-_originals: list[tuple[str, Any, Any]] = []
+_originals: list[tuple[str, Evaluate, Evaluate]] = []
 
 
 def watch_quantities(
-    recorder: Recorder, counts: Callable[[], bool], cells: Mapping[str, Any], sites: Sequence[str]
-) -> Iterator[Any]:
+    recorder: Recorder, counts: Callable[[], bool], cells: Mapping[str, Cell], sites: Sequence[str]
+) -> Iterator[HookHandle]:
     """Attach the hooks of all quantities and yield their handles.
 
     Args:
@@ -156,7 +164,7 @@ def watch_quantities(
     if recorder.config.schedule("operator").is_ever_due:
         yield EngineOperators(recorder, cells, counts)  # first, so that it is the first to restore the primitives
 
-    def register(cell: Any, hook: Callable[[Any, Any, Any], None]) -> Any:
+    def register(cell: Cell, hook: ForwardHook) -> HookHandle:
         return cell.register_forward_hook(hook)
 
     yield from QuantityHooks(recorder, ACCESS, counts, register).attach(cells)
@@ -196,7 +204,7 @@ class _PrimitiveListener:
 def _replace(name: str, report: Callable[..., None]) -> None:
     original = PRIMITIVES[name].evaluate
 
-    def evaluate(*inputs: Any, **attributes: Any) -> Any:
+    def evaluate(*inputs: object, **attributes: object) -> object:
         if _listeners:
             report(*inputs, **attributes)
         return original(*inputs, **attributes)
@@ -205,13 +213,13 @@ def _replace(name: str, report: Callable[..., None]) -> None:
     PRIMITIVES[name].evaluate = evaluate
 
 
-def _report_attention(query: Any, key: Any, _value: Any, *mask: Any, causal: bool, scale: float) -> None:
+def _report_attention(query: _Array, key: _Array, _value: _Array, *mask: _Array, causal: bool, scale: float) -> None:
     last_seen = key.shape[-2] - query.shape[-2] if causal else None
     for calls in tuple(_listeners):
         calls.attention(query, key, mask[0] if mask else None, scale=scale, last_seen=last_seen)
 
 
-def _report_softmax(scores: Any, *, scale: float, causal: bool) -> None:
+def _report_softmax(scores: object, *, scale: float, causal: bool) -> None:
     if isinstance(scores, np.ndarray) and scores.ndim > 2:
         last_seen = scores.shape[-1] - scores.shape[-2] if causal else None
         for calls in tuple(_listeners):
@@ -253,10 +261,10 @@ class EngineTracer:
         self.trace.phase = "backward"
         self.trace.sites.clear()
 
-    def _shown(self, name: str, evaluate: Callable[..., Any]) -> Callable[..., Any]:
+    def _shown(self, name: str, evaluate: Evaluate) -> Evaluate:
         trace = self.trace
 
-        def run(*inputs: Any, **attributes: Any) -> Any:
+        def run(*inputs: object, **attributes: object) -> object:
             result = evaluate(*inputs, **attributes)
             if self._recorder.current.is_open and trace.is_looking:
                 outputs = result if isinstance(result, tuple) else (result,)
@@ -265,7 +273,7 @@ class EngineTracer:
 
         return run
 
-    def _begin(self, _cell: Any, _inputs: Any) -> None:
+    def _begin(self, _cell: object, _inputs: object) -> None:
         if self._cell_sites.has_changed():
             self._follow(self._cell_sites.look())
 
@@ -279,22 +287,22 @@ class EngineTracer:
                 before = cells[site].register_forward_pre_hook(self._entering(site))
                 self._handles[site] = Several([before, cells[site].register_forward_hook(self._left)])
 
-    def _entering(self, site: str) -> Callable[[Any, Any], None]:
-        def enter(_cell: Any, _inputs: Any) -> None:
+    def _entering(self, site: str) -> Callable[[object, object], None]:
+        def enter(_cell: object, _inputs: object) -> None:
             if not site or not self.trace.sites:
                 self.trace.phase = "forward"
             self.trace.sites.append(site)
 
         return enter
 
-    def _left(self, _cell: Any, _inputs: Any, _output: Any) -> None:
+    def _left(self, _cell: object, _inputs: object, _output: object) -> None:
         if self.trace.sites:
             self.trace.sites.pop()
         if not self.trace.sites:
             self.trace.phase = "loss"
 
 
-def _floating(values: Iterable[Any]) -> Iterator[NDArray[Any]]:
+def _floating(values: Iterable[object]) -> Iterator[_Array]:
     """Yield the floating-point arrays among the values; reductions give scalars."""
     for value in values:
         if isinstance(value, np.ndarray | np.generic) and (value.dtype.kind == "f" or value.dtype.name == "bfloat16"):

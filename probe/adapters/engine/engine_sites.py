@@ -1,7 +1,6 @@
 """The cells of an engine model by site, and how changes of them are noticed."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from ....framework.hooks import CHANGES
 from ....framework.nn.cell import Cell
@@ -39,11 +38,11 @@ class CellSites:
         sites = {*before, *self.modules}
         return frozenset(site for site in sites if before.get(site) is not self.modules.get(site))
 
-    def _parts_now(self) -> list[Any]:  # Any: cells and parameters, held so that no other can lie where one lay
+    def _parts_now(self) -> list[object]:  # kept alive so that no new one reuses the memory of an old one
         return [part for cell in self.modules.values() for part in (*cell._cells.values(), *cell._parameters.values())]
 
 
-def owners_of(cells: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
+def owners_of(cells: Mapping[str, Cell]) -> list[tuple[str, Cell, str]]:
     """Return site, cell and attribute of every parameter; a shared one is listed under each of its sites."""
     return [
         (f"{site}.{name}" if site else name, cell, name) for site, cell in cells.items() for name in cell._parameters

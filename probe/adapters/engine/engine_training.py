@@ -2,15 +2,16 @@
 
 from functools import partial
 from threading import get_ident
-from typing import Any
 from weakref import ref
 
 from ....framework.context import is_recording
 from ....framework.hooks import SKIP_STEP
+from ....framework.optim import Optimizer
+from ....framework.optim.parameter_update import Gradients
 from ....framework.tensor import Tensor
 from ...aside import is_aside
 from ...hooks.idle_hooks import Several
-from ...hooks.output_hooks import ForwardHooks
+from ...hooks.output_hooks import OutputHooks
 from ...recording.recorder import Recorder
 from ..call_order import CallOrder
 from ..step_lifecycle import StepLifecycle
@@ -26,7 +27,7 @@ class EngineLosses:
 
     def __init__(self, recorder: Recorder) -> None:
         self._current = recorder.current
-        self._unscaled: tuple[Any, float, float] | None = None
+        self._unscaled: tuple[ref[Tensor], float, float] | None = None
 
     def scaled(self, loss: Tensor, scaled: Tensor, scale: float) -> None:
         """Remember the loss before a loss scaler multiplied it."""
@@ -49,7 +50,7 @@ class EngineStepHooks:
     def __init__(self, lifecycle: StepLifecycle, view: EngineView, recorder: Recorder) -> None:
         self._lifecycle, self._view, self._current = lifecycle, view, recorder.current
 
-    def watch(self, optimizer: Any) -> Several:
+    def watch(self, optimizer: Optimizer) -> Several:
         """Add the optimizer to the model's and return the handle of its hooks."""
         self._view.optimizers.append(optimizer)
         return Several(
@@ -60,17 +61,17 @@ class EngineStepHooks:
             ]
         )
 
-    def _before(self, optimizer: Any, gradients: Any) -> object:
+    def _before(self, optimizer: Optimizer, gradients: Gradients) -> object:
         if self._current.is_idle and len(self._view.optimizers) == 1:
             return None
         self._view.given = gradients
         self._lifecycle.update_begins(optimizer)
         return SKIP_STEP if self._lifecycle.refuses_update() else None
 
-    def _after(self, optimizer: Any, _: object) -> None:
+    def _after(self, optimizer: Optimizer, _: object) -> None:
         self._lifecycle.after_step(optimizer)
 
-    def _skipped(self, optimizer: Any, loss_scale: float) -> None:
+    def _skipped(self, optimizer: Optimizer, loss_scale: float) -> None:
         self._view.given = optimizer.gradients()
         self._lifecycle.step_skipped(optimizer, loss_scale)
 
@@ -89,7 +90,7 @@ class EngineTraining:
         cell_sites: CellSites,
         view: EngineView,
         recorder: Recorder,
-        output_hooks: ForwardHooks,
+        output_hooks: OutputHooks,
         *,
         facts: EngineFacts,
         order: CallOrder,

@@ -19,13 +19,13 @@ class EngineFinder:
     `Optimizer.__init__` are replaced until the model is found.
 
     Args:
-        found: Gets the adapter; attaches it before it returns.
+        found: Called with the adapter; attaches it before it returns.
     """
 
     def __init__(self, found: Callable[[EngineAdapter], object]) -> None:
         self._found = found
         self._optimizers: WeakSet[Optimizer] = WeakSet()
-        self._originals: list[tuple[type, str, Any]] = []
+        self._originals: list[tuple[type, str, object]] = []
         self._replace(Cell, "__call__", self._watched_call)
         self._replace(Optimizer, "__init__", self._watched_start)
 
@@ -39,13 +39,13 @@ class EngineFinder:
         """Return the empty text: other cells are not known."""
         return ""
 
-    def _replace(self, owner: type, name: str, build: Callable[[Any], Any]) -> None:
+    def _replace(self, owner: type, name: str, build: Callable[[Any], Callable[..., object]]) -> None:
         original = getattr(owner, name)
         self._originals.append((owner, name, original))
         setattr(owner, name, wraps(original)(build(original)))
 
-    def _watched_call(self, original: Any) -> Any:
-        def call(cell: Cell, *inputs: Any, **options: Any) -> Any:
+    def _watched_call(self, original: Callable[..., object]) -> Callable[..., object]:
+        def call(cell: Cell, *inputs: object, **options: object) -> object:
             if self._originals and cell.training and is_recording() and cell.trainable_params():
                 self.stop()
                 parameter_ids = {id(parameter) for parameter in cell.get_parameters()}
@@ -59,8 +59,8 @@ class EngineFinder:
 
         return call
 
-    def _watched_start(self, original: Any) -> Any:
-        def start(optimizer: Optimizer, *arguments: Any, **options: Any) -> None:
+    def _watched_start(self, original: Callable[..., None]) -> Callable[..., None]:
+        def start(optimizer: Optimizer, *arguments: object, **options: object) -> None:
             original(optimizer, *arguments, **options)
             self._optimizers.add(optimizer)
 

@@ -5,15 +5,15 @@ from collections.abc import Mapping
 from functools import partial
 from operator import methodcaller
 from pathlib import Path
-from typing import Any
 
 import mindspore
 
 from ....storage.run_info import Structure
 from ...errors import ConfigError, NotWatchable
 from ...hooks.batch_hooks import BatchHooks
-from ...hooks.output_hooks import ForwardHooks
+from ...hooks.output_hooks import OutputHooks
 from ...recording.recorder import Recorder
+from ...tensor_access import HookHandle
 from ..call_order import CallOrder, structure_of
 from ..parameter_selection import Selection
 from .mindspore_hooks import CellEvents, MindSporeHooks, RetiringHooks, add_listener, remove_listener, watch_entrance
@@ -37,7 +37,7 @@ class MindSporeAdapter:
 
     checkpoint_suffix = ".ckpt"
 
-    def __init__(self, model: Any, optimizers: tuple[Any, ...] = ()) -> None:
+    def __init__(self, model: object, optimizers: tuple[object, ...] = ()) -> None:
         if not isinstance(model, mindspore.nn.Cell):
             raise NotWatchable(f"model must be a mindspore.nn.Cell, got {type(model).__name__}; pass the cell itself")
         for optimizer in optimizers:
@@ -53,10 +53,10 @@ class MindSporeAdapter:
         self.framework = f"mindspore {mindspore.__version__}"
         self.structure_version = 0
         self._optimizers = optimizers
-        self._cells: dict[str, Any] = dict(model.cells_and_names())
-        self._handles: list[Any] = []
+        self._cells: dict[str, mindspore.nn.Cell] = dict(model.cells_and_names())
+        self._handles: list[HookHandle] = []
 
-    def modules(self) -> Mapping[str, Any]:
+    def modules(self) -> Mapping[str, mindspore.nn.Cell]:
         """Return the cells by site."""
         return self._cells
 
@@ -76,7 +76,7 @@ class MindSporeAdapter:
         self._handles.append(following)
         children, known = methodcaller("name_cells"), self._structure_changes
         self._order = CallOrder(self._cells, ACCESS, register=following.register, children=children, known=known)
-        output_hooks = ForwardHooks(recorder, ACCESS, partial(getattr, model, "training"))
+        output_hooks = OutputHooks(recorder, ACCESS, partial(getattr, model, "training"))
         self._hooks = hooks = MindSporeHooks(recorder, self._cells, output_hooks)
         self._events = events = CellEvents(view, recorder, output_hooks, self._order, following)
         batches = BatchHooks(recorder, ACCESS, output_hooks.counts)
@@ -145,7 +145,7 @@ _log = logging.getLogger(__name__)
 _COMPILED_CELL = "the cell is compiled by @jit: it is seen from outside, the cells inside it are not observed"
 
 
-def report_compiled(cells: Mapping[str, Any], recorder: Recorder) -> None:
+def report_compiled(cells: Mapping[str, mindspore.nn.Cell], recorder: Recorder) -> None:
     """Log a warning and record an event for each compiled cell."""
     for site, cell in cells.items():
         if getattr(cell.construct, "__wrapped_by_jit__", False):

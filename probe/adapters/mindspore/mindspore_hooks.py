@@ -5,17 +5,19 @@ result of the function when that ends, and asked for the gradients next. There i
 the two methods are patched while a monitor listens, and restored when the last one leaves.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
+import mindspore
 from mindspore.graph.api import _pynative_executor as executor
 
 from ...hooks.idle_hooks import Several, SiteHooks
 from ...hooks.input_hooks import InputHooks
-from ...hooks.output_hooks import ForwardHooks
+from ...hooks.output_hooks import OutputHooks
 from ...hooks.parameter_hooks import watch_local_gradients
 from ...recording.recorder import Recorder
+from ...tensor_access import ForwardHook, HookHandle, Tensor
 from ..call_order import CallOrder
 from ..step_lifecycle import StepLifecycle
 from .mindspore_tensors import ACCESS
@@ -38,7 +40,7 @@ class CellHook:
     def __init__(self, work: Callable[..., None]) -> None:
         self.work = work
 
-    def __call__(self, *arguments: Any) -> None:
+    def __call__(self, *arguments: object) -> None:
         """Run the hook."""
         self.work(*arguments)
 
@@ -52,18 +54,18 @@ class MindSporeHooks:
         cells: By site.
     """
 
-    def __init__(self, recorder: Recorder, cells: Mapping[str, Any], output_hooks: ForwardHooks) -> None:
+    def __init__(self, recorder: Recorder, cells: Mapping[str, mindspore.nn.Cell], output_hooks: OutputHooks) -> None:
         self._recorder, self._cells, self._output_hooks = recorder, cells, output_hooks
         self._inputs = InputHooks(recorder, ACCESS, output_hooks.counts)
         self._inputs_of_model = self._inputs.hook("") if self._inputs.is_wanted else None
         self._sites = SiteHooks(recorder, self._register)
-        self._inside: list[Any] = []
+        self._inside: list[HookHandle] = []
 
     def watch(self, sites: Sequence[str]) -> None:
         """Watch these sites, and no others."""
         self._sites.watch(sites)
 
-    def watch_inside(self, named: Mapping[str, Any]) -> None:
+    def watch_inside(self, named: Mapping[str, object]) -> None:
         """Hook single parameters.
 
         Args:
@@ -71,7 +73,7 @@ class MindSporeHooks:
         """
         self._inside = [*watch_local_gradients(named.items(), ACCESS, self._recorder)]
 
-    def enter_model(self, model: Any, inputs: Any, options: Mapping[str, Any]) -> None:
+    def enter_model(self, model: object, inputs: object, options: Mapping[str, object]) -> None:
         """Observe what the model is called with."""
         if self._inputs_of_model is not None and "" in self._sites:
             self._inputs_of_model(model, inputs, options)
@@ -92,32 +94,33 @@ class MindSporeHooks:
 
 
 def watch_entrance(
-    model: Any, opens: Callable[[], None], hooks: MindSporeHooks, batches: Callable[..., None] | None
-) -> Any:
+    model: mindspore.nn.Cell, opens: Callable[[], None], hooks: MindSporeHooks, batches: Callable[..., None] | None
+) -> HookHandle:
     """Register the hook before the model's forward and return its handle.
 
     Args:
-        opens: Comes first; may put hooks on and off, but none before the model's own call, which runs then.
-        hooks: See the model's own inputs, where these are watched.
-        batches: Sees what the model is called with; None for nobody.
+        opens: Called first; may add and remove hooks, but none before the call of the model itself, which is running.
+        hooks: Get the model's own inputs, if these are watched.
+        batches: Called with the model's arguments; None if batches are not recorded.
     """
 
-    def enter(called: Any, inputs: Any, options: Mapping[str, Any]) -> None:
+    def enter(called: object, inputs: object, options: Mapping[str, object]) -> None:
         opens()
         hooks.enter_model(called, inputs, options)
         if batches is not None:
             batches(called, inputs, options)
 
-    return model.register_forward_pre_hook(CellHook(enter), with_kwargs=True)
+    handle: HookHandle = model.register_forward_pre_hook(CellHook(enter), with_kwargs=True)
+    return handle
 
 
 class RetiringHooks:
     """Forward hooks that come off only as the step ends: MindSpore loops over the hooks' own dict."""
 
     def __init__(self) -> None:
-        self._retired: list[Any] = []
+        self._retired: list[HookHandle] = []
 
-    def register(self, cell: Any, hook: Callable[[Any, Any, Any], None]) -> "_Retiring":
+    def register(self, cell: mindspore.nn.Cell, hook: ForwardHook) -> "_Retiring":
         """Register a forward hook that sees keyword arguments among the inputs; return its handle."""
         called = CellHook(lambda module, inputs, options, output: hook(module, (inputs, options), output))
         return _Retiring(called, cell.register_forward_hook(called, with_kwargs=True), self._retired)
@@ -132,7 +135,7 @@ class RetiringHooks:
 class _Retiring:
     """A handle that silences its hook and leaves the removal for later."""
 
-    def __init__(self, hook: CellHook, handle: Any, retired: list[Any]) -> None:
+    def __init__(self, hook: CellHook, handle: HookHandle, retired: list[HookHandle]) -> None:
         self._hook, self._handle, self._retired = hook, handle, retired
 
     def remove(self) -> None:
@@ -141,7 +144,7 @@ class _Retiring:
         self._retired.append(self._handle)
 
 
-def _ignore(*_: Any) -> None:
+def _ignore(*_: object) -> None:
     return None
 
 
@@ -151,20 +154,20 @@ class OptimizerHooks:
     def __init__(self, lifecycle: StepLifecycle, view: MindSporeView, recorder: Recorder) -> None:
         self._lifecycle, self._view, self._recorder = lifecycle, view, recorder
 
-    def watch(self, optimizer: Any) -> Several:
+    def watch(self, optimizer: mindspore.nn.Cell) -> Several:
         """Hook the optimizer, which joins the model's, and return the handle."""
         self._view.optimizers.append(optimizer)
         before = optimizer.register_forward_pre_hook(CellHook(self._before))
         return Several([before, optimizer.register_forward_hook(CellHook(self._after))])
 
-    def _before(self, optimizer: Any, arguments: Sequence[Any]) -> None:
+    def _before(self, optimizer: mindspore.nn.Cell, arguments: Sequence[Iterable[Tensor]]) -> None:
         try:
             self._view.given = tuple(arguments[0])
             self._lifecycle.update_begins(optimizer)
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
             self._recorder.fail("gradient", error)
 
-    def _after(self, optimizer: Any, _arguments: Sequence[Any], _result: Any) -> None:
+    def _after(self, optimizer: mindspore.nn.Cell, _arguments: object, _result: object) -> None:
         try:
             self._lifecycle.after_step(optimizer)
         except Exception as error:  # noqa: BLE001  as above
@@ -174,7 +177,7 @@ class OptimizerHooks:
 class GradientListener(Protocol):
     """A listener to gradient functions."""
 
-    def backward_begins(self, result: Any) -> None:
+    def backward_begins(self, result: object) -> None:
         """Note that the gradients of this result, of whatever form, are about to be computed."""
 
 
@@ -183,17 +186,17 @@ class _ExecutorPatch:
 
     def __init__(self) -> None:
         self.listeners: list[GradientListener] = []
-        self._results: list[Any] = []
+        self._results: list[object] = []
 
     def patch(self) -> None:
         """Patch the methods."""
         end_graph, grad = executor.end_graph, executor.grad
 
-        def ended(cell: Any, output: Any, *arguments: Any, **options: Any) -> None:
+        def ended(cell: object, output: object, *arguments: object, **options: object) -> None:
             self._results[:] = [output]
             end_graph(cell, output, *arguments, **options)
 
-        def differentiated(*arguments: Any) -> Any:
+        def differentiated(*arguments: object) -> object:
             result = self._results.pop() if self._results else None
             for listener in tuple(self.listeners):
                 listener.backward_begins(result)
@@ -225,9 +228,9 @@ def remove_listener(listener: GradientListener) -> None:
             _executor_patch.restore()
 
 
-def loss_of(result: Any) -> float | None:
+def loss_of(result: object) -> float | None:
     """Return the value of a one-element result, or of its first element when auxiliary values follow."""
-    first = result[0] if isinstance(result, tuple) and result else result
+    first: Tensor = result[0] if isinstance(result, tuple) and result else result
     return float(first.asnumpy().item()) if getattr(first, "size", 0) == 1 else None
 
 
@@ -246,7 +249,7 @@ class CellEvents:
         self,
         view: MindSporeView,
         recorder: Recorder,
-        output_hooks: ForwardHooks,
+        output_hooks: OutputHooks,
         order: CallOrder,
         following: RetiringHooks,
     ) -> None:
@@ -254,7 +257,7 @@ class CellEvents:
         self.lifecycle = StepLifecycle(recorder, view, output_hooks, before_step=_nothing, at_end=self._step_ends)
         self.steps = OptimizerHooks(self.lifecycle, view, recorder)
 
-    def backward_begins(self, result: Any) -> None:
+    def backward_begins(self, result: object) -> None:
         """Note that a gradient function of the process walks back from this result."""
         self.lifecycle.backward_begins(partial(loss_of, result))
 

@@ -92,13 +92,13 @@ def _version(_tensor: Tensor) -> int:
 
 
 ACCESS = Access(
-    mindspore.Tensor,
-    place_of,
-    _is_floating,
-    _version,
-    _node,
-    _nodes_before,
-    executor.requires_grad,
-    array_of,
+    kind=mindspore.Tensor,
+    place=place_of,
+    is_floating=_is_floating,
+    version=_version,
+    node=_node,
+    before=_nodes_before,
+    is_recording=executor.requires_grad,
+    array=array_of,
     needs_gradient=attrgetter("_requires_grad"),
 )

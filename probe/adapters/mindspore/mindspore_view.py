@@ -25,7 +25,7 @@ class OptimizerGroup:
     """
 
     parameters: tuple[Tensor, ...]
-    rate: Any
+    rate: mindspore.nn.Cell | mindspore.Tensor | float
     options: Mapping[str, Json]
 
 
@@ -34,7 +34,7 @@ def is_optimizer(value: object) -> bool:
     return isinstance(value, mindspore.nn.Optimizer | mindspore.experimental.optim.Optimizer)
 
 
-def groups_of(optimizer: Any) -> tuple[OptimizerGroup, ...]:
+def groups_of(optimizer: mindspore.nn.Cell) -> tuple[OptimizerGroup, ...]:
     """Return the groups in the order of their first parameters.
 
     Those of `mindspore.nn` keep rate and decay by parameter and forget the groups: equal ones are one group.
@@ -66,13 +66,13 @@ def groups_of(optimizer: Any) -> tuple[OptimizerGroup, ...]:
     )
 
 
-def rate_of(group: OptimizerGroup, optimizer: Any) -> float:
+def rate_of(group: OptimizerGroup, optimizer: mindspore.nn.Cell) -> float:
     """Return the rate of the next step; calling a schedule does not advance it."""
     rate = group.rate(optimizer.global_step) if isinstance(group.rate, mindspore.nn.Cell) else group.rate
     return float(rate.asnumpy().item() if isinstance(rate, mindspore.Tensor) else rate)
 
 
-def slots_of(optimizer: Any) -> dict[str, dict[int, Tensor]]:
+def slots_of(optimizer: mindspore.nn.Cell) -> dict[str, dict[int, Tensor]]:
     """Return slots by the optimizer's own name for them: `id` of a parameter -> its slot.
 
     A slot is a tuple of parameters as long as the optimizer's own, or as a group's own, one for each of them.
@@ -86,7 +86,7 @@ def slots_of(optimizer: Any) -> dict[str, dict[int, Tensor]]:
     return found
 
 
-def optimizer_infos(optimizers: Iterable[Any]) -> tuple[OptimizerInfo, ...]:
+def optimizer_infos(optimizers: Iterable[mindspore.nn.Cell]) -> tuple[OptimizerInfo, ...]:
     """Return class and options of every optimizer; options that are no plain values are left out."""
     return tuple(
         OptimizerInfo(
@@ -98,7 +98,7 @@ def optimizer_infos(optimizers: Iterable[Any]) -> tuple[OptimizerInfo, ...]:
 
 
 def _take_slots(
-    found: dict[str, dict[int, Tensor]], named: Iterable[tuple[str, Any]], parameters: Sequence[Tensor]
+    found: dict[str, dict[int, Tensor]], named: Iterable[tuple[str, object]], parameters: Sequence[Tensor]
 ) -> None:
     own = {id(parameter) for parameter in parameters}
     for name, value in named:
@@ -116,11 +116,11 @@ def _number(value: Any) -> Json:
     return float(value.asnumpy().item()) if isinstance(value, mindspore.Tensor) else value
 
 
-def _plain(options: Mapping[str, Any]) -> dict[str, Json]:
+def _plain(options: Mapping[str, object]) -> dict[str, Json]:
     return dict(_plain_items(options))
 
 
-def _plain_items(options: Mapping[str, Any]) -> Iterator[tuple[str, Json]]:
+def _plain_items(options: Mapping[str, object]) -> Iterator[tuple[str, Json]]:
     for name, value in options.items():
         if name == "lr" or (
             isinstance(value, tuple | list) and not all(isinstance(item, int | float) for item in value)
@@ -137,7 +137,7 @@ def describe(parameter: Tensor) -> tuple[tuple[int, ...], str, int]:
     return tuple(parameter.shape), str(parameter.dtype).lower(), parameter.data_ptr() or id(parameter)
 
 
-def stepping_groups(optimizers: Iterable[Any]) -> dict[int, tuple[tuple[int, int], ...]]:
+def stepping_groups(optimizers: Iterable[mindspore.nn.Cell]) -> dict[int, tuple[tuple[int, int], ...]]:
     """Return (optimizer, group) numbers of the last group that holds a parameter, by the parameter's id."""
     return {
         id(parameter): ((number, group_number),)
@@ -159,9 +159,9 @@ class MindSporeView:
         self.parameters: list[Tensor] = []
         self._left_out: frozenset[str] = frozenset()
         self._measured: list[Any] = self.parameters  # with a gap for each one that is left out
-        self.optimizers: list[Any] = []
-        self.stepping: Any = None
-        self.given: Sequence[Any] = ()
+        self.optimizers: list[mindspore.nn.Cell] = []
+        self.stepping: mindspore.nn.Cell | None = None
+        self.given: Sequence[Tensor] = ()
         self._report = report
         self._placing = TensorTables(place_of, self._names, report)
         self._slots: dict[str, list[Tensor | None]] = {}
@@ -204,14 +204,14 @@ class MindSporeView:
 
     def gradients(self) -> Arrays:
         """Return where the gradients lie that the stepping optimizer was given; MindSpore's parameters hold none."""
-        given = self._given_gradients()
-        return self._placing.table([given.get(id(parameter)) for parameter in self._measured])
+        gradients_by_id = self._given_gradients()
+        return self._placing.table([gradients_by_id.get(id(parameter)) for parameter in self._measured])
 
     def arrays(self, subject: str) -> Iterator[tuple[str, NDArray[Any]]]:
         """Yield site and values of every weight or gradient that is there."""
-        given = self._given_gradients()
+        gradients_by_id = self._given_gradients()
         for name, parameter in zip(self._names, self.parameters, strict=True):
-            tensor = parameter if subject == "weight" else given.get(id(parameter))
+            tensor = parameter if subject == "weight" else gradients_by_id.get(id(parameter))
             if tensor is not None and name not in self._left_out:
                 try:
                     yield name, array_of(tensor)
@@ -226,11 +226,11 @@ class MindSporeView:
         """Return no rows, likewise."""
         return frozenset()
 
-    def rows_of(self, _optimizer: Any) -> frozenset[int]:
+    def rows_of(self, _optimizer: mindspore.nn.Cell) -> frozenset[int]:
         """Return no rows, for no gradient is ever left."""
         return frozenset()
 
-    def is_cleared(self, _optimizer: Any) -> bool:
+    def is_cleared(self, _optimizer: mindspore.nn.Cell) -> bool:
         """Return False: the loop sums what is summed, and every pass counts."""
         return False
 
@@ -252,7 +252,7 @@ class MindSporeView:
         """Return the rate of every group of every optimizer."""
         return tuple(rate_of(group, optimizer) for optimizer in self.optimizers for group in groups_of(optimizer))
 
-    def _given_gradients(self) -> dict[int, Any]:
+    def _given_gradients(self) -> dict[int, Tensor]:
         if self.stepping is None:
             return {}
         return {id(parameter): tensor for parameter, tensor in zip(self.stepping.parameters, self.given, strict=False)}

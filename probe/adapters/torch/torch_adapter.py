@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.distributed as distributed
@@ -12,9 +11,10 @@ from ....storage.run_info import Structure
 from ...errors import ConfigError, NotWatchable
 from ...hooks.batch_hooks import BatchHooks
 from ...hooks.idle_hooks import Several
-from ...hooks.output_hooks import ForwardHooks
+from ...hooks.output_hooks import OutputHooks
 from ...kernels.device import DeviceQueue
 from ...recording.recorder import Recorder
+from ...tensor_access import ForwardHook, HookHandle
 from ..call_order import CallOrder, groups_of, structure_of
 from ..parameter_selection import NewParts, Selection
 from .torch_adoption import Adoption
@@ -34,13 +34,14 @@ from .torch_training import TorchChanges, TorchTraining, without_wrapper
 def follow_calls(module_sites: ModuleSites, known: Callable[[], None]) -> CallOrder:
     """Follow the order of the modules from the next forward on; call `known` when it is known."""
 
-    def register(module: Any, hook: Any) -> Any:
+    def register(module: torch.nn.Module, hook: ForwardHook) -> HookHandle:
         """Register a forward hook that sees keyword arguments among the inputs; none on a hidden module."""
         if not module_sites.is_visible(module):
             return Several(())
-        return module_sites.hooked(module).register_forward_hook(
+        handle: HookHandle = module_sites.hooked(module).register_forward_hook(
             Hook(lambda called, inputs, options, output: hook(called, (inputs, options), output)), with_kwargs=True
         )
+        return handle
 
     return CallOrder(
         module_sites.modules, ACCESS, register=register, children=lambda module: module.children(), known=known
@@ -50,7 +51,7 @@ def follow_calls(module_sites: ModuleSites, known: Callable[[], None]) -> CallOr
 SUFFIX = ".pt"
 
 
-def save_state(path: Path, model: Any, optimizers: Iterable[Any]) -> None:
+def save_state(path: Path, model: torch.nn.Module, optimizers: Iterable[torch.optim.Optimizer]) -> None:
     """Save a file for `torch.load`: `model`, a list of `optimizers` (their state dictionaries), and `rng`."""
     state = {
         "model": model.state_dict(),
@@ -75,7 +76,7 @@ class TorchAdapter:
 
     checkpoint_suffix = SUFFIX
 
-    def __init__(self, model: Any, optimizers: tuple[Any, ...] = ()) -> None:
+    def __init__(self, model: object, optimizers: tuple[object, ...] = ()) -> None:
         if not isinstance(model, torch.nn.Module):
             raise NotWatchable(f"model must be a torch.nn.Module, got {type(model).__name__}; pass the module itself")
         if isinstance(model, torch.jit.ScriptModule):
@@ -93,9 +94,9 @@ class TorchAdapter:
         self.structure_version = 0
         self._optimizers = tuple(without_wrapper(optimizer) for optimizer in optimizers)
         self._module_sites = ModuleSites(model)
-        self._handles: list[Any] = []
+        self._handles: list[HookHandle] = []
 
-    def modules(self) -> Mapping[str, Any]:
+    def modules(self) -> Mapping[str, torch.nn.Module]:
         """Return the modules by site."""
         return self._module_sites.modules
 
@@ -116,7 +117,7 @@ class TorchAdapter:
         self._order = follow_calls(module_sites, self._structure_changes)
         for site, hidden in module_sites.compiled.items():
             recorder.event("compiled", site, modules=hidden)
-        output_hooks = ForwardHooks(recorder, ACCESS, partial(getattr, self.model, "training"), counts_of(self.model))
+        output_hooks = OutputHooks(recorder, ACCESS, partial(getattr, self.model, "training"), counts_of(self.model))
         changed = self._structure_changes
         facts = TorchFacts(
             self.model, module_sites.modules, view, recorder, counts=output_hooks.counts, changed=changed
@@ -184,7 +185,7 @@ class TorchAdapter:
         """Note a call of the model that began before its hooks were attached."""
         self._training.forward_begins()
 
-    def closure_evaluated(self, optimizer: Any) -> None:
+    def closure_evaluated(self, optimizer: torch.optim.Optimizer) -> None:
         """Note the first closure evaluation of an optimizer step that began before `attach`."""
         self._adoption.closure_evaluated(optimizer)
 
@@ -216,7 +217,7 @@ class TorchAdapter:
         self._recorder.event("monitor_fault", site, collector="gradient", error=reason)
 
 
-def _check_scripted(modules: Mapping[str, Any]) -> None:
+def _check_scripted(modules: Mapping[str, torch.nn.Module]) -> None:
     """Raise NotWatchable where a part takes no hooks."""
     for site, part in modules.items():
         if isinstance(part, torch.jit.RecursiveScriptModule):

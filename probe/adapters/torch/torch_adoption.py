@@ -2,12 +2,15 @@
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 from weakref import WeakKeyDictionary, WeakSet
 
+import torch
+from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from ...recording.recorder import Recorder
+from ...tensor_access import HookHandle
 from ..call_order import check_belongs
 from .torch_parameters import TorchView
 from .torch_sites import parameters_of
@@ -23,39 +26,44 @@ _log = logging.getLogger(__name__)
 class Adoption:
     """Attaches the step hooks to the optimizers of a model.
 
-    Where none is given, each that steps parameters of the model is taken. One that comes later takes the place of a
-    watched one whose parameters it steps, as far as the model has them still: at its first step where the training was
-    under way before, or as soon as it steps twice without the other.
+    Without given optimizers, each one that steps parameters of the model is watched. A later one replaces a watched one
+    if it steps all of its parameters that the model still has: at its first step if the training was under way before,
+    or as soon as it steps twice without the other.
 
     Args:
-        steps: The hooks.
-        adopted: Called for each optimizer that has got them.
+        steps: The hooks to attach.
+        adopted: Called for each optimizer that has been hooked.
     """
 
     def __init__(
-        self, model: Any, view: TorchView, steps: TorchStepHooks, recorder: Recorder, adopted: Callable[[], None]
+        self,
+        model: torch.nn.Module,
+        view: TorchView,
+        steps: TorchStepHooks,
+        recorder: Recorder,
+        adopted: Callable[[], None],
     ) -> None:
         self._model, self._view, self._steps, self._adopted = model, view, steps, adopted
         self._recorder = recorder
-        self._handles: list[Any] = []
-        self._hooks: dict[int, tuple[Any, ...]] = {}
-        self._seen: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
-        self._replaced: WeakSet[Any] = WeakSet()
-        self._strangers: WeakSet[Any] = WeakSet()
+        self._handles: list[HookHandle] = []
+        self._hooks: dict[int, tuple[HookHandle, ...]] = {}
+        self._seen: WeakKeyDictionary[Optimizer, int] = WeakKeyDictionary()
+        self._replaced: WeakSet[Optimizer] = WeakSet()
+        self._strangers: WeakSet[Optimizer] = WeakSet()
         self._has_reported = False
 
-    def take(self, given: tuple[Any, ...]) -> None:
+    def take(self, optimizers: tuple[Optimizer, ...]) -> None:
         """Watch these optimizers; without any, watch those that begin to step the model.
 
         Raises:
             NotWatchable: One of them has no parameter of the model.
         """
-        for optimizer in given:
+        for optimizer in optimizers:
             check_belongs(optimizer, self._model.parameters(), self._model)
             self._adopt(optimizer)
-        self._handles.append(register_optimizer_step_pre_hook(self._look if given else self._perhaps_adopt))
+        self._handles.append(register_optimizer_step_pre_hook(self._look if optimizers else self._perhaps_adopt))
 
-    def closure_evaluated(self, optimizer: Any) -> None:
+    def closure_evaluated(self, optimizer: Optimizer) -> None:
         """Note the first closure evaluation of an optimizer whose step began before the model was watched."""
         if id(optimizer) not in self._hooks and self._stepped_parameters(optimizer):
             self._adopt(optimizer)
@@ -67,7 +75,7 @@ class Adoption:
             handle.remove()
         self._handles, self._hooks = [], {}
 
-    def _perhaps_adopt(self, optimizer: Any, arguments: Any, options: Any) -> None:
+    def _perhaps_adopt(self, optimizer: Optimizer, arguments: object, options: object) -> None:
         if id(optimizer) in self._hooks or not (parameter_ids := self._stepped_parameters(optimizer)):
             return
         both_step = self._seen.get(optimizer, self._steps.count) != self._steps.count
@@ -76,7 +84,7 @@ class Adoption:
         else:
             self._look(optimizer, arguments, options)
 
-    def _look(self, optimizer: Any, _arguments: Any, _options: Any) -> None:
+    def _look(self, optimizer: Optimizer, _arguments: object, _options: object) -> None:
         if id(optimizer) in self._hooks or self._steps.is_inside or optimizer in self._strangers:
             return  # watched optimizers come first: this runs at every step of the process
         count, before = self._steps.count, self._seen.get(optimizer)
@@ -88,7 +96,7 @@ class Adoption:
                 self._strangers.add(optimizer)
                 self._recorder.fail("optimizer step", error)
 
-    def _take_over(self, optimizer: Any) -> None:
+    def _take_over(self, optimizer: Optimizer) -> None:
         parameter_ids = self._stepped_parameters(optimizer)
         if optimizer in self._replaced:
             self._adopt(optimizer)
@@ -114,20 +122,20 @@ class Adoption:
         _log.warning("step %d: %s", self._recorder.current.step, reason)
         self._recorder.event("monitor_fault", site, collector="optimizer step", error=reason)
 
-    def _adopt(self, optimizer: Any) -> None:
+    def _adopt(self, optimizer: Optimizer) -> None:
         self._view.optimizers.append(optimizer)
         before = optimizer.register_step_pre_hook(self._steps.before)
         self._hooks[id(optimizer)] = (before, optimizer.register_step_post_hook(self._steps.after))
         self._adopted()
 
-    def _drop(self, optimizer: Any) -> None:
+    def _drop(self, optimizer: Optimizer) -> None:
         """Stop watching the optimizer and keep no reference to it."""
         for handle in self._hooks.pop(id(optimizer)):
             handle.remove()
         self._view.forget_optimizer(optimizer)
         self._replaced.add(optimizer)
 
-    def _covered(self, parameter_ids: set[int]) -> list[Any]:
+    def _covered(self, parameter_ids: set[int]) -> list[Optimizer]:
         """Return the watched optimizers whose parameters, as far as the model still has them, are all among these."""
         return (
             [optimizer for optimizer in self._view.optimizers if self._stepped_parameters(optimizer) <= parameter_ids]
@@ -135,7 +143,7 @@ class Adoption:
             else []
         )
 
-    def _stepped_parameters(self, optimizer: Any) -> set[int]:
+    def _stepped_parameters(self, optimizer: Optimizer) -> set[int]:
         """Return the ids of the model's parameters that the optimizer steps."""
         stepped = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
         return stepped & {id(parameter) for parameter in self._model.parameters()}

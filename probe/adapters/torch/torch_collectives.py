@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import update_wrapper
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import torch
@@ -46,7 +46,7 @@ _OPERATIONS: Final = {
 }
 _MODULES: Final = (distributed, distributed.distributed_c10d)
 
-_originals: list[tuple[Any, str, Any, Any]] = []
+_originals: list[tuple[object, str, object, object]] = []
 _inside = threading.local()
 
 
@@ -69,11 +69,13 @@ class CollectiveCall:
 class CollectiveListener(Protocol):
     """A listener to every collective call of the process."""
 
-    def begins(self, operation: str, bound: Mapping[str, Any], input_names: tuple[str, ...]) -> CollectiveCall | None:
+    def begins(
+        self, operation: str, bound: Mapping[str, object], input_names: tuple[str, ...]
+    ) -> CollectiveCall | None:
         """Note a call whose inputs are the arguments named `input_names`; return None to ignore its end."""
 
     def ends(
-        self, call: CollectiveCall, bound: Mapping[str, Any], output_names: tuple[str, ...], waited_s: float
+        self, call: CollectiveCall, bound: Mapping[str, object], output_names: tuple[str, ...], waited_s: float
     ) -> None:
         """Note the end of the call, or of the wait for it; the arguments named `output_names` hold the outputs."""
 
@@ -103,12 +105,12 @@ def remove_collective_listener(listener: CollectiveListener) -> None:
 class _WatchedWork(distributed.Work):  # type: ignore[misc]  # torch's types are not looked at
     """A `Work` that records when it is waited for; everything else is the original's."""
 
-    def __init__(self, work: Any, done: Callable[[float], None]) -> None:
+    def __init__(self, work: distributed.Work, done: Callable[[float], None]) -> None:
         super().__init__()
         self._work, self._done = work, done
         self._is_reported = False
 
-    def wait(self, *arguments: Any, **options: Any) -> Any:
+    def wait(self, *arguments: object, **options: object) -> object:
         """Wait for the original and return its result."""
         began = time.perf_counter()
         result = self._work.wait(*arguments, **options)
@@ -117,7 +119,7 @@ class _WatchedWork(distributed.Work):  # type: ignore[misc]  # torch's types are
             self._done(time.perf_counter() - began)
         return result
 
-    def __getattribute__(self, name: str) -> Any:
+    def __getattribute__(self, name: str) -> object:
         if name in ("wait", "_work", "_done", "_is_reported", "__class__", "__init__"):
             return object.__getattribute__(self, name)
         return getattr(object.__getattribute__(self, "_work"), name)
@@ -126,7 +128,7 @@ class _WatchedWork(distributed.Work):  # type: ignore[misc]  # torch's types are
 class _WatchedCollective:
     """A function of torch.distributed that reports its calls; equal to the original, since torch compares `isend`."""
 
-    def __init__(self, name: str, original: Callable[..., Any]) -> None:
+    def __init__(self, name: str, original: Callable[..., object]) -> None:
         self._name, self._original = name, original
         self._input_names, self._output_names = _OPERATIONS[name]
         self._signature = inspect.signature(original)
@@ -138,7 +140,7 @@ class _WatchedCollective:
     def __hash__(self) -> int:
         return hash(self._original)
 
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
+    def __call__(self, *arguments: object, **options: object) -> object:
         if torch.compiler.is_compiling() or getattr(_inside, "is_busy", False):
             return self._original(*arguments, **self._as_meant(options))
         try:
@@ -153,13 +155,15 @@ class _WatchedCollective:
         finally:
             _inside.is_busy = False
 
-    def _as_meant(self, options: dict[str, Any]) -> dict[str, Any]:
+    def _as_meant(self, options: dict[str, object]) -> dict[str, object]:
         """Return the options; name the peer of `isend` as `isend` does when a batch took it for `irecv`."""
         if self._name == "isend" and "group_src" in options:
             return {("group_dst" if name == "group_src" else name): value for name, value in options.items()}
         return options
 
-    def _watched(self, bound: Mapping[str, Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def _watched(
+        self, bound: Mapping[str, object], arguments: tuple[object, ...], options: dict[str, object]
+    ) -> object:
         if self._name == "batch_isend_irecv":
             bound = _by_direction(bound)
         heard = ((listener, listener.begins(self._name, bound, self._input_names)) for listener in tuple(_listeners))
@@ -193,20 +197,22 @@ def _replace(name: str) -> None:
             setattr(module, name, replacement)
 
 
-def _is_collecting(group: Any) -> bool:
+def _is_collecting(group: object) -> bool:
     """Return whether the group's calls are only collected now and made together later."""
     world = distributed.distributed_c10d
     return (group or world._get_default_group()) in world._world.pg_coalesce_state
 
 
-def _by_direction(bound: Mapping[str, Any]) -> dict[str, Any]:
+def _by_direction(bound: Mapping[str, object]) -> dict[str, object]:
     """Sort a list of sends and receives by the names of their operations."""
-    found: dict[str, Any] = {"isend": [], "irecv": [], "group": None}
-    for operation in bound.get("p2p_op_list", ()):
+    found: dict[str, list[torch.Tensor]] = {"isend": [], "irecv": []}
+    group: object = None
+    operations = bound.get("p2p_op_list")
+    for operation in operations if isinstance(operations, list | tuple) else ():
         name = getattr(operation.op, "__name__", "")
         found.setdefault(name, []).append(operation.tensor)
-        found["group"] = operation.group
-    return found
+        group = operation.group
+    return {**found, "group": group}
 
 
 _TORCH: Final = str(Path(torch.__file__).parent)
@@ -230,7 +236,9 @@ class CommunicationHooks:
         """Stop recording; after the last listener, restore torch.distributed."""
         remove_collective_listener(self)
 
-    def begins(self, operation: str, bound: Mapping[str, Any], input_names: tuple[str, ...]) -> CollectiveCall | None:
+    def begins(
+        self, operation: str, bound: Mapping[str, object], input_names: tuple[str, ...]
+    ) -> CollectiveCall | None:
         """Record the inputs of the call that begins now; return None where the subject is not due."""
         recorder, current = self._recorder, self._recorder.current
         if not current.sees_communication:
@@ -250,7 +258,7 @@ class CommunicationHooks:
         return call
 
     def ends(
-        self, call: CollectiveCall, bound: Mapping[str, Any], output_names: tuple[str, ...], waited_s: float
+        self, call: CollectiveCall, bound: Mapping[str, object], output_names: tuple[str, ...], waited_s: float
     ) -> None:
         """Record the outputs of the call and what it cost."""
         recorder = self._recorder
@@ -265,7 +273,7 @@ class CommunicationHooks:
         except Exception as error:  # noqa: BLE001  as above
             recorder.fail("communication", error)
 
-    def _fill(self, subject: str, site: str, number: int, tensor: Any) -> Row:
+    def _fill(self, subject: str, site: str, number: int, tensor: torch.Tensor | None) -> Row:
         rows = self._recorder.rows_of(subject)
         row = self._rows.get((subject, site, number))
         if row is None:
@@ -277,10 +285,10 @@ class CommunicationHooks:
         row.present[row.index] = 1
         return row
 
-    def _measure(self, row: Row, tensor: Any) -> None:
-        away = remote(tensor)
-        if away is not None and self._recorder.outbox.takes_promises:
-            self._recorder.outbox.owe_row(away, row, at_once=True)  # the call may overwrite the tensor
+    def _measure(self, row: Row, tensor: torch.Tensor) -> None:
+        device_tensor = remote(tensor)
+        if device_tensor is not None and self._recorder.outbox.takes_promises:
+            self._recorder.outbox.owe_row(device_tensor, row, at_once=True)  # the call may overwrite the tensor
             return
         (address, size, code), owner = place_of(tensor)
         measure(address, size, code, row.address)
@@ -294,13 +302,13 @@ class CommunicationHooks:
             self._recorder.event("collective", site, file=key[1], line=key[2])
 
 
-def _tensors(bound: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[Any]:
+def _tensors(bound: Mapping[str, object], names: tuple[str, ...]) -> Iterator[torch.Tensor]:
     for name in names:
         value = bound.get(name)
         yield from (x for x in (value if isinstance(value, list | tuple) else (value,)) if isinstance(x, torch.Tensor))
 
 
-def _numbered(bound: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+def _numbered(bound: Mapping[str, object], names: tuple[str, ...]) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield (path, tensor): the first has the empty path, the others have their number."""
     for number, tensor in enumerate(_tensors(bound, names)):
         if number == 16:

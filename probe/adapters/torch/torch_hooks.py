@@ -11,7 +11,7 @@ import torch
 from torch.compiler import is_compiling, is_dynamo_compiling
 
 from ...aside import is_aside
-from ...hooks.output_hooks import ForwardHooks, Pair
+from ...hooks.output_hooks import OutputHooks, Pair
 from ...kernels import FLOAT64
 from ...recording.recorder import Recorder
 from ...recording.row_buffers import Row
@@ -110,7 +110,7 @@ def counts_of(model: Any) -> Callable[[], bool]:
 class OutputHook(Hook):
     """The hook of the module at one site, written out for what it mostly returns: one dense tensor on the host.
 
-    Whatever else it returns is recorded by the hook of `ForwardHooks`, which knows every case.
+    Whatever else it returns is recorded by the hook of `OutputHooks`, which knows every case.
 
     Args:
         model: The whole one, whose mode says whether the training goes on.
@@ -118,7 +118,7 @@ class OutputHook(Hook):
 
     __slots__ = ("_current", "_hooks", "_model", "_recorder", "_rows")
 
-    def __init__(self, output_hooks: ForwardHooks, site: str, model: Any) -> None:
+    def __init__(self, output_hooks: OutputHooks, site: str, model: Any) -> None:
         super().__init__(output_hooks.hook(site))
         self._hooks, self._rows, self._model = output_hooks, output_hooks.rows_of(site), model
         self._recorder, self._current = output_hooks.recorder, output_hooks.recorder.current
@@ -146,7 +146,7 @@ class OutputHook(Hook):
         if code is None:
             self._work(module, inputs, output)
             return
-        try:  # from here on as `ForwardHooks` does
+        try:  # from here on as `OutputHooks` does
             stamp = current.stamp
             rows.call = call = rows.call + 1 if rows.stamp == stamp else 0
             rows.stamp = stamp

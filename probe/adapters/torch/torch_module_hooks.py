@@ -6,7 +6,7 @@ from typing import Any
 
 from ...hooks.idle_hooks import OF_MODULES, Put, RestingHooks, Several, SiteHooks
 from ...hooks.input_hooks import InputHooks
-from ...hooks.output_hooks import ForwardHooks
+from ...hooks.output_hooks import OutputHooks
 from ...hooks.parameter_hooks import watch_local_gradients, watch_micro_batches
 from ...recording.recorder import Recorder
 from .torch_hooks import ForwardHandle, Hook, OpeningHook, OutputHook
@@ -25,7 +25,7 @@ class TorchModuleHooks:
         sees_inputs: Whether there are hooks before the modules, too.
     """
 
-    def __init__(self, recorder: Recorder, places: ModuleSites, taps: ForwardHooks, model: Any) -> None:
+    def __init__(self, recorder: Recorder, places: ModuleSites, taps: OutputHooks, model: Any) -> None:
         self._recorder, self._places, self._taps, self._model = recorder, places, taps, model
         self._inputs = InputHooks(recorder, ACCESS, taps.counts)
         self.sees_inputs = self._inputs.is_wanted

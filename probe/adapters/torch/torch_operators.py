@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch.autograd.profiler import record_function
@@ -11,6 +11,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
+from ....storage.records import Json
 from ...hooks.idle_hooks import Several
 from ...nan_trace import NanTrace
 from ...quantities.operator_log import Allocation, OperatorLog, OperatorSpan
@@ -24,9 +25,14 @@ __all__ = ["TorchOperators"]
 
 _MOST_NODES = 64
 _MOST_LINES = 100_000
+# Nodes of autograd and events of the profiler are of classes that torch does not export: they are Any.
 #: Private functions of torch; without them, lines of the forward pass stay unknown.
 _node_at_work: Callable[[], Any] = getattr(torch._C, "_current_autograd_node", lambda: None)
 _next_number: Callable[[], int] = getattr(torch._C._autograd, "_get_sequence_nr", lambda: 0)
+
+
+#: The module on which the hooks of a module go.
+Hooked: TypeAlias = Callable[[torch.nn.Module], torch.nn.Module]
 
 
 class _Mode(TorchDispatchMode):  # type: ignore[misc]  # torch's types are not looked at
@@ -36,7 +42,13 @@ class _Mode(TorchDispatchMode):  # type: ignore[misc]  # torch's types are not l
         super().__init__()
         self._trace, self._node_lines = trace, lines
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
         """Run the operation, trace it and return its result."""
         result = func(*args, **(kwargs or {}))
         if self._trace.is_looking:
@@ -68,7 +80,7 @@ class _NodeLines:
             site = self._trace.sites[-1] if self._trace.sites else ""
             self._known[number] = (_plain(operation.split(".")[1]), site, *user_line(self._foreign))
 
-    def behind(self) -> dict[str, Any]:
+    def behind(self) -> dict[str, Json]:
         """Return name, site and line of the node whose backward pass is running; empty outside of one."""
         node = _node_at_work()
         if node is None:
@@ -91,13 +103,13 @@ def _plain(name: str) -> str:
 class TorchTracer:
     """Traces every operation of a model for NaN and infinity until it is removed.
 
-    What runs inside the model's forward, between a forward with gradients and its backward pass, and inside `backward`
-    is seen operation by operation. Dispatch modes of the user's own are not crossed: where one is open as the forward
-    begins, nothing is seen between forward and backward, and a loss that is bad is told by the operations that autograd
-    has recorded for it; from inside of one that was entered later, ours does not leave.
+    Traced are the model's forward, the operations between a forward with gradients and its backward pass, and
+    `backward` itself. The tracer does not nest with the user's own dispatch modes: if one is open when the forward
+    begins, nothing is traced between forward and backward, and a bad loss is described by the operations that autograd
+    has recorded for it. If one was entered later, the tracer's mode stays open.
     """
 
-    def __init__(self, model: Any, recorder: Recorder) -> None:
+    def __init__(self, model: torch.nn.Module, recorder: Recorder) -> None:
         foreign = str(Path(torch.__file__).parent)
         self.trace = NanTrace(recorder, place_of, model.parameters, (foreign,))
         self._node_lines = _NodeLines(self.trace, foreign)
@@ -122,7 +134,7 @@ class TorchTracer:
             self._mode.__exit__(None, None, None)
 
     @contextmanager
-    def backward(self, roots: Any, loss: float | None) -> Iterator[None]:
+    def backward(self, roots: object, loss: float | None) -> Iterator[None]:
         """Trace the operations of a backward pass that runs inside the block."""
         if loss is not None and loss - loss != 0.0:  # NaN or infinite
             self.trace.loss_is_bad(list(_operations(roots)))
@@ -145,17 +157,17 @@ class TorchTracer:
                 before = module.register_forward_pre_hook(Hook(self._entering(site)), prepend=True)
                 self._sites[site] = Several([before, module.register_forward_hook(Hook(self._left), always_call=True)])
 
-    def _entering(self, site: str) -> Callable[[Any, Any], None]:
-        def enter(_module: Any, _inputs: Any) -> None:
+    def _entering(self, site: str) -> Callable[[object, object], None]:
+        def enter(_module: object, _inputs: object) -> None:
             self.trace.sites.append(site)
 
         return enter
 
-    def _left(self, _module: Any, _inputs: Any, _output: Any) -> None:
+    def _left(self, _module: object, _inputs: object, _output: object) -> None:
         if self.trace.sites:
             self.trace.sites.pop()
 
-    def _begin(self, _module: Any, _inputs: Any) -> None:
+    def _begin(self, _module: object, _inputs: object) -> None:
         if self._module_sites.has_changed():
             self._follow(self._module_sites.look())
         if self.trace.phase == "backward":
@@ -163,7 +175,7 @@ class TorchTracer:
         self.trace.phase = "forward"
         self._look()
 
-    def _end(self, _module: Any, _inputs: Any, _output: Any) -> None:
+    def _end(self, _module: object, _inputs: object, _output: object) -> None:
         if torch.is_grad_enabled() and self._is_alone:
             self.trace.phase = "loss"
         else:
@@ -176,7 +188,7 @@ class TorchTracer:
             self._mode.__enter__()
 
 
-def _floating(value: Any) -> Iterator[Any]:
+def _floating(value: object) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         if value.is_floating_point():
             yield value
@@ -185,7 +197,7 @@ def _floating(value: Any) -> Iterator[Any]:
             yield from _floating(part)
 
 
-def _operations(root: Any) -> Iterator[str]:
+def _operations(root: object) -> Iterator[str]:
     """Return the names of the operations that made a tensor, nearest last, from the nodes of autograd."""
     node = root.grad_fn if isinstance(root, torch.Tensor) else None
     seen: list[str] = []
@@ -212,12 +224,12 @@ class TorchOperators:
     """
 
     def __init__(
-        self, recorder: Recorder, modules: Mapping[str, Any], counts: Callable[[], bool], hooked: Callable[[Any], Any]
+        self, recorder: Recorder, modules: Mapping[str, torch.nn.Module], counts: Callable[[], bool], hooked: Hooked
     ) -> None:
         self._recorder, self._counts = recorder, counts
-        self._profiler: Any = None
+        self._profiler: profile | None = None
         self._step = -1
-        self._marks: list[Any] = []
+        self._marks: list[record_function] = []
         entrance = hooked(modules[""])
         self._handles = [entrance.register_forward_pre_hook(Hook(self._forward_begins))]
         for site, module in modules.items():
@@ -233,7 +245,7 @@ class TorchOperators:
             handle.remove()
         self._handles = []
 
-    def _forward_begins(self, _module: Any, _inputs: Any) -> None:
+    def _forward_begins(self, _module: object, _inputs: object) -> None:
         current = self._recorder.current
         if self._profiler is not None and self._step != current.step:
             self._end()
@@ -244,12 +256,12 @@ class TorchOperators:
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
             self._recorder.fail("operator", error)
 
-    def _stepped(self, _optimizer: Any, _arguments: Any, _options: Any) -> None:
+    def _stepped(self, _optimizer: object, _arguments: object, _options: object) -> None:
         if self._profiler is not None and self._recorder.current.step != self._step:
             self._end()
 
-    def _entering(self, site: str) -> Any:
-        def enter(_module: Any, _inputs: Any) -> None:
+    def _entering(self, site: str) -> Callable[[object, object], None]:
+        def enter(_module: object, _inputs: object) -> None:
             if self._profiler is not None:
                 mark = record_function(_MARK + site)
                 mark.__enter__()
@@ -257,7 +269,7 @@ class TorchOperators:
 
         return enter
 
-    def _leave(self, _module: Any, _inputs: Any, _output: Any) -> None:
+    def _leave(self, _module: object, _inputs: object, _output: object) -> None:
         if self._marks:
             self._marks.pop().__exit__(None, None, None)
 
@@ -277,7 +289,7 @@ class TorchOperators:
             self._recorder.fail("operator", error)
 
 
-def _started() -> Any:
+def _started() -> profile:
     """Start a profiler and return it.
 
     Raises:
@@ -325,13 +337,13 @@ class _EventWalk:
         if kind == "Allocation":
             log.allocations.append(self._allocation(event, around))
             return
-        here = self._place(event, around) if kind == "TorchOp" else around
-        if here is not around and here.name:
-            log.spans.append(self._span(event, here))
+        inner = self._context(event, around) if kind == "TorchOp" else around
+        if inner is not around and inner.name:
+            log.spans.append(self._span(event, inner))
         for child in event.children:
-            self.walk(child, log, here)
+            self.walk(child, log, inner)
 
-    def _place(self, event: Any, around: _EventContext) -> _EventContext:
+    def _context(self, event: Any, around: _EventContext) -> _EventContext:
         name, number = event.name, event.extra_fields.sequence_number
         if name.startswith(_MARK):
             return _EventContext("", "forward", name.removeprefix(_MARK))
@@ -343,11 +355,19 @@ class _EventWalk:
             self._site_of[number] = around.site
         return _EventContext(name.removeprefix("aten::"), around.phase, around.site)
 
-    def _span(self, event: Any, here: _EventContext) -> OperatorSpan:
+    def _span(self, event: Any, context: _EventContext) -> OperatorSpan:
         inside = sum(child.duration_time_ns for child in event.children if child.tag.name == "TorchOp")
         thread = self._threads.setdefault(event.start_tid, len(self._threads))
         seconds, own = event.duration_time_ns / 1e9, max(0, event.duration_time_ns - inside) / 1e9
-        return OperatorSpan(here.name, here.phase, here.site, self._since(event), seconds, own, thread)
+        return OperatorSpan(
+            context.name,
+            context.phase,
+            context.site,
+            start_s=self._since(event),
+            seconds=seconds,
+            self_s=own,
+            thread=thread,
+        )
 
     def _allocation(self, event: Any, around: _EventContext) -> Allocation:
         fields = event.extra_fields

@@ -13,24 +13,25 @@ from torch.nn.utils import clip_grad
 from torch.utils import checkpoint
 
 _Listener = TypeVar("_Listener")
+_Result = TypeVar("_Result")
 
 
 class PatchedFunctions(Generic[_Listener]):
     """Patched functions and the listeners that hear of their calls.
 
     Args:
-        replace: Replaces the functions, each by `put`; called when somebody begins to listen.
+        replace: Replaces the functions, each by `put`; called for the first listener.
 
     Attributes:
-        listeners: All of them.
-        awake: Those that want to hear of calls at present; the same list all the time.
+        listeners: All listeners.
+        awake: Those that want reports now; always the same list object.
     """
 
     def __init__(self, replace: Callable[[], None]) -> None:
         self._replace = replace
         self.listeners: list[_Listener] = []
         self.awake: list[_Listener] = []
-        self._originals: list[tuple[Any, str, Any, Any]] = []
+        self._originals: list[tuple[object, str, object, object]] = []
 
     def add(self, listener: _Listener) -> None:
         """Report every call to the listener from now on."""
@@ -58,7 +59,7 @@ class PatchedFunctions(Generic[_Listener]):
         if is_awake and listener in self.listeners:
             self.awake.append(listener)
 
-    def put(self, owner: Any, name: str, build: Callable[[Any], Any]) -> None:
+    def put(self, owner: object, name: str, build: Callable[[Any], Callable[..., object]]) -> None:
         """Replace the owner's function of this name by what `build` makes of it."""
         original = getattr(owner, name)
         replacement = update_wrapper(build(original), original)
@@ -115,32 +116,32 @@ class TrainingListener(Protocol):
     def wraps_backward(self) -> bool:
         """Whether `around_backward` may have contexts for a backward pass."""
 
-    def backward_begins(self, roots: Any) -> None:
+    def backward_begins(self, roots: object) -> None:
         """Note that `torch.autograd.backward` is about to start from these tensors."""
 
     def backward_ends(self) -> None:
         """Note that this backward pass has ended."""
 
-    def around_backward(self, roots: Any) -> Sequence[AbstractContextManager[Any]]:
+    def around_backward(self, roots: object) -> Sequence[AbstractContextManager[object]]:
         """Return the contexts in which this backward pass runs."""
 
-    def loss_scaled(self, loss: Any, scaled: Any, scaler: Any) -> None:
+    def loss_scaled(self, loss: object, scaled: object, scaler: torch.amp.GradScaler) -> None:
         """Note that a loss scaler has multiplied a loss."""
 
-    def scaler_steps(self, optimizer: Any) -> None:
+    def scaler_steps(self, optimizer: torch.optim.Optimizer) -> None:
         """Note that a loss scaler is about to step the optimizer, or to skip its step."""
 
-    def scaler_stepped(self, optimizer: Any, scale: Callable[[], float]) -> None:
+    def scaler_stepped(self, optimizer: torch.optim.Optimizer, scale: Callable[[], float]) -> None:
         """Note that a loss scaler has stepped the optimizer or skipped its step; reading `scale` may wait."""
 
 
-def _watched_backward(original: Any) -> Any:
-    def backward(tensors: Any, *arguments: Any, **options: Any) -> Any:
+def _watched_backward(original: Callable[..., _Result]) -> Callable[..., _Result]:
+    def backward(tensors: object, *arguments: object, **options: object) -> _Result:
         if (
             not _awake_trainings or current_graph_task_id() != -1
         ):  # a checkpointed function recomputes its forward and runs its own backward pass
             return original(tensors, *arguments, **options)
-        around: list[AbstractContextManager[Any]] = []
+        around: list[AbstractContextManager[object]] = []
         for listener in tuple(_awake_trainings):
             listener.backward_begins(tensors)
             if listener.wraps_backward:
@@ -159,8 +160,8 @@ def _watched_backward(original: Any) -> Any:
     return backward
 
 
-def _watched_scale(original: Any) -> Any:
-    def scale(self: Any, outputs: Any) -> Any:
+def _watched_scale(original: Callable[..., _Result]) -> Callable[..., _Result]:
+    def scale(self: torch.amp.GradScaler, outputs: object) -> _Result:
         scaled = original(self, outputs)
         for listener in tuple(_trainings):
             listener.loss_scaled(outputs, scaled, self)
@@ -169,8 +170,10 @@ def _watched_scale(original: Any) -> Any:
     return scale
 
 
-def _watched_step(original: Any) -> Any:
-    def step(self: Any, optimizer: Any, *arguments: Any, **options: Any) -> Any:
+def _watched_step(original: Callable[..., _Result]) -> Callable[..., _Result]:
+    def step(
+        self: torch.amp.GradScaler, optimizer: torch.optim.Optimizer, *arguments: object, **options: object
+    ) -> _Result:
         for listener in tuple(_trainings):
             listener.scaler_steps(optimizer)
         result = original(self, optimizer, *arguments, **options)
@@ -202,23 +205,25 @@ LOSSES: Final = (
 class CallListener(Protocol):
     """A listener to losses and gradient clipping in the process, whichever model they belong to."""
 
-    def loss_called(self, name: str, input_: Any, target: Any, options: dict[str, Any]) -> None:
+    def loss_called(self, name: str, input_: object, target: object, options: dict[str, object]) -> None:
         """Note the call of a loss function with these arguments."""
 
-    def loss_returned(self, result: Any, options: dict[str, Any]) -> None:
+    def loss_returned(self, result: object, options: dict[str, object]) -> None:
         """Note the result of the loss function."""
 
-    def gradients_clipped(self, parameters: Any, limit: float, norm: Any) -> None:
+    def gradients_clipped(self, parameters: object, limit: float, norm: torch.Tensor | None) -> None:
         """Note that gradients of this norm are about to be clipped; the norm is None when values are clipped."""
 
 
-def _announcing(report: Callable[..., None], report_result: Callable[..., None] | None = None) -> Callable[[Any], Any]:
+def _announcing(
+    report: Callable[..., None], report_result: Callable[..., None] | None = None
+) -> Callable[[FunctionType], FunctionType]:
     """Return a builder of functions that report their calls around the original."""
 
-    def around(original: Any) -> Any:
+    def around(original: FunctionType) -> FunctionType:
         is_compiling, awake = torch.compiler.is_compiling, _awake_calls
 
-        def call(*arguments: Any, **options: Any) -> Any:
+        def call(*arguments: object, **options: object) -> object:
             if is_compiling() or not awake:
                 return original(*arguments, **options)
             report(*arguments, **options)
@@ -233,27 +238,27 @@ def _announcing(report: Callable[..., None], report_result: Callable[..., None] 
 
 
 def _report_loss(name: str) -> Callable[..., None]:
-    def report(*arguments: Any, **options: Any) -> None:
+    def report(*arguments: object, **options: object) -> None:
         values = list(arguments[:2])
-        given = values[0] if values else options.get("input")
+        input_ = values[0] if values else options.get("input")
         target = values[1] if len(values) > 1 else options.get("target")
         for listener in tuple(_awake_calls):
-            listener.loss_called(name, given, target, options)
+            listener.loss_called(name, input_, target, options)
 
     return report
 
 
-def _report_result(result: Any, options: dict[str, Any]) -> None:
+def _report_result(result: object, options: dict[str, object]) -> None:
     for listener in tuple(_awake_calls):
         listener.loss_returned(result, options)
 
 
-def _report_norm(parameters: Any, max_norm: Any, total_norm: Any, *_: Any, **__: Any) -> None:
+def _report_norm(parameters: object, max_norm: float, total_norm: torch.Tensor, *_: object, **__: object) -> None:
     for listener in tuple(_awake_calls):
         listener.gradients_clipped(parameters, float(max_norm), total_norm)
 
 
-def _report_value(parameters: Any, clip_value: Any, *_: Any, **__: Any) -> None:
+def _report_value(parameters: object, clip_value: float, *_: object, **__: object) -> None:
     if isinstance(parameters, torch.Tensor | list | tuple):  # reading a generator would exhaust it
         for listener in tuple(_awake_calls):
             listener.gradients_clipped(parameters, float(clip_value), None)

@@ -16,26 +16,33 @@ from ...hooks.quantity_hooks import QuantityHooks
 from ...hooks.unit_hooks import unit_hooks
 from ...quantities.attention_statistics import MOST_HEADS, MOST_QUERIES, spread, within
 from ...recording.recorder import Recorder
-from ...tensor_access import Tensor
+from ...tensor_access import ForwardHook, HookHandle
 from .torch_hooks import Hook
-from .torch_operators import TorchOperators
+from .torch_operators import Hooked, TorchOperators
 from .torch_tensors import ACCESS, array_of, is_remote, may_travel
 
 
 class TorchAttention:
     """Reads attention on a device; all tensors of a call lie on the same one."""
 
-    def is_away(self, tensor: Tensor) -> bool:
+    def is_on_device(self, tensor: torch.Tensor) -> bool:
         """Return whether the tensor lies on a device, whole."""
         return may_travel(tensor)
 
     def attention(
-        self, query: Tensor, key: Tensor, mask: Tensor | None, *, scale: float | None, last_seen: int | None, turn: int
-    ) -> Tensor:
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        mask: torch.Tensor | None,
+        *,
+        scale: float | None,
+        last_seen: int | None,
+        turn: int,
+    ) -> torch.Tensor:
         """Return `(5,)` float64 on the device, the numbers of `ATTENTION`; arguments as `logits_of` takes them."""
         return _of_parts(query, key, mask, scale, last_seen, turn)
 
-    def softmax(self, scores: Tensor, *, scale: float, last_seen: int | None, turn: int) -> Tensor:
+    def softmax(self, scores: torch.Tensor, *, scale: float, last_seen: int | None, turn: int) -> torch.Tensor:
         """Return `(5,)`, the same numbers of existing logits; arguments as `sample_of` takes them."""
         rows = spread(scores.shape[-2], MOST_QUERIES)
         logits = _queries(_heads(scores.detach(), tuple(scores.shape[:-2]), turn), rows) * scale
@@ -43,8 +50,13 @@ class TorchAttention:
 
 
 def _of_parts(
-    query: Tensor, key: Tensor, mask: Tensor | None, scale: float | None, last_seen: int | None, turn: int
-) -> Tensor:
+    query: torch.Tensor,
+    key: torch.Tensor,
+    mask: torch.Tensor | None,
+    scale: float | None,
+    last_seen: int | None,
+    turn: int,
+) -> torch.Tensor:
     lead, rows = tuple(query.shape[:-2]), spread(query.shape[-2], MOST_QUERIES)
     factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
     q = _queries(_heads(query.detach(), lead, turn), rows)
@@ -54,7 +66,7 @@ def _of_parts(
     return _statistics(_hidden(logits, rows, last_seen))
 
 
-def _heads(tensor: Tensor, lead: tuple[int, ...], turn: int) -> Tensor:
+def _heads(tensor: torch.Tensor, lead: tuple[int, ...], turn: int) -> torch.Tensor:
     """Return `(heads, ., .)`: the sampled heads of one sample; `lead` are the axes that the tensor broadcasts to."""
     if not lead:
         return tensor.reshape(1, *tensor.shape[-2:])
@@ -68,11 +80,13 @@ def _heads(tensor: Tensor, lead: tuple[int, ...], turn: int) -> Tensor:
     return tensor[own].index_select(0, _index(tuple((heads * have[-1] // lead[-1]).tolist()), tensor.device))
 
 
-def _queries(tensor: Tensor, rows: NDArray[np.int64]) -> Tensor:
+def _queries(tensor: torch.Tensor, rows: NDArray[np.int64]) -> torch.Tensor:
     return tensor.index_select(1, _index(tuple(rows.tolist()), tensor.device)).to(torch.float64)
 
 
-def _masked(logits: Tensor, mask: Tensor, lead: tuple[int, ...], turn: int, rows: NDArray[np.int64]) -> Tensor:
+def _masked(
+    logits: torch.Tensor, mask: torch.Tensor, lead: tuple[int, ...], turn: int, rows: NDArray[np.int64]
+) -> torch.Tensor:
     part = mask.reshape(1, -1) if mask.dim() == 1 else mask
     part = _heads(part, lead, turn)
     if part.shape[-2] > 1:
@@ -80,23 +94,23 @@ def _masked(logits: Tensor, mask: Tensor, lead: tuple[int, ...], turn: int, rows
     return torch.where(part, logits, -torch.inf) if part.dtype is torch.bool else logits + part.to(torch.float64)
 
 
-def _hidden(logits: Tensor, rows: NDArray[np.int64], last_seen: int | None) -> Tensor:
+def _hidden(logits: torch.Tensor, rows: NDArray[np.int64], last_seen: int | None) -> torch.Tensor:
     if last_seen is None:
         return logits
     keys = torch.arange(logits.shape[-1], device=logits.device)
-    later = keys > _index(tuple((rows + last_seen).tolist()), logits.device)[:, None]
-    return torch.where(later, -torch.inf, logits)
+    is_later = keys > _index(tuple((rows + last_seen).tolist()), logits.device)[:, None]
+    return torch.where(is_later, -torch.inf, logits)
 
 
-def _statistics(scores: Tensor) -> Tensor:
+def _statistics(scores: torch.Tensor) -> torch.Tensor:
     """Return the same numbers as `attention_statistics`, on the device."""
     seen = (scores != -torch.inf).sum(-1)
     largest = scores.amax(-1) if scores.shape[-1] else torch.full_like(scores.sum(-1), -torch.inf)
     looks = seen > 0
-    away = scores - torch.where(looks, largest, 0.0)[..., None]
-    weights = away.exp()
+    deviations = scores - torch.where(looks, largest, 0.0)[..., None]
+    weights = deviations.exp()
     total = weights.sum(-1)
-    entropies = total.log() - torch.where(weights > 0.0, weights * away, 0.0).sum(-1) / total
+    entropies = total.log() - torch.where(weights > 0.0, weights * deviations, 0.0).sum(-1) / total
     entropies = torch.where(largest.isnan(), torch.nan, entropies)
     chooses = seen > 1
     of_heads = torch.where(looks, entropies, 0.0).sum(-1) / looks.sum(-1)
@@ -112,7 +126,7 @@ def _statistics(scores: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=256)
-def _index(indices: tuple[int, ...], device: Any) -> Tensor:
+def _index(indices: tuple[int, ...], device: torch.device) -> torch.Tensor:
     """Return the indices as a tensor on the device, sent from pinned memory so that the host does not wait."""
     on_host = torch.tensor(indices, dtype=torch.int64)
     return on_host if device.type == "cpu" else on_host.pin_memory().to(device, non_blocking=True)
@@ -120,7 +134,7 @@ def _index(indices: tuple[int, ...], device: Any) -> Tensor:
 
 _ATTENTION, _UNITS = frozenset({"attention"}), frozenset({"activation/units"})
 _listeners: list[AttentionCalls] = []
-_originals: list[tuple[str, Any, Any]] = []
+_originals: list[tuple[str, object, object]] = []
 
 _ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
 
@@ -128,11 +142,11 @@ _ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "s
 def watch_quantities(
     recorder: Recorder,
     counts: Callable[[], bool],
-    modules: Mapping[str, Any],
+    modules: Mapping[str, torch.nn.Module],
     sites: Sequence[str],
-    hooked: Callable[[Any], Any],
+    hooked: Hooked,
     may_rest: Callable[[str], bool],
-) -> Iterator[Any]:
+) -> Iterator[HookHandle]:
     """Attach the hooks of all quantities and yield their handles.
 
     Args:
@@ -144,8 +158,9 @@ def watch_quantities(
     if recorder.config.schedule("operator").is_ever_due:
         yield TorchOperators(recorder, modules, counts, hooked)
 
-    def register(module: Any, hook: Callable[[Any, Any, Any], None]) -> Any:
-        return hooked(module).register_forward_hook(Hook(hook))
+    def register(module: torch.nn.Module, hook: ForwardHook) -> HookHandle:
+        handle: HookHandle = hooked(module).register_forward_hook(Hook(hook))
+        return handle
 
     yield from QuantityHooks(recorder, ACCESS, counts, register).attach(modules)
     picked = {site: modules[site] for site in sites}
@@ -171,9 +186,9 @@ def _resting(
 
 
 def _units(
-    recorder: Recorder, counts: Callable[[], bool], modules: Mapping[str, Any], hooked: Callable[[Any], Any]
+    recorder: Recorder, counts: Callable[[], bool], modules: Mapping[str, torch.nn.Module], hooked: Hooked
 ) -> dict[str, list[Put]]:
-    def put(module: Any, work: Callable[[Any, Any, Any], None]) -> Put:
+    def put(module: torch.nn.Module, work: ForwardHook) -> Put:
         hook = Hook(work)
         return lambda is_again: hooked(module).register_forward_hook(hook, prepend=is_again)
 
@@ -181,7 +196,7 @@ def _units(
 
 
 def _attention(
-    recorder: Recorder, calls: AttentionCalls, modules: Mapping[str, Any], hooked: Callable[[Any], Any]
+    recorder: Recorder, calls: AttentionCalls, modules: Mapping[str, torch.nn.Module], hooked: Hooked
 ) -> dict[str, list[Put]]:
     def puts(site: str) -> list[Put]:
         module = hooked(modules[site])
@@ -222,7 +237,7 @@ def _replace(name: str, report: Callable[..., None]) -> None:
     original, is_compiling = getattr(functional, name), torch.compiler.is_compiling
 
     @wraps(original)
-    def call(*arguments: Any, **options: Any) -> Any:
+    def call(*arguments: object, **options: object) -> object:
         if not is_compiling():
             report(*arguments, **options)
         return original(*arguments, **options)
@@ -232,28 +247,28 @@ def _replace(name: str, report: Callable[..., None]) -> None:
 
 
 def _report_attention(*arguments: Any, **options: Any) -> None:
-    given = {**dict(zip(_ARGUMENTS, arguments, strict=False)), **options}
-    query, key = given.get("query"), given.get("key")
+    bound = {**dict(zip(_ARGUMENTS, arguments, strict=False)), **options}
+    query, key = bound.get("query"), bound.get("key")
     if isinstance(query, torch.Tensor) and isinstance(key, torch.Tensor) and _is_readable(query):
-        last_seen = 0 if given.get("is_causal") else None
+        last_seen = 0 if bound.get("is_causal") else None
         for calls in tuple(_listeners):
-            calls.attention(query, key, given.get("attn_mask"), scale=given.get("scale"), last_seen=last_seen)
+            calls.attention(query, key, bound.get("attn_mask"), scale=bound.get("scale"), last_seen=last_seen)
 
 
 def _report_softmax(*arguments: Any, **options: Any) -> None:
-    given = {**dict(zip(("input", "dim"), arguments, strict=False)), **options}
-    scores = given.get("input")
-    if isinstance(scores, torch.Tensor) and _is_readable(scores) and given.get("dim") in (-1, scores.dim() - 1):
+    bound = {**dict(zip(("input", "dim"), arguments, strict=False)), **options}
+    scores = bound.get("input")
+    if isinstance(scores, torch.Tensor) and _is_readable(scores) and bound.get("dim") in (-1, scores.dim() - 1):
         for calls in tuple(_listeners):
             calls.softmax(scores)
 
 
-def _is_readable(tensor: Tensor) -> bool:
+def _is_readable(tensor: torch.Tensor) -> bool:
     """Return whether the tensor lies on the host, or on a device that can be asked for it now."""
     return not is_remote(tensor) or may_travel(tensor)
 
 
-def _take(tensor: Tensor, index: tuple[Any, ...]) -> Any:
+def _take(tensor: torch.Tensor, index: tuple[Any, ...]) -> NDArray[Any]:
     picked = tensor.detach()[
         tuple(axis_index if isinstance(axis_index, int) else torch.from_numpy(axis_index) for axis_index in index)
     ]

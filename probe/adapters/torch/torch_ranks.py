@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 
 from ...device_results import LateScalar, Outbox
 from ...facts.rank_facts import Board, RankMessage, number_of, rank_facts
-from ...kernels import MORE, STATISTICS, Arrays, measure_more_many, values_at
+from ...kernels import FLAGS, STATISTICS, Arrays, measure_more_many, values_at
 from ...kernels.device.device_statistics import checksums_on_device, projections_on_device
 from ...kernels.fingerprints import PROJECTIONS, project
 from ...recording.recorder import Recorder
-from ...tensor_access import Tensor, Unsupported
+from ...tensor_access import HookHandle, Unsupported
 from .torch_parameters import TorchView
 from .torch_tensors import place_of, remote
 
-_CHECKSUM: Final = 1 << list(MORE).index("checksum")
+_CHECKSUM: Final = FLAGS["checksum"]
 _Numbers = NDArray[np.float64]
 
 
@@ -31,14 +31,14 @@ class LocalGradients:
 
     Attributes:
         rows: `(n, 2)`, NaN where nothing was found on the host.
-        away: By row, `(2,)` on the device.
+        on_device: By row, `(2,)` on the device.
     """
 
     def __init__(self, count: int) -> None:
         self.rows: _Numbers = np.full((count, PROJECTIONS), np.nan)
-        self.away: dict[int, Tensor] = {}
+        self.on_device: dict[int, torch.Tensor] = {}
 
-    def add(self, row: int, gradient: Tensor, *, may_be_late: bool) -> None:
+    def add(self, row: int, gradient: torch.Tensor, *, may_be_late: bool) -> None:
         """Add the gradient of one more pass.
 
         Raises:
@@ -47,7 +47,7 @@ class LocalGradients:
         part = remote(gradient)
         if part is not None and may_be_late:
             found = projections_on_device([part])[0]
-            self.away[row] = found if row not in self.away else self.away[row] + found
+            self.on_device[row] = found if row not in self.on_device else self.on_device[row] + found
             return
         (address, size, code), owner = place_of(gradient)
         out = self.rows[row]
@@ -74,26 +74,29 @@ class RankNumbers:
     local: _Numbers
 
 
-def host_numbers(weights: Arrays, gradients: Arrays, whole: Sequence[bool], local: LocalGradients) -> RankNumbers:
+def host_numbers(weights: Arrays, gradients: Arrays, are_whole: Sequence[bool], local: LocalGradients) -> RankNumbers:
     """Return the numbers of the tensors on the host.
 
     Args:
-        whole: Which parameters this rank holds all of; of the others nothing is told.
+        are_whole: Which parameters this rank holds all of; of the others nothing is told.
     """
-    rows = local.rows if len(local.rows) == len(whole) else np.full((len(whole), PROJECTIONS), np.nan)
+    rows = local.rows if len(local.rows) == len(are_whole) else np.full((len(are_whole), PROJECTIONS), np.nan)
     return RankNumbers(
-        _checksums(weights, whole), _checksums(gradients, whole), _projections(gradients, whole), rows.copy()
+        _checksums(weights, are_whole),
+        _checksums(gradients, are_whole),
+        _projections(gradients, are_whole),
+        rows.copy(),
     )
 
 
 def device_numbers(
-    device_results: Outbox, weights: Arrays, gradients: Arrays, whole: Sequence[bool], local: LocalGradients
+    device_results: Outbox, weights: Arrays, gradients: Arrays, are_whole: Sequence[bool], local: LocalGradients
 ) -> Callable[[], RankNumbers]:
     """Return a function that gives the numbers once those of a device have arrived; arguments as above."""
-    found = host_numbers(replace(weights, remote={}), replace(gradients, remote={}), whole, local)
-    of_weights, of_gradients = _whole(weights.remote, whole), _whole(gradients.remote, whole)
-    of_local = local.away if len(local.rows) == len(whole) else {}
-    requests: list[tuple[_Numbers, Sequence[int], Tensor]] = []
+    found = host_numbers(replace(weights, remote={}), replace(gradients, remote={}), are_whole, local)
+    of_weights, of_gradients = _whole(weights.remote, are_whole), _whole(gradients.remote, are_whole)
+    of_local = local.on_device if len(local.rows) == len(are_whole) else {}
+    requests: list[tuple[_Numbers, Sequence[int], torch.Tensor]] = []
     if of_weights:
         requests.append((found.parameters, [*of_weights], checksums_on_device([*of_weights.values()])))
     if of_gradients:
@@ -112,19 +115,19 @@ def device_numbers(
     return arrived
 
 
-def _whole(tensors: Mapping[int, Any], whole: Sequence[bool]) -> dict[int, Any]:
-    return {row: tensor for row, tensor in tensors.items() if whole[row]}
+def _whole(tensors: Mapping[int, torch.Tensor], are_whole: Sequence[bool]) -> dict[int, torch.Tensor]:
+    return {row: tensor for row, tensor in tensors.items() if are_whole[row]}
 
 
-def _checksums(arrays: Arrays, whole: Sequence[bool]) -> _Numbers:
+def _checksums(arrays: Arrays, are_whole: Sequence[bool]) -> _Numbers:
     rows = np.full((arrays.addresses.size, len(STATISTICS) + 1), np.nan)
     measure_more_many(arrays.addresses, arrays.sizes, arrays.codes, rows, len(STATISTICS), _CHECKSUM)
-    return np.where(np.array(whole, np.bool_), rows[:, -1], np.nan)
+    return np.where(np.array(are_whole, np.bool_), rows[:, -1], np.nan)
 
 
-def _projections(arrays: Arrays, whole: Sequence[bool]) -> _Numbers:
+def _projections(arrays: Arrays, are_whole: Sequence[bool]) -> _Numbers:
     found = np.full((arrays.addresses.size, PROJECTIONS), np.nan)
-    places = zip(arrays.addresses.tolist(), arrays.sizes.tolist(), arrays.codes.tolist(), whole, strict=True)
+    places = zip(arrays.addresses.tolist(), arrays.sizes.tolist(), arrays.codes.tolist(), are_whole, strict=True)
     for row, (address, size, code, is_whole) in zip(found, places, strict=True):
         if address and is_whole:
             row[:] = 0.0
@@ -158,7 +161,7 @@ class TorchRanks:
         store = distributed.distributed_c10d._get_default_store()
         self._rank = distributed.get_rank()
         self._board = Board(store, self._rank, min(_MOST, distributed.get_world_size()))
-        self._hooks: list[Any] = []
+        self._hooks: list[HookHandle] = []
         self._local = LocalGradients(0)
         self._message: RankMessage | None = None
         self._random_state = np.nan
@@ -216,8 +219,8 @@ class TorchRanks:
             hook.remove()
         self._hooks, self._random_state = [], np.nan
 
-    def _gradient_hook(self, row: int) -> Any:
-        def see(gradient: Tensor) -> None:
+    def _gradient_hook(self, row: int) -> Callable[[torch.Tensor], None]:
+        def see(gradient: torch.Tensor) -> None:
             if self._recorder.current.is_away or self._is_off:
                 return
             with suppress(Unsupported):
@@ -228,7 +231,7 @@ class TorchRanks:
     def _look(self) -> None:
         """Take this rank's numbers before the weights move."""
         recorder, view = self._recorder, self._view
-        whole = [_is_whole(parameter) for parameter in view.parameters]
+        are_whole = [_is_whole(parameter) for parameter in view.parameters]
         weights, gradients = view.weights(), view.gradients()
         spent, steps = recorder.time.seconds(), max(1, recorder.time.ended - self._since)
         times = np.array([(now - then) / steps for now, then in zip(spent, self._spent, strict=True)])
@@ -253,10 +256,10 @@ class TorchRanks:
             )
 
         if recorder.outbox.takes_promises and (weights.remote or gradients.remote):
-            arrived, step = device_numbers(recorder.outbox, weights, gradients, whole, self._local), current.step
+            arrived, step = device_numbers(recorder.outbox, weights, gradients, are_whole, self._local), current.step
             recorder.outbox.do(NAME, lambda: self._guard(lambda: self._post(step, complete(arrived()))))
         else:
-            self._message = complete(host_numbers(weights.local(), gradients.local(), whole, self._local))
+            self._message = complete(host_numbers(weights.local(), gradients.local(), are_whole, self._local))
 
     def _post(self, step: int, message: RankMessage) -> None:
         self._board.post(step, message.encode())
@@ -269,7 +272,7 @@ class TorchRanks:
             for kind, data in rank_facts(step, decoded, self._view.names):
                 self._recorder.event(kind, "", **data)
 
-    def _guard(self, work: Any) -> None:
+    def _guard(self, work: Callable[[], object]) -> None:
         if self._is_off:
             return
         try:
@@ -291,6 +294,6 @@ def _scale_of(scale: float | LateScalar | None) -> float:
     return (scale() if callable(scale) else scale) or 1.0
 
 
-def _is_whole(parameter: Tensor) -> bool:
+def _is_whole(parameter: torch.Tensor) -> bool:
     """Return whether the rank holds the whole parameter, not a shard that differs from the others' by intent."""
     return not (hasattr(parameter, "placements") or getattr(parameter, "tensor_model_parallel", False))

@@ -8,7 +8,6 @@ import gc
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from operator import attrgetter, methodcaller
-from typing import Any
 
 import torch
 
@@ -21,14 +20,15 @@ class ModuleSites:
 
     Attributes:
         modules: The modules themselves, never a wrapper.
-        compiled: Site of every module that is compiled by itself, and how many modules its graph hides. No hook goes
-            inside: it could see nothing there, and torch would compile anew whenever one comes or goes.
-        is_compiled: Whether any was as it was first looked at, or calls of the whole model turned out to be since.
+        compiled: Site of every module that is compiled by itself, and the number of modules hidden in its graph. They
+            get no hooks: a hook there sees nothing, and torch would recompile whenever one is added or removed.
+        is_compiled: Whether any module was compiled at the first look, or a compiled forward of the model was seen
+            since.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: torch.nn.Module) -> None:
         self._model = model
-        self.modules: dict[str, Any] = {}
+        self.modules: dict[str, torch.nn.Module] = {}
         self.compiled: dict[str, int] = {}
         self.look()
         self.is_compiled = bool(self.compiled)
@@ -42,8 +42,8 @@ class ModuleSites:
         before = dict(self.modules)
         self.modules.clear()
         self.compiled.clear()
-        self._outermost: dict[int, Any] = {}
-        outermost: dict[str, Any] = {}
+        self._outermost: dict[int, torch.nn.Module] = {}
+        outermost: dict[str, torch.nn.Module] = {}
         for name, module in self._model.named_modules():
             site = _site_of(name)
             self._outermost[id(module)] = outermost.setdefault(site, module)
@@ -57,7 +57,7 @@ class ModuleSites:
     def _parts_now(self) -> list[int]:
         return [*map(id, chain.from_iterable(map(_values_of, map(_parts_of, self.modules.values()))))]
 
-    def _hide(self, outermost: Mapping[str, Any]) -> None:
+    def _hide(self, outermost: Mapping[str, torch.nn.Module]) -> None:
         """Find the modules whose calls are compiled away."""
         for site, module in self.modules.items():
             inside = _inside_of_its_graph(module, outermost[site])
@@ -65,18 +65,18 @@ class ModuleSites:
                 self.compiled[site] = len(inside)
                 self._hidden.update(id(hidden) for hidden in inside)
 
-    def hooked(self, module: Any) -> Any:
+    def hooked(self, module: torch.nn.Module) -> torch.nn.Module:
         """Return the module that takes the hooks: the outermost wrapper, whose call is never compiled away."""
         return self._outermost.get(id(module), module)
 
-    def is_visible(self, module: Any) -> bool:
+    def is_visible(self, module: torch.nn.Module) -> bool:
         """Return whether hooks see the module's calls, which are not compiled away."""
         return id(module) not in self._hidden
 
-    def entrances(self) -> Iterator[Any]:
+    def entrances(self) -> Iterator[torch.nn.Module]:
         """Yield the modules whose calls are forwards of the model: itself, or the parts of one that only lists them.
 
-        What has a `training_step` is called by that, and may call its parts from there instead of itself.
+        A model with a `training_step` may call its parts there instead of itself.
         """
         model = self.modules[""]
         calls_parts = hasattr(model, "training_step") or _is_a_list(model)
@@ -91,7 +91,7 @@ class ModuleSites:
                 yield self.hooked(module)
 
 
-def models_beside(model: Any) -> list[str]:
+def models_beside(model: torch.nn.Module) -> list[str]:
     """Return the classes of the process's other models: outermost modules with trainable parameters."""
     inside = {id(module) for module in model.modules()}
     objects = (item for item in gc.get_objects() if issubclass(type(item), torch.nn.Module) and id(item) not in inside)
@@ -105,7 +105,7 @@ def models_beside(model: Any) -> list[str]:
     return [type(module).__name__ for module in around]
 
 
-def owners_of(modules: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
+def owners_of(modules: Mapping[str, torch.nn.Module]) -> list[tuple[str, torch.nn.Module, str]]:
     """Return site, module and attribute of every parameter; a shared one is listed under each of its sites."""
     return [
         (_encodable(f"{site}.{name}" if site else name), module, name)
@@ -115,18 +115,18 @@ def owners_of(modules: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
     ]
 
 
-def parameters_of(model: Any) -> Iterator[tuple[str, Any]]:
+def parameters_of(model: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Parameter]]:
     """Yield site and parameter, in model order, each parameter once."""
     for name, parameter in model.named_parameters():
         yield _site_of(name), parameter
 
 
-def _is_a_list(module: Any) -> bool:
+def _is_a_list(module: torch.nn.Module) -> bool:
     """Return whether the module cannot be called, only its parts."""
     return type(module).forward is torch.nn.Module.forward and any(True for _ in module.children())
 
 
-def _inside_of_its_graph(module: Any, outermost: Any) -> list[Any]:
+def _inside_of_its_graph(module: torch.nn.Module, outermost: torch.nn.Module) -> list[torch.nn.Module]:
     """Return the modules whose calls are compiled away with the call of this one, outermost first."""
     if getattr(module, "_compiled_call_impl", None) is not None:  # by `module.compile()`, together with the hooks
         return list(module.modules())

@@ -12,7 +12,7 @@ from torch._subclasses import FakeTensor
 
 from ...kernels import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from ...kernels.device.measuring import fills_its_memory
-from ...tensor_access import Access, Columns, Node, Place, Tensor, Unsupported
+from ...tensor_access import Access, Columns, Node, Place, Unsupported
 from .torch_patches import is_recording, is_repeated
 
 #: Classes whose tensors have memory of their own; others may only wrap one.
@@ -21,7 +21,7 @@ PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
 is_any_taken_for_remote = False
 
 
-def own_part(tensor: Tensor) -> Tensor:
+def own_part(tensor: torch.Tensor) -> torch.Tensor:
     """Return the tensor itself, the local shard of a DTensor, or the result of a collective that is under way.
 
     Raises:
@@ -37,35 +37,35 @@ def own_part(tensor: Tensor) -> Tensor:
     return part
 
 
-def local_part(tensor: Tensor) -> Tensor:
+def local_part(tensor: torch.Tensor) -> torch.Tensor:
     """Return the local shard of a DTensor; any other tensor itself."""
     return tensor._local_tensor if hasattr(tensor, "_local_tensor") else tensor
 
 
-def _has_memory(tensor: Tensor) -> bool:
+def _has_memory(tensor: torch.Tensor) -> bool:
     try:
         return not isinstance(tensor, FakeTensor) and bool(tensor.untyped_storage().data_ptr())
     except RuntimeError:  # raised by the storage of a wrapper
         return False
 
 
-def is_remote(tensor: Tensor) -> bool:
+def is_remote(tensor: torch.Tensor) -> bool:
     """Return whether the tensor lies on a device that measures by itself."""
     return bool(tensor.is_cuda) or is_any_taken_for_remote
 
 
-def may_travel(tensor: Tensor) -> bool:
+def may_travel(tensor: torch.Tensor) -> bool:
     """Return whether the whole tensor lies on such a device, and no CUDA graph is being captured."""
     is_there = is_remote(tensor) and not hasattr(tensor, "placements")
     return is_there and not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
-def is_any_remote(tensors: Sequence[Tensor | None]) -> bool:
+def is_any_remote(tensors: Sequence[torch.Tensor | None]) -> bool:
     """Return whether any of the tensors lies on such a device."""
     return is_any_taken_for_remote or any(map(getattr, tensors, repeat("is_cuda"), repeat(False)))
 
 
-def remote(tensor: Tensor) -> Tensor | None:
+def remote(tensor: torch.Tensor) -> torch.Tensor | None:
     """Return this rank's part of a tensor on a CUDA device; None of any other tensor.
 
     Raises:
@@ -97,7 +97,7 @@ CODES = {
 }
 
 
-def place_of(tensor: Tensor) -> tuple[Place, Tensor]:
+def place_of(tensor: torch.Tensor) -> tuple[Place, torch.Tensor]:
     """Return (address, size, code) of the tensor's values, and the tensor that keeps them there.
 
     Values stay where they are if they fill their memory without gaps, in whatever order, and not with their negatives;
@@ -124,7 +124,7 @@ def place_of(tensor: Tensor) -> tuple[Place, Tensor]:
         raise Unsupported(f"a tensor that has no memory of its own cannot be read: {error}") from None
 
 
-def plain_place(tensor: Tensor) -> Place | None:
+def plain_place(tensor: torch.Tensor) -> Place | None:
     """Return (address, size, code) of a floating-point tensor on the host without gaps; None of any other."""
     code = CODES.get(tensor.dtype)
     if code is None or type(tensor) not in PLAIN or not tensor.is_cpu or is_any_taken_for_remote:
@@ -137,7 +137,7 @@ def plain_place(tensor: Tensor) -> Place | None:
         return None
 
 
-def columns_of(tensors: Sequence[Tensor | None]) -> Columns | None:
+def columns_of(tensors: Sequence[torch.Tensor | None]) -> Columns | None:
     """Return addresses, sizes and codes of all tensors in place; None where `place_of` has to look at one.
 
     Without a line of Python for each tensor, since this is asked of all parameters several times a step.
@@ -157,7 +157,7 @@ def columns_of(tensors: Sequence[Tensor | None]) -> Columns | None:
     return addresses, list(map(_size, tensors)), codes
 
 
-def _columns_with_gaps(tensors: Sequence[Tensor | None]) -> Columns | None:
+def _columns_with_gaps(tensors: Sequence[torch.Tensor | None]) -> Columns | None:
     """Return the same columns where some tensors are None: their columns are 0."""
     found = columns_of([tensor for tensor in tensors if tensor is not None])
     if found is None:
@@ -167,13 +167,13 @@ def _columns_with_gaps(tensors: Sequence[Tensor | None]) -> Columns | None:
     return [at for at, _, _ in places], [size for _, size, _ in places], [code for _, _, code in places]
 
 
-def code_on_host(tensor: Tensor) -> int:
+def code_on_host(tensor: torch.Tensor) -> int:
     """Return the code of the dtype that the tensor's values have on the host."""
     is_small_float = tensor.is_floating_point() and tensor.element_size() == 1
     return FLOAT32 if is_small_float else CODES.get(tensor.dtype, FLOAT64)
 
 
-def _prepared(tensor: Tensor) -> tuple[Place, Tensor]:
+def _prepared(tensor: torch.Tensor) -> tuple[Place, torch.Tensor]:
     if tensor.is_complex() or tensor.is_quantized:
         raise Unsupported(f"{str(tensor.dtype).removeprefix('torch.')} tensors are not supported, only real ones are")
     readable = tensor.detach().resolve_neg()
@@ -192,12 +192,12 @@ def _nodes_before(node: Node) -> Iterable[Node]:
     return [before for before, _ in node.next_functions if before is not None]
 
 
-def _is_floating(tensor: Tensor) -> bool:
+def _is_floating(tensor: torch.Tensor) -> bool:
     """Return whether the elements are real or complex floats; complex ones are reported as unreadable later."""
     return tensor.dtype in CODES or bool(tensor.is_floating_point() or tensor.is_complex())
 
 
-def array_of(tensor: Tensor) -> NDArray[Any]:
+def array_of(tensor: torch.Tensor) -> NDArray[Any]:
     """Return the values in their own shape and order, sharing memory where they can.
 
     Raises:
@@ -216,15 +216,15 @@ def array_of(tensor: Tensor) -> NDArray[Any]:
 
 
 ACCESS = Access(
-    torch.Tensor,
-    place_of,
-    _is_floating,
-    attrgetter("_version"),
-    attrgetter("grad_fn"),
-    _nodes_before,
-    is_recording,
-    array_of,
-    is_repeated,
+    kind=torch.Tensor,
+    place=place_of,
+    is_floating=_is_floating,
+    version=attrgetter("_version"),
+    node=attrgetter("grad_fn"),
+    before=_nodes_before,
+    is_recording=is_recording,
+    array=array_of,
+    is_repeated=is_repeated,
     remote=remote,
     copied=methodcaller("clone"),
     plain=plain_place,

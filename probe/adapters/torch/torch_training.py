@@ -11,7 +11,7 @@ import torch
 
 from ...aside import is_aside
 from ...device_results import LateScalar
-from ...hooks.output_hooks import ForwardHooks
+from ...hooks.output_hooks import OutputHooks
 from ...recording.recorder import Recorder
 from ...tensor_access import Tensor
 from ..call_order import CallOrder
@@ -260,7 +260,7 @@ class TorchTraining:
         module_sites: ModuleSites,
         view: TorchView,
         recorder: Recorder,
-        output_hooks: ForwardHooks,
+        output_hooks: OutputHooks,
         *,
         facts: TorchFacts,
         order: CallOrder,

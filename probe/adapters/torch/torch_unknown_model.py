@@ -2,11 +2,11 @@
 
 import logging
 from collections.abc import Callable
-from typing import Any
 from weakref import WeakSet, ref
 
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from .torch_adapter import TorchAdapter
@@ -20,19 +20,19 @@ _MOST_EVALUATED = 256
 class TorchFinder:
     """Waits for the first module that is trained, and hands over an adapter of it, once.
 
-    That is the outermost module called in training mode with gradients on that has a parameter to train. A model that
-    is trained in evaluation mode is found when an optimizer has stepped it. The optimizers are found by the adapter as
-    they step; of one that calls the model in its closure, and so is stepping already, the adapter is told.
+    That is the outermost module called in training mode with gradients on that has a trainable parameter. A model
+    trained in evaluation mode is found when an optimizer has stepped it. The adapter finds the optimizers as they step;
+    it is told of one that calls the model in its closure, which is stepping already.
 
     Args:
-        found: Gets the adapter; attaches it before it returns.
+        found: Called with the adapter; attaches it before it returns.
     """
 
     def __init__(self, found: Callable[[TorchAdapter], object]) -> None:
         self._found = found
         self._adapter: TorchAdapter | None = None
-        self._evaluated: list[ref[Any]] = []
-        self._seen: WeakSet[Any] = WeakSet()
+        self._evaluated: list[ref[torch.nn.Module]] = []
+        self._seen: WeakSet[Optimizer] = WeakSet()
         self._elsewhere: list[str] = []
         self._is_first = True
         self._closures = register_optimizer_step_pre_hook(self._look_into_closure)
@@ -56,7 +56,7 @@ class TorchFinder:
             f"{', '.join(self._elsewhere)}: call mindscope.watch in the script, once for each model"
         )
 
-    def _look_at_module(self, module: Any, _inputs: Any) -> None:
+    def _look_at_module(self, module: torch.nn.Module, _inputs: object) -> None:
         if self._adapter is not None or not torch.is_grad_enabled():
             return
         if isinstance(module, torch.jit.ScriptModule) or not any(
@@ -69,7 +69,7 @@ class TorchFinder:
             return
         self._take(module).forward_begins()  # the model's own hook was attached too late for this call
 
-    def _take(self, module: Any) -> TorchAdapter:
+    def _take(self, module: torch.nn.Module) -> TorchAdapter:
         self._handles.pop(0).remove()
         self._closures.remove()
         self._adapter = TorchAdapter(module)
@@ -78,18 +78,18 @@ class TorchFinder:
         return self._adapter
 
     def _look_into_closure(
-        self, optimizer: Any, arguments: tuple[Any, ...], options: dict[str, Any]
+        self, optimizer: Optimizer, arguments: tuple[object, ...], options: dict[str, object]
     ) -> Arguments | None:
         """Return the arguments with a closure that reports its first evaluation; None without a closure."""
         if self._adapter is not None or closure_of(arguments, options) is None:
             return None
         return with_report(arguments, options, lambda: self._evaluated_in(optimizer))
 
-    def _evaluated_in(self, optimizer: Any) -> None:
+    def _evaluated_in(self, optimizer: Optimizer) -> None:
         if self._adapter is not None:
             self._adapter.closure_evaluated(optimizer)
 
-    def _look_at_optimizer(self, optimizer: Any, _arguments: Any, _options: Any) -> None:
+    def _look_at_optimizer(self, optimizer: Optimizer, _arguments: object, _options: object) -> None:
         """Look once at each optimizer, and remember those that step another model."""
         if torch.compiler.is_compiling() or optimizer in self._seen:
             return
@@ -103,7 +103,7 @@ class TorchFinder:
             if not any(id(parameter) in known for parameter in stepped):
                 self._elsewhere.append(f"{type(optimizer).__name__} stepped {len(stepped)} parameters")
 
-    def _look_at_the_first(self, optimizer: Any, stepped: list[Any]) -> None:
+    def _look_at_the_first(self, optimizer: Optimizer, stepped: list[torch.nn.Parameter]) -> None:
         """Find the model by this optimizer if none is found yet, and report its parameters that are not watched."""
         if self._adapter is None:
             ids = {id(parameter) for parameter in stepped}

@@ -32,7 +32,7 @@ class PendingTensor:
     array: NDArray[Any]
 
     def __init__(self, tensor: torch.Tensor, event: torch.cuda.Event | None) -> None:
-        self._held, self._event = tensor, event
+        self._tensor, self._event = tensor, event
 
     def is_there(self) -> bool:
         """Return whether `take` would not wait."""
@@ -42,7 +42,7 @@ class PendingTensor:
         """Wait for the array and set it."""
         if self._event is not None:
             self._event.synchronize()
-        tensor, self._held = self._held, None
+        tensor, self._tensor = self._tensor, None
         if tensor.dtype is torch.bfloat16:
             self.array = tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
         else:
@@ -76,7 +76,7 @@ class DeviceCopies:
 
     def __init__(self) -> None:
         self._copies: list[torch.Tensor] = []
-        self._places: list[tuple[int, int]] = []
+        self._addresses: list[tuple[int, int]] = []
 
     def fit(self, tensors: Sequence[torch.Tensor]) -> bool:
         """Return whether there is a copy of this shape, dtype and device for every tensor."""
@@ -91,12 +91,12 @@ class DeviceCopies:
 
         What is changed through `.data` is not noticed: torch does not count it.
         """
-        return _places_of(tensors) == self._places
+        return _addresses_of(tensors) == self._addresses
 
     @torch.no_grad()
     def take(self, tensors: Sequence[torch.Tensor]) -> None:
         """Copy the tensors as they are."""
-        self._places = _places_of(tensors)
+        self._addresses = _addresses_of(tensors)
         if self.fit(tensors):
             torch._foreach_copy_(self._copies, [tensor.detach() for tensor in tensors])
         else:
@@ -105,14 +105,14 @@ class DeviceCopies:
     @torch.no_grad()
     def changes(self, tensors: Sequence[torch.Tensor]) -> Iterator[torch.Tensor]:
         """Yield how far each tensor moved since its copy, and refresh it; 16-bit floats subtract as float32."""
-        self._places = _places_of(tensors)
+        self._addresses = _addresses_of(tensors)
         for start, end in _groups(tensors):
             now, before = [tensor.detach() for tensor in tensors[start:end]], self._copies[start:end]
             yield from torch._foreach_sub([_wide(tensor) for tensor in now], [_wide(tensor) for tensor in before])
             torch._foreach_copy_(before, now)
 
 
-def _places_of(tensors: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
+def _addresses_of(tensors: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
     """Return the address of each, and how often it was changed."""
     return [(tensor.data_ptr(), tensor._version) for tensor in tensors]
 
@@ -256,20 +256,20 @@ class _Batch:
 
     def __init__(self, stream: torch.cuda.Stream | None) -> None:
         self._stream = stream
-        self._held: list[tuple[PendingStatistics, torch.Tensor, int]] = []
+        self._queued: list[tuple[PendingStatistics, torch.Tensor, int]] = []
         self._bytes = 0
 
     def add(self, tensor: torch.Tensor, bins: Bins | None, more: More) -> PendingStatistics:
         pending = PendingStatistics(bins, more)
-        self._held.append((pending, tensor, tensor._version))
+        self._queued.append((pending, tensor, tensor._version))
         self._bytes += tensor.numel() * tensor.element_size()
         return pending
 
     def is_full(self) -> bool:
-        return self._bytes >= _MOST_BYTES or len(self._held) >= _MOST_TENSORS
+        return self._bytes >= _MOST_BYTES or len(self._queued) >= _MOST_TENSORS
 
     def send(self) -> PendingBatch | None:
-        queued, self._held, self._bytes = self._held, [], 0
+        queued, self._queued, self._bytes = self._queued, [], 0
         kept = []
         for pending, tensor, version in queued:
             pending.is_broken = tensor._version != version
@@ -285,7 +285,7 @@ class _Batch:
                 for part in _beside(pending, tensor, row)
             ]
             numbers, event = self._to_the_host(torch.cat([rows.reshape(-1), *more]))
-        return PendingBatch([promise for promise, _ in kept], numbers, event)
+        return PendingBatch([pending for pending, _ in kept], numbers, event)
 
     def _in_order(self) -> AbstractContextManager[object]:
         return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)

@@ -52,7 +52,7 @@ def requested_on_device(tensor: torch.Tensor, row: torch.Tensor, more: More) -> 
         found.append(torch.where(nothing, torch.nan, torch.maximum(row[3].abs(), row[4].abs())))
     if "kurtosis" in wanted:
         mean, scale = row[1], 2.0 / row[2]
-        fourth = _total(pieces, lambda x: (_halves_away(x, mean) * scale).pow(4).sum(), row)
+        fourth = _total(pieces, lambda x: (_half_deviation(x, mean) * scale).pow(4).sum(), row)
         found.append(torch.where(nothing | ~(row[2] > 0.0) | row[2].isinf(), torch.nan, fourth / count.clamp(min=1)))
     if "checksum" in wanted:
         mixed = sum(
@@ -72,7 +72,7 @@ def _finite_sum(x: torch.Tensor) -> torch.Tensor:
     return torch.where(torch.isfinite(x), x, 0.0).sum()
 
 
-def _halves_away(x: torch.Tensor, mean: torch.Tensor) -> torch.Tensor:
+def _half_deviation(x: torch.Tensor, mean: torch.Tensor) -> torch.Tensor:
     """Return half the distance from the mean, since the difference of two large numbers must not overflow."""
     return torch.where(torch.isfinite(x), 0.5 * x - 0.5 * mean, 0.0)
 

@@ -33,8 +33,8 @@ def _row(tensor: torch.Tensor) -> torch.Tensor:
     counts, means = table[:, 0], table[:, 1]
     count = counts.sum()
     mean = (counts * means).sum() / count.clamp(min=1)
-    away = means - mean
-    return _finished(count, mean, (table[:, 2] + counts * away * away).sum(), table, tensor.numel())
+    deviations = means - mean
+    return _finished(count, mean, (table[:, 2] + counts * deviations * deviations).sum(), table, tensor.numel())
 
 
 def _part(x: torch.Tensor) -> torch.Tensor:
@@ -42,12 +42,12 @@ def _part(x: torch.Tensor) -> torch.Tensor:
     finite = torch.isfinite(x)
     count = finite.sum()
     mean = torch.where(finite, x, 0.0).sum() / count.clamp(min=1)
-    away = torch.where(finite, x - mean, 0.0)
+    deviations = torch.where(finite, x - mean, 0.0)
     return torch.stack(
         [
             count.to(torch.float64),
             mean,
-            (away * away).sum(),
+            (deviations * deviations).sum(),
             torch.where(finite, x, torch.inf).amin(),
             torch.where(finite, x, -torch.inf).amax(),
             *(found.sum().to(torch.float64) for found in (x == 0, x.isnan(), x == torch.inf, x == -torch.inf)),

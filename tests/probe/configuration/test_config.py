@@ -1,9 +1,13 @@
 """What a person writes becomes a configuration, or one clear error."""
 
 import json
+from typing import get_args
 
 import pytest
+from mindscope.cli.configuration_commands import TEMPLATE
 from mindscope.probe import COLLECTORS, Config, ConfigError, Schedule, load_config
+from mindscope.probe.configuration.config import __doc__ as configuration_text
+from mindscope.probe.kernels import MORE
 
 
 def test_nothing_written_means_every_subject_at_its_own_pace_and_histograms_rarely():
@@ -27,6 +31,14 @@ def test_a_file_is_read(tmp_path, suffix):
     assert config.schedule("optimizer") == Schedule(every=0)
     assert config.schedule("weight") == Schedule(every=5, first=3)
     assert config.schedule("gradient") == Schedule(every=10)
+
+
+def test_every_statistic_on_request_can_be_configured_and_is_named_where_users_look():
+    (choices, _) = get_args(Config.model_fields["statistics"].annotation)
+    assert get_args(choices) == tuple(MORE)
+    for text in (configuration_text, TEMPLATE):
+        (line,) = [line for line in text.splitlines() if line.startswith("statistics:")]
+        assert [name for name in MORE if name not in line] == []
 
 
 def test_keywords_lie_over_the_file(tmp_path):

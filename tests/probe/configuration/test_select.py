@@ -81,7 +81,7 @@ def test_among_several_processes_it_is_only_warned_of(settings, who, near, monke
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert choose_sites(MODULES, ["head.weight"], Config(**settings))[1] == ("head.weight",)
     (record,) = caplog.records
-    words = f"{who} matches none of {_count(who)} sites; did you mean {near!r}?; nothing comes"
+    words = f"{who} matches none of {_count(who)} sites; did you mean {near!r}?; it has no effect on this rank"
     assert record.getMessage().startswith(words)
 
 

@@ -11,7 +11,7 @@ from mindscope.insight import diagnose
 from mindscope.probe import ConfigError, load_config, watch
 from mindscope.probe.configuration.sections import FlightRecorder
 from mindscope.probe.dump import Dumper
-from mindscope.probe.flight_recorder import HeldTensors
+from mindscope.probe.flight_recorder import FlightTensors
 from mindscope.storage import Blobs, blobs_of, open_store
 
 from tests.storage.samples import finding
@@ -131,7 +131,7 @@ def test_whole_tensors_of_the_last_steps_are_stored_within_their_memory(tmp_path
 
 def test_held_tensors_take_no_more_than_their_memory_and_the_newest_stay(tmp_path):
     dumper = Dumper(load_config(dump={"when": 0}, flight_recorder={"steps": 3}).dump, Blobs(tmp_path / "blobs"))
-    held = HeldTensors(FlightRecorder(tensors=("a*",), memory=1000, subjects=("weight",)), dumper)
+    held = FlightTensors(FlightRecorder(tensors=("a*",), memory=1000, subjects=("weight",)), dumper)
     assert held.wants("weight", "a.0")
     assert not held.wants("weight", "b")
     assert not held.wants("activation", "a.0")
@@ -155,7 +155,7 @@ class Rules:
             load_config(dump={"when": 0}, flight_recorder={"steps": 3}).dump, Blobs(tmp_path / "blobs")
         )
         config = FlightRecorder(tensors=("*",), memory=memory, subjects=("weight",), steps=steps)
-        self.held = HeldTensors(config, self.dumper, self.settle)
+        self.held = FlightTensors(config, self.dumper, self.settle)
         self.waits, self.is_alive, self.step, self.broken = 0, is_alive, -1, None
 
     def settle(self, _):
