@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from types import NoneType
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,8 @@ from ..recording.recorder import Recorder
 class GradientView(Protocol):
     """What a view knows of its gradients; an optimizer of None stands for all of them."""
 
-    optimizers: list[object]
-    stepping: object
+    optimizers: list[Any]  # Any: each framework has a class of its own
+    stepping: Any
 
     @property
     def is_away(self) -> bool:
@@ -37,10 +37,10 @@ class GradientView(Protocol):
     def rows_held(self) -> frozenset[int]:
         """Return the parameters that hold one that is not zero; none of those on a device."""
 
-    def rows_of(self, optimizer: object) -> frozenset[int]:
+    def rows_of(self, optimizer: Any) -> frozenset[int]:
         """Return the parameters that the optimizer steps."""
 
-    def is_cleared(self, optimizer: object) -> bool:
+    def is_cleared(self, optimizer: Any) -> bool:
         """Return whether none of its parameters holds one that is not zero; False if it lies on a device."""
 
 
@@ -119,7 +119,7 @@ class StaleGradients:
     def report(self, parameters: int, norm: float) -> None:
         """Record that gradients of this norm have moved so many parameters as well."""
         if self._is_reported():
-            self._recorder.event(_KIND, **_data(parameters, norm))
+            self._recorder.event(_KIND, "", **_data(parameters, norm))
 
     def request(self) -> None:
         """Ask the device what it holds as a pass begins the step, before anything is added to it."""

@@ -141,19 +141,10 @@ class Recorder:
         if not current.has_recorded:
             self.draft.events += initial_weights(self._step_of(view), current.micro_step, self.outbox)
         current.has_bad_gradient = False
-        plan = self.due.plan
-        if plan.before or plan.after:
-            step = self._seen = self._step_of(view)
-            self.draft.collect(plan.before, step, self.fail)
-            current.has_bad_gradient = bool(self.refusal) and self._is_bad(step.gradient_norm)
-            for name, prepare in self.due.plan.prepare:  # without the collectors that have just failed
-                try:
-                    prepare(step)
-                except Exception as error:  # noqa: BLE001  the training must not feel that a collector fails
-                    self.fail(name, error)
-        if current.dumps:
-            for subject in current.dumps & {"weight", "gradient"}:
-                self.whole_tensors.take_parameters(view, subject)
+        if self.due.plan.before or self.due.plan.after:
+            self._collect_before(view)
+        for subject in current.dumps & {"weight", "gradient"}:
+            self.whole_tensors.take_parameters(view, subject)
         if self.outbox.owed is not None:
             self.outbox.launch()
         if clock.is_running:
@@ -167,15 +158,8 @@ class Recorder:
         """
         current, due, clock = self.current, self.due, self.time
         was_idle = current.is_idle
-        if was_idle:
-            if self._newest is not None or self.outbox.waiting:
-                self.flush()
-            self._step_ended = time.perf_counter()
-            if not skipped and self._needs_no_record(self._step_ended):
-                current.next_step()
-                if current.step >= due.wakes_at:
-                    due.decide()
-                return
+        if was_idle and self._passes_idle(skipped=skipped):
+            return
         if clock.is_running:
             clock.marks.append((MONITOR, clock.clock()))
         if not was_idle:
@@ -316,6 +300,30 @@ class Recorder:
             self.draft.put("loss", "loss", self.current.loss)
         self.outbox.send(*self._record(self._rows.take(self.outbox.owe_block)))
         self.current.next_micro_step()
+
+    def _collect_before(self, view: View) -> None:
+        """Run the collectors that read before the weights move, and prepare those that read after it."""
+        step = self._seen = self._step_of(view)
+        self.draft.collect(self.due.plan.before, step, self.fail)
+        self.current.has_bad_gradient = bool(self.refusal) and self._is_bad(step.gradient_norm)
+        for name, prepare in self.due.plan.prepare:  # without the collectors that have just failed
+            try:
+                prepare(step)
+            except Exception as error:  # noqa: BLE001  the training must not feel that a collector fails
+                self.fail(name, error)
+
+    def _passes_idle(self, *, skipped: bool) -> bool:
+        """Begin the next step if the idle one that is over needs no record; return whether that is so."""
+        current, due = self.current, self.due
+        if self._newest is not None or self.outbox.waiting:
+            self.flush()
+        self._step_ended = time.perf_counter()
+        if skipped or not self._needs_no_record(self._step_ended):
+            return False
+        current.next_step()
+        if current.step >= due.wakes_at:
+            due.decide()
+        return True
 
     def _needs_no_record(self, now: float) -> bool:
         """Return whether the idle step that is over, at this time in seconds, passes without a record."""

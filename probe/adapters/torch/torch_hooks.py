@@ -123,7 +123,7 @@ class OutputHook(Hook):
         self._hooks, self._rows, self._model = output_hooks, output_hooks.rows_of(site), model
         self._recorder, self._current = output_hooks.recorder, output_hooks.recorder.current
 
-    def __call__(self, module: Any, inputs: Any, output: Any) -> None:
+    def __call__(self, module: Any, inputs: Any, output: Any) -> None:  # noqa: C901  a hot path, written out
         """Record the output, if it counts and torch is not compiling."""
         if is_dynamo_compiling() or compiler.get("_is_compiling_flag") or is_traced():
             return
