@@ -96,7 +96,7 @@ def _waited_for(store: Any, key: str, process: ProcessRank) -> str:
         return bytes(store.get(key)).decode()
     except RuntimeError as error:
         raise NotWatchable(
-            f"rank {process.rank} waited {_RUN_NAME_TIMEOUT_S:.0f} s for rank 0 to name the run; watch must be called in "
+            f"rank {process.rank} waited {_RUN_NAME_TIMEOUT_S:.0f} s for rank 0 to name the run; call watch in "
             f"every rank, or with rank= and the same run_id= in those that call it ({type(error).__name__})"
         ) from error
 
