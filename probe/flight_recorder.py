@@ -51,7 +51,7 @@ def _collector_of(subject: str) -> str:
 
 
 #: How long the training waits for the rules when the memory is full; after a timeout it waits only once they answer.
-_PATIENCE_S = 2.0
+_RULES_TIMEOUT_S = 2.0
 
 _log = logging.getLogger(__name__)
 
@@ -138,7 +138,7 @@ class FlightTensors:
         """Wait once per step until the writer has caught up with the training."""
         if self._waited_at != step and not self._is_vain:
             self._waited_at = step
-            if not self._settle(_PATIENCE_S):
+            if not self._settle(_RULES_TIMEOUT_S):
                 self._is_vain = True
 
     def _make_room(self, size: int, last: int) -> None:

@@ -26,7 +26,7 @@ _ENVIRONMENT: Final = (
     ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
 )
 #: How long a rank waits for the name of the run; our choice: long enough for a slow file system at rank 0.
-_PATIENCE_S = 60.0
+_RUN_NAME_TIMEOUT_S = 60.0
 _watches = count()
 
 
@@ -92,12 +92,12 @@ def agree_on_run(process: ProcessRank, name: str, now: float) -> str | None:
 
 def _waited_for(store: Any, key: str, process: ProcessRank) -> str:
     try:
-        store.wait([key], timedelta(seconds=_PATIENCE_S))
+        store.wait([key], timedelta(seconds=_RUN_NAME_TIMEOUT_S))
         return bytes(store.get(key)).decode()
     except RuntimeError as error:
         raise NotWatchable(
-            f"rank {process.rank} waited {_PATIENCE_S:.0f} s for rank 0 to name the run; watch must be called in every "
-            f"rank, or with rank= and the same run_id= in those that call it ({type(error).__name__})"
+            f"rank {process.rank} waited {_RUN_NAME_TIMEOUT_S:.0f} s for rank 0 to name the run; call watch in "
+            f"every rank, or with rank= and the same run_id= in those that call it ({type(error).__name__})"
         ) from error
 
 

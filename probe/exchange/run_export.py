@@ -79,11 +79,12 @@ def points(record: StepRecord, rank: int) -> Iterator[ExportPoint]:
 
 
 def _block_points(block: Block, record: StepRecord, rank: int) -> Iterator[ExportPoint]:
-    layout, moment = block.layout, (rank, record.step, record.micro_step, record.time)
+    layout, step, micro_step, time = block.layout, record.step, record.micro_step, record.time
     calls = layout.calls or (0,) * len(layout.sites)
     metrics = [metric_name(layout.subject, statistic) for statistic in layout.statistics]
     for row, (site, call) in enumerate(zip(layout.sites, calls, strict=True)):
         if block.present is not None and not block.present[row]:
             continue
         for metric, value in zip(metrics, block.values[row].tolist(), strict=True):
-            yield ExportPoint(*moment, site=site, call=call, metric=metric, value=value)
+            # by position: one object for every value of the run, and keywords take twice as long
+            yield ExportPoint(rank, step, micro_step, time, site, call, metric, value)

@@ -61,7 +61,7 @@ class ModelCaller(Protocol):
         """Convert the array to a tensor of the same dtype, on the same device."""
 
 
-def causality_of(frame: ModelCaller, arguments: tuple[object, ...], keywords: Mapping[str, object]) -> Causality:
+def causality_of(caller: ModelCaller, arguments: tuple[object, ...], keywords: Mapping[str, object]) -> Causality:
     """Measure what the model does with a sample whose positions are changed one by one.
 
     The sample's first tensor of integers `(batch, positions)`, or of reals with more axes, is changed at the first, the
@@ -70,18 +70,18 @@ def causality_of(frame: ModelCaller, arguments: tuple[object, ...], keywords: Ma
     Raises:
         NotASequence: The sample has no such tensor, or the output has not its positions.
     """
-    source = _source(frame.access, (arguments, keywords))
-    original = np.array(_read(frame.access, source))
+    source = _source(caller.access, (arguments, keywords))
+    original = np.array(_read(caller.access, source))
 
     def output_of(array: _Array) -> NDArray[np.float64]:
-        fresh = frame.like(array, source)
+        fresh = caller.like(array, source)
         replaced = _replaced((arguments, dict(keywords)), source, fresh)
-        result = next((tensor for _, tensor in tensors_in(frame.call(*replaced), frame.access)), None)
+        result = next((tensor for _, tensor in tensors_in(caller.call(*replaced), caller.access)), None)
         if result is None:
             raise NotASequence("the model returns no tensor of real numbers; give a sample that it gives scores for")
-        return np.array(frame.access.array(result), dtype=np.float64)
+        return np.array(caller.access.array(result), dtype=np.float64)
 
-    with frame.quiet():
+    with caller.quiet():
         base = output_of(original)
         noise = float(np.abs(output_of(original) - base).max(initial=0.0))
         limit = max(_TIMES_THE_NOISE * noise, _ROUNDING * float(np.abs(base).max(initial=0.0)))
@@ -185,7 +185,7 @@ def _replaced(value: Any, old: Tensor, new: Tensor) -> Any:
     return value
 
 
-_FRAMES = (
+_CALLERS = (
     # module and class of models, and the class that calls them; the module must be loaded already
     ("torch.nn", "Module", "..adapters.torch.torch_facts", "TorchFrame"),
     ("mindscope.framework.nn.cell", "Cell", "..adapters.engine.engine_facts", "EngineFrame"),
@@ -207,11 +207,11 @@ def check_causality(model: object, *sample: object, **keywords: object) -> Causa
         NotWatchable: The model is of no known framework.
         NotASequence: The sample has no positions, or the output has not the same.
     """
-    for module, kind, module_name, name in _FRAMES:
+    for module, kind, module_name, name in _CALLERS:
         loaded = sys.modules.get(module)
         if loaded is not None and isinstance(model, getattr(loaded, kind)):
-            frame: ModelCaller = getattr(import_module(module_name, __package__), name)(model)
-            return causality_of(frame, sample, keywords)
+            caller: ModelCaller = getattr(import_module(module_name, __package__), name)(model)
+            return causality_of(caller, sample, keywords)
     raise NotWatchable(
         f"model must be a torch.nn.Module or a mindscope.framework.nn.Cell, got {type(model).__name__}; "
         f"pass the model itself"

@@ -24,7 +24,7 @@ _NAMES: Final = frozenset({"PYTHONHASHSEED", "RANK", "WORLD_SIZE", "LOCAL_RANK",
 _SECRET: Final = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "KEY", "AUTH", "COOKIE", "DATABASE", "STORE")
 _LONGEST = 200
 #: How long git may take to compare the working tree with its commit; our choice: short beside the start of a training.
-_PATIENCE_S = 2.0
+_GIT_TIMEOUT_S = 2.0
 
 
 def environment() -> dict[str, Json]:
@@ -63,7 +63,7 @@ def _git(folder: Path, *words: str) -> str | None:
     """Return git's output; None where git is missing, fails or is too slow."""
     command = ["git", "--no-optional-locks", "-C", str(folder), *words]
     try:
-        completed = subprocess.run(command, capture_output=True, timeout=_PATIENCE_S, check=True, text=True)
+        completed = subprocess.run(command, capture_output=True, timeout=_GIT_TIMEOUT_S, check=True, text=True)
     except (OSError, subprocess.SubprocessError):
         return None
     return completed.stdout.strip()

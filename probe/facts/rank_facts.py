@@ -86,7 +86,7 @@ def number_of(content: bytes) -> float:
 _log = logging.getLogger(__name__)
 _boards = count()
 #: Steps for which rank 0 looks for a message; then the rank counts as silent. Our choice.
-_PATIENCE: Final = 20
+_MOST_LOOKS: Final = 20
 
 
 _Arguments = ParamSpec("_Arguments")
@@ -128,7 +128,7 @@ class Board:
         if not self._is_gone and self._rank < self._ranks:
             self._try(self._store.set, self._key(step, self._rank), message)
             if self._rank == 0:
-                self._waiting[step] = _PATIENCE
+                self._waiting[step] = _MOST_LOOKS
 
     def read(self) -> dict[int, list[bytes | None]]:
         """Return the messages of all ranks by step, once each: of steps that are complete or have timed out."""

@@ -25,7 +25,7 @@ class OptimizerGroup:
     """
 
     parameters: tuple[Tensor, ...]
-    rate: mindspore.nn.Cell | mindspore.Tensor | float
+    rate: "mindspore.nn.Cell | mindspore.Tensor | float"
     options: Mapping[str, Json]
 
 
