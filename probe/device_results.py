@@ -1,4 +1,4 @@
-"""Numbers that a device owes a record: asked for in a step, filled in when they have arrived, one step later."""
+"""Numbers that a device computes for a record: requested in a step, filled in when they arrive, one step later."""
 
 import math
 from collections import deque
@@ -12,28 +12,28 @@ from numpy.typing import NDArray
 from ..storage.records import Block, Event, Histogram, StepRecord
 from .kernels import NO_MORE, STATISTICS, Bins, More
 
-#: A scalar that is worth waiting for: None where there turns out to be none.
+#: Returns a scalar when it has come; None where there turns out to be none.
 LateScalar: TypeAlias = Callable[[], float | None]
 
 
-class Promise(Protocol):
-    """Numbers of one tensor that a device was asked for.
+class Future(Protocol):
+    """Numbers of one tensor that were requested from a device.
 
     Attributes:
         row: `(10 and those on request,)` statistics once they are there; None before, and of a tensor that was changed
             before it was read.
-        counts: `(bins,)` of its histogram, if that was asked for.
+        counts: `(bins,)` of its histogram, if that was requested.
     """
 
     row: NDArray[np.float64] | None
     counts: NDArray[np.float64] | None
 
 
-class Made:
-    """Numbers that are made on the host of what a device brings.
+class HostFuture:
+    """Numbers that are computed on the host from what a device brings.
 
     Attributes:
-        row: The numbers once they are made; None before, and where there turns out to be nothing to tell.
+        row: The numbers once they are computed; None before, and if there are none.
     """
 
     __slots__ = ("counts", "row")
@@ -56,21 +56,21 @@ class Fetched(Protocol):
 class Arrival(Protocol):
     """Numbers on their way."""
 
-    def is_there(self) -> bool:
-        """Whether taking them waits for nothing."""
+    def is_ready(self) -> bool:
+        """Return whether taking the numbers waits for nothing."""
 
     def take(self) -> None:
-        """Nothing; the promises are kept."""
+        """Fill in the futures."""
 
 
 class Device(Protocol):
     """What measures tensors where they lie; the tensors are the framework's."""
 
-    def add(self, tensor: Any, *, bins: Bins | None = None, more: More = NO_MORE, at_once: bool = False) -> Promise:
-        """The promise of the tensor's ten statistics, of `more`, and of its histogram where there are bins."""
+    def add(self, tensor: Any, *, bins: Bins | None = None, more: More = NO_MORE, at_once: bool = False) -> Future:
+        """Request the tensor's ten statistics, those of `more`, and its histogram if there are bins."""
 
     def fetch(self, tensor: Any) -> Fetched:
-        """The promise of the tensor itself, as it is now."""
+        """Request the tensor itself, as it is now."""
 
     def checksum(self, tensor: Any) -> Any:
         """`(2,)` int64 there: the 53 bits of the checksum of its words of eight bytes, and the bytes behind them."""
@@ -87,14 +87,14 @@ class Device(Protocol):
         """
 
     def copies(self) -> Any:
-        """Copies of tensors, to tell how far they moved: `DeviceCopies`."""
+        """Return an empty store for copies of tensors, which tells how far they moved: `DeviceCopies`."""
 
     def launch(self) -> Sequence[Arrival]:
-        """All that was asked for is on its way."""
+        """Start all that was requested."""
 
 
-def divided(value: float | LateScalar | None, by: float | LateScalar | None) -> float | LateScalar | None:
-    """The quotient, late if one of the two is; None where one of them is not known, or nothing can be divided by it."""
+def late_quotient(value: float | LateScalar | None, by: float | LateScalar | None) -> float | LateScalar | None:
+    """Return the quotient, late if one of the two is; None if one is not known, or the divisor is 0."""
     if not callable(value) and not callable(by):
         return None if value is None or not by else value / by
 
@@ -105,30 +105,30 @@ def divided(value: float | LateScalar | None, by: float | LateScalar | None) -> 
     return None if value is None or by is None else quotient
 
 
-class Debtor(Protocol):
-    """A row that a promise will fill."""
+class ResultRow(Protocol):
+    """A row that a future will fill."""
 
-    def owe(self, promise: Promise) -> None:
-        """Nothing; the row is there, and its numbers will be."""
+    def wait_for(self, future: Future) -> None:
+        """Mark the row as there; its numbers come with the future."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Owed:
-    """The rows of a block that promises will fill.
+class PendingRows:
+    """The rows of a block that futures will fill.
 
     Args:
         values: `(sites, statistics)` of the block.
-        present: `(sites,)` of the block; a promise that is not kept leaves its row absent.
-        promises: By the number of the row, who asked and what was promised.
+        present: `(sites,)` of the block; a future that is not kept leaves its row absent.
+        futures: By the number of the row, who asked and what was futures.
     """
 
     values: NDArray[np.float64]
     present: NDArray[np.bool_]
-    promises: Mapping[int, tuple[Debtor, Promise]]
+    futures: Mapping[int, tuple[ResultRow, Future]]
 
 
-def sum_of(one: "float | LateScalar | None", other: "float | LateScalar") -> "float | LateScalar":
-    """The sum of two values, late if one of them is."""
+def late_sum(one: "float | LateScalar | None", other: "float | LateScalar") -> "float | LateScalar":
+    """Return the sum of two values, late if one of them is."""
     if one is None:
         return other
     if not callable(one) and not callable(other):
@@ -145,8 +145,8 @@ def _now(value: "float | LateScalar") -> float | None:
     return value() if callable(value) else value
 
 
-class Debts:
-    """What one record is owed.
+class PendingResults:
+    """What one record waits for.
 
     Attributes:
         arrivals: What is on its way.
@@ -166,21 +166,21 @@ class Debts:
         self.finish: Callable[[StepRecord], StepRecord] | None = None
         self.fault: Exception | None = None
 
-    def is_there(self) -> bool:
-        """Whether nobody has to be waited for."""
-        return all(one.is_there() for one in self.arrivals)
+    def is_ready(self) -> bool:
+        """Return whether nothing has to be waited for."""
+        return all(arrival.is_ready() for arrival in self.arrivals)
 
     def take(self) -> None:
-        """Nothing; what is on its way is there, and what was to be done with it is done."""
+        """Wait for what is on its way, and do the work that waits for it."""
         arrivals, self.arrivals = self.arrivals, []
         for arrival in arrivals:
             arrival.take()
         work, self.work = self.work, []
-        for one in work:
-            one()
+        for function in work:
+            function()
 
     def settle(self, record: StepRecord) -> StepRecord:
-        """The record with everything in its place."""
+        """Return the record with everything filled in."""
         if self.fault is not None:
             raise self.fault
         self.take()
@@ -200,7 +200,7 @@ class Debts:
 
 
 def _tidy(block: Block) -> Block:
-    """The block without a mask where everything is there."""
+    """Return the block without a mask if every row is there."""
     return replace(block, present=None) if block.present is not None and block.present.all() else block
 
 
@@ -209,90 +209,90 @@ _MOST: Final = 64
 _TEN: Final = len(STATISTICS)
 
 
-class Outbox:
-    """Where a recorder puts its records.
+class DeviceResults:
+    """Requests numbers of a device, and holds records back until theirs have come.
 
     Args:
         emit: Takes each record, in order, when nothing of it is missing.
-        report: Told once that the device failed; what it owed is left out, with the blocks beside it, and later tensors
-            are copied to the host.
+        report: Called once when the device fails; what was requested is left out, with the blocks beside it, and later
+            tensors are copied to the host.
 
     Attributes:
-        device: What measures tensors that lie elsewhere; None where there is no such thing.
-        owed: What the record in progress was promised; None for nothing.
-        waiting: Records that have yet to leave.
+        device: Measures tensors that lie elsewhere; None where there is no such thing.
+        pending: What the record in progress waits for; None for nothing.
+        waiting: Records that wait for their numbers.
     """
 
     def __init__(self, emit: Callable[[StepRecord], None], report: Callable[[str, Exception], None]) -> None:
         self._emit, self._report = emit, report
         self.device: Device | None = None
-        self.owed: Debts | None = None
-        self.waiting: deque[tuple[StepRecord, Debts]] = deque()
-        self._hasty: set[Debtor] = set()
+        self.pending: PendingResults | None = None
+        self.waiting: deque[tuple[StepRecord, PendingResults]] = deque()
+        self._read_at_once: set[ResultRow] = set()
 
     # What hooks and collectors ask for --------------------------------------------------------------------------
 
     @property
-    def takes_promises(self) -> bool:
+    def accepts_requests(self) -> bool:
         """Whether there is a device to ask."""
         return self.device is not None
 
-    def owe_row(self, tensor: Any, row: Debtor, *, more: More = NO_MORE, at_once: bool = False) -> None:
-        """Nothing; a promise fills the row. Where a tensor was once changed too early, it is read at once from then on.
+    def request_row(self, tensor: Any, row: ResultRow, *, more: More = NO_MORE, at_once: bool = False) -> None:
+        """Request the numbers of a row. A row whose tensor was once changed too early is read at once from then on.
 
         Args:
             more: Statistics on request, behind the ten.
             at_once: Read it at once in any case.
         """
-        row.owe(self._ask(tensor, more=more, at_once=at_once or row in self._hasty))
+        row.wait_for(self._ask(tensor, more=more, at_once=at_once or row in self._read_at_once))
 
-    def owe_rows(
+    def request_rows(
         self, tensors: Mapping[int, Any], rows: NDArray[np.float64], more: More = NO_MORE
-    ) -> Mapping[int, Promise]:
-        """The promises that fill the rows of these numbers: their first ten columns, and with `more` their last."""
-        promises = {number: self._ask(tensor, more=more) for number, tensor in tensors.items()}  # one by one, in place
+    ) -> Mapping[int, Future]:
+        """Request rows of these numbers, their first ten columns, and with `more` their last; return the futures."""
+        futures = {number: self._ask(tensor, more=more) for number, tensor in tensors.items()}  # one by one, in place
         behind = rows.shape[1] - len(more.columns)
 
         def fill() -> None:
-            for number, promise in promises.items():
-                if promise.row is not None:
-                    rows[number, :_TEN] = promise.row[:_TEN]
-                    rows[number, behind:] = promise.row[_TEN:]
+            for number, future in futures.items():
+                if future.row is not None:
+                    rows[number, :_TEN] = future.row[:_TEN]
+                    rows[number, behind:] = future.row[_TEN:]
 
-        self._debts().work.append(fill)
-        return promises
+        self._pending_results().work.append(fill)
+        return futures
 
-    def owe_value(self, tensor: Any) -> LateScalar:
-        """The value of a tensor of one element."""
-        promise = self._ask(tensor)
-        return lambda: None if promise.row is None else _only(promise.row)
+    def request_value(self, tensor: Any) -> LateScalar:
+        """Request the value of a tensor of one element."""
+        future = self._ask(tensor)
+        return lambda: None if future.row is None else _only(future.row)
 
-    def owe_histogram(self, tensor: Any, site: str, subject: str, bins: Bins, call: int = 0) -> None:
-        """Nothing; the histogram of the tensor belongs to the record in progress."""
-        promise = self._ask(tensor, bins=bins)
+    def request_histogram(self, tensor: Any, site: str, subject: str, bins: Bins, call: int = 0) -> None:
+        """Request the histogram of the tensor for the record in progress."""
+        future = self._ask(tensor, bins=bins)
 
         def make() -> Histogram | None:
-            if promise.row is None or promise.counts is None:
+            if future.row is None or future.counts is None:
                 return None
-            edges = bins.edges(*promise.row[3:5].tolist())
-            return Histogram(site, subject, edges, promise.counts.astype(np.int64), call)
+            edges = bins.edges(*future.row[3:5].tolist())
+            return Histogram(site, subject, edges, future.counts.astype(np.int64), call)
 
-        self._debts().histograms.append(make)
+        self._pending_results().histograms.append(make)
 
     def fetch(self, tensor: Any) -> Fetched:
-        """The tensor itself, as it is now; it is there when work that is asked for later `when_there` is done."""
+        """Request the tensor itself, as it is now; work that is requested later, by `when_ready`, finds it there."""
         assert self.device is not None, "tensors are taken for remote only where there is a device"
-        self._debts()
+        self._pending_results()
         return self.device.fetch(tensor)
 
-    def make(self, name: str, compute: Callable[[], Sequence[float] | NDArray[np.float64] | None]) -> Made:
-        """The promise of numbers that are made when everything that was asked for so far is there.
+    def make(self, name: str, compute: Callable[[], Sequence[float] | NDArray[np.float64] | None]) -> HostFuture:
+        """Return a future for numbers that are computed when everything requested so far is there.
 
         Args:
             name: The collector that is switched off if this raises.
             compute: Makes them; None for nothing to tell.
         """
-        made = Made()
+        made = HostFuture()
 
         def work() -> None:
             found = compute()
@@ -302,7 +302,7 @@ class Outbox:
         return made
 
     def do(self, name: str, work: Callable[[], object]) -> None:
-        """Nothing; the work is done when everything that was asked for so far is there.
+        """Do the work when everything requested so far is there.
 
         Args:
             name: The collector that is switched off if this raises.
@@ -314,104 +314,104 @@ class Outbox:
             except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
                 self._report(name, error)
 
-        self._debts().work.append(guarded)
+        self._pending_results().work.append(guarded)
 
     def late_scalar(self, name: str, make: LateScalar) -> None:
-        """Nothing; the scalar is added to the record in progress, if the user has not logged one of that name."""
-        self._debts().scalars[name] = make
+        """Add the scalar to the record in progress, unless the user has logged one of that name."""
+        self._pending_results().scalars[name] = make
 
     def late_scalars(self, make: Callable[[], Mapping[str, float]]) -> None:
-        """Nothing; the same of several, whose names are known when they come."""
-        self._debts().several.append(make)
+        """Add several scalars, whose names are known when they come, to the record in progress."""
+        self._pending_results().several.append(make)
 
     def late_events(self, make: Callable[[], Sequence[Event]]) -> None:
-        """Nothing; these events are added to the record in progress."""
-        self._debts().events.append(make)
+        """Add these events to the record in progress."""
+        self._pending_results().events.append(make)
 
-    def when_there(self, work: Callable[[], object]) -> None:
-        """Nothing; the work is done when what was promised so far is there, in the order of these calls.
+    def when_ready(self, work: Callable[[], object]) -> None:
+        """Do the work when what was requested so far is there, in the order of these calls.
 
-        It is not done where the record in progress was promised nothing.
+        It is not done where the record in progress was futures nothing.
         """
-        if self.owed is not None:
-            self.owed.work.append(work)
+        if self.pending is not None:
+            self.pending.work.append(work)
 
-    def owe_block(self, owed: Owed) -> None:
-        """Nothing; rows of a block are filled, and those that nobody could read are absent."""
+    def fill_later(self, rows: PendingRows) -> None:
+        """Fill rows of a block when their numbers come; rows that could not be read are absent."""
 
         def fill() -> None:
-            for number, (row, promise) in owed.promises.items():
-                if promise.row is not None:
-                    owed.values[number, : promise.row.size] = promise.row
+            for number, (row, future) in rows.futures.items():
+                if future.row is not None:
+                    rows.values[number, : future.row.size] = future.row
                 else:
-                    owed.values[number], owed.present[number] = np.nan, False
-                    self._hasty.add(row)
+                    rows.values[number], rows.present[number] = np.nan, False
+                    self._read_at_once.add(row)
 
-        self._debts().work.append(fill)
+        self._pending_results().work.append(fill)
 
     def launch(self) -> None:
-        """Nothing; what was asked for is read before anything that happens from now on."""
-        if self.owed is not None and self.device is not None:
-            self.owed.arrivals += self.device.launch()
+        """Start what was requested: it is read before anything that happens from now on."""
+        if self.pending is not None and self.device is not None:
+            self.pending.arrivals += self.device.launch()
 
     def wait(self) -> None:
-        """Nothing; everything that was asked for so far is there: the device is waited for."""
+        """Wait for the device until everything requested so far is there."""
         self.launch()
-        if self.owed is None:
+        if self.pending is None:
             return
         try:
-            self.owed.take()
+            self.pending.take()
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
-            self.owed.fault = error
+            self.pending.fault = error
             self._lose(error)
 
     # What the recorder does -------------------------------------------------------------------------------------
 
-    def close(self, finish: Callable[[StepRecord], StepRecord] | None) -> Debts | None:
-        """Return what the record that is being made was promised, None for nothing, and begin the next record's.
+    def close(self, finish: Callable[[StepRecord], StepRecord] | None) -> PendingResults | None:
+        """Return what the record that is being made waits for, None for nothing, and begin the next record's.
 
         Args:
             finish: The last that is done to the record when the numbers have come.
         """
-        if self.owed is None:
+        if self.pending is None:
             return None
         self.launch()
-        debts, self.owed = self.owed, None
-        debts.finish = finish
-        return debts
+        pending, self.pending = self.pending, None
+        pending.finish = finish
+        return pending
 
-    def send(self, record: StepRecord, debts: Debts | None) -> None:
+    def send(self, record: StepRecord, pending: PendingResults | None) -> None:
         """Emit the record when it, and those before it, have their numbers."""
-        if debts is None and not self.waiting:
+        if pending is None and not self.waiting:
             self._emit(record)
             return
-        self.waiting.append((record, Debts() if debts is None else debts))
+        self.waiting.append((record, PendingResults() if pending is None else pending))
         self.drain()
 
     def drain(self, *, wait: bool = False) -> None:
-        """Nothing; records that have all they need are out, all of them if one may wait."""
+        """Emit the records that have all they need; all of them if one may wait."""
         while self.waiting:
-            record, debts = self.waiting[0]
-            if not (wait or len(self.waiting) > _MOST or debts.is_there()):
+            record, pending = self.waiting[0]
+            if not (wait or len(self.waiting) > _MOST or pending.is_ready()):
                 return
             self.waiting.popleft()
-            self._emit(self._settled(record, debts))
+            self._emit(self._settled(record, pending))
 
     # Inside -----------------------------------------------------------------------------------------------------
 
-    def _ask(self, tensor: Any, *, bins: Bins | None = None, more: More = NO_MORE, at_once: bool = False) -> Promise:
+    def _ask(self, tensor: Any, *, bins: Bins | None = None, more: More = NO_MORE, at_once: bool = False) -> Future:
         assert self.device is not None, "tensors are taken for remote only where there is a device"
-        self._debts()
+        self._pending_results()
         return self.device.add(tensor, bins=bins, more=more, at_once=at_once)
 
-    def _debts(self) -> Debts:
-        if self.owed is None:
-            self.owed = Debts()
-        return self.owed
+    def _pending_results(self) -> PendingResults:
+        if self.pending is None:
+            self.pending = PendingResults()
+        return self.pending
 
-    def _settled(self, record: StepRecord, debts: Debts) -> StepRecord:
+    def _settled(self, record: StepRecord, pending: PendingResults) -> StepRecord:
         try:
-            return debts.settle(record)
+            return pending.settle(record)
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
             self._lose(error)
             return replace(record, blocks=())
@@ -422,6 +422,6 @@ class Outbox:
 
 
 def _only(row: NDArray[np.float64]) -> float:
-    """The one element that a row of statistics tells of."""
+    """Return the one element that a row of statistics describes."""
     _, mean, _, _, _, _, nans, positive, negative, _ = row.tolist()
     return math.nan if nans else math.inf if positive else -math.inf if negative else mean

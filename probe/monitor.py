@@ -48,23 +48,23 @@ class Monitor:
             raise
 
     def write_to(self, writer: RunWriter, listeners: Sequence[Listener]) -> None:
-        """Nothing; records go to this run and are seen by the listeners, and the monitor is closed at exit."""
+        """Write records to this run, past the listeners, and close the monitor at exit."""
         held = self._recorder.held
         self._queue = QueueWriter(writer, listeners, self._capacity, self._when_full, keeper=self._keeper, held=held)
         queue = self._queue
-        self._recorder.writer_seconds = lambda: queue.cpu_seconds
+        self._recorder.written = lambda: queue.written
         register(self)
 
     def stand_by(self, url: str, mailbox: ControlChannel, run: str, *, rank: int, look_s: float) -> None:
-        """Nothing; from now on the training can be saved, halted and let go where findings or persons ask for it."""
+        """Let findings or people save, pause and continue the training from now on."""
         self._standby.open(url, mailbox, run, rank=rank, look_s=look_s)
 
     def control(self, control: ChangeWatcher, run: str) -> None:
-        """Nothing; what is recorded of this run follows the changes that the control sees."""
+        """Follow changes of what is recorded of this run."""
         self._reconfiguration = Reconfiguration(control, self._recorder, self._adapter, self._standby, run)
 
     def dump_to(self, blobs: Blobs, config: Dump) -> None:
-        """Nothing; the whole tensors that the configuration names go there."""
+        """Store the whole tensors that the configuration names there."""
         dumper = Dumper(config, blobs)
         if self._flight is not None and self._flight.tensors:
             self._keeper.tensors = FlightTensors(self._flight, dumper, self._settle_within)
@@ -91,7 +91,7 @@ class Monitor:
         return self._writer.fault
 
     def log(self, scalars: Mapping[str, float] | None = None, /, **more: float) -> None:
-        """Nothing; the scalars belong to the step in progress, or to the one that has just ended.
+        """Add scalars to the step in progress, or to the one that has just ended.
 
         Args:
             scalars: For names that are no Python words: `{"loss/validation": 0.3}`.
@@ -106,22 +106,22 @@ class Monitor:
         self._say_if_copied()
 
     def note_checkpoint(self) -> None:
-        """Nothing; where the training stands now is recorded, for comparison with a run that goes on from here."""
+        """Record where the training stands now, for comparison with a run that resumes from here."""
         if not self._is_closed:
             self._recorder.note_resume_point("checkpoint")
 
     def resume(self, points: tuple[ResumePoint, ...]) -> None:
-        """Nothing; the first step is compared with these points of earlier runs."""
+        """Compare the first step with these points of earlier runs."""
         self._recorder.resume_points = points
 
     def step_done(self) -> None:
-        """Nothing; ends the step in a loop that has no optimizer, or one that is not watched."""
+        """End the step in a loop that has no optimizer, or one that is not watched."""
         if not self._is_closed:
             self._adapter.step_done()
         self._say_if_copied()
 
     def _say_if_copied(self) -> None:
-        """One warning to who goes on training in a forked copy of the process."""
+        """Warn once whoever goes on training in a forked copy of the process."""
         if self._is_copy:
             self._is_copy = False
             _log.warning(
@@ -131,12 +131,12 @@ class Monitor:
             )
 
     def flush(self) -> None:
-        """Nothing; what was recorded of finished steps is in the store, the last one included."""
+        """Write what was recorded of finished steps, the last one included, to the store."""
         self._recorder.flush(wait=True)
         self._writer.flush()
 
     def close(self, error: BaseException | None = None) -> None:
-        """Nothing; the hooks are off, everything is written and the run is ended, as failed if there is an error.
+        """Remove the hooks, write everything and end the run, as failed if there is an error.
 
         A second call does nothing.
         """
@@ -169,18 +169,18 @@ class Monitor:
         self._writer.close(state, said, events=last)  # type: ignore[arg-type]
 
     def retire(self) -> None:
-        """Nothing; the hooks are off and the run ends as it is, without a word where nothing was recorded."""
+        """Remove the hooks and end the run as it is, without a warning if nothing was recorded."""
         self._is_closed = True
         unregister(self)
         self._adapter.detach()
         self._writer.close("finished", "", events=())
 
     def watches(self, model: object) -> bool:
-        """Whether this very model is watched."""
+        """Return whether this very model is watched."""
         return self._adapter.model is model
 
     def disown(self) -> None:
-        """Nothing; in a forked copy of the process the hooks go off and the run stays with the parent."""
+        """Remove the hooks in a forked copy of the process; the run stays with the parent."""
         self._is_closed = self._is_copy = True
         self._adapter.detach()
 
@@ -199,7 +199,7 @@ class Monitor:
         return self._queue
 
     def _settle_within(self, seconds: float) -> bool:
-        """Whether the rules have seen all records; where the training is never to wait, it does not wait for that."""
+        """Return whether the rules have seen all records; do not wait if the training is never to wait."""
         return self._when_full == "block" and self._queue is not None and self._queue.settle(seconds)
 
     def _emit(self, record: StepRecord) -> None:

@@ -123,17 +123,17 @@ class StaleGradients:
 
     def request(self) -> None:
         """Ask the device what it holds as a pass begins the step, before anything is added to it."""
-        outbox = self._recorder.outbox
+        device_results = self._recorder.device_results
         self._away, self.is_away = None, False
-        if outbox.device is None or not self._view.is_away:
+        if device_results.device is None or not self._view.is_away:
             return
         self._view.stepping = None
         held = self._view.gradients().remote
         if held:
             self._away = np.full((max(held) + 1, len(STATISTICS)), np.nan)
             self.is_away = True
-            outbox.owe_rows(held, self._away)
-            outbox.launch()
+            device_results.request_rows(held, self._away)
+            device_results.launch()
 
     def report_later(self, mine: frozenset[int]) -> None:
         """Record, when the device's numbers have come, what of them has moved these parameters in the step."""
@@ -149,7 +149,7 @@ class StaleGradients:
                 return []
             return [Event(_KIND, step, "", micro_step, _data(norms.size, float(np.sqrt((norms**2).sum()))))]
 
-        recorder.outbox.late_events(make)
+        recorder.device_results.late_events(make)
 
     def _is_reported(self) -> bool:
         self._reports += 1

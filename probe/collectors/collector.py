@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ...storage.errors import nearest
 from ...storage.records import Histogram
-from ..device_results import LateScalar, Made, Outbox
+from ..device_results import DeviceResults, HostFuture, LateScalar
 from ..kernels import NO_MORE, STATISTICS, USUAL_BINS, Arrays, Bins, More
 from ..quantities.noise_scale import MicroBatches
 from ..quantities.step_clock import StepTime
@@ -35,19 +35,19 @@ class View(Protocol):
         """Their shapes."""
 
     def weights(self) -> Arrays:
-        """Where the weights lie now."""
+        """Return where the weights lie now."""
 
     def gradients(self) -> Arrays:
-        """Where the gradients lie now, as the optimizer is about to apply them; absent where there is none."""
+        """Return where the gradients lie now, as the optimizer is about to apply them; absent where there is none."""
 
     def arrays(self, subject: str) -> Iterator[tuple[str, NDArray[Any]]]:
         """Site and values, in their own shape, of every `weight` or `gradient` that is there."""
 
     def slots(self) -> Mapping[str, Arrays]:
-        """Where each slot of the optimizers lies now; the same object again only where all are on the host, unmoved."""
+        """Return where each slot of the optimizers lies; the same object only if all are on the host and unmoved."""
 
     def learning_rates(self) -> tuple[float, ...]:
-        """The rate of every group of every optimizer."""
+        """Return the rate of every group of every optimizer."""
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class Step:
         micro_batches: What the backward passes have added, when the gradient noise scale is due.
         clip: Norm before the gradients were clipped by norm, late where a device has it, and the limit; None without.
         time: What the steps' wall time is spent on.
-        outbox: Where numbers of tensors on a device are asked for; None where they must be known at once.
+        device_results: Where numbers of tensors on a device are asked for; None where they must be known at once.
     """
 
     view: View
@@ -85,7 +85,7 @@ class Step:
     micro_batches: MicroBatches = field(default_factory=MicroBatches)
     clip: tuple[float | LateScalar, float] | None = None
     time: StepTime = field(default_factory=StepTime)
-    outbox: Outbox | None = None
+    device_results: DeviceResults | None = None
     known_weights: Arrays | None = None
 
     def weights(self) -> Arrays:
@@ -103,23 +103,23 @@ class Step:
         return known if is_whole else self.add_more(arrays, known)
 
     def statistics_and_norm(self, arrays: Arrays) -> tuple[NDArray[np.float64], float | None]:
-        """The same of arrays that nobody has read, and the norm over all of them; None where they come late."""
+        """Return the statistics of arrays, and the norm over all of them; None if they come late."""
         if arrays.remote and self.may_be_late(arrays):
             return self.statistics(arrays), None
         return arrays.statistics_and_norm(self.more)
 
     def may_be_late(self, arrays: Arrays) -> bool:
-        """Whether rows of these arrays are filled after the step."""
-        return bool(arrays.remote) and self.outbox is not None and self.outbox.takes_promises
+        """Return whether rows of these arrays are filled after the step."""
+        return bool(arrays.remote) and self.device_results is not None and self.device_results.accepts_requests
 
     def _late_statistics(self, arrays: Arrays) -> NDArray[np.float64]:
         rows = replace(arrays, remote={}).statistics(self.more)
-        if self.outbox is not None:
-            self.outbox.owe_rows(arrays.remote, rows, self.more)
+        if self.device_results is not None:
+            self.device_results.request_rows(arrays.remote, rows, self.more)
         return rows
 
     def add_more(self, arrays: Arrays, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The rows, and behind their columns the statistics on request of the arrays that they tell of."""
+        """Return the rows with the statistics on request of their arrays in further columns."""
         wider = np.full((len(rows), rows.shape[1] + len(self.more.columns)), np.nan)
         wider[:, : rows.shape[1]] = rows
         return arrays.add(self.more, wider, rows.shape[1])
@@ -131,11 +131,11 @@ class SiteRows:
 
     Args:
         columns: Their statistics.
-        values: As many numbers for each site, or the promise of them.
+        values: As many numbers for each site, or the future of them.
     """
 
     columns: tuple[str, ...]
-    values: Mapping[str, "tuple[float, ...] | Made"]
+    values: Mapping[str, "tuple[float, ...] | HostFuture"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class Collect(Protocol):
     """A quantity of all parameters at once; one instance a monitor, so it may remember."""
 
     def __call__(self, step: Step) -> Collected:
-        """The rows by subject, or the scalars by name."""
+        """Return the rows by subject, or the scalars by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ _Built = TypeVar("_Built", bound=Callable[[], Collect])
 def collector(
     name: str, *, at: Moment, columns: tuple[str, ...] = (), is_optional: bool = False, pace: int = 1
 ) -> Callable[[_Built], _Built]:
-    """Puts a class whose instances are `Collect` into the table, under this name.
+    """Register a class whose instances are `Collect` in the table, under this name.
 
     Raises:
         ValueError: The name is taken.
@@ -221,7 +221,7 @@ def array_collector(
     is_optional: bool = False,
     rarity: int = 1,
 ) -> Collector:
-    """The entry of a quantity that one kernel, or a hook of its own, computes from one array, now in the table."""
+    """Register a quantity that one kernel, or a hook of its own, computes from one array; return its entry."""
     return _add(Collector(name, at, columns, doc, measure=measure, is_optional=is_optional, rarity=rarity))
 
 

@@ -42,7 +42,7 @@ class Quantity:
         return f"quantity/{self.name}"
 
     def __call__(self, shown: Any) -> dict[str, float]:
-        """The numbers by their names, `value` for a single one; nothing for None.
+        """Return the numbers by their names, `value` for a single one; an empty mapping for None.
 
         Random numbers that the function draws on the host are drawn by nobody else again: generators are put back.
 
@@ -124,7 +124,7 @@ _Function = TypeVar("_Function", bound=Callable[[Any], Any])
 def quantity(
     name: str, *, at: Moment = "after_step", sites: str | Sequence[str] | None = None
 ) -> Callable[[_Function], _Function]:
-    """Puts a function among the collectors: monitors that begin from now on record what it returns.
+    """Register a function as a collector: monitors that begin from now on record what it returns.
 
     It is due as often as the configuration's `every` says, or as `subjects: {NAME: {every: 10}}` does; a function that
     raises is switched off and reported, as any collector is; so is one that writes into the tensor that it is shown, of
@@ -171,7 +171,7 @@ class UserQuantity:
         self._quantity = taken
 
     def __call__(self, step: Step) -> Collected:
-        """Scalars, or rows of the sites that fit."""
+        """Return scalars, or rows of the sites that fit."""
         taken = self._quantity
         found = taken(Seen(step))
         if taken.sites is None:
@@ -181,12 +181,12 @@ class UserQuantity:
 
 
 def fits(site: str, patterns: Sequence[str]) -> bool:
-    """Whether the site matches one of the patterns."""
+    """Return whether the site matches one of the patterns."""
     return any(fnmatchcase(display_site(site), pattern) for pattern in patterns)
 
 
 def _check_name(name: str, function: Callable[[Any], Any]) -> None:
-    """A cell of a notebook may be run again; anything else that takes a name twice is a mistake."""
+    """Raise where a name is taken by another function; a cell of a notebook may be run again."""
     if not name or name.startswith("/") or name.endswith("/"):
         raise ValueError(f"quantity name {name!r} must be words, with slashes only between them")
     known = QUANTITIES.get(name)

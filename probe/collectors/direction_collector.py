@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from ..device_results import Made
+from ..device_results import HostFuture
 from ..quantities.tensor_samples import Sample, elements_of, samples_of
 from .collector import Collected, SiteRows, Step, collector
 
@@ -32,22 +32,22 @@ class Direction:
         self._moved: dict[str, _Sample] = {}
 
     def prepare(self, step: Step) -> None:
-        """Samples the weights before the step."""
-        self._before = list(samples_of(step.weights(), step.outbox))
+        """Sample the weights before the step."""
+        self._before = list(samples_of(step.weights(), step.device_results))
 
     def __call__(self, step: Step) -> Collected:
         """Three numbers of every parameter that has moved."""
-        found: dict[str, tuple[float, ...] | Made] = {}
-        slots, outbox = step.view.slots(), step.outbox
+        found: dict[str, tuple[float, ...] | HostFuture] = {}
+        slots, device_results = step.view.slots(), step.device_results
         name = next((name for name in _MOMENTA if name in slots), None)
         count = len(step.view.names)
-        momenta = [None] * count if name is None else list(samples_of(slots[name], outbox))
-        weights, is_late = samples_of(step.weights(), outbox), step.may_be_late(step.weights())
+        momenta = [None] * count if name is None else list(samples_of(slots[name], device_results))
+        weights, is_late = samples_of(step.weights(), device_results), step.may_be_late(step.weights())
         for site, before, after, momentum in zip(step.view.names, self._before, weights, momenta, strict=False):
             if before is None or after is None:
                 continue
             look = partial(self._look, site, before, after, momentum)
-            numbers = outbox.make(_NAME, look) if outbox is not None and is_late else look()
+            numbers = device_results.make(_NAME, look) if device_results is not None and is_late else look()
             if numbers is not None:
                 found[site] = numbers
         return {_NAME: SiteRows(_COLUMNS, found)}

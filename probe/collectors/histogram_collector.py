@@ -15,7 +15,7 @@ class Histograms:
     """
 
     def __call__(self, step: Step) -> tuple[Histogram, ...]:
-        """One histogram a parameter and subject."""
+        """Return one histogram a parameter and subject."""
         tables = {"weight": step.weights, "gradient": step.view.gradients}
         return tuple(
             one
@@ -28,17 +28,17 @@ class Histograms:
 def histogram_at(
     site: str, subject: str, place: tuple[int, int, int], ends: tuple[float, float], bins: Bins, call: int
 ) -> Histogram:
-    """The histogram of the array at (address, size, code), whose finite values lie between the ends."""
+    """Return the histogram of the array at (address, size, code), whose finite values lie between the ends."""
     return Histogram(site, subject, *bins.count(place, *ends), call)
 
 
 def _of_table(subject: str, step: Step, arrays: Arrays) -> list[Histogram]:
-    """Those of what lies on the host; what lies on a device is promised where it may come later."""
-    if step.outbox is None or not step.outbox.takes_promises:
+    """Yield the histograms of arrays on the host; those of a device are requested if they may come later."""
+    if step.device_results is None or not step.device_results.accepts_requests:
         arrays = arrays.local()
     else:
         for number, tensor in arrays.remote.items():
-            step.outbox.owe_histogram(tensor, step.view.names[number], subject, step.bins)
+            step.device_results.request_histogram(tensor, step.view.names[number], subject, step.bins)
         arrays = replace(arrays, remote={})
     rows = arrays.statistics()
     places = zip(arrays.addresses.tolist(), arrays.sizes.tolist(), arrays.codes.tolist(), strict=True)

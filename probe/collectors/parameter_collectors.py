@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..device_results import LateScalar, Made, Outbox, Promise
+from ..device_results import DeviceResults, Future, HostFuture, LateScalar
 from ..kernels import (
     NO_MORE,
     STATISTICS,
@@ -37,7 +37,7 @@ class Gradient:
     """Statistics of every parameter's gradient as the optimizer gets it: after clipping, without loss scale."""
 
     def __call__(self, step: Step) -> dict[str, Rows]:
-        """Rows of `gradient`; a parameter without gradient has none."""
+        """Return the rows of `gradient`; a parameter without gradient has none."""
         arrays = step.view.gradients()
         rows, norm = step.statistics_and_norm(arrays) if arrays.remote else arrays.statistics_and_norm(step.more)
         present = arrays.present
@@ -50,7 +50,7 @@ class Gradient:
 
 
 def _norm(rows: NDArray[np.float64]) -> float | None:
-    """The norm over all parameters; NaN or infinity where a gradient holds one, None of nothing."""
+    """Return the norm over all parameters; NaN or infinity if a gradient holds one, None of no gradient."""
     if not len(rows):
         return None
     if rows[:, _NOT_FINITE].any():
@@ -72,7 +72,7 @@ class GradientNorm:
         self._norms: list[float | LateScalar] = []
 
     def __call__(self, step: Step) -> Mapping[str, float | LateScalar]:
-        """The scalar `gradient_norm`."""
+        """Return the scalar `gradient_norm`."""
         if step.gradient_norm is None:
             return {}
         if step.number != self._number:
@@ -114,15 +114,15 @@ class GradientSignal:
         self._windows: dict[str, list[NDArray[np.float64]]] = {}
 
     def __call__(self, step: Step) -> Collected:
-        """One number of every parameter whose window is full."""
-        found: dict[str, tuple[float, ...] | Made] = {}
-        gradients, outbox = step.view.gradients(), step.outbox
+        """Return one number of every parameter whose window is full."""
+        found: dict[str, tuple[float, ...] | HostFuture] = {}
+        gradients, device_results = step.view.gradients(), step.device_results
         is_late = step.may_be_late(gradients)
-        for site, sample in zip(step.view.names, samples_of(gradients, outbox), strict=True):
+        for site, sample in zip(step.view.names, samples_of(gradients, device_results), strict=True):
             if sample is None:
                 continue
             look = partial(self._look, site, sample)
-            numbers = outbox.make(_NAME, look) if outbox is not None and is_late else look()
+            numbers = device_results.make(_NAME, look) if device_results is not None and is_late else look()
             if numbers is not None:
                 found[site] = numbers
         return {_NAME: SiteRows(_COLUMNS, found)} if found else {}
@@ -165,7 +165,7 @@ class GradientNoiseScale:
         self._scale = NoiseScale()
 
     def __call__(self, step: Step) -> Collected:
-        """The scalar, where the step had micro-batches; late where a device has them."""
+        """Return the scalar if the step had micro-batches; late if a device has them."""
         batches = step.micro_batches
         if batches.late:
             return {"gradient_noise_scale": partial(self._of, batches)}
@@ -196,7 +196,7 @@ class Weight:
     """Statistics of every parameter after the optimizer has moved it; whole tensors of `dump` are those before it."""
 
     def __call__(self, step: Step) -> dict[str, Rows]:
-        """Rows of `weight`."""
+        """Return the rows of `weight`."""
         arrays, rows = step.known_weights or step.weights(), step.weight_rows
         if rows is None or rows.shape[1] != len(STATISTICS) + len(step.more.columns):
             rows = step.statistics(arrays, rows)
@@ -211,7 +211,7 @@ class WeightBefore:
     """
 
     def __call__(self, step: Step) -> dict[str, Rows]:
-        """Rows of `weight/before`."""
+        """Return the rows of `weight/before`."""
         arrays = step.weights()
         return {"weight/before": Rows(step.statistics(arrays), arrays.present)}
 
@@ -221,42 +221,42 @@ _RATIO = len(STATISTICS)
 
 
 class DeviceUpdates:
-    """Copies of the weights on their device, and the promised norms of what was copied."""
+    """Copies of the weights on their device, and the requested norms of what was copied."""
 
     def __init__(self) -> None:
         self._copies: Any = None  # of the framework's tensors
-        self._norms: Mapping[int, Promise] = {}
+        self._norms: Mapping[int, Future] = {}
 
     def fit(self, now: Mapping[int, Any]) -> bool:
-        """Whether there is a copy of every one of these tensors."""
+        """Return whether there is a copy of every one of these tensors."""
         if not now:
             return not self._norms
         return self._copies is not None and now.keys() == self._norms.keys() and self._copies.fit([*now.values()])
 
     def are_of(self, now: Mapping[int, Any]) -> bool:
-        """Whether these tensors, of which there are copies, are those that were copied, and unchanged since."""
+        """Return whether these tensors, of which there are copies, were copied and are unchanged since."""
         return not now or bool(self._copies.are_of([*now.values()]))
 
-    def take(self, now: Mapping[int, Any], outbox: Outbox) -> None:
-        """Nothing; the copies are the tensors as they are now."""
+    def take(self, now: Mapping[int, Any], device_results: DeviceResults) -> None:
+        """Copy the tensors as they are now."""
         if not now:
             self._copies, self._norms = None, {}
             return
-        assert outbox.device is not None, "tensors are remote only where there is a device"
+        assert device_results.device is not None, "tensors are remote only where there is a device"
         if self._copies is None:
-            self._copies = outbox.device.copies()
+            self._copies = device_results.device.copies()
         self._copies.take([*now.values()])
-        self._norms = outbox.owe_rows(now, np.empty((max(now) + 1, _RATIO)))
+        self._norms = device_results.request_rows(now, np.empty((max(now) + 1, _RATIO)))
 
     def fill(
         self,
         now: Mapping[int, Any],
-        outbox: Outbox,
+        device_results: DeviceResults,
         weights: NDArray[np.float64],
         moved: NDArray[np.float64],
         more: More = NO_MORE,
     ) -> None:
-        """Nothing; promises fill the tensors' rows of `weights` and of `moved`, and the copies are as they are now.
+        """Request the tensors' rows of `weights` and of `moved`, and copy the tensors as they are now.
 
         Args:
             weights: `(n, 10 and more)`.
@@ -266,15 +266,15 @@ class DeviceUpdates:
         if not now:
             return
         changes = self._copies.changes([*now.values()])
-        outbox.owe_rows(dict(zip(now, changes, strict=True)), moved, more)
-        before, self._norms = self._norms, outbox.owe_rows(now, weights, more)
+        device_results.request_rows(dict(zip(now, changes, strict=True)), moved, more)
+        before, self._norms = self._norms, device_results.request_rows(now, weights, more)
 
         def divide() -> None:
-            for number, promise in before.items():
-                if promise.row is not None:
-                    moved[number, _RATIO] = moved[number, _NORM] / (promise.row[_NORM] + 1e-30)
+            for number, future in before.items():
+                if future.row is not None:
+                    moved[number, _RATIO] = moved[number, _NORM] / (future.row[_NORM] + 1e-30)
 
-        outbox.when_there(divide)
+        device_results.when_ready(divide)
 
 
 _UPDATE_COLUMNS = len(STATISTICS) + 1
@@ -303,7 +303,7 @@ class Update:
         self._on_device = DeviceUpdates()
 
     def prepare(self, step: Step) -> None:
-        """Copies the weights where the copy is not the end of the previous step."""
+        """Copy the weights unless the copy is of the end of the previous step."""
         step.known_weights = now = step.known_weights or step.view.weights()
         if now.remote:
             now = _weights(step)
@@ -312,8 +312,8 @@ class Update:
             return
         self._known = None
         self._copied = now.addresses.copy()
-        if step.outbox is not None:
-            self._on_device.take(now.remote, step.outbox)
+        if step.device_results is not None:
+            self._on_device.take(now.remote, step.device_results)
         if not (np.array_equal(now.sizes, self._sizes) and np.array_equal(now.codes, self._codes)):
             self._copies = [np.empty(n, np.uint8) for n in now.sizes * _ITEM_BYTES[now.codes]]
             self._addresses = np.array([copy.ctypes.data for copy in self._copies], np.int64)
@@ -325,7 +325,7 @@ class Update:
         self._norms = replace(now, remote={}).statistics()[:, 0].copy()
 
     def __call__(self, step: Step) -> dict[str, Rows]:
-        """Rows of `update`; those of `weight` are left with the step."""
+        """Return the rows of `update`; leave those of `weight` with the step."""
         step.known_weights = now = step.known_weights or step.view.weights()
         if now.remote:
             now = _weights(step)
@@ -341,14 +341,14 @@ class Update:
         if changes is not None:
             changes.add(more, moved, _UPDATE_COLUMNS)
             here.add(more, weights, len(STATISTICS))
-        if now.remote and step.outbox is not None:
-            self._on_device.fill(now.remote, step.outbox, weights, moved, more)
+        if now.remote and step.device_results is not None:
+            self._on_device.fill(now.remote, step.device_results, weights, moved, more)
         self._step = step.number
         step.weight_rows = weights
         return {"update": Rows(moved, now.present)}
 
     def _are_as_they_were(self, now: Arrays) -> bool:
-        """Whether the copies are of this memory, since another layer has weights of its own, and it has not changed."""
+        """Return whether the copies are of this memory, not of another layer's, and it has not changed."""
         is_here = np.array_equal(now.addresses, self._copied) and (not now.remote or self._on_device.are_of(now.remote))
         return is_here and are_same(now.addresses, now.sizes, now.codes, self._addresses)
 
@@ -371,7 +371,7 @@ def _weights(step: Step) -> Arrays:
 
 
 def _changes(now: Arrays, before: NDArray[np.int64]) -> Arrays:
-    """What moved since the copies at these addresses, as arrays of their own; only statistics on request need them."""
+    """Return what moved since the copies at these addresses; only statistics on request need it."""
     places: list[tuple[int, int, int]] = []
     owners: list[object] = []
     for address, size, code, held in zip(now.addresses.tolist(), now.sizes, now.codes, before.tolist(), strict=True):
@@ -401,7 +401,7 @@ class Optimizer:
         self._parts: list[tuple[str, slice, NDArray[np.bool_]]] = []
 
     def __call__(self, step: Step) -> dict[str, Rows]:
-        """Rows of each slot; of slots that lie where they lay, all are measured at once."""
+        """Return the rows of each slot; slots that have not moved are measured together."""
         slots = step.view.slots()
         if slots is not self._slots or not slots:
             self._slots, self._all = slots, None

@@ -28,7 +28,7 @@ class Clip:
 
 
 def coefficient(norm: float | None, limit: float) -> float | None:
-    """What gradients of this norm are multiplied by: 1 below the limit, NaN for NaN, None where it is not known."""
+    """Return the factor for gradients of this norm: 1 below the limit, NaN for NaN, None if it is not known."""
     if norm is None:
         return None
     return limit / norm if norm > limit else 1.0 if norm == norm else norm
@@ -39,7 +39,7 @@ class LearningRate:
     """Rate with which the step is taken: `learning_rate`, and `learning_rate/1` and so on for further groups."""
 
     def __call__(self, step: Step) -> dict[str, float]:
-        """One scalar a group."""
+        """Return one scalar a group."""
         first, *others = step.view.learning_rates() or (None,)
         if first is None:
             return {}
@@ -84,7 +84,7 @@ class Memory:
         self._page = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
 
     def __call__(self, step: Step) -> dict[str, float]:
-        """The scalars, or none in the steps between."""
+        """Return the scalars, or none in the steps between."""
         self._count += 1
         if (self._count - 1) % _EVERY:
             return {}
@@ -134,7 +134,7 @@ class TimeSplit:
         self._before: tuple[float, ...] = ()
 
     def __call__(self, step: Step) -> dict[str, float]:
-        """The scalars, or none in the steps between."""
+        """Return the scalars, or none in the steps between."""
         call, self._calls = self._calls, self._calls + 1
         if call > 1 and call % _EVERY:
             return {}
@@ -147,7 +147,7 @@ class TimeSplit:
 
 
 def _rates(watch: StepTime, step_s: float) -> dict[str, float]:
-    """Samples and tokens a second of steps that take so long; they are counted anew."""
+    """Return samples and tokens a second of steps that take so long, and count them anew."""
     whole = watch.steps * step_s
     counts = {"samples": watch.samples, "tokens": watch.tokens}
     watch.samples = watch.tokens = watch.steps = 0

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..device_results import Made, Outbox
+from ..device_results import DeviceResults, HostFuture
 from .collector import Collected, SiteRows, Step, collector
 
 #: Iterations at the first due step, from a random vector; afterwards one a due step follows a matrix that moves slowly.
@@ -33,11 +33,15 @@ class Spectrum:
         self._away: dict[str, Any] = {}  # the framework's, on a device
 
     def __call__(self, step: Step) -> Collected:
-        """Two numbers of every matrix."""
-        if step.outbox is not None and step.may_be_late(step.weights()):
+        """Return two numbers of every matrix."""
+        if step.device_results is not None and step.may_be_late(step.weights()):
             names = step.view.names
             away = {names[row]: tensor for row, tensor in step.weights().remote.items() if tensor.ndim > 1}
-            return {_NAME: SiteRows(_COLUMNS, {site: self._ask(site, one, step.outbox) for site, one in away.items()})}
+            return {
+                _NAME: SiteRows(
+                    _COLUMNS, {site: self._ask(site, one, step.device_results) for site, one in away.items()}
+                )
+            }
         found = {
             site: self._of(site, array.reshape(array.shape[0], -1))
             for site, array in step.view.arrays("weight")
@@ -45,16 +49,16 @@ class Spectrum:
         }
         return {_NAME: SiteRows(_COLUMNS, found)}
 
-    def _ask(self, site: str, tensor: Any, outbox: Outbox) -> Made:
-        """The same of a matrix on a device."""
+    def _ask(self, site: str, tensor: Any, device_results: DeviceResults) -> HostFuture:
+        """Request the two numbers of a matrix on a device."""
         matrix = tensor.reshape(tensor.shape[0], -1)
-        assert outbox.device is not None, "tensors are remote only where there is a device"
+        assert device_results.device is not None, "tensors are remote only where there is a device"
         vector, times = self._away.get(site), 1
         if vector is None or vector.shape[0] != matrix.shape[1]:
             vector, times = np.random.default_rng(0).standard_normal(matrix.shape[1]), _FIRST
-        numbers, self._away[site] = outbox.device.iterate(matrix, vector, times)
-        fetched = outbox.fetch(numbers)
-        return outbox.make(_NAME, lambda: _numbers(*fetched.array.tolist()))
+        numbers, self._away[site] = device_results.device.iterate(matrix, vector, times)
+        fetched = device_results.fetch(numbers)
+        return device_results.make(_NAME, lambda: _numbers(*fetched.array.tolist()))
 
     def _of(self, site: str, matrix: _Matrix) -> tuple[float, float]:
         wide = matrix if matrix.dtype in (np.float32, np.float64) else matrix.astype(np.float32)
@@ -75,7 +79,7 @@ def _numbers(largest: float, square: float) -> tuple[float, float]:
 
 
 def power_iteration(matrix: _Matrix, vector: _Matrix, times: int) -> tuple[float, _Matrix]:
-    """An estimate of the largest singular value, never above it but for rounding, and the vector to go on from.
+    """Estimate the largest singular value, never above it but for rounding; return also the vector to go on from.
 
     Args:
         matrix: `(m, n)`.

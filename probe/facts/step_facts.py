@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import Final
 
 from ...storage.records import Event, Json
-from ..device_results import LateScalar, divided
+from ..device_results import LateScalar, late_quotient
 from ..recording.recorder import Recorder
 
 _MOST_NAMES = 32
@@ -125,7 +125,7 @@ class Accumulation:
         if factor is not None:
             found: float | LateScalar | None = factor
         elif callable(root) or callable(value):
-            found = divided(root, value)
+            found = late_quotient(root, value)
         else:
             found = root / value if value and root is not None else None
         self._found = self._found if found is None else found
@@ -146,7 +146,7 @@ class Accumulation:
             return
         current, reduction = recorder.current, self._reduction
         step, micro_step = current.step, current.micro_step
-        recorder.outbox.late_events(
+        recorder.device_results.late_events(
             lambda: [Event("accumulation", step, "", micro_step, one) for one in self._news(count, found, reduction)]
         )
 

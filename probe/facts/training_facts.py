@@ -102,9 +102,9 @@ class Facts:
         recorder, found = self._recorder, list[tuple[Mapping[str, float], dict[str, Json]]]()
         recorder.flush()
         step, micro_step = recorder.current.step, recorder.current.micro_step
-        recorder.outbox.do("facts", lambda: found.append(self.losses.look(call)))
-        recorder.outbox.late_scalars(lambda: found[0][0] if found else {})
-        recorder.outbox.late_events(
+        recorder.device_results.do("facts", lambda: found.append(self.losses.look(call)))
+        recorder.device_results.late_scalars(lambda: found[0][0] if found else {})
+        recorder.device_results.late_events(
             lambda: [Event("loss_input", step, "", micro_step, news) for _, news in found if news]
         )
 

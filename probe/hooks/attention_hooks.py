@@ -120,7 +120,9 @@ class AttentionCalls:
     def _device_reader(self, tensor: Tensor) -> "DeviceAttention | None":
         """Return the reader of attention on the tensor's device; None on the host."""
         reader = self._on_device
-        is_readable = reader is not None and reader.is_on_device(tensor) and self._recorder.outbox.takes_promises
+        is_readable = (
+            reader is not None and reader.is_on_device(tensor) and self._recorder.device_results.accepts_requests
+        )
         return reader if is_readable else None
 
     def _record(self, read: Callable[[], Float]) -> None:
@@ -130,9 +132,9 @@ class AttentionCalls:
         """Record five numbers that are computed on a device once they arrive."""
 
         def request(row: Row) -> None:
-            device_results = self._recorder.outbox
+            device_results = self._recorder.device_results
             fetched = device_results.fetch(read())
-            row.owe(device_results.make("attention", lambda: fetched.array))
+            row.wait_for(device_results.make("attention", lambda: fetched.array))
 
         self._put(request)
 

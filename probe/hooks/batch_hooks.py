@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..aside import is_aside
-from ..device_results import Fetched, Outbox
+from ..device_results import DeviceResults, Fetched
 from ..kernels import FLOAT32, measure_checked, readable, values_at
 from ..kernels.fingerprints import PLACES, RANGE, checksum_at, checksum_from, checksum_of
 from ..kernels.tokens import BUCKETS, TOKENS, count_tokens
@@ -45,7 +45,7 @@ class HostInput:
         self._address, self._bytes = self.array.ctypes.data, self.array.nbytes
 
     def checksum(self) -> int:
-        """Of all bytes."""
+        """Return the checksum of all bytes."""
         return checksum_at(self._address, self._bytes)
 
     @property
@@ -55,7 +55,7 @@ class HostInput:
         return array is None or array.dtype.kind in "biuf" or array.dtype.name == "bfloat16"
 
     def measure(self, recorder: Recorder, row: Row) -> None:
-        """Nothing; the row has the statistics of all elements, or of a sample of very many."""
+        """Fill the row with the statistics of all elements, or of a sample of very many."""
         place = self._place
         if place is not None and stride_of(place[1]) == 1:
             recorder.measure(*place, row.address)
@@ -65,7 +65,7 @@ class HostInput:
         row.present[row.index] = 1
 
     def measure_checked(self, recorder: Recorder, row: Row) -> int:
-        """The checksum; the row has the statistics, for which memory is read once where both are of all elements."""
+        """Fill the row and return the checksum; memory is read once where both are of all elements."""
         place = self._place
         if place is None or place[2] != FLOAT32 or recorder.more.flags or stride_of(place[1]) != 1:
             self.measure(recorder, row)
@@ -93,7 +93,7 @@ _MOST_TOKENS: Final = 1 << 20
 
 
 def stride_of(size: int) -> int:
-    """Of so many elements which are taken: every such one, so that all of few are, and about 16384 of many."""
+    """Return the stride of the elements to read of so many: 1 for few, and for many what leaves about 16384."""
     return 1 if size <= _WHOLE else -(-size // MOST_SAMPLED) | 1
 
 
@@ -108,23 +108,23 @@ class DeviceInput:
         has_tokens: Whether these travel as well: not very many.
     """
 
-    def __init__(self, outbox: Outbox, tensor: Any) -> None:
-        device = outbox.device
+    def __init__(self, device_results: DeviceResults, tensor: Any) -> None:
+        device = device_results.device
         assert device is not None, "tensors are remote only where there is a device"
         self.shape, self.size = tuple(tensor.shape), int(tensor.numel())
         self._bytes = self.size * int(tensor.element_size())
         self.is_token = tensor.element_size() >= 4 and not (tensor.is_floating_point() or tensor.is_complex())
         self.has_tokens = self.is_token and self.size <= _MOST_TOKENS
-        self._whole: Fetched | None = outbox.fetch(tensor) if self._bytes <= SMALL_BYTES else None
+        self._whole: Fetched | None = device_results.fetch(tensor) if self._bytes <= SMALL_BYTES else None
         if self._whole is not None:
             return
-        self._parts = outbox.fetch(device.checksum(tensor))
+        self._parts = device_results.fetch(device.checksum(tensor))
         flat = tensor.reshape(-1)
-        self._sample = outbox.fetch(flat[:: stride_of(self.size)])
-        self._tokens: Fetched | None = outbox.fetch(flat) if self.has_tokens else None
+        self._sample = device_results.fetch(flat[:: stride_of(self.size)])
+        self._tokens: Fetched | None = device_results.fetch(flat) if self.has_tokens else None
 
     def checksum(self) -> int:
-        """As `checksum_of` has it, once the input is there."""
+        """Return what `checksum_of` returns, once the input is there."""
         if self._whole is not None:
             return checksum_of(np.ascontiguousarray(self._whole.array))
         mixed, tail = (int(one) for one in self._parts.array)
@@ -151,11 +151,11 @@ class Totals:
         self.parts: list[Callable[[], int]] = []
 
     def add(self, checksum: Callable[[], int], place: int, call: int) -> None:
-        """One more input: the number of the argument, and that of the forward."""
+        """Add an input: the number of the argument, and that of the forward."""
         self.parts.append(lambda: (checksum() + call) * PLACES[place])
 
     def checksum(self) -> int:
-        """Of all of them, once they are there."""
+        """Return the checksum of all of them, once they are there."""
         return sum(part() for part in self.parts)
 
 
@@ -189,7 +189,7 @@ class BatchHooks:
         return self._recorder.config.schedule(NAME).is_ever_due
 
     def hook(self) -> Callable[..., None]:
-        """The hook before the model: `hook(module, inputs[, keywords])`, behind the one that opens the step."""
+        """Return the hook before the model: `hook(module, inputs[, keywords])`, after the one that opens the step."""
         return self._before_forward
 
     def _before_forward(self, _module: Any, inputs: Any, keywords: Mapping[str, Any] = _NONE) -> None:
@@ -246,7 +246,7 @@ class BatchHooks:
         recorder.log(scalars)
 
     def _see_batch(self, inputs: Any, keywords: Mapping[str, Any]) -> None:
-        """Records one forward of the training; a step's scalars are those of all its forwards together."""
+        """Record one forward of the training; a step's scalars are those of all its forwards together."""
         recorder, call = self._recorder, self._calls
         for place, (path, held) in enumerate(self._inputs(inputs, keywords)):
             if isinstance(held, DeviceInput):
@@ -272,15 +272,15 @@ class BatchHooks:
         recorder.log(scalars)
 
     def _tell_checksum_later(self) -> None:
-        """Of all forwards of the (micro-)step so far, when those that are on their way have come."""
+        """Record the checksum of all forwards of the (micro-)step so far when their inputs have come."""
         recorder, here, late = self._recorder, self._total, self._late
 
         def arrive() -> None:
             recorder.current.batch_checksum = float((here + late.checksum()) % RANGE)
 
         recorder.current.batch_checksum = math.nan
-        recorder.outbox.do(NAME, arrive)
-        recorder.outbox.late_scalar("batch/checksum", lambda: float((here + late.checksum()) % RANGE))
+        recorder.device_results.do(NAME, arrive)
+        recorder.device_results.late_scalar("batch/checksum", lambda: float((here + late.checksum()) % RANGE))
 
     def _count(self, samples: int, tokens: int) -> None:
         time, step = self._recorder.time, self._recorder.current.step
@@ -302,8 +302,8 @@ class BatchHooks:
         for path, tensor in tensors:
             try:
                 away = self._access.remote(tensor)
-                if away is not None and recorder.outbox.takes_promises:
-                    held: HostInput | DeviceInput = DeviceInput(recorder.outbox, away)
+                if away is not None and recorder.device_results.accepts_requests:
+                    held: HostInput | DeviceInput = DeviceInput(recorder.device_results, away)
                 else:
                     held = HostInput(tensor, self._access)
             except Unsupported:
@@ -318,13 +318,13 @@ class BatchHooks:
             held.measure(self._recorder, self._recorder.open_rows(subject, self._columns).row(path, call))
 
     def _put_checked(self, path: str, call: int, held: HostInput) -> int:
-        """The checksum of an input of the training, whose row is filled if it has statistics."""
+        """Return the checksum of an input of the training, and fill its row if it has statistics."""
         if not held.has_statistics:
             return held.checksum()
         return held.measure_checked(self._recorder, self._recorder.open_rows(NAME, self._columns).row(path, call))
 
     def _put_later(self, subject: str, path: str, call: int, held: DeviceInput) -> None:
-        """The same of an input on a device, when a sample of it has travelled."""
+        """Record an input on a device when a sample of it has come."""
         recorder, columns = self._recorder, self._recorder.columns(NAME)
 
         def measured() -> Any:
@@ -333,13 +333,13 @@ class BatchHooks:
             recorder.measure(data.ctypes.data or 1, data.size, code, numbers.ctypes.data)
             return numbers
 
-        recorder.open_rows(subject, columns).row(path, call).owe(recorder.outbox.make(NAME, measured))
+        recorder.open_rows(subject, columns).row(path, call).wait_for(recorder.device_results.make(NAME, measured))
 
     def _put_tokens_later(self, path: str, call: int, held: DeviceInput) -> None:
         if held.has_tokens:
             before = self._before.setdefault(path, np.zeros(BUCKETS))
-            made = self._recorder.outbox.make(NAME, lambda: _counted(held.tokens(), before))
-            self._recorder.open_rows("batch/tokens", TOKENS).row(path, call).owe(made)
+            made = self._recorder.device_results.make(NAME, lambda: _counted(held.tokens(), before))
+            self._recorder.open_rows("batch/tokens", TOKENS).row(path, call).wait_for(made)
 
     def _put_tokens(self, path: str, call: int, array: NDArray[Any]) -> None:
         before = self._before.setdefault(path, np.zeros(BUCKETS))

@@ -13,7 +13,7 @@ class Several:
         self._handles = handles
 
     def remove(self) -> None:
-        """Takes all of them off."""
+        """Remove all of them."""
         for handle in self._handles:
             handle.remove()
 
@@ -45,7 +45,7 @@ class RestingHooks:
         self._is_resting = False
 
     def follow(self) -> None:
-        """Nothing; the hooks are on if they are needed now, and off if they will not be for the next few steps."""
+        """Register the hooks if they are needed now; remove them if they will not be for the next few steps."""
         if self._is_resting:
             if self._is_needed():
                 self._is_resting = False
@@ -55,7 +55,7 @@ class RestingHooks:
             self._is_resting = True
 
     def remove(self) -> None:
-        """Nothing; all hooks are off for good."""
+        """Remove all hooks for good."""
         self._take_off()
         self._puts, self._is_resting = (), False
 
@@ -88,11 +88,11 @@ class SiteHooks:
         self._resting: set[str] = set()
 
     def __contains__(self, site: object) -> bool:
-        """Whether the site is watched, its hooks on or at rest."""
+        """Return whether the site is watched, its hooks registered or at rest."""
         return site in self._sites or site in self._resting
 
     def watch(self, sites: Iterable[str]) -> None:
-        """Nothing; these sites are watched, and no others."""
+        """Watch these sites, and no others."""
         wanted = dict.fromkeys(sites)
         for site in [site for site in self._sites if site not in wanted]:
             self._sites.pop(site).remove()
@@ -102,7 +102,7 @@ class SiteHooks:
                 self._sites[site] = self._register(site, False)
 
     def follow(self) -> None:
-        """Nothing; hooks are on if they are needed now, and off if they will not be for the next few steps."""
+        """Register the hooks if they are needed now; remove them if they will not be for the next few steps."""
         current = self._recorder.current
         if current.is_looking or current.sees_inputs or current.sees_input_grads:
             if self._resting:
@@ -113,7 +113,7 @@ class SiteHooks:
                 self._resting.add(site)
 
     def remove(self) -> None:
-        """Nothing; all hooks are off for good."""
+        """Remove all hooks for good."""
         for handle in self._sites.values():
             handle.remove()
         self._sites = {}

@@ -23,10 +23,10 @@ class CompiledOutputHook:
         self._recorder, self._access, self._row = recorder, access, row
 
     def value(self, array: Any) -> None:
-        """Nothing: the forward hooks have seen it."""
+        """Ignore the value: the forward hooks record it."""
 
     def gradient(self, array: Any) -> None:
-        """Nothing; the row has the statistics of the gradient."""
+        """Fill the row with the statistics of the gradient."""
         recorder, current = self._recorder, self._recorder.current
         if not (current.sees_backward and current.is_open):
             return
@@ -94,14 +94,14 @@ class ModuleRows:
         self._others: dict[tuple[int, str], Pair] = {}
 
     def next(self) -> Pair:
-        """The pair of the first tensor of the call that has just ended."""
+        """Return the pair of the first tensor of the call that has just ended."""
         stamp = self._recorder.current.stamp
         self.call = self.call + 1 if stamp == self.stamp else 0
         self.stamp = stamp
         return self.firsts[self.call] if self.call < len(self.firsts) else self.pair(self.call, "")
 
     def pair(self, call: int, path: str) -> Pair:
-        """That of the tensor at this path in what the call returned."""
+        """Return the pair of the tensor at this path in what the call returned."""
         if not path and call < len(self.firsts):
             return self.firsts[call]
         found = self._others.get((call, path))
@@ -198,7 +198,7 @@ class OutputHooks:
         return after_forward
 
     def _see_all(self, rows: ModuleRows, output: Any) -> None:
-        """Records the tensors of a nested output; one that cannot be read costs only itself."""
+        """Record the tensors of a nested output; one that cannot be read costs only itself."""
         number, call = 0, rows.call
         for number, (path, tensor) in enumerate(tensors_in(output, self.access), 1):  # noqa: B007  used below
             try:
@@ -214,17 +214,17 @@ class OutputHooks:
             self.recorder.event("monitor_fault", site, collector="activation", error=str(error))
 
     def gradient_hook(self, site: str, call: int, path: str) -> CompiledOutputHook:
-        """What a compiled function shows the gradient of one output to; it fills the row that the forward hook has."""
+        """Return what a compiled function gives the gradient of one output to; it fills the forward hook's row."""
         return CompiledOutputHook(self.recorder, self.access, self.rows_of(site).pair(call, path).gradient_row)
 
     def rows_of(self, site: str) -> ModuleRows:
-        """The rows of the module at this site."""
+        """Return the rows of the module at this site."""
         if site not in self._sites:
             self._sites[site] = ModuleRows(self.recorder, self.access, site)
         return self._sites[site]
 
     def _see(self, pair: Pair, tensor: Tensor, place: Place | None) -> None:
-        """Records a tensor. One that was seen just now is not read again: containers hand on their last child's.
+        """Record a tensor, unless it was recorded just now: containers return their last child's.
 
         Args:
             place: Where its values lie plainly; None where that is not known.
@@ -252,7 +252,7 @@ class OutputHooks:
                 tensor.register_hook(partial(pair.on_gradient, current.stamp, last.gradient_rows))
 
     def _dump(self, row: Row, tensor: Tensor) -> None:
-        """Nothing; the whole tensor is stored, and its gradient once it comes by."""
+        """Store the whole tensor, and its gradient when it comes."""
         recorder, current, access = self.recorder, self.recorder.current, self.access
         stamp, site, call = current.stamp, row.site, row.call
         if "activation" in current.dumps:
@@ -267,7 +267,7 @@ class OutputHooks:
 
 
 def fill(recorder: Recorder, access: Access, rows: CallRows, subject: str, row: Row, tensor: Tensor) -> None:
-    """Nothing; the row has the statistics of the tensor, and its histogram is added if it is due.
+    """Fill the row with the statistics of the tensor, and add its histogram if it is due.
 
     A tensor on a device is only asked for its numbers; they are there some time after the step.
 
@@ -275,7 +275,7 @@ def fill(recorder: Recorder, access: Access, rows: CallRows, subject: str, row: 
         Unsupported: The tensor's values are not plain real numbers.
     """
     away = access.remote(tensor)
-    if away is not None and recorder.outbox.takes_promises:
+    if away is not None and recorder.device_results.accepts_requests:
         _fill_later(recorder, rows, subject, row, away)
         return
     place, owner = access.place(tensor)
@@ -284,7 +284,7 @@ def fill(recorder: Recorder, access: Access, rows: CallRows, subject: str, row: 
 
 
 def fill_at(recorder: Recorder, rows: CallRows, subject: str, row: Row, place: Place) -> None:
-    """Nothing; the row has the statistics of the values at this place, and their histogram is added if it is due."""
+    """Fill the row with the statistics of the values at this place, and add their histogram if it is due."""
     address, size, code = place
     recorder.measure(address, size, code, row.address)
     row.present[row.index] = 1
@@ -298,22 +298,22 @@ def fill_at(recorder: Recorder, rows: CallRows, subject: str, row: Row, place: P
 
 
 def store(recorder: Recorder, access: Access, subject: str, place: tuple[str, int], tensor: Tensor) -> None:
-    """Nothing; the whole tensor is stored under its site and call, if it is wanted.
+    """Store the whole tensor under its site and call, if it is wanted.
 
     Raises:
         Unsupported: The tensor cannot be stored.
     """
     away = access.remote(tensor)
-    if away is not None and recorder.outbox.takes_promises:
+    if away is not None and recorder.device_results.accepts_requests:
         recorder.whole_tensors.take_later(subject, place, away)
     else:
         recorder.whole_tensors.take(subject, place, access.array(tensor))
 
 
 def _fill_later(recorder: Recorder, rows: CallRows, subject: str, row: Row, tensor: Tensor) -> None:
-    recorder.outbox.owe_row(tensor, row, more=recorder.more)
+    recorder.device_results.request_row(tensor, row, more=recorder.more)
     if tensor.element_size() == 8:  # as float64, or whole numbers that become it
         rows.is_wide = True
     current = recorder.current
     if current.wants_histogram and subject in current.wants_histogram:
-        recorder.outbox.owe_histogram(tensor, row.site, subject, current.bins, row.call)
+        recorder.device_results.request_histogram(tensor, row.site, subject, current.bins, row.call)

@@ -88,7 +88,7 @@ class _AddedGradient:
         try:
             accumulated = self._parameter.grad
             device_tensor = self._access.remote(gradient)
-            if device_tensor is not None and recorder.outbox.takes_promises:
+            if device_tensor is not None and recorder.device_results.accepts_requests:
                 self._ask(device_tensor, accumulated)
                 return
             found = self._sample(gradient)
@@ -102,7 +102,7 @@ class _AddedGradient:
 
     def _ask(self, gradient: Tensor, accumulated: Tensor | None) -> None:
         """Request the two numbers of a gradient on a device."""
-        device_results, current = self._recorder.outbox, self._recorder.current
+        device_results, current = self._recorder.device_results, self._recorder.current
         assert device_results.device is not None, "tensors are taken for remote only where there is a device"
         part = device_results.fetch(device_results.device.added(gradient, accumulated, self._stride))
         current.micro_batches.late.append((current.micro_step, part))

@@ -221,7 +221,7 @@ class QuantityHooks:
             if self._is_refused(site, router, tensor):
                 return
             call, device_tensor = calls.next(), self._access.remote(tensor)
-            if device_tensor is not None and recorder.outbox.takes_promises:
+            if device_tensor is not None and recorder.device_results.accepts_requests:
                 self._route_later(site, call, router, device_tensor)
                 return
             numbers, of_experts = _routed(router, self._access.array(tensor))
@@ -250,15 +250,15 @@ class QuantityHooks:
 
     def _route_later(self, site: str, call: int, router: Router, tensor: Tensor) -> None:
         """Record the router statistics of scores on a device once the scores arrive."""
-        recorder, device_results = self._recorder, self._recorder.outbox
+        recorder, device_results = self._recorder, self._recorder.device_results
         fetched, found = device_results.fetch(tensor), list[Routed]()
         device_results.do("router", lambda: found.append(_routed(router, fetched.array)))
         numbers = device_results.make("router", lambda: found[0][0] if found else None)
-        recorder.open_rows("router", ROUTER).row(site, call).owe(numbers)
+        recorder.open_rows("router", ROUTER).row(site, call).wait_for(numbers)
         rows = recorder.open_rows("router/expert", EXPERT)
         for expert in range(_experts_of(router, tensor)):
             numbers_of_expert = device_results.make("router", partial(_row_of, found, expert))
-            rows.row(f"{site}[{expert}]", call).owe(numbers_of_expert)
+            rows.row(f"{site}[{expert}]", call).wait_for(numbers_of_expert)
 
     def _guarded(self, name: str, see: ForwardHook) -> ForwardHook:
         recorder, current, counts = self._recorder, self._recorder.current, self._counts

@@ -45,7 +45,7 @@ class _UnitHook:
         tensor: Tensor = output
         try:
             device_tensor = self._access.remote(tensor)
-            if device_tensor is not None and recorder.outbox.takes_promises:
+            if device_tensor is not None and recorder.device_results.accepts_requests:
                 self._look_later(device_tensor)
                 return
             place = self._access.plain(tensor) if self._units.kind == "rectified" else None
@@ -62,8 +62,8 @@ class _UnitHook:
 
     def _look_later(self, output: Tensor) -> None:
         """Record the units of a tensor on a device once a sample of it arrives."""
-        rows, device_results = self._units.sample(output), self._recorder.outbox
+        rows, device_results = self._units.sample(output), self._recorder.device_results
         if rows is not None:
             fetched = device_results.fetch(rows)
             future = device_results.make(NAME, lambda: self._units.judge(fetched.array))
-            self._recorder.open_rows(NAME, UNITS).row(self._site, 0).owe(future)
+            self._recorder.open_rows(NAME, UNITS).row(self._site, 0).wait_for(future)

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..device_results import Outbox
+from ..device_results import DeviceResults
 from ..kernels import Arrays, values_at
 
 #: Sampled elements of one parameter: their cosine is off by about 1.6 % (one over the root of their number).
@@ -31,13 +31,13 @@ class _HostSample:
     array: NDArray[np.generic]
 
 
-def samples_of(arrays: Arrays, device_results: Outbox | None = None) -> Iterator[Sample | None]:
+def samples_of(arrays: Arrays, device_results: DeviceResults | None = None) -> Iterator[Sample | None]:
     """Yield a copy of every `n`-th element of each array, at most `MOST` of them; None where there is no array.
 
     Args:
         device_results: Brings those of tensors on a device; without it they are copied to the host, and waited for.
     """
-    if device_results is None or not device_results.takes_promises:
+    if device_results is None or not device_results.accepts_requests:
         arrays = arrays.local()
     for row, (address, size, code) in enumerate(zip(arrays.addresses, arrays.sizes, arrays.codes, strict=True)):
         step = max(-(-int(size) // MOST) | 1, 1)

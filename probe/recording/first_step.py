@@ -6,13 +6,13 @@ import numpy as np
 
 from ...storage.records import Event
 from ..collectors.collector import Step
-from ..device_results import Outbox
+from ..device_results import DeviceResults
 from ..kernels import NO_MORE
 
 _log = logging.getLogger(__name__)
 
 
-def initial_weights(step: Step, micro_step: int, outbox: Outbox) -> list[Event]:
+def initial_weights(step: Step, micro_step: int, device_results: DeviceResults) -> list[Event]:
     """Return the events `initial_weight` of all weights of two and more dimensions; those of a device come late.
 
     Args:
@@ -41,7 +41,7 @@ def initial_weights(step: Step, micro_step: int, outbox: Outbox) -> list[Event]:
         ]
 
     if step.weights().remote:
-        outbox.late_events(make)
+        device_results.late_events(make)
         return []
     return make()
 

@@ -40,8 +40,9 @@ _WARM_UP: Final = 3
 #: Due steps from one comparison of all kinds to the next, while one kind is not made otherwise. Our choice: it costs
 #: less than two records in a hundred.
 _AGAIN: Final = 1000
-#: Records whose writing is timed before its cost is known, and share of the budget that scalars alone may take.
-_WRITTEN, _FOR_SCALARS = 64, 0.5
+#: Records whose writing is timed before its cost is known; what it is taken for until then, as a share of what the record
+#: costs the training's thread; share of the budget that scalars alone may take. Our choice.
+_WRITTEN, _UNKNOWN, _FOR_SCALARS = 32, 0.5, 0.5
 _NEVER: Final = 1 << 62
 
 
@@ -88,7 +89,7 @@ class Budget:
         self._times: dict[Kind, deque[float]] = {kind: deque(maxlen=_STEPS) for kind in Kind}
         self._before = (Kind.FULL, 0.0)
         self._fresh = 0
-        self._written = (0, 0.0)
+        self._written = self._written_first = (0, 0.0)
 
     def kind_of(self, due: int) -> Kind:
         """Return what is recorded of the due step of this number, from 0."""
@@ -104,8 +105,10 @@ class Budget:
         return Kind.SCALARS if self.keeps_scalars else Kind.IDLE
 
     def note_written(self, records: int, seconds: float) -> None:
-        """Note how many records were handed to the writer so far, and the time its thread has spent."""
+        """Note how many records the writer has written so far, and the time its thread has spent."""
         self._written = (records, seconds)
+        if not self._written_first[0]:  # which has opened the store and built the rules
+            self._written_first = self._written
 
     def note(self, kind: Kind, seconds: float, due: int) -> ThinningDecision | None:
         """Note the time of a step; return the new decision if this step changed it.
@@ -124,15 +127,15 @@ class Budget:
             return None
         self._fresh = 0
         decision = self._decide()
-        if due >= self._compares_from + 3 * _STEPS and (self.factor == 1 or self.keeps_scalars):
-            self._compares_from = due + _AGAIN
+        if not self._compares_from <= due < self._compares_from + 3 * _STEPS:  # what is compared is all there
+            self._compares_from = due + _AGAIN if self.factor == 1 or self.keeps_scalars else _NEVER
         return decision
 
     def _decide(self) -> ThinningDecision | None:
         full, scalars, idle = (median(self._times[kind]) for kind in (Kind.FULL, Kind.SCALARS, Kind.IDLE))
-        records, spent = self._written
+        records = self._written[0] - self._written_first[0]
         cost_s = max(0.0, full - idle)
-        written_s = spent / records if records >= _WRITTEN else cost_s
+        written_s = (self._written[1] - self._written_first[1]) / records if records >= _WRITTEN else cost_s * _UNKNOWN
         share = (cost_s + written_s) / idle
         for_scalars = (max(0.0, scalars - idle) + written_s) / idle
         keeps_scalars = for_scalars <= self.share * _FOR_SCALARS
@@ -215,8 +218,7 @@ class BudgetedRecorder(Recorder):
         if config.budget is None:
             raise ValueError("a recorder with a budget needs one in its configuration")
         self._budget = Budget(config.budget)
-        self._records = 0
-        super().__init__(config, self._counted(emit), clock=clock, due=partial(BudgetedDue, self._budget))
+        super().__init__(config, emit, clock=clock, due=partial(BudgetedDue, self._budget))
         self._step_began = (time.thread_time(), time.perf_counter())
         self._is_on_device = False
 
@@ -229,8 +231,8 @@ class BudgetedRecorder(Recorder):
         began, now = self._step_began, (time.thread_time(), time.perf_counter())
         self._step_began = now
         if kind is Kind.FULL:
-            self._is_on_device = self.outbox.device is not None and bool(view.weights().remote)
-            self._budget.note_written(self._records, self.writer_seconds())
+            self._is_on_device = self.device_results.device is not None and bool(view.weights().remote)
+            self._budget.note_written(*self.written())
         seconds = now[1] - began[1] if self._is_on_device else now[0] - began[0]
         decision = self._budget.note(kind, seconds, number)
         if decision is not None:
@@ -247,13 +249,6 @@ class BudgetedRecorder(Recorder):
             and (_is_of_tensors(name) or not decision.keeps_scalars)
         ]
         self.event("schedule_thinned", **asdict(decision), subjects=thinned)
-
-    def _counted(self, emit: Callable[[StepRecord], None]) -> Callable[[StepRecord], None]:
-        def count(record: StepRecord) -> None:
-            self._records += 1
-            emit(record)
-
-        return count
 
 
 def _is_of_tensors(name: str) -> bool:

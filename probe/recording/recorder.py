@@ -20,7 +20,7 @@ from ...storage.records import Block, Event, Json, StepRecord
 from ..collectors.collector import Step, View
 from ..configuration.config import Config
 from ..configuration.reaction_settings import Refusal, refusal_of
-from ..device_results import Debts, LateScalar, Outbox, sum_of
+from ..device_results import DeviceResults, LateScalar, PendingResults, late_sum
 from ..errors import TrainingTouched
 from ..flight_recorder import splitter
 from ..kernels import More
@@ -51,12 +51,12 @@ class Recorder:
         rows_of, open_rows, columns: Those of `HookRows`, which hooks fill; `activations` and `activation_grads` are
             two of them.
         measure: `measure(address, size, code, out_address)` fills a row of statistics.
-        draft, whole_tensors, outbox: Where hooks put what is no row.
+        draft, whole_tensors, device_results: Where hooks put what is no row.
         refusal: What is done about an update whose gradients are not finite.
         expects_activations: Whether the model calls hooks, so that a step without activations is a fault.
         resume_points: Points of earlier runs, which the first step is compared with.
         note_resume_point: Records, with this reason, where the training stands.
-        writer_seconds: Returns the processor time that the writer of the records has spent so far.
+        written: Returns how many records were written so far, and the processor time in seconds that it took.
     """
 
     def __init__(
@@ -69,21 +69,21 @@ class Recorder:
     ) -> None:
         self.config, self._emit, self._clock = config, emit, clock
         self.current = current = CurrentStep()
-        self.outbox = outbox = Outbox(emit, self.fail)
+        self.device_results = device_results = DeviceResults(emit, self.fail)
         self.time, self.more = StepTime(), More.of(config.statistics)
         self.measure, self._rows = self.more.kernel(), HookRows(self.more)
         self.rows_of, self.open_rows, self.columns = self._rows.of, self._rows.open, self._rows.columns
         self.activations, self.activation_grads = self.rows_of("activation"), self.rows_of("activation_grad")
-        self.draft = Draft(self.open_rows, outbox)
-        self.whole_tensors = whole = WholeTensors(current, outbox)
+        self.draft = Draft(self.open_rows, device_results)
+        self.whole_tensors = whole = WholeTensors(current, device_results)
         self.refusal: Refusal = refusal_of(config.on_finding)
         self.expects_activations = True
         self.resume_points: tuple[ResumePoint, ...] = ()
         self.note_resume_point: Callable[[str], None] = lambda _: None  # where no facts are recorded
-        self.writer_seconds: Callable[[], float] = float  # 0.0 while nobody writes
+        self.written: Callable[[], tuple[int, float]] = lambda: (0, 0.0)  # while nobody writes
         self.due = due(config, current, whole, self.time)
         self._newest: StepRecord | None = None  # waits for what is logged after its step
-        self._pending: Debts | None = None  # what a device has yet to bring to it
+        self._pending: PendingResults | None = None  # what a device has yet to bring to it
         self._is_unrecorded, self._records_at = False, 0.0  # of idle steps: the last one, and when one is due
         self._seen: Step | None = None  # what collectors saw before the weights moved
         self._step_ended = time.perf_counter()
@@ -93,7 +93,7 @@ class Recorder:
 
     def forward_begins(self) -> None:
         """Open the step, or its next micro-step: a training forward of the whole model begins."""
-        if self._newest is not None or self.outbox.waiting:
+        if self._newest is not None or self.device_results.waiting:
             self.flush()
         current, clock = self.current, self.time
         if current.saw_backward and current.is_open:
@@ -110,7 +110,7 @@ class Recorder:
         Args:
             is_anew: Whether earlier passes of the step, and their losses, count for nothing.
         """
-        if self._newest is not None or self.outbox.waiting:
+        if self._newest is not None or self.device_results.waiting:
             self.flush()
         current, clock = self.current, self.time
         current.saw_backward = current.is_open = True
@@ -118,14 +118,14 @@ class Recorder:
         if is_anew:
             current.loss = None
         if loss is not None:
-            current.loss = loss if current.loss is None else sum_of(current.loss, loss)
+            current.loss = loss if current.loss is None else late_sum(current.loss, loss)
         if clock.is_running:
             clock.marks.append((BACKWARD, clock.clock()))
 
     def backward_ends(self) -> None:
         """Close the backward pass; what it computed may be clipped or unscaled in place from here on."""
-        if self.outbox.owed is not None:
-            self.outbox.launch()
+        if self.device_results.pending is not None:
+            self.device_results.launch()
         clock = self.time
         if self.current.saw_backward and clock.is_running:
             clock.marks.append((BETWEEN, clock.clock()))
@@ -135,18 +135,18 @@ class Recorder:
         current, clock = self.current, self.time
         if clock.is_running:
             clock.marks.append((MONITOR, clock.clock()))
-        if self._newest is not None or self.outbox.waiting:
+        if self._newest is not None or self.device_results.waiting:
             self.flush()
         current.is_open = True
         if not current.has_recorded:
-            self.draft.events += initial_weights(self._step_of(view), current.micro_step, self.outbox)
+            self.draft.events += initial_weights(self._step_of(view), current.micro_step, self.device_results)
         current.has_bad_gradient = False
         if self.due.plan.before or self.due.plan.after:
             self._collect_before(view)
         for subject in current.dumps & {"weight", "gradient"}:
             self.whole_tensors.take_parameters(view, subject)
-        if self.outbox.owed is not None:
-            self.outbox.launch()
+        if self.device_results.pending is not None:
+            self.device_results.launch()
         if clock.is_running:
             clock.marks.append((OPTIMIZER, clock.clock()))
 
@@ -166,7 +166,7 @@ class Recorder:
             clock.ended += 1
             self.draft.collect(due.plan.after, self._step_after(view), self.fail)
         self._step_ended = time.perf_counter()
-        blocks = self._rows.take(self.outbox.owe_block, self.draft.rows, view)
+        blocks = self._rows.take(self.device_results.fill_later, self.draft.rows, view)
         if not current.has_recorded:
             self._check_first_record(blocks)
         record, pending = self._record(blocks, skipped=skipped)
@@ -232,15 +232,15 @@ class Recorder:
         """Emit the waiting record, and those whose numbers have come from a device; `wait` for those that have not."""
         if wait and self._is_unrecorded:
             self._record_idle_step()
-        record, pending, outbox = self._newest, self._pending, self.outbox
+        record, pending, device_results = self._newest, self._pending, self.device_results
         if record is not None:
             self._newest = self._pending = None
-            if pending is None and not outbox.waiting:
+            if pending is None and not device_results.waiting:
                 self._emit(record)
             else:
-                outbox.send(record, pending)
-        if outbox.waiting:
-            outbox.drain(wait=wait)
+                device_results.send(record, pending)
+        if device_results.waiting:
+            device_results.drain(wait=wait)
 
     def held(self) -> StepRecord | None:
         """Return what is known of the newest step, if its record was not emitted yet; any thread may ask."""
@@ -259,22 +259,22 @@ class Recorder:
         current, draft, dumper = self.current, self.draft, self.whole_tensors.dumper
         self.flush(wait=True)
         if dumper is not None:
-            self.outbox.wait()
+            self.device_results.wait()
             draft.events += dumper.close()
-        blocks = self._rows.take(self.outbox.owe_block)  # collectives after the last step are among them
-        is_left = bool(current.is_open or blocks or draft.scalars or self.outbox.owed)
+        blocks = self._rows.take(self.device_results.fill_later)  # collectives after the last step are among them
+        is_left = bool(current.is_open or blocks or draft.scalars or self.device_results.pending)
         if is_left:
-            self.outbox.send(*self._record(blocks))
-            self.outbox.drain(wait=True)
+            self.device_results.send(*self._record(blocks))
+            self.device_results.drain(wait=True)
         current.is_open = False
         last = max(current.step - 1, 0)
         return () if is_left else tuple([replace(event, step=min(event.step, last)) for event in draft.events])
 
     # Inside -----------------------------------------------------------------------------------------------------
 
-    def _record(self, blocks: list[Block], *, skipped: bool = False) -> tuple[StepRecord, Debts | None]:
+    def _record(self, blocks: list[Block], *, skipped: bool = False) -> tuple[StepRecord, PendingResults | None]:
         """Return the record of the draft with these blocks, and what a device has yet to bring; begin a new draft."""
-        current, draft, outbox, agenda = self.current, self.draft, self.outbox, self.due.agenda
+        current, draft, device_results, agenda = self.current, self.draft, self.device_results, self.due.agenda
         if self.whole_tensors.dumper is not None:
             draft.events += self.whole_tensors.dumper.take_events()
         record = StepRecord(
@@ -288,7 +288,7 @@ class Recorder:
             tuple(draft.events),
         )
         splits = splitter(agenda.in_flight, agenda.scheduled, draft.measured) if agenda.in_flight else None
-        pending = None if outbox.owed is None else outbox.close(splits)
+        pending = None if device_results.pending is None else device_results.close(splits)
         if pending is None and splits is not None:
             record = splits(record)
         draft.clear()
@@ -298,7 +298,7 @@ class Recorder:
     def _finish_micro_step(self) -> None:
         if self.current.loss is not None and "loss" in self.current.due:
             self.draft.put("loss", "loss", self.current.loss)
-        self.outbox.send(*self._record(self._rows.take(self.outbox.owe_block)))
+        self.device_results.send(*self._record(self._rows.take(self.device_results.fill_later)))
         self.current.next_micro_step()
 
     def _collect_before(self, view: View) -> None:
@@ -315,7 +315,7 @@ class Recorder:
     def _passes_idle(self, *, skipped: bool) -> bool:
         """Begin the next step if the idle one that is over needs no record; return whether that is so."""
         current, due = self.current, self.due
-        if self._newest is not None or self.outbox.waiting:
+        if self._newest is not None or self.device_results.waiting:
             self.flush()
         self._step_ended = time.perf_counter()
         if skipped or not self._needs_no_record(self._step_ended):
@@ -338,7 +338,7 @@ class Recorder:
         """Make a record, which waits, of an idle step that has just passed without one."""
         if self._newest is None and not self.current.is_open:
             self._is_unrecorded = False
-            self._pending = None if self.outbox.owed is None else self.outbox.close(None)
+            self._pending = None if self.device_results.pending is None else self.device_results.close(None)
             self._newest = StepRecord(self.current.step - 1, self._clock(), 0, False, (), {}, (), ())
 
     def _step_of(self, view: View) -> Step:
@@ -356,7 +356,7 @@ class Recorder:
             micro_batches=current.micro_batches,
             clip=current.clip,
             time=self.time,
-            outbox=self.outbox,
+            device_results=self.device_results,
         )
 
     def _step_after(self, view: View) -> Step:
@@ -373,8 +373,8 @@ class Recorder:
     def _is_bad(self, norm: float | LateScalar | None) -> bool:
         """Return whether a gradient is not finite; an update depends on it, so a device is waited for as well."""
         if callable(norm):
-            self.outbox.wait()
-            norm = norm() if self.outbox.takes_promises else None  # unless the device has just failed
+            self.device_results.wait()
+            norm = norm() if self.device_results.accepts_requests else None  # unless the device has just failed
         return norm is not None and not math.isfinite(norm)
 
     def _check_first_record(self, blocks: list[Block]) -> None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ...storage.records import Block, Event, Histogram, Layout
 from ..collectors.collector import COLLECTORS, Collect, Rows, SiteRows, Step, View
-from ..device_results import LateScalar, Outbox, Owed, Promise
+from ..device_results import DeviceResults, Future, LateScalar, PendingRows
 from ..kernels import FLOAT64, STATISTICS, More
 
 #: Rows of a block; what is beyond is in a further part of the stream.
@@ -30,18 +30,18 @@ _NONE = bytes(MOST_ROWS)
 class Row:
     """One row: where its numbers go, and how to mark them as there."""
 
-    __slots__ = ("_promised", "address", "call", "index", "present", "site", "values")
+    __slots__ = ("_futures", "address", "call", "index", "present", "site", "values")
 
     def __init__(self, part: "_Part", index: int, site: str, call: int) -> None:
         self.values, self.present, self.index = part.values, part.present, index
         self.address = part.address + index * part.values.strides[0]
         self.site, self.call = site, call
-        self._promised = part.promised
+        self._futures = part.futures
 
-    def owe(self, promise: Promise) -> None:
+    def wait_for(self, future: Future) -> None:
         """Take the numbers of a device when they arrive."""
         self.values[self.index] = np.nan
-        self._promised[self.index] = (self, promise)
+        self._futures[self.index] = (self, future)
         self.present[self.index] = 1
 
     def put(self, numbers: Sequence[float]) -> None:
@@ -53,13 +53,13 @@ class Row:
         """Copy the numbers of another row: the same tensor was seen there."""
         self.values[self.index] = other.values[other.index]
         self.present[self.index] = 1
-        if other._promised:
-            self._copy_promise_of(other)
+        if other._futures:
+            self._copy_future_of(other)
 
-    def _copy_promise_of(self, other: "Row") -> None:
-        promised = other._promised.get(other.index)
-        if promised is not None:
-            self._promised[self.index] = promised
+    def _copy_future_of(self, other: "Row") -> None:
+        futures = other._futures.get(other.index)
+        if futures is not None:
+            self._futures[self.index] = futures
 
 
 class _Part:
@@ -69,7 +69,7 @@ class _Part:
         self.values = np.full((MOST_ROWS, columns), np.nan)
         self.address: int = self.values.ctypes.data
         self.present = bytearray(MOST_ROWS)
-        self.promised: dict[int, tuple[Row, Promise]] = {}
+        self.futures: dict[int, tuple[Row, Future]] = {}
         self.sites: list[str] = []
         self.calls: list[int] = []
         self.layout: Layout | None = None
@@ -104,11 +104,11 @@ class CallRows:
         part.calls.append(call)
         return Row(part, len(part.sites) - 1, site, call)
 
-    def block(self, number: int, owe: Callable[[Owed], None]) -> Block:
+    def block(self, number: int, fill_later: Callable[[PendingRows], None]) -> Block:
         """Return a copy of the rows of a part, and empty them; what was not filled is absent.
 
         Args:
-            owe: Called with the rows of the block that a device has yet to fill.
+            fill_later: Called with the rows of the block that a device has yet to fill.
         """
         part = self.parts[number]
         count = len(part.sites)
@@ -119,10 +119,10 @@ class CallRows:
             dtypes = column_dtypes(self.statistics, wide=self.is_wide)
             part.layout = Layout(self._subject, tuple(part.sites), self.statistics, dtypes, calls, number)
         values = part.values[:count].copy()
-        if part.promised:
+        if part.futures:
             present = present.copy()
-            owe(Owed(values, present, dict(part.promised)))
-            part.promised.clear()
+            fill_later(PendingRows(values, present, dict(part.futures)))
+            part.futures.clear()
         elif present.all():
             return Block(part.layout, values)
         values[~present] = np.nan
@@ -130,12 +130,12 @@ class CallRows:
 
 
 def merge_rows(
-    before: Mapping[str, Rows], now: Mapping[str, Rows], when_there: Callable[[Callable[[], object]], None]
+    before: Mapping[str, Rows], now: Mapping[str, Rows], when_ready: Callable[[Callable[[], object]], None]
 ) -> dict[str, Rows]:
     """Return both, where several optimizers fill different rows of one subject in a step.
 
     Args:
-        when_there: Runs a function again when the numbers of a device have arrived.
+        when_ready: Runs a function again when the numbers of a device have arrived.
     """
     merged = dict(before)
     for subject, rows in now.items():
@@ -144,7 +144,7 @@ def merge_rows(
             merged[subject] = rows
         else:
             choose = partial(_choose, rows, held, np.empty_like(held.values))
-            when_there(choose)
+            when_ready(choose)
             merged[subject] = Rows(choose(), held.present | rows.present)
     return merged
 
@@ -266,12 +266,15 @@ class HookRows:
         return known
 
     def take(
-        self, owe: Callable[[Owed], None], tables: Mapping[str, Rows] | None = None, view: View | None = None
+        self,
+        fill_later: Callable[[PendingRows], None],
+        tables: Mapping[str, Rows] | None = None,
+        view: View | None = None,
     ) -> list[Block]:
         """Return the rows that were filled since the last time, a block a part.
 
         Args:
-            owe: Called with the rows of each block that a device has yet to fill.
+            fill_later: Called with the rows of each block that a device has yet to fill.
             tables: Rows of all parameters by subject, which follow those of hooks.
             view: The parameters of these tables.
         """
@@ -279,11 +282,11 @@ class HookRows:
         for rows in self._rows.values():
             for number, part in enumerate(rows.parts):
                 count = len(part.sites)
-                if part.layout is not None and not part.promised and part.present.find(0, 0, count) < 0:
+                if part.layout is not None and not part.futures and part.present.find(0, 0, count) < 0:
                     part.present[:count] = _NONE[:count]
                     blocks.append(Block(part.layout, part.values[:count].copy()))
                 elif 1 in part.present:
-                    blocks.append(rows.block(number, owe))
+                    blocks.append(rows.block(number, fill_later))
         if tables and view is not None:
             self._tables.take(blocks, tables, view, self.columns)
         return blocks
@@ -294,7 +297,7 @@ class Draft:
 
     Args:
         open_rows: Returns the rows of a subject with these columns.
-        outbox: Takes requests for late scalars.
+        device_results: Takes requests for late scalars.
 
     Attributes:
         rows: Rows of all parameters, by subject.
@@ -304,8 +307,8 @@ class Draft:
         measured: The collector that a scalar is of, by the scalar's name; what a user logs is of none.
     """
 
-    def __init__(self, open_rows: Callable[[str, tuple[str, ...]], CallRows], outbox: Outbox) -> None:
-        self._open_rows, self._outbox = open_rows, outbox
+    def __init__(self, open_rows: Callable[[str, tuple[str, ...]], CallRows], device_results: DeviceResults) -> None:
+        self._open_rows, self._device_results = open_rows, device_results
         self.clear()
 
     def clear(self) -> None:
@@ -347,15 +350,15 @@ class Draft:
         """Add rows or a scalar of the collector; a scalar that the user has logged stays."""
         if isinstance(value, Rows):
             before = {key: self.rows[key]} if key in self.rows else {}
-            self.rows.update(merge_rows(before, {key: value}, self._outbox.when_there))
+            self.rows.update(merge_rows(before, {key: value}, self._device_results.when_ready))
         elif isinstance(value, SiteRows):
             rows = self._open_rows(key, value.columns)
             for site, numbers in value.values.items():
                 row = rows.row(site, 0)
-                row.put(numbers) if isinstance(numbers, tuple) else row.owe(numbers)
+                row.put(numbers) if isinstance(numbers, tuple) else row.wait_for(numbers)
         elif self.measured.get(key) == collector or key not in self.scalars:
             self.measured[key] = collector
             if callable(value):
-                self._outbox.late_scalar(key, value)
+                self._device_results.late_scalar(key, value)
             else:
                 self.scalars[key] = value

@@ -7,7 +7,7 @@ __all__ = ["numbers_in"]
 
 
 def numbers_in(scalars: Mapping[Any, Any]) -> tuple[dict[str, float], list[str]]:
-    """The numbers by their names, and a sentence for each that is left out."""
+    """Return the numbers by their names, and a sentence for each entry that is left out."""
     values: dict[str, float] = {}
     said: list[str] = []
     for name, value in scalars.items():
@@ -26,7 +26,7 @@ def numbers_in(scalars: Mapping[Any, Any]) -> tuple[dict[str, float], list[str]]
 
 
 def _is_name(name: object) -> bool:
-    """Whether it is text that a store can hold: lone surrogates are none."""
+    """Return whether it is text that a store can hold: lone surrogates are not."""
     if not isinstance(name, str) or not name:
         return False
     try:

@@ -6,7 +6,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ..collectors.collector import View
-from ..device_results import Outbox
+from ..device_results import DeviceResults
 from ..dump import Dumper
 from ..flight_recorder import FlightRecords
 from .current_step import CurrentStep
@@ -19,11 +19,11 @@ class WholeTensors:
     """What the dumper is to store, and what the flight recorder is to hold.
 
     Args:
-        outbox: Brings tensors of a device.
+        device_results: Brings tensors of a device.
     """
 
-    def __init__(self, current: CurrentStep, outbox: Outbox) -> None:
-        self._current, self._outbox = current, outbox
+    def __init__(self, current: CurrentStep, device_results: DeviceResults) -> None:
+        self._current, self._device_results = current, device_results
         self.dumper: Dumper | None = None
         self.keeper: FlightRecords | None = None
         self._now: frozenset[str] = frozenset()
@@ -34,28 +34,28 @@ class WholeTensors:
         return self.dumper is not None or (self.keeper is not None and self.keeper.tensors is not None)
 
     def decide(self, step: int) -> frozenset[str]:
-        """The subjects of which some are wanted at this step."""
+        """Return the subjects of which some tensors are wanted at this step."""
         self._now = self.dumper.subjects_due(step) if self.dumper is not None else frozenset()
         held = None if self.keeper is None else self.keeper.tensors
         return self._now if held is None else self._now | held.subjects
 
     def take(self, subject: str, place: Place, array: NDArray[Any]) -> None:
-        """Nothing; a copy of the array goes where it is wanted."""
+        """Send a copy of the array to whoever wants it."""
         take = self._taker(subject, place[0])
         if take is not None:
             take(subject, *place, self._moment(), array)
 
     def take_later(self, subject: str, place: Place, tensor: Any) -> None:
-        """Nothing; the same of a framework's tensor on a device as it is now, when it has travelled."""
+        """Send a tensor of a device, as it is now, to whoever wants it when it has come."""
         take = self._taker(subject, place[0])
         if take is not None:
-            fetched, moment = self._outbox.fetch(tensor), self._moment()
-            self._outbox.do("dump", lambda: take(subject, *place, moment, fetched.array))
+            fetched, moment = self._device_results.fetch(tensor), self._moment()
+            self._device_results.do("dump", lambda: take(subject, *place, moment, fetched.array))
 
     def take_parameters(self, view: View, subject: str) -> None:
-        """Nothing; the same of every `weight` or `gradient`."""
+        """Send every `weight` or `gradient` to whoever wants it."""
         arrays = view.weights() if subject == "weight" else view.gradients()
-        if arrays.remote and self._outbox.takes_promises:
+        if arrays.remote and self._device_results.accepts_requests:
             for number, tensor in arrays.remote.items():
                 self.take_later(subject, (view.names[number], 0), tensor)
             return

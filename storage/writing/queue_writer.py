@@ -66,7 +66,7 @@ class QueueWriter:
         self._last = (-(2**62), 0)
         self._last_step = 0
         self._refusal = ""  # why the store did not take what was lost since the last word of it
-        self._cpu_s = 0.0
+        self._written = (0, 0.0)
         self._telling = 0  # losses of which the records tell that are being written
         self._thread = threading.Thread(target=self._work, name="mindscope-writer", daemon=True)
         self._thread.start()
@@ -92,9 +92,9 @@ class QueueWriter:
         return self._queue.lost
 
     @property
-    def cpu_seconds(self) -> float:
-        """Processor time that the thread has spent so far, in seconds: rounding, listeners, writing."""
-        return self._cpu_s
+    def written(self) -> tuple[int, float]:
+        """Records written so far, and the processor time in seconds that the thread has spent: listeners included."""
+        return self._written
 
     def put(self, record: StepRecord) -> None:
         """Hand a record over; return at once unless the queue is full and set to block."""
@@ -158,7 +158,7 @@ class QueueWriter:
                     self._retrying.preview(replace(shown, beside=None))
                 if idle % _IDLE_LOOKS == 0:
                     self._retrying.keep_house(lambda: bool(self._queue))
-                self._cpu_s = time.thread_time()
+                self._written = self._written[0] + len(items), time.thread_time()
             self._end(*(self._closing or ("finished", "")))
         except BaseException as error:  # noqa: BLE001  the training must not notice
             self._retrying.fail("the writer stopped", error)

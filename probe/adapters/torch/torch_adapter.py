@@ -109,7 +109,7 @@ class TorchAdapter:
         """
         _check_scripted(self._module_sites.modules)
         self._recorder, module_sites, view = recorder, self._module_sites, self.view
-        recorder.outbox.device = DeviceQueue()
+        recorder.device_results.device = DeviceQueue()
         self._check_refusal(recorder)
         named = dict(parameters_of(self.model))
         self._selection = Selection(module_sites.modules, view, recorder)

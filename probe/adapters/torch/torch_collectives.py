@@ -287,8 +287,10 @@ class CommunicationHooks:
 
     def _measure(self, row: Row, tensor: torch.Tensor) -> None:
         device_tensor = remote(tensor)
-        if device_tensor is not None and self._recorder.outbox.takes_promises:
-            self._recorder.outbox.owe_row(device_tensor, row, at_once=True)  # the call may overwrite the tensor
+        if device_tensor is not None and self._recorder.device_results.accepts_requests:
+            self._recorder.device_results.request_row(
+                device_tensor, row, at_once=True
+            )  # the call may overwrite the tensor
             return
         (address, size, code), owner = place_of(tensor)
         measure(address, size, code, row.address)

@@ -231,7 +231,7 @@ class TorchFacts:
         self._is_loss, self._is_looked = True, False
         if input_.layout is not torch.strided or not facts.is_listening or is_aside() or not facts.losses.is_due(name):
             return
-        is_away = may_travel(input_) and self._recorder.outbox.takes_promises
+        is_away = may_travel(input_) and self._recorder.device_results.accepts_requests
         if input_.is_cpu or is_away:
             self._is_looked = True
             shapes = tuple(tuple(given.shape) for given in (input_, target) if isinstance(given, torch.Tensor))
@@ -249,7 +249,7 @@ class TorchFacts:
     def _ask(self, name: str, input_: Tensor, target: Any, shapes: Any, plain: dict[str, Json]) -> None:
         """Record the facts of a loss on a device once rows of its input, and its labels, have arrived."""
         try:
-            rows, labels = self._recorder.outbox.fetch(rows_of(name, input_)), self._labels_away(target)
+            rows, labels = self._recorder.device_results.fetch(rows_of(name, input_)), self._labels_away(target)
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
             self._recorder.fail("facts", error)
             return
@@ -260,7 +260,7 @@ class TorchFacts:
         is_read = isinstance(target, torch.Tensor) and may_travel(target) and target.numel() <= _MOST_LABELS
         if not is_read or target.is_floating_point():
             return None
-        labels = self._recorder.outbox.fetch(target)
+        labels = self._recorder.device_results.fetch(target)
         return lambda: labels.array
 
     def loss_returned(self, result: Any, options: dict[str, Any]) -> None:
@@ -276,8 +276,8 @@ class TorchFacts:
         """Return the value of a loss; late if it lies on a device."""
         if not is_remote(result):
             return float(result.detach())
-        outbox = self._recorder.outbox
-        return outbox.owe_value(result) if outbox.takes_promises and may_travel(result) else None
+        device_results = self._recorder.device_results
+        return device_results.request_value(result) if device_results.accepts_requests and may_travel(result) else None
 
     def gradients_clipped(self, parameters: Any, limit: float, norm: Any) -> None:
         """Record that gradients, if they are this model's, are about to be clipped."""
@@ -289,11 +289,11 @@ class TorchFacts:
             self._limit = (limit, norm is None)
             self._recorder.event("clipping", by="value" if norm is None else "norm", limit=limit)
         if type(norm) is torch.Tensor:
-            outbox = self._recorder.outbox
+            device_results = self._recorder.device_results
             if not is_remote(norm):
                 self._recorder.current.clip = (float(norm), limit)
-            elif outbox.takes_promises and may_travel(norm) and "clip" in self._recorder.current.due:
-                self._recorder.current.clip = (outbox.owe_value(norm), limit)
+            elif device_results.accepts_requests and may_travel(norm) and "clip" in self._recorder.current.due:
+                self._recorder.current.clip = (device_results.request_value(norm), limit)
 
     def _is_mine(self, parameter: Any) -> bool:
         if len(self._mine) != len(self._view.parameters):

@@ -34,16 +34,16 @@ class TorchModuleHooks:
         self._inside: list[Any] = []
 
     def begin(self, sites: Sequence[str]) -> None:
-        """Nothing; these sites are watched, at the steps at which anything of theirs is due."""
+        """Watch these sites, at the steps at which anything of theirs is due."""
         self.watch(sites)
         self._recorder.due.subscribe(self._sites.follow, of=OF_MODULES)
 
     def watch(self, sites: Sequence[str]) -> None:
-        """Nothing; these sites are watched, and no others."""
+        """Watch these sites, and no others."""
         self._sites.watch(site for site in sites if self._places.is_visible(self._places.modules[site]))
 
     def watch_inside(self, sites: Sequence[str], named: Mapping[str, Any]) -> None:
-        """Nothing; there are hooks on what looks at single parameters, and at modules for what they are.
+        """Register the hooks on single parameters, and on modules of a kind of their own.
 
         Args:
             named: All parameters by their sites.
@@ -59,7 +59,7 @@ class TorchModuleHooks:
         ]
 
     def exchange(self, sites: Sequence[str], changed: Collection[str], named: Mapping[str, Any]) -> None:
-        """Nothing; hooks are on modules that are new, and off those that are gone.
+        """Register hooks on modules that are new, and remove those of modules that are gone.
 
         Args:
             changed: Sites where there is another module than before, or none.
@@ -71,13 +71,13 @@ class TorchModuleHooks:
         self.watch_inside(sites, named)
 
     def remove(self) -> None:
-        """Nothing; all hooks are off for good."""
+        """Remove all hooks for good."""
         for handle in (self._sites, *self._inside):
             handle.remove()
         self._inside = []
 
     def _register(self, site: str, is_again: bool) -> Any:
-        """The hooks of a site, put on; again they come before those that others have put there meanwhile."""
+        """Register the hooks of a site; again, they come before those that others have registered since."""
         if is_again:  # which is only where there is one
             return self._handles[site].put_back()
         module = self._places.hooked(self._places.modules[site])
@@ -87,7 +87,7 @@ class TorchModuleHooks:
         return Several([after, module.register_forward_pre_hook(Hook(self._inputs.hook(site)), with_kwargs=True)])
 
     def _is_ours_alone(self, site: str) -> bool:
-        """Whether taking the hooks of a site off and on again changes no order, and makes nothing compile anew."""
+        """Return whether hooks can be removed and registered again without another order or a recompilation."""
         if self._places.is_compiled or self.sees_inputs:
             return False
         hooks = self._places.hooked(self._places.modules[site])._forward_hooks
@@ -102,7 +102,7 @@ def watch_entrances(
     *,
     may_rest: bool,
 ) -> RestingHooks:
-    """The hooks before the modules whose calls are forwards of the model; they rest while steps are idle for long.
+    """Return the hooks before modules whose calls are forwards of the model; they rest in long idle phases.
 
     Args:
         opening: Comes first.
@@ -128,5 +128,5 @@ def _put(entrance: Any, hook: Hook, has_keywords: bool) -> Put:
 
 
 def _are_ours_alone(modules: Sequence[Any]) -> bool:
-    """Whether nobody else has hooks before these modules."""
+    """Return whether nobody else has hooks before these modules."""
     return all(isinstance(hook, Hook) for module in modules for hook in module._forward_pre_hooks.values())

@@ -32,7 +32,7 @@ def optimizer_infos(optimizers: Iterable[Any]) -> tuple[OptimizerInfo, ...]:
 
 
 def plain(value: Any) -> Json:
-    """The value as JSON can hold it, one-element tensors as numbers.
+    """Return the value as JSON can hold it, one-element tensors as numbers.
 
     Raises:
         TypeError: It is none of these.
@@ -62,7 +62,7 @@ def _is_uninitialized(parameter: Tensor) -> bool:
 
 
 def memory_of(parameter: Tensor) -> int:
-    """Where the values lie; the parameter's own number where it has none."""
+    """Return the address of the values; the parameter's own number if it has none."""
     return id(parameter) if _is_uninitialized(parameter) else int(parameter.data_ptr()) or id(parameter)
 
 
@@ -85,7 +85,7 @@ class States:
         self._histories = set(_HISTORIES)
 
     def slots(self, parameters: Sequence[Tensor], optimizers: Sequence[Any]) -> dict[str, list[Tensor | None]]:
-        """Every slot that holds a tensor for some parameter, but the count of steps; one entry a parameter.
+        """Return every slot that holds a tensor for some parameter, but the count of steps; one entry a parameter.
 
         Tensors in a slot that is a list or a mapping are slots of their own, `slot[key]`. Of a list that is a history,
         for it grows or is long, only the newest entry is one, `slot[-1]`.
@@ -116,7 +116,7 @@ class States:
         self._lengths.clear()
 
     def _find_histories(self) -> None:
-        """Lists that have another length than before, or are long."""
+        """Find lists that have another length than before, or are long."""
         for row, state in self._nested:
             for name, slot in state.items():
                 if isinstance(slot, list) and name not in self._histories:
@@ -143,7 +143,7 @@ def _state_of(parameter: Tensor, optimizers: Sequence[Any]) -> dict[str, Any]:
 
 
 def _is_slot(name: str, value: Any) -> bool:
-    """Whether it is a slot's tensor; the count of steps is told as a fact."""
+    """Return whether it is a slot's tensor; the count of steps is recorded as a fact."""
     return isinstance(value, torch.Tensor) and name != "step"
 
 
@@ -152,7 +152,7 @@ def _is_nest(value: Any) -> bool:
 
 
 def _newest_of(history: list[Any]) -> Iterator[tuple[str, Tensor]]:
-    """What lies in the last entry that holds a tensor."""
+    """Return what lies in the last entry that holds a tensor."""
     for entry in reversed(history):
         found = [] if entry is None else list(every_tensor_in(entry, torch.Tensor))
         if found:
@@ -202,7 +202,7 @@ class TorchView(Choosing):
         return is_any_there or tensors.is_any_taken_for_remote
 
     def add(self, named: Iterable[tuple[str, Tensor]]) -> bool:
-        """Whether any of these parameters was new; they join at the end."""
+        """Add the new ones of these parameters at the end; return whether there were any."""
         known = {id(parameter) for parameter in self.parameters}
         fresh = [(name, one) for name, one in named if id(one) not in known and not _is_unborn(one)]
         self._names += [name for name, _ in fresh]
@@ -218,11 +218,11 @@ class TorchView(Choosing):
         self._states = States()
 
     def weights(self) -> Arrays:
-        """Where the weights lie now."""
+        """Return where the weights lie now."""
         return self._placing.table(self._weighed, "weight")
 
     def gradients(self) -> Arrays:
-        """Where the gradients lie now; of the optimizer that is stepping, when one is."""
+        """Return where the gradients lie now; those of the optimizer that is stepping, if one is."""
         if self.stepping is None or len(self.optimizers) < 2:
             if self.gradient_scale is None:
                 return self._placing.table(list(map(_gradient_of, self._measured)), "gradient")
@@ -245,7 +245,7 @@ class TorchView(Choosing):
                     self._report(name, str(error))
 
     def has_gradients(self) -> bool:
-        """Whether the first few thousand values of any gradient hold one that is not zero.
+        """Return whether the first few thousand values of any gradient hold one that is not zero.
 
         Gradients on an accelerator are not looked at, since the training would have to wait for it.
         """
@@ -255,29 +255,29 @@ class TorchView(Choosing):
         return False
 
     def rows_held(self) -> frozenset[int]:
-        """The parameters of which the same is true."""
+        """Return the parameters whose gradient, on the host, holds a value that is not zero."""
         held = ((row, one.grad) for row, one in enumerate(self.parameters))
         return frozenset(
             row for row, grad in held if grad is not None and not is_remote(grad) and _is_any_nonzero(grad)
         )
 
     def rows_of(self, optimizer: Any) -> frozenset[int]:
-        """The parameters that the optimizer steps."""
+        """Return the parameters that the optimizer steps."""
         mine = {id(one) for group in optimizer.param_groups for one in group["params"]}
         return frozenset(row for row, one in enumerate(self.parameters) if id(one) in mine)
 
     def is_cleared(self, optimizer: Any) -> bool:
-        """Whether none of its parameters, of all for None, holds a gradient; on a device any is taken for one."""
+        """Return whether none of its parameters, of all for None, holds a gradient; on a device any counts as one."""
         groups = [{"params": self.parameters}] if optimizer is None else optimizer.param_groups
         held = (one.grad for group in groups for one in group["params"] if one.grad is not None)
         return not any(is_remote(gradient) or _is_any_nonzero(gradient) for gradient in held)
 
     def slots(self) -> Mapping[str, Arrays]:
-        """Every slot that holds a tensor of at least one dimension for some parameter."""
+        """Return every slot that holds a tensor of at least one dimension for some parameter."""
         return self._placing.tables(self._states.slots(self._measured, self.optimizers))
 
     def exchange(self, named: Iterable[tuple[str, Tensor]]) -> None:
-        """Nothing; of two parameters of one name the one that is here now has the row."""
+        """Give the row of a name to the parameter that has the name now."""
         rows, here = {name: row for row, name in enumerate(self._names)}, {id(one) for one in self.parameters}
         for name, parameter in named:
             if name in rows and id(parameter) not in here and not _is_unborn(parameter):
@@ -286,14 +286,14 @@ class TorchView(Choosing):
             self._renew()
 
     def forget_optimizer(self, optimizer: Any) -> None:
-        """Nothing; this one steps no more, and nothing of its state is held."""
+        """Drop an optimizer that steps no more, with its state."""
         self.optimizers[:] = [one for one in self.optimizers if one is not optimizer]
         self._states = States()
         if self.stepping is optimizer:
             self.stepping = None
 
     def learning_rates(self) -> tuple[float, ...]:
-        """The rate of every group of every optimizer."""
+        """Return the rate of every group of every optimizer."""
         rates: list[float] = []
         for optimizer in self.optimizers:
             rates += map(float, map(_rate_of, optimizer.param_groups))
@@ -301,7 +301,7 @@ class TorchView(Choosing):
 
 
 def _is_unborn(parameter: Tensor) -> bool:
-    """Whether a lazy layer has yet to give the parameter its shape."""
+    """Return whether a lazy layer has yet to give the parameter its shape."""
     return isinstance(parameter, torch.nn.parameter.UninitializedTensorMixin)
 
 

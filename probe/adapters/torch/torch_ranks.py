@@ -12,7 +12,7 @@ import torch
 import torch.distributed as distributed
 from numpy.typing import NDArray
 
-from ...device_results import LateScalar, Outbox
+from ...device_results import DeviceResults, LateScalar
 from ...facts.rank_facts import Board, RankMessage, number_of, rank_facts
 from ...kernels import FLAGS, STATISTICS, Arrays, measure_more_many, values_at
 from ...kernels.device.device_statistics import checksums_on_device, projections_on_device
@@ -90,7 +90,7 @@ def host_numbers(weights: Arrays, gradients: Arrays, are_whole: Sequence[bool], 
 
 
 def device_numbers(
-    device_results: Outbox, weights: Arrays, gradients: Arrays, are_whole: Sequence[bool], local: LocalGradients
+    device_results: DeviceResults, weights: Arrays, gradients: Arrays, are_whole: Sequence[bool], local: LocalGradients
 ) -> Callable[[], RankNumbers]:
     """Return a function that gives the numbers once those of a device have arrived; arguments as above."""
     found = host_numbers(replace(weights, remote={}), replace(gradients, remote={}), are_whole, local)
@@ -175,7 +175,9 @@ class TorchRanks:
     def remove(self) -> None:
         """Remove the hooks, and record the last messages of the other ranks, if they arrive soon."""
         self._release()
-        self._recorder.outbox.drain(wait=True)  # numbers that are on their way from a device belong to the last message
+        self._recorder.device_results.drain(
+            wait=True
+        )  # numbers that are on their way from a device belong to the last message
         for _ in range(_LAST_LOOKS):
             self._guard(self._read)
             if self._is_off or self._rank != 0 or not self._board.is_waiting:
@@ -224,7 +226,7 @@ class TorchRanks:
             if self._recorder.current.is_away or self._is_off:
                 return
             with suppress(Unsupported):
-                self._local.add(row, gradient, may_be_late=self._recorder.outbox.takes_promises)
+                self._local.add(row, gradient, may_be_late=self._recorder.device_results.accepts_requests)
 
         return see
 
@@ -255,9 +257,12 @@ class TorchRanks:
                 local=found.local / _scale_of(scale),
             )
 
-        if recorder.outbox.takes_promises and (weights.remote or gradients.remote):
-            arrived, step = device_numbers(recorder.outbox, weights, gradients, are_whole, self._local), current.step
-            recorder.outbox.do(NAME, lambda: self._guard(lambda: self._post(step, complete(arrived()))))
+        if recorder.device_results.accepts_requests and (weights.remote or gradients.remote):
+            arrived, step = (
+                device_numbers(recorder.device_results, weights, gradients, are_whole, self._local),
+                current.step,
+            )
+            recorder.device_results.do(NAME, lambda: self._guard(lambda: self._post(step, complete(arrived()))))
         else:
             self._message = complete(host_numbers(weights.local(), gradients.local(), are_whole, self._local))
 

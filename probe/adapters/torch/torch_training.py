@@ -174,8 +174,12 @@ class TorchLosses:
 
     def _value_of(self, scalar: Tensor) -> float | LateScalar:
         away = remote(scalar)
-        outbox = self._recorder.outbox
-        return outbox.owe_value(away) if away is not None and outbox.takes_promises else float(scalar.item())
+        device_results = self._recorder.device_results
+        return (
+            device_results.request_value(away)
+            if away is not None and device_results.accepts_requests
+            else float(scalar.item())
+        )
 
 
 def _only(roots: Any) -> Any:

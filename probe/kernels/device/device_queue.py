@@ -34,7 +34,7 @@ class PendingTensor:
     def __init__(self, tensor: torch.Tensor, event: torch.cuda.Event | None) -> None:
         self._tensor, self._event = tensor, event
 
-    def is_there(self) -> bool:
+    def is_ready(self) -> bool:
         """Return whether `take` would not wait."""
         return self._event is None or bool(self._event.query())
 
@@ -163,7 +163,7 @@ class PendingBatch:
     ) -> None:
         self._pending, self._numbers, self._event = pending, numbers, event
 
-    def is_there(self) -> bool:
+    def is_ready(self) -> bool:
         """Return whether `take` would not wait."""
         return self._event is None or bool(self._event.query())
 

@@ -6,40 +6,74 @@ from mindscope.framework import Key, Tensor, nn
 from mindscope.framework.optim import SGD
 from mindscope.insight.schedule_thinning import thinning_of
 from mindscope.probe import ConfigError, load_config, watch
-from mindscope.probe.recording.overhead_budget import Budget
+from mindscope.probe.recording.overhead_budget import Budget, BudgetedRecorder, Kind
 from mindscope.storage import open_store
 
 
-def run(budget, share, steps):
-    """The average cost over so many due steps when a recorded one costs `share` of the step."""
-    paid = 0.0
-    for due in range(steps):
-        if not budget.skips(due):
-            paid += share
-            budget.note(share, 1.0 + share)
-    return paid / steps
+PLAIN = 1.0
+
+
+def run(budget, share, steps, *, scalars=0.0, written=0.0, first=0):
+    """The average cost over due steps of which a full record costs `share` of a step, one of scalars `scalars`.
+
+    Args:
+        written: What the writer spends on each record, as such a share.
+        first: Number of the first due step.
+    """
+    paid, records, decisions = 0.0, 0, []
+    for due in range(first, first + steps):
+        kind = budget.kind_of(due)
+        cost = {Kind.FULL: share, Kind.SCALARS: scalars, Kind.IDLE: 0.0}[kind]
+        records += kind is not Kind.IDLE
+        paid += cost + (written if kind is not Kind.IDLE else 0.0)
+        budget.note_written(records, records * written)
+        decisions.append(budget.note(kind, PLAIN + cost, due))
+    return paid / steps, [decision for decision in decisions if decision is not None]
 
 
 @pytest.mark.parametrize("share", [0.001, 0.02, 0.1, 0.7, 5.0])
-def test_the_average_stays_below_the_budget(share):
+@pytest.mark.parametrize("scalars", [0.0, 0.2])
+def test_the_average_stays_below_the_budget(share, scalars):
     budget = Budget(0.03)
-    run(budget, share, 2000)
-    assert run(budget, share, 4096) <= 0.03 * 1.05
-    assert budget.factor == 1 or share / (budget.factor // 2) > 0.03
+    run(budget, share, 200, scalars=share * scalars)
+    cost, _ = run(budget, share, 4096, scalars=share * scalars, first=200)
+    assert cost <= 0.03 * 1.1  # with the steps at which all kinds are compared again
+    assert budget.factor == 1 or cost > 0.03 / 4  # and no more is left out than needed
+
+
+def test_what_the_writer_spends_counts():
+    budget = Budget(0.03)
+    run(budget, 0.01, 400, written=0.2)
+    cost, _ = run(budget, 0.01, 2000, written=0.2, first=400)
+    assert cost <= 0.03 * 1.1
+    assert budget.factor > 1
+
+
+def test_scalars_are_kept_where_they_fit():
+    cheap, dear = Budget(0.03), Budget(0.03)
+    run(cheap, 0.5, 3000, scalars=0.005)
+    run(dear, 0.5, 3000, scalars=0.1)
+    assert (cheap.keeps_scalars, dear.keeps_scalars) == (True, False)
+    assert {cheap.kind_of(due) for due in range(3100, 3164)} == {Kind.FULL, Kind.SCALARS}
+    assert {dear.kind_of(due) for due in range(3100, 3164)} == {Kind.FULL, Kind.IDLE}
 
 
 def test_what_became_cheap_is_recorded_more_often_again():
     budget = Budget(0.03)
-    run(budget, 1.0, 2000)
+    run(budget, 1.0, 2000, scalars=0.1)
     assert budget.factor == 64
-    run(budget, 0.01, 4000)
+    run(budget, 0.005, 8000, first=2000)
     assert budget.factor == 1
 
 
 def test_a_few_slow_steps_change_nothing():
     budget = Budget(0.03)
-    shares = [0.01] * 12 + [9.0] * 4 + [0.01] * 20
-    assert [budget.note(share, 1.0 + share) for share in shares] == [None] * len(shares)
+    run(budget, 0.01, 40)
+    found = [
+        budget.note(budget.kind_of(due), PLAIN + (9.0 if due in (44, 45, 46, 47) else 0.01), due)
+        for due in range(40, 80)
+    ]
+    assert found == [None] * 40
 
 
 def train(config, steps):
@@ -64,21 +98,36 @@ def train(config, steps):
 
 def test_a_run_whose_monitor_costs_too_much_is_thinned_and_says_so():
     full, every, nothing, _ = train({"every": 1}, 60)
-    losses, records, thinned, told = train({"every": 1, "budget": "1%", "subjects": {"optimizer": False}}, 60)
-    assert losses == full  # bit for bit
+    losses, records, thinned, told = train({"every": 1, "budget": "1%", "subjects": {"optimizer": False}}, 120)
+    assert losses[:60] == full  # bit for bit
     assert nothing == ()
     assert all(record.blocks for record in every)
     assert thinned[0].data["factor"] > 1
-    assert {"activation", "weight", "histogram"} <= set(thinned[0].data["subjects"])
-    assert not {"loss", "step_seconds", "weight/spectrum", "optimizer"} & set(thinned[0].data["subjects"])
     assert thinned[0].data["share"] > thinned[0].data["budget"] == 0.01
+    assert {"activation", "weight", "histogram"} <= set(thinned[0].data["subjects"])
+    assert not {"weight/spectrum", "optimizer"} & set(thinned[0].data["subjects"])
+    assert ("loss" in thinned[0].data["subjects"]) is not thinned[0].data["keeps_scalars"]
     with_tensors = [record.step for record in records if record.blocks]
-    assert with_tensors[:10] == list(range(10))
-    assert len(with_tensors) < 40
-    assert all("loss" in record.scalars for record in records)
+    assert with_tensors[:3] == [0, 1, 2]
+    assert len(with_tensors) < 60
+    assert all("loss" in record.scalars for record in records if record.blocks)
     assert (told.since, told.factor) == (thinned[0].step, thinned[-1].data["factor"])
     assert {"activation", "weight", "histogram"} <= set(told.subjects)
     assert "attention" not in told.subjects  # which this model has not
+
+
+def test_a_step_that_the_budget_leaves_out_is_idle():
+    recorder = BudgetedRecorder(load_config(budget="1%"), lambda record: None)
+    budget, due, current = recorder.due._budget, recorder.due, recorder.current
+    budget.factor, budget.keeps_scalars, current.has_recorded = 4, False, True
+    budget._compares_from = 10**6
+    kinds = []
+    for step in range(9):
+        current.step = step
+        if step >= due.wakes_at or not current.is_idle:
+            due.decide()
+        kinds.append((due.kind, current.is_idle))
+    assert kinds == [(Kind.FULL, False), *[(Kind.IDLE, True)] * 3] * 2 + [(Kind.FULL, False)]
 
 
 @pytest.mark.parametrize("value", ["3 percent", "", 0, -0.1, "0%", "100%", 200, True, [0.1], float("nan")])

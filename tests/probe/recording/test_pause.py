@@ -9,7 +9,7 @@ import pytest
 from mindscope import watch
 from mindscope.insight import diagnose
 from mindscope.probe.configuration.config import Config
-from mindscope.probe.device_results import Outbox
+from mindscope.probe.device_results import DeviceResults
 from mindscope.probe.recording.recorder import Recorder
 from mindscope.storage import Block, Layout, StepRecord, Store, open_store
 
@@ -140,7 +140,7 @@ class Late:
     def launch(self):
         return (self,)
 
-    def is_there(self) -> bool:
+    def is_ready(self) -> bool:
         return self.is_open
 
     def take(self) -> None:
@@ -149,17 +149,17 @@ class Late:
 
 def test_records_leave_in_order_when_a_device_has_brought_their_numbers():
     sent: list[StepRecord] = []
-    outbox = Outbox(sent.append, lambda name, error: None)
-    outbox.device = Late()
+    device_results = DeviceResults(sent.append, lambda name, error: None)
+    device_results.device = Late()
     block = Block(Layout("weight", ("a",), ("norm",), ("float32",)), np.ones((1, 1)))
     first, second, third = (StepRecord(step, 0.0, blocks=(block,), scalars={"rate": 1.0}) for step in (0, 1, 2))
-    outbox.send(first, outbox.close(None))
+    device_results.send(first, device_results.close(None))
     assert sent == [first]
-    outbox.owe_value(object())
-    outbox.send(second, outbox.close(None))
-    outbox.send(third, outbox.close(None))
+    device_results.request_value(object())
+    device_results.send(second, device_results.close(None))
+    device_results.send(third, device_results.close(None))
     assert sent == [first]
-    outbox.drain(wait=True)
+    device_results.drain(wait=True)
     assert [record.step for record in sent] == [0, 1, 2]
 
 
@@ -167,14 +167,14 @@ def test_of_a_record_that_waits_for_a_device_the_rest_is_known():
     recorder = Recorder(Config(), lambda record: None)
     view = TorchView(lambda site, reason: pytest.fail(f"{site}: {reason}"))
     view.add(torch.nn.Linear(3, 2).named_parameters())
-    recorder.outbox.device = Late()
-    recorder.outbox.owe_value(object())
+    recorder.device_results.device = Late()
+    recorder.device_results.request_value(object())
     recorder.log({"rate": 1.0})
     recorder.before_step(view)
     recorder.after_step(view)
     known = recorder.held()
     assert (known.step, known.blocks, known.scalars["rate"]) == (0, (), 1.0)
-    recorder.outbox.device.is_open = True
+    recorder.device_results.device.is_open = True
     recorder.flush(wait=True)
     assert recorder.held() is None
 
