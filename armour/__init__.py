@@ -1,8 +1,8 @@
 """Attacks on trained models, and the accuracy that they leave."""
 
-from typing import TYPE_CHECKING
+import typing
 
-from ..storage.renamed_names import renamed
+from ..storage import renamed_names
 from .attacks import (
     APGDCE,
     APGDDLR,
@@ -105,5 +105,5 @@ __all__ = [
     "wrap",
 ]
 
-if not TYPE_CHECKING:
-    __getattr__ = renamed(__name__, {"Model": "WrappedModel"})
+if not typing.TYPE_CHECKING:
+    __getattr__ = renamed_names.renamed(__name__, {"Model": "WrappedModel"})

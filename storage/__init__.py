@@ -1,7 +1,8 @@
 """The nouns of mindscope and the store that keeps them."""
 
-from typing import TYPE_CHECKING
+import typing
 
+from . import renamed_names
 from .encoding.block_rounding import quantize
 from .errors import InvalidName, RunNotFound, StoreDamaged, StoreError, StoreTooNew, StoreUnavailable, nearest
 from .history.compaction import Retention
@@ -18,7 +19,6 @@ from .metric_series import (
     split_metric,
 )
 from .records import Block, Event, Finding, FindingKey, Histogram, Json, Layout, Outcome, StepRecord
-from .renamed_names import renamed
 from .run_info import FormerStructure, ModuleInfo, OptimizerInfo, ParameterInfo, Run, RunKind, RunState, Structure
 from .store import BatchListener, FlightBuffer, Listener, RunWriter, Store
 from .stored_tensors import Blob, Blobs, StoredTensor, blobs_of, read_tensors, tensor_files
@@ -78,5 +78,5 @@ __all__ = [
     "tensor_files",
 ]
 
-if not TYPE_CHECKING:
-    __getattr__ = renamed(__name__, {"Foresight": "BatchListener", "Keeper": "FlightBuffer"})
+if not typing.TYPE_CHECKING:
+    __getattr__ = renamed_names.renamed(__name__, {"Foresight": "BatchListener", "Keeper": "FlightBuffer"})
