@@ -48,7 +48,9 @@ class Monitor:
     def write_to(self, writer: RunWriter, listeners: Sequence[Listener]) -> None:
         """Nothing; records go to this run and are seen by the listeners, and the monitor is closed at exit."""
         held = self._recorder.held
-        self._queue = QueueWriter(writer, listeners, self._capacity, self._when_full, keeper=self._keeper, held=held)
+        self._queue = QueueWriter(
+            writer, listeners, self._capacity, self._when_full, flight_buffer=self._keeper, pending=held
+        )
         register(self)
 
     def stand_by(self, url: str, mailbox: ControlChannel, run: str, *, rank: int, look_s: float) -> None:

@@ -36,7 +36,7 @@ from sqlalchemy.dialects.postgresql import insert
 from .encoding.record_codec import from_json, to_json
 from .errors import StoreUnavailable
 from .schema.connect import in_our_words
-from .schema.table_definitions import letter, server
+from .schema.table_definitions import control_document, server
 
 #: What stands in a topic: plain values, as JSON and YAML know them. Any: the reader checks it.
 Document = Mapping[str, Any]
@@ -142,57 +142,57 @@ class DatabaseChannel:
     Args:
         engine: Reaches the database; not closed here.
         run: The run's id.
-        place: What errors call the database.
+        location: The name of the database in errors.
     """
 
-    def __init__(self, engine: Engine, run: str, place: str) -> None:
-        self._engine, self._run, self._place = engine, run, place
+    def __init__(self, engine: Engine, run: str, location: str) -> None:
+        self._engine, self._run, self._location = engine, run, location
         self._is_there = False
 
     def post(self, topic: str, content: Document) -> None:
         """Replace the row."""
-        with in_our_words(self._place), self._engine.begin() as connection:
+        with in_our_words(self._location), self._engine.begin() as connection:
             server.create_all(connection)
             text = to_json(dict(content))
-            first = insert(letter).values(run=self._run, topic=topic, number=1, content=text)
-            again = {"number": letter.c.number + 1, "content": text}
+            first = insert(control_document).values(run=self._run, topic=topic, number=1, content=text)
+            again = {"number": control_document.c.number + 1, "content": text}
             connection.execute(first.on_conflict_do_update(index_elements=["run", "topic"], set_=again))
 
     def read(self, topic: str) -> Document | None:
         """Return the content of the row."""
         if not self._has_table():
             return None
-        with in_our_words(self._place), self._engine.begin() as connection:
-            text = connection.execute(select(letter.c.content).where(self._row(topic))).scalar()
+        with in_our_words(self._location), self._engine.begin() as connection:
+            text = connection.execute(select(control_document.c.content).where(self._row(topic))).scalar()
         return None if text is None else from_json(text)
 
     def stamp(self, topic: str) -> object:
         """Return how often something was posted."""
         if not self._has_table():
             return None
-        with in_our_words(self._place), self._engine.begin() as connection:
-            return connection.execute(select(letter.c.number).where(self._row(topic))).scalar()
+        with in_our_words(self._location), self._engine.begin() as connection:
+            return connection.execute(select(control_document.c.number).where(self._row(topic))).scalar()
 
     def clear(self) -> None:
         """Remove every document."""
         if self._has_table():
-            with in_our_words(self._place), self._engine.begin() as connection:
-                connection.execute(letter.delete().where(letter.c.run == self._run))
+            with in_our_words(self._location), self._engine.begin() as connection:
+                connection.execute(control_document.delete().where(control_document.c.run == self._run))
 
     def _row(self, topic: str) -> Any:  # Any: a clause of SQLAlchemy, whose type depends on the columns'
-        return (letter.c.run == self._run) & (letter.c.topic == topic)
+        return (control_document.c.run == self._run) & (control_document.c.topic == topic)
 
     def _has_table(self) -> bool:
         if not self._is_there:
-            with in_our_words(self._place), self._engine.begin() as connection:
-                self._is_there = inspect(connection).has_table(letter.name)
+            with in_our_words(self._location), self._engine.begin() as connection:
+                self._is_there = inspect(connection).has_table(control_document.name)
         return self._is_there
 
 
 COMMAND: Final = "command"
 STATE: Final = "state"
 
-Deed = Literal["pause", "step", "continue", "stop", "show"]
+Action = Literal["pause", "step", "continue", "stop", "show"]
 #: How often an answer is looked for.
 _LOOK_S = 0.05
 
@@ -216,17 +216,17 @@ class TrainingState:
     tensors: Mapping[str, Any] = field(default_factory=dict)  # Any: numbers, words and lists, as JSON knows them
 
 
-def state_of(mailbox: ControlChannel) -> TrainingState:
+def state_of(channel: ControlChannel) -> TrainingState:
     """Return where the training says that it is.
 
     Raises:
         StoreUnavailable: The mailbox cannot be read.
     """
-    found = mailbox.read(STATE)
+    found = channel.read(STATE)
     return TrainingState() if found is None else TrainingState(**found)
 
 
-def send(mailbox: ControlChannel, do: Deed, *, steps: int = 1, subject: str = "weight", sites: str = "*") -> int:
+def send(channel: ControlChannel, do: Action, *, steps: int = 1, subject: str = "weight", sites: str = "*") -> int:
     """Send a command and return its number; the training finds it at the end of its step.
 
     Args:
@@ -237,14 +237,14 @@ def send(mailbox: ControlChannel, do: Deed, *, steps: int = 1, subject: str = "w
     Raises:
         StoreUnavailable: The mailbox cannot be written.
     """
-    before = mailbox.read(COMMAND)
+    before = channel.read(COMMAND)
     number = 1 + (0 if before is None else int(before["number"]))
-    mailbox.post(COMMAND, {"number": number, "do": do, "steps": steps, "subject": subject, "sites": sites})
+    channel.post(COMMAND, {"number": number, "do": do, "steps": steps, "subject": subject, "sites": sites})
     return number
 
 
 def wait_for(
-    mailbox: ControlChannel,
+    channel: ControlChannel,
     number: int,
     timeout_s: float,
     *,
@@ -253,7 +253,7 @@ def wait_for(
 ) -> TrainingState | None:
     """Wait until the command with this number is obeyed and return the state; None when the time is too short."""
     end = clock() + timeout_s
-    while (state := state_of(mailbox)).obeyed < number:
+    while (state := state_of(channel)).obeyed < number:
         if clock() >= end:
             return None
         sleep(_LOOK_S)
@@ -267,28 +267,28 @@ _CHANGES: Final = "changes"
 Fields = Mapping[str, Any]  # Any: plain values, as JSON and YAML know them; who reads them checks them
 
 
-def requested_settings(mailbox: ControlChannel) -> tuple[Fields, ...]:
+def requested_settings(channel: ControlChannel) -> tuple[Fields, ...]:
     """Return all that was asked of the run, earliest first.
 
     Raises:
         StoreUnavailable: The mailbox cannot be read, or holds something else.
     """
-    document = mailbox.read(SETTINGS)
+    document = channel.read(SETTINGS)
     if document is None:
         return ()
     changes = document.get(_CHANGES, [document])
-    if not isinstance(changes, list) or not all(isinstance(one, Mapping) for one in changes):
+    if not isinstance(changes, list) or not all(isinstance(change, Mapping) for change in changes):
         raise StoreUnavailable(f"the settings of the run must be a list of keys with their values, got {changes!r}")
     return tuple(changes)
 
 
-def request_settings(mailbox: ControlChannel, fields: Fields) -> None:
+def request_settings(channel: ControlChannel, fields: Fields) -> None:
     """Append one change to those that were requested.
 
     Raises:
         StoreUnavailable: The mailbox cannot be read or written.
     """
-    mailbox.post(SETTINGS, {_CHANGES: [*map(dict, requested_settings(mailbox)), dict(fields)]})
+    channel.post(SETTINGS, {_CHANGES: [*map(dict, requested_settings(channel)), dict(fields)]})
 
 
 def combined_settings(changes: Iterable[Fields]) -> dict[str, Any]:

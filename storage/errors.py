@@ -49,12 +49,12 @@ class InvalidName(StoreError, ValueError):
     """A site, metric or URL that does not follow the grammar."""
 
 
-def in_one_line(place: str, unreadable: Sequence[StoreDamaged | StoreTooNew]) -> StoreDamaged | StoreTooNew:
+def in_one_line(location: str, unreadable: Sequence[StoreDamaged | StoreTooNew]) -> StoreDamaged | StoreTooNew:
     """Return one error for many, the first few in their own words; a single one is given back as it is."""
     if len(unreadable) == 1:
         return unreadable[0]
-    kind = StoreTooNew if all(isinstance(one, StoreTooNew) for one in unreadable) else StoreDamaged
-    return kind(f"{place} has {len(unreadable)} files and none can be read: {in_words(unreadable)}")
+    kind = StoreTooNew if all(isinstance(error, StoreTooNew) for error in unreadable) else StoreDamaged
+    return kind(f"{location} has {len(unreadable)} files and none can be read: {in_words(unreadable)}")
 
 
 def in_words(errors: Sequence[StoreError]) -> str:

@@ -190,6 +190,11 @@ class Outcome:
     details: Mapping[str, Json] = field(default_factory=dict)
 
 
+def report_order(finding: Finding) -> tuple[int, tuple[int, int, int], int, str, str]:
+    """Return the key by which a store sorts findings: since when, then the position in the data flow."""
+    return finding.first_step, finding.order, finding.rank, finding.rule, finding.site
+
+
 def check_order(run: str, last: tuple[int, int], records: Sequence[StepRecord]) -> tuple[int, int]:
     """Return (step, micro-step) of the newest record.
 

@@ -1,8 +1,13 @@
-"""Old names of the public API, kept for one release with a warning."""
+"""Old names of the public API, which work for one more release with a warning."""
 
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 def renamed(package: str, names: Mapping[str, str]) -> Callable[[str], object]:
@@ -25,3 +30,24 @@ def renamed(package: str, names: Mapping[str, str]) -> Callable[[str], object]:
         return found
 
     return lookup
+
+
+def renamed_arguments(**names: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
+    """Return a decorator that accepts keyword arguments by their old names and warns.
+
+    Args:
+        names: New name by old name.
+    """
+
+    def decorate(function: Callable[_P, _T]) -> Callable[_P, _T]:
+        @wraps(function)
+        def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+            for old in names.keys() & kwargs.keys():
+                message = f"the argument {old!r} is now {names[old]!r}; the next release removes the old name"
+                warnings.warn(message, DeprecationWarning, stacklevel=2)
+                kwargs[names[old]] = kwargs.pop(old)
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate

@@ -145,8 +145,8 @@ def blobs_of(url: str, run: str, folder: str | Path | None = None) -> Blobs:
         return Blobs(Path(folder) / f"{run}.tensors")
     if "://" in url or url.startswith("memory:"):
         raise StoreUnavailable(f"a store at {url.partition('@')[0]} cannot hold whole tensors; name a folder for them")
-    place = Path(url)
-    return Blobs((place.parent if place.suffix == ".db" else place) / f"{run}.tensors")
+    path = Path(url)
+    return Blobs((path.parent if path.suffix == ".db" else path) / f"{run}.tensors")
 
 
 #: Events of a rank that are looked through.
@@ -197,14 +197,14 @@ def read_tensors(
     found = store.find_run(run)
     files = tensor_files(store, found)
     events = store.events(found.id, rank=rank, kind="tensor", limit=_ALL)
-    for one in sorted(events, key=lambda event: (event.step, event.micro_step)):
-        names = {display_site(one.site), display_site(one.site.partition("[")[0])}
-        if not any(fnmatchcase(name, site) for name in names) or subject not in (None, one.data["subject"]):
+    for event in sorted(events, key=lambda event: (event.step, event.micro_step)):
+        names = {display_site(event.site), display_site(event.site.partition("[")[0])}
+        if not any(fnmatchcase(name, site) for name in names) or subject not in (None, event.data["subject"]):
             continue
-        if (first is None or one.step >= first) and (last is None or one.step <= last):
-            array = files.get(str(one.data["digest"]))
-            call = int(str(one.data["call"]))
-            yield StoredTensor(one.step, one.site, str(one.data["subject"]), call, one.micro_step, array)
+        if (first is None or event.step >= first) and (last is None or event.step <= last):
+            array = files.get(str(event.data["digest"]))
+            call = int(str(event.data["call"]))
+            yield StoredTensor(event.step, event.site, str(event.data["subject"]), call, event.micro_step, array)
 
 
 def remove_tensors(store: Store, run: Run) -> None:

@@ -90,15 +90,15 @@ def _compared(line: str, found: re.Match[str], steps: int) -> WatchCondition:
     if float(low) > float(high):
         raise InvalidName(f"condition {line!r} has the range [{low}, {high}], which is empty; swap its ends")
     return WatchCondition(
-        line,
-        found["range"] or found["test"],  # type: ignore[arg-type]  # the pattern lets nothing else through
-        subject,
-        statistic,
-        found["sites"] or "*",
-        float(low),
-        float(high),
-        found["change"] is not None,
-        steps,
+        text=line,
+        test=found["range"] or found["test"],  # type: ignore[arg-type]  # the pattern lets nothing else through
+        subject=subject,
+        statistic=statistic,
+        sites=found["sites"] or "*",
+        low=float(low),
+        high=float(high),
+        is_change=found["change"] is not None,
+        steps=steps,
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ...insight.watchpoints import watchpoints_of
 from ...storage import Json, Run, Store, StoreUnavailable
-from ...storage.control_channel import Deed, request_settings, send
+from ...storage.control_channel import Action, request_settings, send
 from ..security import demand_change
 from .reader import Reader
 from .watchpoint_queries import FIELD
@@ -39,7 +39,7 @@ def mute(reader: Reader, run: str, rule: str, site: str, *, muted: bool) -> None
 
 
 def command_training(
-    reader: Reader, run: Run, do: Deed, *, steps: int = 1, subject: str = "weight", sites: str = "*"
+    reader: Reader, run: Run, do: Action, *, steps: int = 1, subject: str = "weight", sites: str = "*"
 ) -> None:
     """Tell the training of a run to pause, to continue, or to show tensors; it obeys at the end of its step.
 

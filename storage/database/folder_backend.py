@@ -173,8 +173,8 @@ class FolderBackend:
                     unreadable.append(error)
         if unreadable and not found:
             raise in_one_line(f"run {run!r}", unreadable)
-        for one in unreadable:
-            _log.warning("%s", one)
+        for error in unreadable:
+            _log.warning("%s", error)
         return tuple(found)
 
     def note(self, run: str) -> RunNote:
@@ -215,9 +215,9 @@ class FolderBackend:
 
     def add_findings(self, target: RankRecording, findings: Sequence[Finding]) -> None:
         """Add findings to a recording, beside its writer if there is one."""
-        engine = file_writer(Path(target.place))
+        engine = file_writer(Path(target.location))
         try:
-            with in_our_words(target.place), engine.begin() as connection:
+            with in_our_words(target.location), engine.begin() as connection:
                 write_findings(connection, target.id, findings)
                 mark_changed(connection, target.id)
         finally:
@@ -246,8 +246,8 @@ class FolderBackend:
     def close(self) -> None:
         """Let go of every connection."""
         with self._lock:
-            for one in self._engines.values():
-                one.engine.dispose()
+            for target in self._engines.values():
+                target.engine.dispose()
             self._engines.clear()
         self._catalogue.close()
 
@@ -287,9 +287,9 @@ class FolderBackend:
             return cached[1]
         summary = self._catalogue.recall(path.name, signature)
         if summary is None:
-            one = self._open(path)
-            with one.read() as connection:
-                summary = summarise_recording(connection, one.id)
+            target = self._open(path)
+            with target.read() as connection:
+                summary = summarise_recording(connection, target.id)
             if summary.run.state != "running":
                 self._catalogue.remember(path.name, signature, summary)
         with self._lock:

@@ -56,9 +56,9 @@ class PostgresBackend:
     def summaries(self, run: str) -> tuple[RecordingSummary, ...]:
         """Return what the ranks of a run say about themselves."""
         found = []
-        for one in self.recordings(run):
-            with one.read() as connection:
-                found.append(summarise_recording(connection, one.id))
+        for target in self.recordings(run):
+            with target.read() as connection:
+                found.append(summarise_recording(connection, target.id))
         return tuple(found)
 
     def note(self, run: str) -> RunNote:

@@ -34,8 +34,8 @@ from ..schema.table_definitions import event, histogram, hot, outcome, stream
 from .rank_recording import RankRecording, event_row, write_findings
 
 _log = logging.getLogger(__name__)
-#: The sign of life of a writer that has nothing to write.
-BEAT_S = 10.0
+#: Seconds between the heartbeats of a writer that has nothing to write.
+HEARTBEAT_S = 10.0
 #: Records of a stream that are compacted when the run ends; fewer take as much room in chunks as they came with.
 _REST = 16
 
@@ -59,20 +59,20 @@ class Housekeeping(Protocol):
 class RecordingWriter:
     """The `RunWriter` of a database; used by one thread, inert in a forked child."""
 
-    def __init__(self, target: RankRecording, run: Run, place: Housekeeping, retention: Retention) -> None:
+    def __init__(self, target: RankRecording, run: Run, housekeeping: Housekeeping, retention: Retention) -> None:
         self._target = target
-        self._place = place
+        self._housekeeping = housekeeping
         self._pid = os.getpid()
         self._run = run
         self._closed = False
-        self._beat = time.monotonic()
-        with in_our_words(target.place), target.engine.begin() as connection:
-            known = read_streams(connection, target.id)
-            take_apart(connection, known)
+        self._last_heartbeat = time.monotonic()
+        with in_our_words(target.location), target.engine.begin() as connection:
+            streams = read_streams(connection, target.id)
+            take_apart(connection, streams)
             hot_records = count_hot(connection, target.id)
-            steps = next((one.id for one in known if one.layout == STEP_LAYOUT), None)
+            steps = next((known.id for known in streams if known.layout == STEP_LAYOUT), None)
             newest = None if steps is None else read_newest(connection, steps)
-        self._streams = {one.layout: one.id for one in known}
+        self._streams = {known.layout: known.id for known in streams}
         self._scalars = ScalarStreams(self._streams)
         self._earlier_scalars = ScalarStreams(self._streams, EARLIER)
         self._by_identity: dict[int, tuple[Layout, int]] = {}
@@ -132,16 +132,20 @@ class RecordingWriter:
     def write_events(self, events: Sequence[Event]) -> None:
         """Add events that belong to no record."""
         with self._transaction() as connection:
-            insert_rows(
-                connection, event, [event_row(self._target.id, one, one.step, one.micro_step) for one in events]
-            )
+            rows = [event_row(self._target.id, added, added.step, added.micro_step) for added in events]
+            insert_rows(connection, event, rows)
             self._touch(connection)
 
     def write_outcomes(self, outcomes: Sequence[Outcome]) -> None:
         """Add outcomes in one transaction; one of the same attack, norm and epsilon replaces the earlier."""
         rows = [
-            {"attack": one.attack, "norm": one.norm, "epsilon": repr(float(one.epsilon)), "data": outcome_text(one)}
-            for one in outcomes
+            {
+                "attack": added.attack,
+                "norm": added.norm,
+                "epsilon": repr(float(added.epsilon)),
+                "data": outcome_text(added),
+            }
+            for added in outcomes
         ]
         with self._transaction() as connection:
             replace_rows(connection, outcome, self._target.id, rows, ("attack", "norm", "epsilon"))
@@ -153,15 +157,15 @@ class RecordingWriter:
             return False
         if self._compact_some(LENGTH):
             return True
-        if time.monotonic() - self._beat > BEAT_S:
+        if time.monotonic() - self._last_heartbeat > HEARTBEAT_S:
             with self._transaction() as connection:
                 self._touch(connection)
-        with in_our_words(self._target.place):
-            return self._place.tidy()
+        with in_our_words(self._target.location):
+            return self._housekeeping.tidy()
 
     def make_room(self) -> None:
         """Free what was kept for the end of a run on a full disk."""
-        self._place.make_room()
+        self._housekeeping.make_room()
 
     def close(self, state: RunState = "finished", error: str = "") -> None:
         """Compact, record how the run ended and let go of the store; a second call does nothing."""
@@ -176,8 +180,8 @@ class RecordingWriter:
             self._compact_rest()
         finally:
             self._closed = True
-            with in_our_words(self._target.place):
-                self._place.release()
+            with in_our_words(self._target.location):
+                self._housekeeping.release()
 
     def _compact_some(self, least: int) -> bool:
         """Compact streams with at least so many hot records, or thin old ones; return whether there was work."""
@@ -201,10 +205,10 @@ class RecordingWriter:
             raise StoreError(f"run {self._run.id!r} is closed; nothing more can be written to it")
         if os.getpid() != self._pid:
             raise StoreError(f"run {self._run.id!r} belongs to process {self._pid}; this is its forked child")
-        self._place.check(growing=growing)
+        self._housekeeping.check(growing=growing)
         known = dict(self._streams)
         try:
-            with in_our_words(self._target.place), self._target.engine.begin() as connection:
+            with in_our_words(self._target.location), self._target.engine.begin() as connection:
                 yield connection
         except BaseException:
             self._streams = known  # those made in the transaction were undone with it
@@ -223,7 +227,7 @@ class RecordingWriter:
         self, connection: Connection, records: Sequence[StepRecord], stacks: Iterable[BlockStack]
     ) -> Counter[int]:
         """Add what records hold; return by stream how many it has got."""
-        line = RecordTimes.of([(int(one.step), int(one.micro_step), float(one.time)) for one in records])
+        line = RecordTimes.of([(int(record.step), int(record.micro_step), float(record.time)) for record in records])
         counts: Counter[int] = Counter()
         rows: list[dict[str, Any]] = []
         together = list(stacks)
@@ -242,15 +246,17 @@ class RecordingWriter:
                 "recording": number,
                 "step": int(record.step),
                 "micro_step": int(record.micro_step),
-                "site": one.site,
-                "subject": one.subject,
-                "call": one.call,
-                "data": histogram_bytes(one),
+                "site": added.site,
+                "subject": added.subject,
+                "call": added.call,
+                "data": histogram_bytes(added),
             }
             for record in records
-            for one in record.histograms
+            for added in record.histograms
         ]
-        events = [event_row(number, one, record.step, record.micro_step) for record in records for one in record.events]
+        events = [
+            event_row(number, added, record.step, record.micro_step) for record in records for added in record.events
+        ]
         insert_rows(connection, histogram, shapes)
         insert_rows(connection, event, events)
 
@@ -272,5 +278,5 @@ class RecordingWriter:
         return number
 
     def _touch(self, connection: Connection, **values: object) -> None:
-        self._beat = time.monotonic()
+        self._last_heartbeat = time.monotonic()
         touch(connection, self._target.id, **values)

@@ -44,7 +44,7 @@ class PackedBlocks:
     @staticmethod
     def of(blocks: Sequence[bytes]) -> "PackedBlocks":
         """Return blocks that lie apart."""
-        return PackedBlocks(b"".join(blocks), np.array([len(one) for one in blocks], dtype=np.uint32))
+        return PackedBlocks(b"".join(blocks), np.array([len(block) for block in blocks], dtype=np.uint32))
 
     @staticmethod
     def joined(parts: Sequence["PackedBlocks"]) -> "PackedBlocks":
@@ -93,7 +93,7 @@ def pack(block: Block) -> bytes:
 def pack_alike(blocks: Sequence[Block]) -> PackedBlocks:
     """Return blocks of one layout as bytes, each as `pack` makes it; many at once cost little more than one."""
     check_alike(blocks)
-    return pack_stacks(blocks[0].layout.dtypes, [stack_values(blocks)], [[one.present for one in blocks]])[0]
+    return pack_stacks(blocks[0].layout.dtypes, [stack_values(blocks)], [[block.present for block in blocks]])[0]
 
 
 def pack_stacks(

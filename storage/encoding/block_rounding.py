@@ -52,17 +52,17 @@ def stack_values(blocks: Sequence[Block]) -> NDArray[np.float64]:
 
 def partial_presence(presence: Presence) -> dict[int, NDArray[np.bool_]]:
     """Return by block that does not have all sites: which it has."""
-    return {at: one for at, one in enumerate(presence) if one is not None and not one.all()}
+    return {at: flags for at, flags in enumerate(presence) if flags is not None and not flags.all()}
 
 
 @lru_cache(maxsize=256)
 def column_slices(dtypes: tuple[str, ...], dtype: str) -> list[slice]:
     """Return columns of a dtype, those side by side in one slice: NumPy reads a slice without a copy."""
     slices: list[slice] = []
-    for at, one in enumerate(dtypes):
-        if one == dtype and slices and slices[-1].stop == at:
+    for at, name in enumerate(dtypes):
+        if name == dtype and slices and slices[-1].stop == at:
             slices[-1] = slice(slices[-1].start, at + 1)
-        elif one == dtype:
+        elif name == dtype:
             slices.append(slice(at, at + 1))
     return slices
 
@@ -98,7 +98,7 @@ def quantize_alike(blocks: Sequence[Block]) -> list[Block]:
     """
     dtypes = blocks[0].layout.dtypes
     values = stack_values(blocks)
-    present = partial_presence([one.present for one in blocks])
+    present = partial_presence([block.present for block in blocks])
     for at, flags in present.items():
         values[at, ~flags] = 0.0
     fits = fit_float32(values)
@@ -111,7 +111,7 @@ def quantize_alike(blocks: Sequence[Block]) -> list[Block]:
     return [Block(block.layout, values[at], present.get(at)) for at, block in enumerate(blocks)]
 
 
-#: Numbers of a layout's blocks that are rounded together with those of others, as in `stacks.py`.
+#: A layout's blocks with fewer numbers than this are rounded together with those of others, as in `block_stacks.py`.
 _SMALL = 2**13
 
 
@@ -159,13 +159,13 @@ def _rounded_blocks(records: Sequence[StepRecord]) -> dict[int, Block]:
 
 def _rounded(record: StepRecord, known: Mapping[int, Block]) -> StepRecord:
     return StepRecord(  # field by field: `replace` takes four times as long
-        record.step,
-        record.time,
-        record.micro_step,
-        record.skipped,
-        tuple([known.get(id(block)) or quantize(block) for block in record.blocks]),
-        {name: float(value) for name, value in record.scalars.items()},
-        record.histograms,
-        record.events,
-        record.beside,
+        step=record.step,
+        time=record.time,
+        micro_step=record.micro_step,
+        skipped=record.skipped,
+        blocks=tuple([known.get(id(block)) or quantize(block) for block in record.blocks]),
+        scalars={name: float(value) for name, value in record.scalars.items()},
+        histograms=record.histograms,
+        events=record.events,
+        beside=record.beside,
     )

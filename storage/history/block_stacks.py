@@ -40,7 +40,7 @@ def is_empty(block: Block) -> bool:
 def stack_steps(records: Sequence[StepRecord]) -> Iterator[BlockStack]:
     """Yield whether each step was skipped: every record is in this stream."""
     if records:
-        skipped = np.array([float(one.skipped) for one in records])
+        skipped = np.array([float(record.skipped) for record in records])
         yield BlockStack(STEP_LAYOUT, list(range(len(records))), skipped[:, None, None], [None] * len(records))
 
 
@@ -66,8 +66,8 @@ def stack_blocks(records: Sequence[StepRecord], *, is_earlier: bool = False) -> 
 def pack(stacks: Sequence[BlockStack]) -> list[PackedBlocks]:
     """Return the blocks of each stack as bytes."""
     together: dict[object, list[int]] = {}
-    for number, one in enumerate(stacks):
-        together.setdefault(kind(one.layout) if one.values.size < _SMALL else number, []).append(number)
+    for number, stack in enumerate(stacks):
+        together.setdefault(kind(stack.layout) if stack.values.size < _SMALL else number, []).append(number)
     packed: dict[int, PackedBlocks] = {}
     for numbers in together.values():
         few = [stacks[number] for number in numbers]
@@ -85,20 +85,21 @@ class ScalarStreams:
     """
 
     def __init__(self, known: Iterable[Layout], first: int = 0) -> None:
-        ours = [one for one in known if one.subject == SCALAR and (one.part >= EARLIER) == (first >= EARLIER)]
-        self._by_name = {name: one for one in ours for name in one.sites}
-        self._next = max((one.part + 1 for one in ours), default=first)
+        of_scalars = (layout for layout in known if layout.subject == SCALAR)
+        ours = [layout for layout in of_scalars if (layout.part >= EARLIER) == (first >= EARLIER)]
+        self._by_name = {name: layout for layout in ours for name in layout.sites}
+        self._next = max((layout.part + 1 for layout in ours), default=first)
 
     def stack(self, records: Sequence[StepRecord]) -> Iterator[BlockStack]:
         """Yield the scalars of records by stream; names that are not known get one, and are known from now on."""
-        kinds = dict.fromkeys(tuple(one.scalars) for one in records)
+        kinds = dict.fromkeys(tuple(record.scalars) for record in records)
         for names in kinds:
             self._learn(names)
         layouts = [self._by_name[name] for names in kinds for name in names]
-        for layout in {id(one): one for one in layouts}.values():
-            rows = [list(map(one.scalars.get, layout.sites)) for one in records]
-            at = [place for place, row in enumerate(rows) if row.count(None) < len(row)]
-            rows = [rows[place] for place in at]
+        for layout in {id(layout): layout for layout in layouts}.values():
+            rows = [list(map(record.scalars.get, layout.sites)) for record in records]
+            at = [position for position, row in enumerate(rows) if row.count(None) < len(row)]
+            rows = [rows[position] for position in at]
             present = [np.array([value is not None for value in row]) if None in row else None for row in rows]
             yield BlockStack(layout, at, np.array(rows, dtype=np.float64)[:, :, None], present)
 

@@ -25,7 +25,7 @@ from ..errors import StoreError
 from ..records import Block, Layout
 from ..schema.row_statements import SCALAR, STEP, StoredStream, insert_rows, run_statement
 from ..schema.table_definitions import chunk, finding, hot, span, stream
-from .archive_chunks import GROUP, LENGTH, chunk_bytes, read_archived
+from .archive_chunks import ALL_SITES, GROUP, LENGTH, chunk_bytes, read_archived
 from .buckets import RATIO, Buckets, bucket_buckets, bucket_bytes, bucket_records, join, read_buckets
 from .hot_records import RecordTimes, hot_rows, read_span, span_bytes, take_oldest
 
@@ -109,51 +109,53 @@ TIERS = (16, 256)
 # Made once: to put a statement together takes SQLAlchemy longer than to run it.
 _OF: BindParameter[int] = bindparam("of")
 _NEXT_RECORD = select(func.max(span.c.first + span.c.count)).where(span.c.stream == _OF)
-_WIDE = and_(chunk.c.stream == _OF, chunk.c.tier == bindparam("of_tier"), chunk.c.site_group == -1)
+_WIDE = and_(chunk.c.stream == _OF, chunk.c.tier == bindparam("of_tier"), chunk.c.site_group == ALL_SITES)
 _WIDE_ROWS = select(chunk.c.statistic, chunk.c.first, chunk.c.data).where(_WIDE).order_by(chunk.c.first)
 _NO_MORE_WIDE = delete(chunk).where(_WIDE)
 
 
-def compact(connection: Connection, one: StoredStream, count: int = LENGTH) -> int:
+def compact(connection: Connection, stored: StoredStream, count: int = LENGTH) -> int:
     """Move the oldest hot records of a stream into chunks; return how many: `count`, or as many as there were.
 
     Fewer than `LENGTH` may only be the last ones of a run that ends.
     """
-    line, blocks = take_oldest(connection, one.id, count)
+    line, blocks = take_oldest(connection, stored.id, count)
     if not len(blocks):
         return 0
-    values, present = unpack_columns(blocks, range(len(one.layout.statistics)), len(one.layout.sites))
-    first = run_statement(connection, _NEXT_RECORD, {"of": one.id}).scalar() or 0
-    head = {"stream": one.id, "first": first, "count": len(line), "codec": CODEC_VERSION}
+    values, present = unpack_columns(blocks, range(len(stored.layout.statistics)), len(stored.layout.sites))
+    first = run_statement(connection, _NEXT_RECORD, {"of": stored.id}).scalar() or 0
+    head = {"stream": stored.id, "first": first, "count": len(line), "codec": CODEC_VERSION}
     bounds = {"first_step": int(line.steps[0]), "last_step": int(line.steps[-1])}
     data = span_bytes(line.steps, line.micro_steps, line.times)
     insert_rows(connection, span, [{**head, **bounds, "data": data}])
-    insert_rows(connection, chunk, list(_records(one, first, values, present)))
+    insert_rows(connection, chunk, list(_records(stored, first, values, present)))
     if len(line) == LENGTH:
-        insert_rows(connection, chunk, list(_buckets(one, first, values, present)))
-        _merge(connection, one, first)
+        insert_rows(connection, chunk, list(_buckets(stored, first, values, present)))
+        _merge(connection, stored, first)
     return len(line)
 
 
 def take_apart(connection: Connection, streams: Sequence[StoredStream]) -> None:
     """Make the last records of a run that had ended hot again, so that more can join them."""
-    for one in streams:
+    for stored in streams:
         query = select(span.c.id, span.c.first, span.c.count, span.c.data)
-        query = query.where(span.c.stream == one.id, span.c.count < LENGTH)
+        query = query.where(span.c.stream == stored.id, span.c.count < LENGTH)
         for key, begin, count, data in connection.execute(query).all():
-            columns = range(len(one.layout.statistics))
-            values, present, _ = read_archived(connection, one, columns, slice(None), begin, begin + count)
-            blocks = [Block(one.layout, values[:, at].T, present[at]) for at in range(count)]
-            insert_rows(connection, hot, list(hot_rows(one.id, RecordTimes(*read_span(data)), pack_alike(blocks))))
-            connection.execute(delete(chunk).where(chunk.c.stream == one.id, chunk.c.tier == 1, chunk.c.first == begin))
+            columns = range(len(stored.layout.statistics))
+            values, present, _ = read_archived(connection, stored, columns, slice(None), begin, begin + count)
+            blocks = [Block(stored.layout, values[:, at].T, present[at]) for at in range(count)]
+            insert_rows(connection, hot, list(hot_rows(stored.id, RecordTimes(*read_span(data)), pack_alike(blocks))))
+            connection.execute(
+                delete(chunk).where(chunk.c.stream == stored.id, chunk.c.tier == 1, chunk.c.first == begin)
+            )
             connection.execute(delete(span).where(span.c.id == key))
 
 
 def _records(
-    one: StoredStream, first: int, columns: NDArray[np.float64], present: NDArray[np.bool_]
+    stored: StoredStream, first: int, columns: NDArray[np.float64], present: NDArray[np.bool_]
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of tier 1, of `(statistics, records, sites)` values and `(records, sites)` presence."""
-    sites = range(0, len(one.layout.sites), GROUP)
+    sites = range(0, len(stored.layout.sites), GROUP)
     is_whole = bool(present.all())
     flags = [b"" if is_whole else encode_flags(present.T[site : site + GROUP]) for site in sites]
     for statistic, values in enumerate(columns):
@@ -166,21 +168,22 @@ def _records(
             kept = strange is not None and bool(strange[:, few].any())
             # One site that needs float64 must not widen all others.
             data = chunk_bytes(np.ascontiguousarray(by_site[few]), flags[group], None if code == WIDEST else code)
-            yield _row(one, 1, statistic, group, first, len(values), data, kept=int(kept))
+            key = _ChunkKey(1, statistic, group, first)
+            yield _row(stored, key, len(values), data, kept=int(kept))
 
 
 def _buckets(
-    one: StoredStream, first: int, columns: NDArray[np.float64], present: NDArray[np.bool_]
+    stored: StoredStream, first: int, columns: NDArray[np.float64], present: NDArray[np.bool_]
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of the finest tier of buckets, of the same; those of zeros are one object and are packed once."""
     known: dict[int, tuple[Buckets, bytes]] = {}
     for statistic, few in enumerate(bucket_records(columns, present)):
         if id(few) not in known:
             known[id(few)] = few, bucket_bytes(few)
-        yield _row(one, TIERS[0], statistic, -1, first, few.low.shape[1], known[id(few)][1])
+        yield _row(stored, _ChunkKey(TIERS[0], statistic, ALL_SITES, first), few.low.shape[1], known[id(few)][1])
 
 
-def _merge(connection: Connection, one: StoredStream, first: int) -> None:
+def _merge(connection: Connection, stored: StoredStream, first: int) -> None:
     """Join the rows of all sites of a tier, once there are enough of them, into rows by group of sites.
 
     Args:
@@ -191,34 +194,41 @@ def _merge(connection: Connection, one: StoredStream, first: int) -> None:
             return
         first -= (RATIO - 1) * tier * RATIO
         parts: dict[int, list[Buckets]] = {}
-        shape = (len(one.layout.sites), RATIO)
-        for statistic, _, data in connection.execute(_WIDE_ROWS, {"of": one.id, "of_tier": tier}):
-            parts.setdefault(statistic, []).append(read_buckets(data, shape, with_places=True))
+        shape = (len(stored.layout.sites), RATIO)
+        for statistic, _, data in connection.execute(_WIDE_ROWS, {"of": stored.id, "of_tier": tier}):
+            parts.setdefault(statistic, []).append(read_buckets(data, shape, with_positions=True))
         rows: list[dict[str, Any]] = []
         for statistic, few in parts.items():
             whole = join(few)
             for group, site in enumerate(range(0, shape[0], GROUP)):
                 data = bucket_bytes(whole.sites(site, site + GROUP))
-                rows.append(_row(one, tier, statistic, group, first, whole.low.shape[1], data))
+                rows.append(_row(stored, _ChunkKey(tier, statistic, group, first), whole.low.shape[1], data))
             if tier != TIERS[-1]:
-                rows.append(_wide(one, tier * RATIO, statistic, first, bucket_buckets(few, tier)))
-        connection.execute(_NO_MORE_WIDE, {"of": one.id, "of_tier": tier})
+                wide, key = bucket_buckets(few, tier), _ChunkKey(tier * RATIO, statistic, ALL_SITES, first)
+                rows.append(_row(stored, key, wide.low.shape[1], bucket_bytes(wide)))
+        connection.execute(_NO_MORE_WIDE, {"of": stored.id, "of_tier": tier})
         insert_rows(connection, chunk, rows)
 
 
-def _wide(one: StoredStream, tier: int, statistic: int, first: int, buckets: Buckets) -> dict[str, Any]:
-    return _row(one, tier, statistic, -1, first, buckets.low.shape[1], bucket_bytes(buckets))
+@dataclass(frozen=True, slots=True)
+class _ChunkKey:
+    """The key of a chunk within its stream; `first` is the number of its first record."""
+
+    tier: int
+    statistic: int
+    group: int
+    first: int
 
 
 def _row(
-    one: StoredStream, tier: int, statistic: int, group: int, first: int, count: int, data: bytes, *, kept: int = 0
-) -> dict[str, Any]:
+    stored: StoredStream, key: _ChunkKey, count: int, data: bytes, *, kept: int = 0
+) -> dict[str, Any]:  # Any: values of any column
     return {
-        "stream": one.id,
-        "tier": tier,
-        "statistic": statistic,
-        "site_group": group,
-        "first": first,
+        "stream": stored.id,
+        "tier": key.tier,
+        "statistic": key.statistic,
+        "site_group": key.group,
+        "first": key.first,
         "count": count,
         "codec": CODEC_VERSION,
         "kept": kept,
@@ -262,8 +272,8 @@ class Compactor:
         """
         due = self._due(streams, least)
         left = {
-            one.id: self._hot[one.id] - moved if (moved := compact(connection, one, count)) >= least else 0
-            for one, count in due
+            stored.id: self._hot[stored.id] - moved if (moved := compact(connection, stored, count)) >= least else 0
+            for stored, count in due
         }
         may_thin = bool(due) or thin_once(connection, self._number, self._retention)
         for key, count in left.items():

@@ -83,7 +83,7 @@ class RecordTimes:
             return RecordTimes(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
         if len(parts) == 1:
             return parts[0]
-        columns = zip(*((one.steps, one.micro_steps, one.times) for one in parts), strict=True)
+        columns = zip(*((part.steps, part.micro_steps, part.times) for part in parts), strict=True)
         return RecordTimes(*(np.concatenate(column) for column in columns))
 
     def tobytes(self) -> bytes:

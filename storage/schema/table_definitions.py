@@ -219,8 +219,8 @@ listed = Table(
     Column("summary", Text, nullable=False),
 )
 
-#: What stands in the mailboxes of runs.
-letter = Table(
+#: Documents of the control channels of runs.
+control_document = Table(
     "letter",
     server,
     Column("run", Text, primary_key=True),
@@ -279,14 +279,14 @@ def check_version(connection: Connection) -> int:
         StoreUnfinished: There is no version.
     """
     version = schema_version(connection)
-    place = connection.engine.url.database
+    name = connection.engine.url.database
     if version > SCHEMA_VERSION:
         raise StoreTooNew(
-            f"{place} has schema version {version}, this mindscope reads up to {SCHEMA_VERSION}; upgrade mindscope"
+            f"{name} has schema version {version}, this mindscope reads up to {SCHEMA_VERSION}; upgrade mindscope"
         )
     if version == 0:
         raise StoreUnfinished(
-            f"{place} holds no run: it has no schema version; its first transaction was never finished"
+            f"{name} holds no run: it has no schema version; its first transaction was never finished"
         )
     return version
 

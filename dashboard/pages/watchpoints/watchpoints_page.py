@@ -11,7 +11,7 @@ from dash.exceptions import PreventUpdate
 
 from ....insight import InsightError
 from ....storage import Finding, InvalidName, Json, Run
-from ....storage.control_channel import Deed
+from ....storage.control_channel import Action
 from ...address import PageAddress, QueryKey
 from ...components.form_controls import choose, labelled, line_input, switch
 from ...components.page_parts import notice, panel
@@ -169,7 +169,7 @@ def connect_control(app: dash.Dash, reader: Reader) -> None:
             raise PreventUpdate
         steps, subject, sites, reference = values[-4:]
         number = steps if isinstance(steps, int) and steps > 0 else 1
-        do = cast("Deed", commands[pressed])
+        do = cast("Action", commands[pressed])
         command_training(
             reader, reader.find(str(reference)), do, steps=number, subject=str(subject), sites=str(sites or "*")
         )
