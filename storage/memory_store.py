@@ -29,6 +29,7 @@ from .memory_writer import MemoryRank, MemoryWriter
 from .metric_series import ROOT_SITE, SEVERITIES, Matrix, Series, Severity, split_metric
 from .process import machine
 from .records import Block, Event, Finding, Histogram, Json, Layout, Outcome, StepRecord, report_order
+from .renamed_names import renamed_method
 from .run_info import FormerStructure, Run, RunKind, Structure, check_run_id, find_run, new_run_id
 from .schema.row_statements import SCALAR
 from .stored_tensors import remove_tensors
@@ -51,7 +52,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._runs: dict[str, dict[int, MemoryRank]] = {}
         self._notes: dict[str, _Notes] = {}
-        self._mail: dict[str, MemoryChannel] = {}
+        self._channels: dict[str, MemoryChannel] = {}
         self._lock = threading.RLock()
 
     def begin_run(
@@ -104,19 +105,19 @@ class MemoryStore:
         return find_run(self.runs(limit=1_000_000), reference)
 
     def version(self, run: str) -> str:
-        """Return a word that changes whenever anything of the run has."""
+        """Return a string that changes with every change of the run."""
         with self._lock:
             ranks = self._ranks(run)
             words = [f"{rank}:{recording.revision}" for rank, recording in ranks.items()]
             return f"{self._note(run).revision}/{','.join(words)}"
 
     def structure(self, run: str, *, rank: int = 0) -> Structure:
-        """Return what was trained; empty before it is known."""
+        """Return the structure of the trained model; empty before it is known."""
         recording = self._ranks(run).get(rank)
         return Structure() if recording is None else recording.structure
 
     def former_structures(self, run: str, *, rank: int = 0) -> tuple[FormerStructure, ...]:
-        """Return what was trained before the structure changed, oldest first."""
+        """Return the structures before each change, oldest first."""
         with self._lock:
             return tuple(self._rank(run, rank).former)
 
@@ -185,7 +186,7 @@ class MemoryStore:
     def replay(
         self, run: str, *, rank: int = 0, first: int | None = None, last: int | None = None, limit: int | None = None
     ) -> Iterator[StepRecord]:
-        """Return the records again, oldest first; with `limit`, only the newest that many."""
+        """Yield the records, oldest first; with `limit`, only that many of the newest."""
         found = self._between(run, rank, first, last)
         return iter(found if limit is None else found[max(len(found) - limit, 0) :])
 
@@ -209,7 +210,7 @@ class MemoryStore:
         return tuple(found[at] for at in spaced(len(found), limit).tolist())
 
     def events(self, run: str, *, rank: int = 0, kind: str | None = None, limit: int = 1000) -> tuple[Event, ...]:
-        """Return the events that came last, in the order in which they came."""
+        """Return the newest events, in the order of their arrival."""
         with self._lock:
             events = tuple(self._rank(run, rank).events)
         found = [event for _, _, event in events if kind is None or event.kind == kind]
@@ -227,7 +228,7 @@ class MemoryStore:
         return tuple(sorted(shown, key=report_order)[:limit])
 
     def outcomes(self, run: str, *, limit: int = 1000) -> tuple[Outcome, ...]:
-        """Return what attacks did, by (attack, norm, epsilon)."""
+        """Return the outcomes of attacks, by (attack, norm, epsilon)."""
         with self._lock:
             found = [outcome for rank in self._ranks(run).values() for outcome in rank.outcomes.values()]
         return tuple(sorted(found, key=lambda outcome: (outcome.attack, outcome.norm, outcome.epsilon))[:limit])
@@ -242,7 +243,7 @@ class MemoryStore:
     def annotate(
         self, run: str, *, name: str | None = None, tags: Mapping[str, Json] | None = None, remark: str | None = None
     ) -> Run:
-        """Change what people add to a run; what is None stays."""
+        """Change the name, tags or remark that people gave a run; None leaves a value as it is."""
         with self._lock:
             self._ranks(run)
             note = self._note(run)
@@ -266,10 +267,12 @@ class MemoryStore:
             self._ranks(run)
             return tuple(sorted(self._note(run).muted))
 
-    def mailbox(self, run: str) -> MemoryChannel:
-        """Return where a running training and those who look at it leave each other documents."""
+    def control_channel(self, run: str) -> MemoryChannel:
+        """Return the documents by which observers control a running training."""
         with self._lock:
-            return self._mail.setdefault(run, MemoryChannel())
+            return self._channels.setdefault(run, MemoryChannel())
+
+    mailbox = renamed_method("mailbox", "control_channel")
 
     def delete_run(self, run: str) -> None:
         """Remove a run and everything of it but checkpoints; one that is running is refused."""
@@ -279,7 +282,7 @@ class MemoryStore:
             known = self._merged(run)
             del self._runs[run]
             self._notes.pop(run, None)
-            self._mail.pop(run, None)
+            self._channels.pop(run, None)
         remove_tensors(self, known)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What is recorded while a model trains: a step, its blocks of statistics, and the events and findings beside them."""
+"""The records of a training: a step, its blocks of statistics, its events, and findings and outcomes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ class Layout:
     """The fixed shape of a stream: which rows and columns every block of it has.
 
     Args:
-        subject: What was looked at, e.g. `activation` or `optimizer/exp_avg`.
+        subject: The measured subject, e.g. `activation` or `optimizer/exp_avg`.
         sites: One site a row, at most 1024, in call order (activations) or model order (parameters).
         statistics: One statistic a column, e.g. `("l2_norm", "mean", ...)`.
         dtypes: What each column is stored as: `float32`, `float64` or `uint64`.
@@ -67,7 +67,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something exact that happened: a fact, not a measurement.
+    """Something that happened: a fact, not a measurement.
 
     Kinds in use: `step_skipped` (loss_scale), `gradient_before_forward` (parameters, l2_norm), `learning_rate_changed`,
     `schedule_thinned` (factor, share, budget, subjects), `tensor` (subject, call, digest, shape, dtype: a whole
@@ -114,15 +114,15 @@ class Event:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepRecord:
-    """Everything that one step left behind; the unit that travels from the training thread to the store.
+    """Everything that was observed in one step; the unit that goes from the training thread to the store.
 
     Args:
         step: Number of the optimizer step, from 0; a skipped step keeps its own number.
         time: Unix seconds at the end of the step.
         skipped: True when the optimizer did not apply the step (overflow under loss scaling).
         scalars: Loss, learning rate, loss scale, throughput, whatever the user logs.
-        beside: What was observed of the step beyond what its schedule asked for: blocks and scalars of a record that
-            listeners see, and that is stored, only as far as a `Keeper` says so.
+        beside: Blocks and scalars outside the schedule. Listeners see them, and they are stored, only as far as a
+            `FlightBuffer` decides.
     """
 
     step: int
@@ -138,11 +138,11 @@ class StepRecord:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, with its evidence; `cause` is a word of the vocabulary of diagnosis.
+    """One problem that a rule has found, with its evidence; `cause` names the kind of problem.
 
     Args:
         step: The step whose record made the rule fire.
-        first_step: Since when it has been wrong.
+        first_step: The first step with the problem.
         evidence: Numbers only: the value, what was expected, the history it was compared with.
         confidence: 1.0 for facts.
         order: Position in the data flow within `first_step`, as the rule knows it: (micro_step, phase, call order).
@@ -165,20 +165,20 @@ class Finding:
 
     @property
     def key(self) -> FindingKey:
-        """What makes it this finding and no other: a later one with the same key takes its place."""
+        """The identity of the finding: a later finding with the same key replaces it."""
         return self.rule, self.site, self.rank, self.first_step
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one attack did to one model at one budget.
+    """The result of one attack on one model at one budget.
 
     Args:
         epsilon: Budget in the norm's own unit, on inputs scaled to `bounds`; 0 is the clean accuracy.
         accuracy: Share of samples still classified correctly, 0 to 1.
         samples: How many inputs were attacked.
         median_distance: Median distance of the successful adversarial examples; NaN when there is none.
-        details: Queries, gradient calls, steps, seed, versions: whatever repeats the measurement.
+        details: Queries, gradient calls, steps, seed, versions: what is needed to repeat the measurement.
     """
 
     attack: str
@@ -206,7 +206,7 @@ def check_order(run: str, last: tuple[int, int], records: Sequence[StepRecord]) 
         if now <= last:
             raise StoreError(
                 f"run {run!r} expects a record after step {last[0]} (micro-step {last[1]}), got step {now[0]} "
-                f"(micro-step {now[1]}); a run that goes back in time is begun as a new one"
+                f"(micro-step {now[1]}); begin a new run to go back in time"
             )
         last = now
     return last
@@ -216,7 +216,7 @@ Key = tuple[int, int]
 
 
 def joined(record: StepRecord, more: StepRecord | None) -> StepRecord:
-    """Return the record with the blocks and scalars of another one of the same step, which holds other subjects."""
+    """Return the record joined with the blocks and scalars of another record of the same step."""
     if more is None:
         return record
     blocks, scalars = (*record.blocks, *more.blocks), {**more.scalars, **record.scalars}
@@ -224,14 +224,14 @@ def joined(record: StepRecord, more: StepRecord | None) -> StepRecord:
 
 
 def check_earlier(run: str, joined_last: Key, last: Key, earlier: Sequence[StepRecord]) -> Key:
-    """Return (step, micro-step) of the last of these records, which are to join those that are there.
+    """Return (step, micro-step) of the last of these observations, which are to join stored records.
 
     Args:
-        joined_last: Of the last one that was joined before.
-        last: Of the newest record that is there.
+        joined_last: (step, micro-step) of the last observations that were joined before.
+        last: (step, micro-step) of the newest stored record.
 
     Raises:
-        StoreError: One does not come after the one before it, or nothing of its step can be there yet.
+        StoreError: The observations are not in order, or the record of their step is not stored yet.
     """
     newest = check_order(run, joined_last, earlier)
     if earlier and newest > last:

@@ -4,7 +4,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -30,6 +30,17 @@ def renamed(package: str, names: Mapping[str, str]) -> Callable[[str], object]:
         return found
 
     return lookup
+
+
+def renamed_method(old: str, new: str) -> Callable[..., Any]:  # Any: the arguments and result of the method
+    """Return a method that warns and calls the method by its new name."""
+
+    def call(self: object, *args: object, **kwargs: object) -> object:
+        message = f"{type(self).__name__}.{old} is now {new}; the next release removes the old name"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return getattr(self, new)(*args, **kwargs)
+
+    return call
 
 
 def renamed_arguments(**names: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:

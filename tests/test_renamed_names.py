@@ -3,6 +3,7 @@
 import importlib
 
 import pytest
+from mindscope.storage import QueueWriter, open_store
 
 RENAMED = (
     ("armour", "Model", "WrappedModel"),
@@ -30,3 +31,15 @@ def test_a_name_that_never_was_is_an_attribute_error(package):
     module = importlib.import_module(f"mindscope.{package}")
     with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
         _ = module.Nonsense
+
+
+def test_an_old_method_calls_the_new_one_with_a_warning():
+    store = open_store("memory:")
+    with pytest.warns(DeprecationWarning, match=r"MemoryStore\.mailbox is now control_channel"):
+        assert store.mailbox("run") is store.control_channel("run")
+
+
+def test_an_old_argument_is_passed_by_its_new_name_with_a_warning():
+    with pytest.warns(DeprecationWarning, match="the argument 'held' is now 'pending'"):
+        queue = QueueWriter(open_store("memory:").begin_run("old"), held=lambda: None)
+    assert queue.close()

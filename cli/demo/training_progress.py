@@ -1,4 +1,4 @@
-"""What the demo shows while it trains: a live bar on a terminal, a line now and then elsewhere."""
+"""The progress of the demo's trainings: a live bar on a terminal, some lines elsewhere."""
 
 import time
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-#: Lines printed per training where there is no terminal.
+#: Lines printed per training without a terminal.
 _LINES = 10
 #: Weight of the newest step in the shown throughput (our choice: about the last twenty steps).
 _NEWEST = 0.05

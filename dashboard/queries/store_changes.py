@@ -50,7 +50,7 @@ def command_training(
     _change(
         reader,
         _running(run).id,
-        lambda store: send(store.mailbox(run.id), do, steps=steps, subject=subject, sites=sites),
+        lambda store: send(store.control_channel(run.id), do, steps=steps, subject=subject, sites=sites),
     )
 
 
@@ -64,7 +64,9 @@ def request_watchpoints(reader: Reader, run: Run, entries: Sequence[Json]) -> No
         StoreUnavailable: The run is over.
     """
     watchpoints_of({FIELD: list(entries)})
-    _change(reader, _running(run).id, lambda store: request_settings(store.mailbox(run.id), {FIELD: list(entries)}))
+    _change(
+        reader, _running(run).id, lambda store: request_settings(store.control_channel(run.id), {FIELD: list(entries)})
+    )
 
 
 def _running(run: Run) -> Run:

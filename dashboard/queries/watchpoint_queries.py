@@ -20,7 +20,7 @@ from .reader import Reader
 
 #: The field of a run's settings that is ours.
 FIELD: Final = "watchpoints"
-#: Running trainings whose state is asked for, the newest; our choice: each costs a look into its mailbox.
+#: Running trainings whose state is asked for, the newest; our choice: each costs a read of its control channel.
 _ATTACHED: Final = 20
 
 
@@ -54,9 +54,9 @@ def requested_watchpoints(reader: Reader, run: Run) -> list[Json]:
     """Return the entries of all watchpoints requested for the run: those set meanwhile, else the initial ones.
 
     Raises:
-        StoreUnavailable: The mailbox cannot be read.
+        StoreUnavailable: The control channel cannot be read.
     """
-    channel = reader.read(lambda store: store.mailbox(run.id))
+    channel = reader.read(lambda store: store.control_channel(run.id))
     key = (run.id, SETTINGS, channel.stamp(SETTINGS))
     found = reader.kept(key, lambda _: combined_settings(requested_settings(channel)))
     return _list(found[FIELD] if FIELD in found else run.config.get(FIELD))
@@ -68,7 +68,7 @@ def watchpoint_statuses(reader: Reader, run: Run) -> tuple[WatchpointStatus, ...
     Raises:
         InvalidName: A condition is not understood.
         InvalidRule: An entry is no watchpoint.
-        StoreUnavailable: The mailbox cannot be read.
+        StoreUnavailable: The control channel cannot be read.
     """
     in_force = {watchpoint.name: watchpoint for watchpoint in watchpoints_of({FIELD: _in_force(reader, run)})}
     requested = watchpoints_of({FIELD: requested_watchpoints(reader, run)})
@@ -100,9 +100,9 @@ def training_status(reader: Reader, run: Run) -> TrainingStatus:
     """Return the state that the run's training reports.
 
     Raises:
-        StoreUnavailable: The mailbox cannot be read, or holds what is no state.
+        StoreUnavailable: The control channel cannot be read, or holds no valid state.
     """
-    channel = reader.read(lambda store: store.mailbox(run.id))
+    channel = reader.read(lambda store: store.control_channel(run.id))
     key = (run.id, STATE, channel.stamp(STATE), channel.stamp(COMMAND))
     return reader.kept(key, lambda _: _status(run.id, channel))  # a state with many tensors takes long to be read
 

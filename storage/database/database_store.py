@@ -10,12 +10,13 @@ from sqlalchemy import select
 
 from ..control_channel import ControlChannel
 from ..encoding.record_codec import read_structure
-from ..errors import RunNotFound, StoreDamaged, StoreTooNew, StoreUnavailable, in_one_line, in_words
+from ..errors import RunNotFound, StoreDamaged, StoreTooNew, StoreUnavailable, combined_error, combined_message
 from ..history.hot_records import FIRST, LAST
 from ..history.queries import MatrixQuery, SeriesQuery, list_metrics, read_matrix, read_series
 from ..history.record_replay import replay
 from ..metric_series import Matrix, Series, Severity
 from ..records import Event, Finding, Histogram, Json, Layout, Outcome, StepRecord, report_order
+from ..renamed_names import renamed_method
 from ..run_info import FormerStructure, Run, RunKind, Structure, check_run_id, find_run, new_run_id
 from ..schema.row_statements import SCALAR, STEP, read_former, read_streams, shown_layout
 from ..schema.table_definitions import recording
@@ -47,13 +48,13 @@ class StoreBackend(Protocol):
         """Return the ranks of a run, ascending; none for an unknown run."""
 
     def summaries(self, run: str) -> tuple[RecordingSummary, ...]:
-        """Return what the ranks of a run say about themselves; raise StoreDamaged when none of them can be read."""
+        """Return a summary per rank of a run; raise StoreDamaged when none of them can be read."""
 
     def note(self, run: str) -> RunNote:
-        """Return what people have added to a run."""
+        """Return the name, tags, remark and muted rules that people gave a run."""
 
     def annotate(self, run: str, name: str | None, tags: Mapping[str, Json] | None, remark: str | None) -> None:
-        """Change what is not None."""
+        """Change the values that are not None."""
 
     def mute(self, run: str, rule: str, site: str, muted: bool) -> None:
         """Hide the findings of a rule at a site, or show them again."""
@@ -64,14 +65,14 @@ class StoreBackend(Protocol):
     def add_findings(self, target: RankRecording, findings: Sequence[Finding]) -> None:
         """Add findings to a recording."""
 
-    def mailbox(self, run: str) -> ControlChannel:
-        """Return documents that belong to a run."""
+    def control_channel(self, run: str) -> ControlChannel:
+        """Return the documents by which observers control a running training."""
 
     def delete(self, run: str) -> None:
-        """Remove all of a run."""
+        """Remove everything of a run."""
 
     def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
 
 
 class DatabaseStore:
@@ -124,7 +125,7 @@ class DatabaseStore:
         return found
 
     def _readable(self, limit: int) -> tuple[tuple[Run, ...], list[StoreDamaged | StoreTooNew]]:
-        """Return the newest runs that can be read, and what is wrong with others; raise when there are only such."""
+        """Return the newest runs that can be read, and the errors of the others; raise when none can be read."""
         backend = self._backend
         found: list[Run] = []
         unreadable: list[StoreDamaged | StoreTooNew] = []
@@ -137,14 +138,14 @@ class DatabaseStore:
             except (StoreDamaged, StoreTooNew) as error:
                 unreadable.append(error)
         if unreadable and not found:
-            raise in_one_line(self.url, unreadable)
+            raise combined_error(self.url, unreadable)
         return tuple(sorted(found, key=lambda run: (run.created_at, run.id), reverse=True)), unreadable
 
     def find_run(self, reference: str) -> Run:
         """Return the run with that id, unique id prefix, name (its newest) or `latest`.
 
         Raises:
-            RunNotFound: None answers to it; the message names the files that cannot be read, in which it may be.
+            RunNotFound: No run matches; the message names the files that cannot be read, which may hold it.
         """
         if summaries := self._backend.summaries(reference):
             return merge_summaries(summaries, self._backend.note(reference))
@@ -153,11 +154,13 @@ class DatabaseStore:
             return find_run(runs, reference)
         except RunNotFound as error:
             if unreadable:
-                raise RunNotFound(f"{error}; it may be in what cannot be read: {in_words(unreadable)}") from error
+                raise RunNotFound(
+                    f"{error}; it may be in a file that cannot be read: {combined_message(unreadable)}"
+                ) from error
             raise
 
     def version(self, run: str) -> str:
-        """Return a word that changes whenever anything of the run has; cheap enough to poll."""
+        """Return a string that changes with every change of the run; cheap enough to poll."""
         words = []
         for target in self._recordings(run):
             with target.read() as connection:
@@ -166,7 +169,7 @@ class DatabaseStore:
         return f"{self._backend.note(run).revision}/{','.join(words)}"
 
     def structure(self, run: str, *, rank: int = 0) -> Structure:
-        """Return what was trained; empty before it is known."""
+        """Return the structure of the trained model; empty before it is known."""
         target = self._recording(run, rank)
         if target is None:
             return Structure()
@@ -175,7 +178,7 @@ class DatabaseStore:
             return read_structure(connection.execute(query).scalar())
 
     def former_structures(self, run: str, *, rank: int = 0) -> tuple[FormerStructure, ...]:
-        """Return what was trained before the structure changed, oldest first."""
+        """Return the structures before each change, oldest first."""
         target = self._existing(run, rank)
         with target.read() as connection:
             return read_former(connection, target.id)
@@ -228,7 +231,7 @@ class DatabaseStore:
     def replay(
         self, run: str, *, rank: int = 0, first: int | None = None, last: int | None = None, limit: int | None = None
     ) -> Iterator[StepRecord]:
-        """Return the stored records again, oldest first; with `limit`, only the newest that many."""
+        """Yield the stored records, oldest first; with `limit`, only that many of the newest."""
         target = self._existing(run, rank)
         return replay(target.read, target.id, *_between(first, last), limit)
 
@@ -251,7 +254,7 @@ class DatabaseStore:
             )
 
     def events(self, run: str, *, rank: int = 0, kind: str | None = None, limit: int = 1000) -> tuple[Event, ...]:
-        """Return the events that came last, in the order in which they came."""
+        """Return the newest events, in the order of their arrival."""
         target = self._existing(run, rank)
         with target.read() as connection:
             return tuple(read_events(connection, target.id, kind, limit))
@@ -267,7 +270,7 @@ class DatabaseStore:
         return tuple(sorted(shown, key=report_order)[:limit])
 
     def outcomes(self, run: str, *, limit: int = 1000) -> tuple[Outcome, ...]:
-        """Return what attacks did, by (attack, norm, epsilon)."""
+        """Return the outcomes of attacks, by (attack, norm, epsilon)."""
         found: list[Outcome] = []
         for target in self._recordings(run):
             with target.read() as connection:
@@ -286,7 +289,7 @@ class DatabaseStore:
     def annotate(
         self, run: str, *, name: str | None = None, tags: Mapping[str, Json] | None = None, remark: str | None = None
     ) -> Run:
-        """Change what people add to a run; what is None stays."""
+        """Change the name, tags or remark that people gave a run; None leaves a value as it is."""
         self._recordings(run)
         self._backend.annotate(run, name, tags, remark)
         return self.find_run(run)
@@ -301,9 +304,11 @@ class DatabaseStore:
         self._recordings(run)
         return tuple(sorted(self._backend.note(run).muted))
 
-    def mailbox(self, run: str) -> ControlChannel:
-        """Return where a running training and those who look at it leave each other documents."""
-        return self._backend.mailbox(run)
+    def control_channel(self, run: str) -> ControlChannel:
+        """Return the documents by which observers control a running training."""
+        return self._backend.control_channel(run)
+
+    mailbox = renamed_method("mailbox", "control_channel")
 
     def delete_run(self, run: str) -> None:
         """Remove a run and everything of it but checkpoints; one that is running is refused."""
@@ -314,7 +319,7 @@ class DatabaseStore:
         remove_tensors(self, known)
 
     def close(self) -> None:
-        """Let go of every connection; the store can be opened again by its URL."""
+        """Close every connection; the store can be opened again by its URL."""
         self._backend.close()
 
     def __enter__(self) -> Self:
@@ -326,7 +331,7 @@ class DatabaseStore:
         self.close()
 
     def _recordings(self, run: str) -> tuple[RankRecording, ...]:
-        """Return the ranks of a run that is there."""
+        """Return the recordings of an existing run."""
         if found := self._backend.recordings(run):
             return found
         self.find_run(run)

@@ -1,4 +1,4 @@
-"""One rank of one run in a database: its writer, what it says about itself, its findings, events and outcomes."""
+"""One rank of one run in a database: its writer, its summary, its findings, events and outcomes."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,7 +24,7 @@ from ..metric_series import SEVERITIES, Severity
 from ..process import describe, identity, is_alive, machine
 from ..records import Event, Finding, Histogram, Json, Outcome
 from ..run_info import Run, RunKind, RunState
-from ..schema.connect import in_our_words
+from ..schema.connect import store_errors
 from ..schema.row_statements import replace_rows, touch
 from ..schema.table_definitions import event, finding, histogram, outcome, recording
 
@@ -41,14 +41,14 @@ class RankRecording:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Open a connection that sees the recording as it is at this moment."""
-        with in_our_words(self.location), self.engine.connect() as connection, connection.begin():
+        """Open a connection that sees a snapshot of the recording."""
+        with store_errors(self.location), self.engine.connect() as connection, connection.begin():
             yield connection
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingSummary:
-    """What one recording says about itself: the row, and how many findings of each (rule, site, severity)."""
+    """The summary of one recording: its row, and the number of findings of each (rule, site, severity)."""
 
     run: Run
     writer: str
@@ -58,7 +58,7 @@ class RecordingSummary:
 
 @dataclass(frozen=True, slots=True)
 class RunNote:
-    """What people have added to a run; None is nothing."""
+    """The name, tags, remark and muted rules that people gave a run; None means not given."""
 
     name: str | None = None
     tags: Mapping[str, Json] | None = None
@@ -110,7 +110,7 @@ def read_summary(text: str) -> RecordingSummary:
 
 
 def merge_summaries(summaries: Iterable[RecordingSummary], note: RunNote) -> Run:
-    """Return the run that the summaries of its ranks make up, with what people have added to it."""
+    """Return the run of these summaries of its ranks, with the note that people gave it."""
     ranks = sorted(summaries, key=lambda summary: summary.run.ranks)
     first = ranks[0].run
     states = {_state(summary) for summary in ranks}
@@ -148,7 +148,7 @@ def claim(connection: Connection, run: Run, rank: int, location: str) -> tuple[i
     """Make this process the writer of a recording; return its number and the run as that recording knows it.
 
     Raises:
-        StoreUnavailable: Another living writer has it.
+        StoreUnavailable: A process that still runs writes it.
     """
     ours = (recording.c.run == run.id) & (recording.c.rank == rank)
     query = select(recording.c.id, recording.c.state, recording.c.writer, recording.c.updated_at).where(ours)
@@ -218,7 +218,7 @@ def read_findings(connection: Connection, number: int, minimum: Severity, limit:
 
 
 def read_events(connection: Connection, number: int, kind: str | None, limit: int) -> list[Event]:
-    """Return the events of recording `number` that came last, in the order in which they came."""
+    """Return the newest events of recording `number`, in the order of their arrival."""
     query = select(event.c.data).where(event.c.recording == number)
     if kind is not None:
         query = query.where(event.c.kind == kind)

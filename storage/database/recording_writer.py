@@ -1,4 +1,4 @@
-"""Writes one recording through SQLAlchemy Core: every call is one transaction, the same for SQLite and PostgreSQL."""
+"""Writes one recording with SQLAlchemy Core, one transaction per call, for SQLite and PostgreSQL."""
 
 import logging
 import os
@@ -19,7 +19,7 @@ from ..history.compaction import Compactor, Retention, take_apart
 from ..history.hot_records import RecordTimes, count_hot, hot_rows, read_newest
 from ..records import Event, Finding, Layout, Outcome, StepRecord, check_earlier, check_order
 from ..run_info import Run, RunState, Structure
-from ..schema.connect import in_our_words
+from ..schema.connect import store_errors
 from ..schema.row_statements import (
     EARLIER,
     STEP_LAYOUT,
@@ -36,7 +36,7 @@ from .rank_recording import RankRecording, event_row, write_findings
 _log = logging.getLogger(__name__)
 #: Seconds between the heartbeats of a writer that has nothing to write.
 HEARTBEAT_S = 10.0
-#: Records of a stream that are compacted when the run ends; fewer take as much room in chunks as they came with.
+#: Records of a stream that are compacted when the run ends; fewer would take as much room in chunks.
 _REST = 16
 
 
@@ -44,16 +44,16 @@ class Housekeeping(Protocol):
     """The housekeeping that differs between a file and a database."""
 
     def check(self, *, growing: bool) -> None:
-        """Check that the place can be written; raise `StoreUnavailable` when it is gone or has no room to grow."""
+        """Check that the store can be written; raise `StoreUnavailable` when it is gone or has no room to grow."""
 
     def tidy(self) -> bool:
         """Do one bounded piece (checkpoint, vacuum); return True when more is waiting."""
 
     def make_room(self) -> None:
-        """Free what was kept for the end of a run on a full disk."""
+        """Free the disk space that is reserved for the end of a run."""
 
     def release(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
 
 class RecordingWriter:
@@ -66,7 +66,7 @@ class RecordingWriter:
         self._run = run
         self._closed = False
         self._last_heartbeat = time.monotonic()
-        with in_our_words(target.location), target.engine.begin() as connection:
+        with store_errors(target.location), target.engine.begin() as connection:
             streams = read_streams(connection, target.id)
             take_apart(connection, streams)
             hot_records = count_hot(connection, target.id)
@@ -77,7 +77,7 @@ class RecordingWriter:
         self._earlier_scalars = ScalarStreams(self._streams, EARLIER)
         self._by_identity: dict[int, tuple[Layout, int]] = {}
         self._last = self._joined_last = (run.last_step, newest[1] if newest else 0)
-        self._shown: tuple[int, int] | None = None  # the newest record, which is not final
+        self._shown: tuple[int, int] | None = None  # the previewed record, which is not final
         self._upkeep = Compactor(target.id, hot_records, retention)
 
     @property
@@ -86,7 +86,7 @@ class RecordingWriter:
         return self._run
 
     def write_structure(self, structure: Structure) -> None:
-        """Replace the recorded structure, which stays that of the records before."""
+        """Replace the recorded structure; earlier records keep the former one."""
         data = structure_bytes(structure)
         with self._transaction() as connection:
             keep_former(connection, self._target.id, data, self._last)
@@ -95,7 +95,7 @@ class RecordingWriter:
     def write(
         self, records: Sequence[StepRecord], findings: Sequence[Finding] = (), earlier: Sequence[StepRecord] = ()
     ) -> None:
-        """Add records and findings, and what joins earlier records, in one transaction.
+        """Add records, findings and further observations of earlier records in one transaction.
 
         Raises:
             StoreError: A record does not come after the last one; nothing was written.
@@ -160,15 +160,15 @@ class RecordingWriter:
         if time.monotonic() - self._last_heartbeat > HEARTBEAT_S:
             with self._transaction() as connection:
                 self._touch(connection)
-        with in_our_words(self._target.location):
+        with store_errors(self._target.location):
             return self._housekeeping.tidy()
 
     def make_room(self) -> None:
-        """Free what was kept for the end of a run on a full disk."""
+        """Free the disk space that is reserved for the end of a run."""
         self._housekeeping.make_room()
 
     def close(self, state: RunState = "finished", error: str = "") -> None:
-        """Compact, record how the run ended and let go of the store; a second call does nothing."""
+        """Compact, record how the run ended and release the store; a second call does nothing."""
         if self._closed or os.getpid() != self._pid:
             return
         self.make_room()
@@ -180,7 +180,7 @@ class RecordingWriter:
             self._compact_rest()
         finally:
             self._closed = True
-            with in_our_words(self._target.location):
+            with store_errors(self._target.location):
                 self._housekeeping.release()
 
     def _compact_some(self, least: int) -> bool:
@@ -192,7 +192,7 @@ class RecordingWriter:
         return True
 
     def _compact_rest(self) -> None:
-        """Make small what is too little for a whole chunk; what cannot be stays as it came."""
+        """Compact the records that are too few for a whole chunk; leave them uncompressed on a full disk."""
         try:
             while self._compact_some(_REST):
                 pass
@@ -208,10 +208,10 @@ class RecordingWriter:
         self._housekeeping.check(growing=growing)
         known = dict(self._streams)
         try:
-            with in_our_words(self._target.location), self._target.engine.begin() as connection:
+            with store_errors(self._target.location), self._target.engine.begin() as connection:
                 yield connection
         except BaseException:
-            self._streams = known  # those made in the transaction were undone with it
+            self._streams = known  # the streams of this transaction were rolled back
             self._by_identity.clear()
             raise
 
@@ -226,7 +226,7 @@ class RecordingWriter:
     def _write_hot(
         self, connection: Connection, records: Sequence[StepRecord], stacks: Iterable[BlockStack]
     ) -> Counter[int]:
-        """Add what records hold; return by stream how many it has got."""
+        """Add blocks and scalars of records; return the number of new rows by stream."""
         line = RecordTimes.of([(int(record.step), int(record.micro_step), float(record.time)) for record in records])
         counts: Counter[int] = Counter()
         rows: list[dict[str, Any]] = []
@@ -272,7 +272,7 @@ class RecordingWriter:
             assert key is not None
             number = int(key[0])
             self._streams[layout] = number
-        if len(self._by_identity) >= 256:  # a caller that makes its layouts anew at every step
+        if len(self._by_identity) >= 256:  # a caller that creates new layouts at every step
             self._by_identity.clear()
         self._by_identity[id(layout)] = (layout, number)
         return number

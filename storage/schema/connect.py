@@ -1,4 +1,4 @@
-"""Engines for run files and databases, set up in the right order, and their errors in our words."""
+"""Engines for run files and databases, and the translation of their errors to `StoreError`s."""
 
 import os
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ def file_writer(path: Path) -> Engine:
 def file_reader(path: Path) -> Engine:
     """Return an engine whose connections read the file and never write, checkpoint or block its writer.
 
-    On media where the two files beside a run cannot be made, it is opened as immutable, if no log is left over.
+    On a read-only medium, where SQLite cannot create its log, the file is opened as immutable if no log is left over.
     """
     log = Path(f"{path}-wal")
     mode = "ro"
@@ -73,8 +73,8 @@ _inherited: list[object] = []
 
 
 @contextmanager
-def in_our_words(location: object) -> Iterator[None]:
-    """Translate errors of the database into `StoreError`s that name the place."""
+def store_errors(location: object) -> Iterator[None]:
+    """Translate errors of the database to `StoreError`s that name the location."""
     try:
         yield
     except DBAPIError as error:

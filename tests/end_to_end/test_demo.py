@@ -29,7 +29,7 @@ def test_a_faulty_demo_names_its_fault_and_still_ends_well(finish: Callable) -> 
     done = finish("demo", "--fault", "nan-at-layer", "--model", "cnn", "--steps", 40, "--no-dashboard")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "unhealthy" in done.stdout
-    assert "found as it was done: non_finite_activation" in done.stdout
+    assert "found as injected: non_finite_activation" in done.stdout
 
 
 def test_the_live_page_answers_while_the_demo_trains(start: Callable) -> None:

@@ -74,6 +74,6 @@ def test_a_record_that_goes_back_writes_nothing_of_its_burst(tmp_path: Path) -> 
     with open_store(tmp_path) as store:
         writer = store.begin_run(RUN, run_id=RUN)
         writer.write(records[:4])
-        with pytest.raises(StoreError, match="goes back in time"):
+        with pytest.raises(StoreError, match="to go back in time"):
             writer.write([records[5], records[4]])
         assert [one.step for one in store.replay(RUN)] == [0, 1, 2, 3]
