@@ -1,4 +1,4 @@
-"""What a visitor may change in the store through the dashboard; one guard stands before every change."""
+"""The changes that a visitor may make in the store through the dashboard; each checks permissions first."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -41,7 +41,7 @@ def mute(reader: Reader, run: str, rule: str, site: str, *, muted: bool) -> None
 def command_training(
     reader: Reader, run: Run, do: Action, *, steps: int = 1, subject: str = "weight", sites: str = "*"
 ) -> None:
-    """Tell the training of a run to pause, to continue, or to show tensors; it obeys at the end of its step.
+    """Send a command (pause, continue, show tensors) to the training of a run; it obeys at the end of its step.
 
     Raises:
         NotAllowed: The visitor may not change anything.
@@ -59,7 +59,7 @@ def request_watchpoints(reader: Reader, run: Run, entries: Sequence[Json]) -> No
 
     Raises:
         NotAllowed: The visitor may not change anything.
-        InvalidName: A condition is not understood; nothing is asked for.
+        InvalidName: A condition is not understood; nothing is requested.
         InvalidRule: An entry is no watchpoint, or two have one name.
         StoreUnavailable: The run is over.
     """

@@ -1,4 +1,4 @@
-"""The watchpoints of a run, what met them, and the state of the trainings that are running."""
+"""The watchpoints of a run, their hits, and the state of running trainings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ from ...storage.control_channel import (
 )
 from .reader import Reader
 
-#: The field of a run's settings that is ours.
+#: The field of a run's settings that holds watchpoints.
 FIELD: Final = "watchpoints"
-#: Running trainings whose state is asked for, the newest; our choice: each costs a read of its control channel.
+#: Running trainings whose state is read, the newest; our choice: each costs a read of its control channel.
 _ATTACHED: Final = 20
 
 
@@ -29,8 +29,8 @@ class WatchpointStatus:
     """One watchpoint of a run.
 
     Args:
-        is_in_force: False for one that was asked for and that the training has not taken over yet.
-        hits: What has met it, earliest first.
+        is_in_force: False while the training has not applied it yet.
+        hits: Its findings, earliest first.
     """
 
     watchpoint: Watchpoint
@@ -40,10 +40,10 @@ class WatchpointStatus:
 
 @dataclass(frozen=True, slots=True)
 class TrainingStatus:
-    """Where a training stands.
+    """The state of a training.
 
     Args:
-        is_pending: A command lies there that it has not obeyed yet.
+        is_pending: Whether a command waits that the training has not obeyed yet.
     """
 
     state: TrainingState

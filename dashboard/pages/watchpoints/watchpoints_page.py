@@ -1,4 +1,4 @@
-"""Watchpoints: what a run is watched for, what met it, and pausing the training to look into it."""
+"""Watchpoints of a run, their hits, and control of the running training."""
 
 import time
 from typing import Final, cast
@@ -42,7 +42,7 @@ SUBJECT = QueryKey("subject", "weight", ("weight", "gradient"))
 
 
 class WatchpointsIds:
-    """What stands on this page."""
+    """Ids of the components of this page."""
 
     run: Final = "watchpoints-run"
     keys: Final = "watchpoints-keys"
@@ -75,7 +75,7 @@ CONTROLS: Final = (
     (WatchpointsIds.sites, "value", SITES),
     (WatchpointsIds.subject, "value", SUBJECT),
 )
-#: What of the page follows the training.
+#: The parts of the page that follow the training.
 FOLLOWING: Final = (
     WatchpointsIds.cards,
     WatchpointsIds.conditions,
@@ -146,7 +146,7 @@ def connect_view(app: dash.Dash, reader: Reader) -> None:
 
 
 def connect_control(app: dash.Dash, reader: Reader) -> None:
-    """Pass pressed buttons on to the training."""
+    """Send the commands of pressed buttons to the training."""
     commands = {
         WatchpointsIds.pause: "pause",
         WatchpointsIds.step: "step",
@@ -210,7 +210,7 @@ def tensor_bar(here: PageAddress, is_open: bool) -> html.Div:
 
 
 def connect_conditions(app: dash.Dash, reader: Reader) -> None:
-    """Add the condition that was written to the run's watchpoints, and remove those that were taken away."""
+    """Add typed conditions to the run's watchpoints, and remove deleted ones."""
 
     @app.callback(
         Output(WatchpointsIds.message, "children"),
@@ -276,7 +276,7 @@ _CLOSED: Final = "To send commands, open the address that the dashboard printed 
 
 
 def connect(app: dash.Dash, reader: Reader) -> None:
-    """Follow the training, and pass on what the visitor asks of it."""
+    """Follow the training, and send it the visitor's commands."""
     connect_view(app, reader)
     connect_control(app, reader)
     connect_conditions(app, reader)
