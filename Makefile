@@ -55,7 +55,7 @@ bench: .venv/.installed-test
 
 # The generated parts of the documentation: catalogues, the page of benchmarks, the picture of the dashboard.
 docs: .venv/.installed-test
-	for module in framework.catalogue probe.catalogue insight.catalogue armour.attack_catalogue; do $(BIN)/python -m mindscope.$$module; done
+	for module in framework.catalogue probe.collector_catalogue insight.rule_catalogue armour.attack_catalogue; do $(BIN)/python -m mindscope.$$module; done
 	$(BIN)/python benchmarks/render.py
 	MINDSCOPE_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests/end_to_end/test_browser_pages.py tests/end_to_end/test_insight_pages.py
 
