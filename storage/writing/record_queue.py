@@ -99,8 +99,8 @@ class RecordQueue:
     def lose(self, count: int, *, unreported: int = 0) -> None:
         """Count records as lost; their events would have reported `unreported` earlier losses."""
         with self._changed:
-            self.lost += count
-            self._unreported += count + unreported
+            self._count_lost(count)
+            self._unreported += unreported
 
     def take_unreported(self) -> int:
         """Return how many records were lost since the last call, and reset that count."""
@@ -141,8 +141,12 @@ class RecordQueue:
             if isinstance(oldest, Structure):
                 self._rescued.append(oldest)
             else:
-                self.lost += 1
-                self._unreported += 1
+                self._count_lost(1)
+
+    def _count_lost(self, count: int) -> None:
+        """Count lost records, all of which still have to be reported; the caller holds the lock."""
+        self.lost += count
+        self._unreported += count
 
     def _waits_for_room(self) -> bool:
         """Wait for room; return True when there is some now."""
