@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from mindscope.insight import RULES, Recording, Rule
-from mindscope.insight.rule_catalogue import rules_page
 from mindscope.insight.engine import Engine
+from mindscope.insight.rule_catalogue import rules_page
 from mindscope.storage import Finding
 
 CASES = [
