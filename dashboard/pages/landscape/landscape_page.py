@@ -212,7 +212,7 @@ def connect(app: dash.Dash, reader: Reader) -> None:
         State(ShellIds.scheme, "data"),
         State(LandscapeIds.run, "value"),
     )
-    def draw_looks(sample: str | None, _: object, scheme: str | None, reference: str) -> tuple[object, object]:
+    def draw_explanations(sample: str | None, _: object, scheme: str | None, reference: str) -> tuple[object, object]:
         by_sample = explanations(reader, reader.find(reference))
         return explanation_part(by_sample, sample, palette_of(scheme)), with_chosen(list(by_sample), sample or "")
 
