@@ -69,40 +69,50 @@ class Histogram:
 class Event:
     """Something that happened: a fact, not a measurement.
 
-    Kinds in use: `step_skipped` (loss_scale), `gradient_before_forward` (parameters, l2_norm), `learning_rate_changed`,
-    `schedule_thinned` (factor, share, budget, subjects), `tensor` (subject, call, digest, shape, dtype: a whole
-    tensor that was stored), `tensors_left_out` (count, reason, the first and the last of their steps; at once for a
-    reason that is new, and at the end for what followed; of a flight recorder also how many steps, and the memory that
-    would have been enough), `first_bad_operation` (operation, phase, file, line,
-    code, inputs, output; source: where the cause lies before it; once, then not until the weights are finite again),
-    `monitor_fault` (collector, error; touched, where the training was),
-    `observations_lost` (count; error, where the store refused them),
-    `exception` (type, message), `collective` (file, line: a place that calls it, once),
-    `flight_recorder` (first, records, tensors: what was stored of the steps from `first` on, because of a finding),
-    `compiled` (modules: how many are inside of one graph, unseen),
-    `modules_changed` (sites that have another module than before, or none any more; count),
-    `optimizer_changed` (optimizer_kind, before: the kinds of those whose place it has taken),
-    `configuration_changed` (the fields), `configuration_refused` (error),
-    `configuration_shadowed` (keys that the file has changed in vain, since they are set; remedy),
-    `initial_checksum` (checksum; parameters: checksum by site), `random_state` (generators: checksum by name),
-    `shared_parameter` (sites that lie in one memory, at the start), `tie_broken` (the sites, once they do not),
-    `optimizer_step_count` (optimizer: its number; optimizer_kind, count: steps before the first that was watched),
-    `resumed` (the same and slots, where count is not 0), `optimizer_state_lost` (optimizer, count, count_before),
-    `forward_modes` (forwards: training, gradients, count, others: modules whose training flag is another,
-    sensitive_others: those that compute something else then; sensitive: all such modules; told when they change),
-    `loss_input` (loss, domain, columns, values, min, max, row_sum_min, row_sum_max, shapes, options;
-    told when it changes),
-    `accumulation` (micro_batches, factor: value of the backward pass over that of the loss, reduction, declared; told
-    when it changes),
-    `operators` (a step from inside, see `OperatorLog.data` of the probe),
-    `rank_checksums` (quantity, at, by_rank, is_equal, odd, sites), `rank_reduction` (at, ranks, weights, residual,
-    sites, weights_elsewhere, local_sizes, clip), `rank_times` (at, seconds by phase and rank), all by rank 0,
-    `resume_point` (reason, checksum, parameters, learning_rates, counts, generators), `resume_seam` (what a resumed run
-    has kept; docs/scalars.md lists the fields of these five),
-    `landscape` (the fields of a surface of `insight.landscape`),
-    `explanation` (sample, target, method, x, importance, region, scores),
-    `clipping` (by: norm or value; limit; told when it changes), `causality` (is_causal, is_declared: it is meant to be,
-    changed, first_output, difference, noise, positions; or is_causal None and reason).
+    Kinds, with the fields of `data`:
+
+        `accumulation`: micro_batches, factor (value of the backward pass over that of the loss), reduction, declared;
+            recorded when it changes
+        `causality`: is_causal, is_declared (it must be causal), changed, first_output, difference, noise, positions; or
+            is_causal None and reason
+        `clipping`: by (norm or value), limit; recorded when it changes
+        `collective`: file, line; recorded once for each calling line
+        `compiled`: modules, the number of modules inside of one graph, which are not visible
+        `configuration_changed`: the fields
+        `configuration_refused`: error
+        `configuration_shadowed`: keys that were edited in the file without effect, since they are set; remedy
+        `exception`: type, message
+        `explanation`: sample, target, method, x, importance, region, scores
+        `first_bad_operation`: operation, phase, file, line, code, inputs, output, source (an earlier cause, if known);
+            recorded once, and again after the weights were finite
+        `flight_recorder`: first, records, tensors: what a finding stored of the steps from `first` on
+        `forward_modes`: forwards (training, gradients, count), others (modules with another training flag),
+            sensitive_others (those of them that compute something else then), sensitive (all such modules); recorded
+            when they change
+        `gradient_before_forward`: parameters, l2_norm
+        `initial_checksum`: checksum, parameters (checksum by site)
+        `initial_weight`: mean, std, fan_in, shape of a weight before the first step
+        `landscape`: the fields of a surface of `insight.landscape`
+        `loss_input`: loss, domain, columns, values, min, max, row_sum_min, row_sum_max, shapes, options; recorded when
+            it changes
+        `modules_changed`: sites with another module than before, or none any more; count
+        `monitor_fault`: collector, error, touched (where the training was)
+        `observations_lost`: count, error (if the store refused them)
+        `operators`: the operators of one step, see `OperatorLog.data` of the probe
+        `optimizer_changed`: optimizer_kind, before (the kinds of the optimizers that it replaces)
+        `optimizer_state_lost`: optimizer, count, count_before
+        `optimizer_step_count`: optimizer (its number), optimizer_kind, count (steps before the first recorded one)
+        `random_state`: generators (checksum by name)
+        `rank_checksums`, `rank_reduction`, `rank_times`, `resume_point`, `resume_seam`: see docs/scalars.md
+        `resumed`: as `optimizer_step_count`, and slots, if count is not 0
+        `schedule_thinned`: factor, share, budget, subjects
+        `shared_parameter`: sites that share memory at the start
+        `step_skipped`: loss_scale
+        `tensor`: subject, call, digest, shape, dtype of a stored whole tensor
+        `tensors_left_out`: count, reason, first and last step; recorded at once for a new reason, and at the end for
+            the rest; of a flight recorder also the number of steps, and the memory that would have been enough
+        `tie_broken`: sites that no longer share memory
+        `update_refused`: a reaction to a finding has prevented the optimizer's step
     """
 
     kind: str

@@ -13,8 +13,7 @@ from .codec import compress, decompress
 
 
 def to_json(value: object) -> str:
-    """Return the value as JSON; NumPy scalars and arrays become numbers and lists, what JSON has no word for becomes
-    text."""
+    """Return the value as JSON; NumPy scalars and arrays become numbers and lists, other types become text."""
     return json.dumps(value, default=_plain, separators=(",", ":"))
 
 

@@ -22,11 +22,11 @@ ALL_SITES = -1
 
 
 def chunk_bytes(values: NDArray[np.float64], flags: bytes, code: int | None = None) -> bytes:
-    """Return the values `(sites, records)` of one statistic, zero where missing; `read_chunk` gives them back.
+    """Return the bytes of the values `(sites, records)` of one statistic, zero where missing; `read_chunk` reads them.
 
     Args:
-        flags: Which of them are there, as `encode_flags` has it: the same for all statistics.
-        code: As `encode` takes it.
+        flags: The presence of the values, from `encode_flags`: the same for all statistics.
+        code: As for `encode`.
     """
     return len(flags).to_bytes(4, "little") + flags + encode(values, code)
 
@@ -65,13 +65,13 @@ def select_chunks(
 def read_archived(
     connection: Connection, stored: StoredStream, columns: Sequence[int], rows: slice, begin: int, end: int
 ) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]:  # Any: one of two widths
-    """Return values `(columns, records, rows)`, presence `(records, rows)`, and what of it a chunk holds at all.
+    """Return values `(columns, records, rows)`, presence `(records, rows)`, and which of these cells a chunk holds.
 
-    Values are float32 where that holds them all.
+    Values are float32 if that represents all of them.
     """
     start, stop, _ = rows.indices(len(stored.layout.sites))
     pieces: list[tuple[tuple[int, slice, slice], NDArray[Any]]] = []
-    # As in the chunks, the records of a site stand side by side here; the caller gets it turned.
+    # As in the chunks, the records of a site are contiguous here; the caller gets the transpose.
     present, found = np.zeros((2, stop - start, end - begin), dtype=np.bool_)
     position = {column: at for at, column in enumerate(columns)}
     for column, group, first, count, data in connection.execute(select_chunks(stored, 1, columns, rows, begin, end)):
@@ -121,14 +121,14 @@ LAST_TIER = 256
 
 
 def choose_tier(records: int, wanted: int) -> int:
-    """Return the coarsest tier that still has `wanted` buckets of so many records; 1 when none has."""
+    """Return the coarsest tier with at least `wanted` buckets for so many records; 1 if none has."""
     return next((tier for tier in (LAST_TIER, RATIO) if records // tier >= wanted), 1)
 
 
 def segments(connection: Connection, stored: StoredStream, line: Timeline, tier: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (tier, begin, end) of stretches that make up the archived records of a timeline, none coarser than `tier`.
+    """Yield (tier, begin, end) of ranges that cover the archived records of a timeline, none coarser than `tier`.
 
-    A tier serves whole buckets, as far as it has been made; what is left at the ends is read from finer ones.
+    A tier covers whole buckets, as far as it exists; the ends are read from finer tiers.
     """
     begin, end = line.offset, line.offset + line.archived
     first = begin
@@ -263,7 +263,7 @@ def read_values(
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return values `(columns, records, rows)` and presence `(records, rows)` at full resolution.
 
-    What retention has thinned away is not present.
+    Records that retention has thinned are not present.
     """
     late, late_present = read_hot(connection, stored, line, columns, rows)
     if not line.archived:

@@ -1,4 +1,4 @@
-"""What several records hold of one layout, side by side: they are written together."""
+"""Stacks of blocks: the blocks of one layout of several records, which are written together."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ class BlockStack:
     """The blocks of one layout.
 
     Args:
-        at: Of which of the records each is.
+        at: Index of the record of each block.
         values: `(blocks, sites, statistics)`.
-        present: Of each block, as in `Block`.
+        present: The presence of each block, as in `Block`.
     """
 
     layout: Layout
@@ -28,28 +28,27 @@ class BlockStack:
     present: list[NDArray[np.bool_] | None]
 
 
-#: Numbers of a stack that is packed together with others: beyond these there is nothing to share, and caches to leave.
+#: Stacks with fewer numbers than this are packed together with others; larger ones would only leave the cache.
 _SMALL = 2**13
 
 
 def is_empty(block: Block) -> bool:
-    """Return True when no site of the block was observed; such a block says nothing and is not stored."""
+    """Return whether no site of the block was observed; such a block is not stored."""
     return block.present is not None and not block.present.any()
 
 
 def stack_steps(records: Sequence[StepRecord]) -> Iterator[BlockStack]:
-    """Yield whether each step was skipped: every record is in this stream."""
+    """Yield the stack of the step stream, which says for every record whether the step was skipped."""
     if records:
         skipped = np.array([float(record.skipped) for record in records])
         yield BlockStack(STEP_LAYOUT, list(range(len(records))), skipped[:, None, None], [None] * len(records))
 
 
 def stack_blocks(records: Sequence[StepRecord], *, is_earlier: bool = False) -> Iterator[BlockStack]:
-    """Yield the blocks of records by layout, in the order in which these first come; empty ones say nothing and are
-    left out.
+    """Yield the blocks of records by layout, in the order of the layouts' first blocks; leave out empty ones.
 
     Args:
-        is_earlier: They join records that are there, and stand in streams of their own.
+        is_earlier: Whether they join stored records, which puts them into streams of their own.
     """
     alike: dict[int, list[tuple[int, Block]]] = {}
     for at, record in enumerate(records):
@@ -77,11 +76,11 @@ def pack(stacks: Sequence[BlockStack]) -> list[PackedBlocks]:
 
 
 class ScalarStreams:
-    """Which stream holds which name.
+    """The stream of each scalar.
 
     Args:
-        known: The layouts that are there.
-        first: Number of the first stream; that of scalars that join earlier records is `EARLIER`.
+        known: The layouts of the recording.
+        first: Part of the first stream; `EARLIER` for scalars that join stored records.
     """
 
     def __init__(self, known: Iterable[Layout], first: int = 0) -> None:
@@ -91,7 +90,7 @@ class ScalarStreams:
         self._next = max((layout.part + 1 for layout in ours), default=first)
 
     def stack(self, records: Sequence[StepRecord]) -> Iterator[BlockStack]:
-        """Yield the scalars of records by stream; names that are not known get one, and are known from now on."""
+        """Yield the scalars of records by stream; add a stream for new names."""
         kinds = dict.fromkeys(tuple(record.scalars) for record in records)
         for names in kinds:
             self._learn(names)

@@ -116,7 +116,7 @@ def join_series(parts: Sequence[Points], query: SeriesQuery, *, total: int | Non
 def every_record(
     sites: tuple[str, ...], steps: NDArray[np.int64], values: NDArray[np.float64], present: NDArray[np.bool_]
 ) -> MatrixPart:
-    """Return columns of one record each, from values and presence `(records, sites)`."""
+    """Return a part with one column per record, from values and presence `(records, sites)`."""
     usable = present & np.isfinite(values)
     low = np.where(usable, values, np.nan).T
     return MatrixPart(sites, steps, low, low, (present & ~usable).T.astype(np.int64), present.T.astype(np.int64))
@@ -140,7 +140,7 @@ def join_matrix(parts: Sequence[MatrixPart], query: MatrixQuery) -> Matrix:
         at = _index(np.array([position[site] for site in part.sites]), column[begins])
         least, most = _fold(np.fmin, part.low, begins), _fold(np.fmax, part.high, begins)
         strange, count = _fold(np.add, part.non_finite, begins), _fold(np.add, part.present, begins)
-        if touched.isdisjoint(part.sites):  # there is nothing yet to be joined with
+        if touched.isdisjoint(part.sites):  # no other part has these sites yet
             low[at], high[at], non_finite[at], present[at] = least, most, strange, count
         else:
             low[at], high[at] = np.fmin(low[at], least), np.fmax(high[at], most)
@@ -182,7 +182,7 @@ def _fold(combine: np.ufunc, values: NDArray[Any], begins: NDArray[np.int64]) ->
 
 
 def _index(rows: NDArray[np.int64], columns: NDArray[np.int64]) -> Any:  # Any: slices or arrays, whatever indexes
-    """Return rows crossed with columns; as slices, which are many times faster, where nothing is skipped."""
+    """Return an index of rows crossed with columns; slices, which are many times faster, if nothing is skipped."""
     spans = [slice(int(numbers[0]), int(numbers[-1]) + 1) if _is_run(numbers) else None for numbers in (rows, columns)]
     return tuple(spans) if None not in spans else np.ix_(rows, columns)
 
@@ -244,10 +244,8 @@ def read_matrix(connection: Connection, number: int, query: MatrixQuery) -> Matr
 def _points(
     connection: Connection, stored: StoredStream, line: Timeline, row: int, column: int, limit: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], int]:
-    """Return places in a timeline and values of at least `limit` points of one row, extremes and non-finite ones among
-    them.
-
-    The last is how many values there are.
+    """Return positions in a timeline and values of at least `limit` points of one row, with extremes and non-finite
+    ones, and the number of all values.
     """
     rows = slice(row, row + 1)
     parts: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []

@@ -1,4 +1,4 @@
-"""The stored records again, oldest first, as they were written."""
+"""Reads back stored records, oldest first, as they were written."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -14,7 +14,7 @@ from ..schema.table_definitions import event, histogram
 from .archive_chunks import read_values
 from .hot_records import read_timeline
 
-#: Records that are read, and held, at a time.
+#: Records that are read at a time.
 WINDOW = 128
 
 _Key = tuple[int, int]
@@ -23,9 +23,9 @@ _Key = tuple[int, int]
 def replay(
     read: Callable[[], AbstractContextManager[Connection]], number: int, first: int, last: int, limit: int | None
 ) -> Iterator[StepRecord]:
-    """Record of recording `number` between two steps; with `limit`, the newest that many.
+    """Yield the records of recording `number` between two steps; with `limit`, only that many of the newest.
 
-    No transaction is held while the caller works with a record.
+    No transaction is open while the caller works with a record.
     """
     with read() as connection:
         streams = read_streams(connection, number, STEP)

@@ -171,7 +171,7 @@ def _detector(outcome: Outcome) -> tuple[Gauge, ...]:
                 f"Low: clean inputs that do; set for {allowed_rate} of others.",
             ),
         ),
-        Gauge("Told apart, AUC", number_in(outcome.details, "auc"), GaugeScale(0.0, 1.0), auc),
+        Gauge("Separation, AUC", number_in(outcome.details, "auc"), GaugeScale(0.0, 1.0), auc),
     )
 
 

@@ -54,7 +54,7 @@ class WatchpointsIds:
     step: Final = "watchpoints-step"
     steps: Final = "watchpoints-steps"
     go_on: Final = "watchpoints-continue"
-    command_message: Final = "watchpoints-told"
+    command_message: Final = "watchpoints-message"
     when: Final = "watchpoints-when"
     deed: Final = "watchpoints-deed"
     severity: Final = "watchpoints-severity"
