@@ -41,10 +41,12 @@ class Settings:
         if self.token is not None and len(self.token) < _SHORTEST_TOKEN:
             raise SettingsError(
                 f"dashboard token must have at least {_SHORTEST_TOKEN} characters, got {len(self.token)}; "
-                f"leave it out to have one made"
+                f"omit it to get one generated"
             )
         if self.is_open and not is_loopback(self.host):
-            raise SettingsError(f"dashboard on {self.host!r} can be reached from other machines and needs a token")
+            raise SettingsError(
+                f"dashboard on {self.host!r} can be reached from other machines; is_open is only for 127.0.0.1"
+            )
         if self.token is None and not is_loopback(self.host):
             raise SettingsError(
                 f"dashboard on {self.host!r} can be reached from other machines and needs a token, got none; "

@@ -111,7 +111,7 @@ def _status(run: str, channel: ControlChannel) -> TrainingStatus:
     try:
         state = state_of(channel)
     except TypeError as error:
-        raise StoreUnavailable(f"what run {run!r} says of its state is not understood: {error}") from error
+        raise StoreUnavailable(f"the state of run {run!r} is not understood: {error}") from error
     last = channel.read(COMMAND)
     number = last.get("number", 0) if last else 0
     return TrainingStatus(state, isinstance(number, int) and number > state.obeyed)

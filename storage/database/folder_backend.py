@@ -72,7 +72,7 @@ class FileHousekeeping:
         free, reserve = disk.f_bavail * disk.f_frsize, min(_RESERVE_BYTES, disk.f_blocks * disk.f_frsize // 20)
         if free < reserve:
             raise StoreUnavailable(
-                f"{self._path}: the disk has {free >> 20} MB left, {reserve >> 20} MB are kept for others; "
+                f"{self._path}: the disk has {free >> 20} MB left, {reserve >> 20} MB are reserved; "
                 f"observations are lost until there is room"
             )
 
@@ -200,7 +200,9 @@ class FolderBackend:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StoreUnavailable(f"{self._folder} cannot be made: {error.strerror}; give another folder") from error
+            raise StoreUnavailable(
+                f"{self._folder} cannot be created: {error.strerror}; give another folder"
+            ) from error
         path = self._folder / f"{run.id}.rank{rank}.db"
         engine = file_writer(path)
         try:

@@ -78,8 +78,8 @@ def _bucket_values(cells: NDArray[np.float64], there: NDArray[np.bool_], count: 
     low, low_at = _extreme(cells if is_plain else np.where(finite, cells, np.inf), np.min)
     high, high_at = _extreme(cells if is_plain else np.where(finite, cells, -np.inf), np.max)
     low[count == strange] = high[count == strange] = np.nan
-    for one in zip(low, high, strange, low_at, high_at, strict=True):
-        yield Buckets(one[0].T, one[1].T, one[2].T, count.T, one[3].T, one[4].T)
+    for lows, highs, non_finite, low_positions, high_positions in zip(low, high, strange, low_at, high_at, strict=True):
+        yield Buckets(lows.T, highs.T, non_finite.T, count.T, low_positions.T, high_positions.T)
 
 
 def bucket_buckets(parts: Sequence[Buckets], size: int) -> Buckets:
