@@ -173,8 +173,8 @@ class FolderBackend:
                     unreadable.append(error)
         if unreadable and not found:
             raise combined_error(f"run {run!r}", unreadable)
-        for error in unreadable:
-            _log.warning("%s", error)
+        for failure in unreadable:
+            _log.warning("%s", failure)
         return tuple(found)
 
     def note(self, run: str) -> RunNote:
@@ -200,9 +200,7 @@ class FolderBackend:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StoreUnavailable(
-                f"{self._folder} cannot be created: {error.strerror}; give another folder"
-            ) from error
+            raise StoreUnavailable(f"{self._folder} cannot be created: {error.strerror}; name another") from error
         path = self._folder / f"{run.id}.rank{rank}.db"
         engine = file_writer(path)
         try:

@@ -170,7 +170,7 @@ def test_a_mailbox_that_holds_nonsense_is_told_in_words(store):
     mailbox.post("set", {"watchpoints": ["nonsense"]})
     assert "is not understood" in words(reader, "?run=live")
     mailbox.post("state", {"nonsense": 1})
-    with pytest.raises(StoreUnavailable, match="the state of run .* is not understood"):
+    with pytest.raises(StoreUnavailable, match=r"the state of run .* is not understood"):
         training_status(reader, store.find_run("live"))
     assert page_at(reader, "/watchpoints", "?run=live")[0] == 503
     (_, halt), *_ = running_trainings(reader)
