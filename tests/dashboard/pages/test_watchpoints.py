@@ -52,7 +52,7 @@ class Visitor:
         return call(self.app, f"watchpoints-{output}", pressed, said, client=self.client).get_data(as_text=True)
 
     def tells(self, pressed, **state):
-        return self.does("told.children", pressed, **{"steps": 1, "subject": "weight", **state})
+        return self.does("message.children", pressed, **{"steps": 1, "subject": "weight", **state})
 
     def adds(self, line, deed="note"):
         return self.does("said.children", "add", when=line, deed=deed, severity="warning")
