@@ -55,7 +55,7 @@ def test_ctrl_c_ends_the_demo_cleanly_and_marks_the_run(start: Callable, tmp_pat
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=60)
     assert child.returncode == 130
-    assert err == "mindscope: stopped; what was recorded is in runs/\n"
+    assert err == "mindscope: stopped; everything recorded so far is in runs/\n"
     with open_store(str(tmp_path / "runs")) as store:
         (run,) = store.runs()
         assert run.state == "failed"
